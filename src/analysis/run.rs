@@ -54,6 +54,10 @@ pub enum Recording {
     BuiltIn,
     /// The same without calls of CUDA.
     BuiltInWithoutCalls,
+    /// The run's ranks recorded some steps of each period; its times are those of the others.
+    InWindows,
+    /// The same without calls of CUDA.
+    InWindowsWithoutCalls,
     /// There is only a report, of a run that is not in the session.
     Report,
 }
@@ -65,6 +69,8 @@ impl Recording {
             Self::Plain => Some(Tracer::Off),
             Self::BuiltIn => Some(Tracer::BuiltIn),
             Self::BuiltInWithoutCalls => Some(Tracer::BuiltInWithoutCalls),
+            Self::InWindows => Some(Tracer::InWindows),
+            Self::InWindowsWithoutCalls => Some(Tracer::InWindowsWithoutCalls),
             Self::Traced => Some(Tracer::Nsys),
             Self::Report => None,
         }
@@ -296,6 +302,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
             Tracer::Nsys => Recording::Traced,
             Tracer::BuiltIn => Recording::BuiltIn,
             Tracer::BuiltInWithoutCalls => Recording::BuiltInWithoutCalls,
+            Tracer::InWindows => Recording::InWindows,
+            Tracer::InWindowsWithoutCalls => Recording::InWindowsWithoutCalls,
         },
         trace: record.trace.clone(),
         losses: losses(&record.ranks),

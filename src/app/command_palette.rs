@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(commands_for(&state, "mine.toml"), [Command::from(PlanCommand::OpenFile("/a/mine.toml".into()))]);
         let built_in = {
             let mut plan = state.own::<PlanScreen>().plan().clone();
-            plan.tracing = plan.tracing.toggled(Tracer::BuiltIn);
+            plan.toggle(Tracer::BuiltIn);
             Command::from(PlanCommand::Edit(Box::new(plan), None))
         };
         assert!(commands_for(&state, "tick trace built-in").contains(&built_in));

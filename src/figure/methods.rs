@@ -249,6 +249,8 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         (Recording::Traced, "Nsight Systems"),
         (Recording::BuiltIn, "the built-in tracer"),
         (Recording::BuiltInWithoutCalls, "the built-in tracer without calls"),
+        (Recording::InWindows, "the built-in tracer in windows"),
+        (Recording::InWindowsWithoutCalls, "the built-in tracer in windows without calls"),
     ] {
         let traced = runs.iter().filter(|run| run.recording == recording).count();
         if traced > 0 {

@@ -9,8 +9,8 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    AA_COPY, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure, Search,
-    StudyTable, Tracing, WorkloadSpec, read, write,
+    AA_COPY, Capture, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
+    Search, StudyTable, Tracer, Tracing, WorkloadSpec, read, write,
 };
 use crate::foreign;
 
@@ -255,6 +255,19 @@ impl Plan {
     /// Whether some cell needs the worker; commands do not.
     pub fn needs_worker(&self) -> bool {
         self.blocks().any(|block| block.spec.command.is_none())
+    }
+
+    /// Whether some cell can be recorded in windows: with the built-in tracer, which knows the steps of the worker alone.
+    pub fn can_record_windows(&self) -> bool {
+        self.tracing.has_built_in() && self.needs_worker()
+    }
+
+    /// Adds this tracer, or removes it, as [`super::Tracing::toggled`] does; without windows where nothing can be recorded in them.
+    pub fn toggle(&mut self, tracer: Tracer) {
+        self.tracing = self.tracing.toggled(tracer);
+        if matches!(self.tracing.capture(), Some(Capture::Windows { .. })) && !self.can_record_windows() {
+            self.tracing = self.tracing.with_capture(Capture::Whole);
+        }
     }
 
     /// The keys of factors in which cells may differ: factors with more than one level, or with different levels in different blocks. The

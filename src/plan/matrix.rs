@@ -205,7 +205,13 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         }
     }
     let tracers: Vec<Tracer> = cells.iter().map(|cell| cell.tracer).collect();
-    let tracing = Tracing::by(&tracers, like.tracing.capture().unwrap_or(Capture::USUAL));
+    let part = match like.tracing.capture() {
+        part @ Some(Capture::Windows { .. }) if tracers.iter().any(|tracer| tracer.is_in_windows()) => part,
+        Some(Capture::Windows { .. }) => None,
+        part if tracers.iter().any(|tracer| tracer.is_in_windows()) => part.map(|_| Capture::USUAL),
+        part => part,
+    };
+    let tracing = Tracing::by(&tracers, part.unwrap_or(Capture::Whole));
     let mut grid = blocks.first()?.clone();
     for block in &blocks {
         for ((_, ticked), (_, own)) in grid.factors.iter_mut().zip(&block.factors) {
@@ -339,11 +345,11 @@ impl<'a> Pieces<'a> {
             let conditions = factor.idle.iter().filter_map(condition).collect();
             Some((place_of(&factor.key)?, factor.default.clone(), conditions))
         });
-        let head = |tracer: &Tracer| (*tracer, Head::new(spec, &block.data, *tracer, plan.mode));
+        let head = |tracer: Tracer| (tracer, Head::new(spec, &block.data, tracer, plan.mode));
         Self {
             factors,
             keys: factors.iter().map(|(key, _)| key.clone()).collect(),
-            heads: plan.tracing.tracers().iter().map(head).collect(),
+            heads: plan.tracing.of_cells(spec.command.is_some()).map(head).collect(),
             lines: lines.collect(),
             idle: idle.collect(),
         }
@@ -454,13 +460,13 @@ mod tests {
     #[test]
     fn each_tracer_has_the_cells_that_a_plan_of_it_alone_has_and_twins_stand_together() {
         let mut plan = small_plan(&[("precision", texts(&["fp32", "fp64"])), ("tf32", texts(&["off", "all"]))]);
-        let alone = Tracer::ALL.map(|tracer| {
+        let alone = Tracer::KINDS.map(|tracer| {
             let tracing = Tracing::by(&[tracer], Capture::Whole);
             expand(&Plan { tracing, ..plan.clone() }, &gpu_node(1))
         });
-        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        plan.tracing = Tracing::by(&Tracer::KINDS, Capture::Whole);
         let all = expand(&plan, &gpu_node(1));
-        for (place, (tracer, alone)) in Tracer::ALL.into_iter().zip(&alone).enumerate() {
+        for (place, (tracer, alone)) in Tracer::KINDS.into_iter().zip(&alone).enumerate() {
             let own: Vec<Cell> = all.cells.iter().filter(|cell| cell.tracer == tracer).cloned().collect();
             assert_eq!(own, alone.cells);
             let twins = all.cells.chunks(4).map(|twins| (twins[place].tracer, &twins[place].levels));
@@ -474,6 +480,28 @@ mod tests {
         assert_eq!((asked_cells(&some), some.further.len()), (asked_cells(&plan)[4..8].to_vec(), 0));
         let traced = plan_of_cells(&plan, &asked_cells(&plan)[1..3]).unwrap();
         assert_eq!(asked_cells(&traced), asked_cells(&plan)[1..3]);
+    }
+
+    #[test]
+    fn runs_in_windows_are_cells_of_their_own_and_a_plan_of_them_has_them_again() {
+        let mut plan = small_plan(&[("precision", texts(&["fp32", "fp64"]))]);
+        let cells = |plan: &mut Plan, part| {
+            plan.tracing = Tracing::by(&[Tracer::Off, Tracer::BuiltIn], part);
+            asked_cells(plan)
+        };
+        let whole = cells(&mut plan, Capture::Whole);
+        let windows = cells(&mut plan, Capture::USUAL);
+        let tracers = |cells: &[AskedCell]| cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>();
+        assert_eq!(tracers(&whole), [Tracer::Off, Tracer::BuiltIn, Tracer::Off, Tracer::BuiltIn]);
+        assert_eq!(tracers(&windows), [Tracer::Off, Tracer::InWindows, Tracer::Off, Tracer::InWindows]);
+        assert_eq!((whole[0].identity, whole[1].identity == windows[1].identity), (windows[0].identity, false));
+        // Of cells that this plan would not have, too: runs of both kinds may be in one session.
+        for wanted in [&windows, &whole] {
+            for part in [Capture::Whole, Capture::USUAL] {
+                plan.tracing = plan.tracing.with_capture(part);
+                assert_eq!(asked_cells(&plan_of_cells(&plan, wanted).unwrap()), **wanted);
+            }
+        }
     }
 
     #[test]
@@ -493,7 +521,7 @@ mod tests {
         let (fp32, fp16): (Vec<_>, Vec<_>) = (tracers("fp32"), tracers("fp16"));
         let traced = [Tracer::Off, Tracer::BuiltIn, Tracer::BuiltInWithoutCalls];
         assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), traced);
-        assert_eq!((fp32, fp16), (vec![(Tracer::Nsys, true)], Tracer::ALL.map(|tracer| (tracer, false)).to_vec()));
+        assert_eq!((fp32, fp16), (vec![(Tracer::Nsys, true)], Tracer::KINDS.map(|tracer| (tracer, false)).to_vec()));
     }
 
     #[test]

@@ -165,8 +165,8 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     }
     let Some(measure) = top.table("measure", problems) else { return };
     let whole = plan.tracing.capture().is_none_or(|capture| capture == Capture::Whole);
-    // The usual windows mean nothing for programs.
-    let in_windows = !whole && plan.tracing.capture() != Some(Capture::USUAL);
+    // Other blocks may use the windows.
+    let in_windows = !whole && plan.blocks().all(|block| block.spec.command.is_some());
     let refused = [
         ("mode", !plan.mode.is_full()),
         ("trace_first_s", !whole),
@@ -446,7 +446,7 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
 
 /// Which tracer records runs, and which part of each run.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
-    let tracing = Tracing::by(&tracers(measure, problems), Capture::USUAL);
+    let tracing = Tracing::by(&tracers(measure, problems), Capture::Whole);
     for (key, needs) in [
         ("trace_first_s", (!tracing.is_off(), "trace = \"nsys\" or \"built-in\"")),
         ("trace_steps", (!tracing.is_off(), "trace = \"nsys\" or \"built-in\"")),
@@ -491,11 +491,10 @@ fn tracers(measure: &Table, problems: &mut Problems) -> Vec<Tracer> {
     tracers
 }
 
-/// `trace_windows`: how many steps of each period are recorded, or `false` for the whole run.
+/// `trace_windows`: how many steps of each period are recorded.
 fn windows(measure: &Table, problems: &mut Problems) -> Option<Capture> {
     let (span, value) = measure.find(TRACE_WINDOWS)?;
     let numbers: Vec<Option<u64>> = match value.get_ref() {
-        DeValue::Boolean(false) => return Some(Capture::Whole),
         DeValue::Array(items) => {
             items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
         }
@@ -508,8 +507,7 @@ fn windows(measure: &Table, problems: &mut Problems) -> Option<Capture> {
         }
         _ => {
             let message = format!(
-                "must be the number of recorded steps (2 or more) and of steps in a period (at least {least} more), such as [4, 20], or \
-                 false to record the whole run"
+                "must be the number of recorded steps (2 or more) and of steps in a period (at least {least} more), such as [4, 20]"
             );
             problems.add(&span, measure.path(TRACE_WINDOWS), message);
             None

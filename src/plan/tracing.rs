@@ -37,7 +37,7 @@ pub enum Capture {
 }
 
 impl Capture {
-    /// How the built-in tracer records unless a plan says otherwise: 4 steps of 20. The first one of a window pays for what begins with it,
+    /// How the Plan screen lets the built-in tracer record at first: 4 steps of 20. The first one of a window pays for what begins with it,
     /// which leaves 3 that show a usual step; 14 of the others are next to no window, so that times rest on most of the run. Sixteen
     /// steps are few enough that both sides of a window ran at the same speed, also where a machine drifts.
     pub const USUAL: Self = Self::Windows { recorded: 4, period: 20 };
@@ -82,7 +82,7 @@ pub enum WindowRole {
 /// comparing these cells shows what tracing costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracing {
-    /// At least one, each once, in the order of [`Tracer::ALL`].
+    /// At least one of [`Tracer::KINDS`], each once, in that order.
     tracers: Vec<Tracer>,
     /// The usual part if no tracer is on.
     capture: Capture,
@@ -98,7 +98,8 @@ impl Tracing {
     /// Tracing by these tracers, in any order; off if there are none. `capture` is the part of each run that is recorded: the whole run in
     /// place of windows if no tracer can record these.
     pub fn by(tracers: &[Tracer], capture: Capture) -> Self {
-        let mut known: Vec<Tracer> = Tracer::ALL.into_iter().filter(|tracer| tracers.contains(tracer)).collect();
+        let is_asked = |kind: &Tracer| tracers.iter().any(|tracer| tracer.kind() == *kind);
+        let mut known: Vec<Tracer> = Tracer::KINDS.into_iter().filter(is_asked).collect();
         if known.is_empty() {
             known.push(Tracer::Off);
         }
@@ -111,14 +112,20 @@ impl Tracing {
         Self { tracers: known, capture }
     }
 
-    /// The tracers: at least one, each once, in the order of [`Tracer::ALL`].
+    /// The tracers, whatever part of a run they record: at least one of [`Tracer::KINDS`], each once, in that order.
     pub fn tracers(&self) -> &[Tracer] {
         &self.tracers
     }
 
+    /// The tracers of cells, in the same order. A program of the user's own is never recorded in windows.
+    pub fn of_cells(&self, own_program: bool) -> impl Iterator<Item = Tracer> {
+        let in_windows = matches!(self.capture, Capture::Windows { .. }) && !own_program;
+        self.tracers.iter().map(move |tracer| if in_windows { tracer.in_windows() } else { *tracer })
+    }
+
     /// Whether this tracer is used.
     pub fn has(&self, tracer: Tracer) -> bool {
-        self.tracers.contains(&tracer)
+        self.tracers.contains(&tracer.kind())
     }
 
     /// Whether the built-in tracer is used, with or without calls.
@@ -160,6 +167,7 @@ impl Tracing {
 
     /// Adds this tracer, or removes it if it is used; the last tracer is not removed.
     pub fn toggled(&self, tracer: Tracer) -> Self {
+        let tracer = tracer.kind();
         let others: Vec<Tracer> = self.tracers.iter().copied().filter(|known| *known != tracer).collect();
         match (self.has(tracer), others.is_empty()) {
             (true, true) => self.clone(),
@@ -182,6 +190,10 @@ pub enum Tracer {
     Nsys,
     /// The built-in tracer without calls of CUDA, which cost most of what it costs.
     BuiltInWithoutCalls,
+    /// The built-in tracer that records some steps of each period: the times of these runs are those of the other steps.
+    InWindows,
+    /// The same without calls of CUDA.
+    InWindowsWithoutCalls,
 }
 
 impl Tracer {
@@ -190,10 +202,22 @@ impl Tracer {
     /// The level that earlier versions used for runs that Nsight Systems traced, and for reports.
     pub const EARLIER_NSYS: &'static str = "on";
     /// All tracers in the order in which they are shown; off comes first. The place of one decides its colour.
-    pub const ALL: [Self; 4] = [Self::Off, Self::BuiltIn, Self::Nsys, Self::BuiltInWithoutCalls];
+    pub const ALL: [Self; 6] =
+        [Self::Off, Self::BuiltIn, Self::Nsys, Self::BuiltInWithoutCalls, Self::InWindows, Self::InWindowsWithoutCalls];
     /// Their names, in the same order.
-    pub const NAMES: [&'static str; 4] =
-        [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name(), Self::BuiltInWithoutCalls.name()];
+    pub const NAMES: [&'static str; 6] = {
+        let [off, built_in, nsys, without_calls, in_windows, in_windows_without_calls] = Self::ALL;
+        [
+            off.name(),
+            built_in.name(),
+            nsys.name(),
+            without_calls.name(),
+            in_windows.name(),
+            in_windows_without_calls.name(),
+        ]
+    };
+    /// The tracers between which a plan chooses; which part of a run they record is a choice of its own.
+    pub const KINDS: [Self; 4] = [Self::Off, Self::BuiltIn, Self::Nsys, Self::BuiltInWithoutCalls];
     /// Those that a plan names; whether the built-in one records calls is said by a key of its own.
     pub const PLANNED: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
 
@@ -203,6 +227,8 @@ impl Tracer {
             Self::Off => "off",
             Self::BuiltIn => "built-in",
             Self::BuiltInWithoutCalls => "built-in without calls",
+            Self::InWindows => "built-in in windows",
+            Self::InWindowsWithoutCalls => "built-in in windows without calls",
             Self::Nsys => "nsys",
         }
     }
@@ -219,7 +245,35 @@ impl Tracer {
 
     /// Whether the run's ranks record themselves, with or without calls of CUDA.
     pub fn is_built_in(self) -> bool {
-        matches!(self, Self::BuiltIn | Self::BuiltInWithoutCalls)
+        !matches!(self, Self::Off | Self::Nsys)
+    }
+
+    /// Whether the run's ranks record themselves in windows, unless the run is too short for them.
+    pub fn is_in_windows(self) -> bool {
+        matches!(self, Self::InWindows | Self::InWindowsWithoutCalls)
+    }
+
+    /// Whether the run's ranks record themselves without calls of CUDA.
+    pub fn is_without_calls(self) -> bool {
+        matches!(self, Self::BuiltInWithoutCalls | Self::InWindowsWithoutCalls)
+    }
+
+    /// The built-in tracer in windows; others are as they are.
+    pub fn in_windows(self) -> Self {
+        match self {
+            Self::BuiltIn => Self::InWindows,
+            Self::BuiltInWithoutCalls => Self::InWindowsWithoutCalls,
+            other => other,
+        }
+    }
+
+    /// The one of [`Self::KINDS`] that it is.
+    pub fn kind(self) -> Self {
+        match self {
+            Self::InWindows => Self::BuiltIn,
+            Self::InWindowsWithoutCalls => Self::BuiltInWithoutCalls,
+            other => other,
+        }
     }
 
     /// Whether the run is not traced.
@@ -234,7 +288,7 @@ impl Serialize for Tracer {
         match self {
             Self::Off => serializer.serialize_bool(false),
             Self::Nsys => serializer.serialize_bool(true),
-            Self::BuiltIn | Self::BuiltInWithoutCalls => serializer.serialize_str(self.name()),
+            built_in => serializer.serialize_str(built_in.name()),
         }
     }
 }
@@ -269,6 +323,8 @@ mod tests {
             (Tracer::Nsys, "true"),
             (Tracer::BuiltIn, "\"built-in\""),
             (Tracer::BuiltInWithoutCalls, "\"built-in without calls\""),
+            (Tracer::InWindows, "\"built-in in windows\""),
+            (Tracer::InWindowsWithoutCalls, "\"built-in in windows without calls\""),
         ] {
             assert_eq!(serde_json::to_string(&tracer).unwrap(), text);
             assert_eq!(serde_json::from_str::<Tracer>(text).unwrap(), tracer);

@@ -162,10 +162,9 @@ fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     let steps = steps.map(|steps| Value::Array(steps.into_iter().map(u64::cast_signed).collect::<Array>()));
     put_or_remove(table, "trace_steps", steps);
     let windows = match capture {
-        Some(Capture::Windows { recorded, period }) if capture != Some(Capture::USUAL) => {
+        Some(Capture::Windows { recorded, period }) => {
             Some(Value::Array([recorded, period].into_iter().map(u64::cast_signed).collect::<Array>()))
         }
-        Some(Capture::Whole) if with || without => Some(false.into()),
         _ => None,
     };
     put_or_remove(table, TRACE_WINDOWS, windows);

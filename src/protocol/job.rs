@@ -162,6 +162,9 @@ pub struct Job {
     /// Whether the built-in tracer leaves out calls of CUDA.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,
+    /// Whether the plan asks the built-in tracer for windows; a short run is recorded as a whole all the same, as `trace` says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_windows: bool,
     /// The program that the run starts; `None` if the worker has a task for its workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -191,6 +194,7 @@ impl Job {
             trace: None,
             built_in_trace: false,
             without_calls: false,
+            in_windows: false,
             program: None,
         }
     }
@@ -203,8 +207,10 @@ impl Job {
     /// Which tracer records the run.
     pub fn tracer(&self) -> Tracer {
         match self.trace {
-            _ if self.built_in_trace && self.without_calls => Tracer::BuiltInWithoutCalls,
-            _ if self.built_in_trace => Tracer::BuiltIn,
+            _ if self.built_in_trace => {
+                let kind = if self.without_calls { Tracer::BuiltInWithoutCalls } else { Tracer::BuiltIn };
+                if self.in_windows { kind.in_windows() } else { kind }
+            }
             Some(_) => Tracer::Nsys,
             None => Tracer::Off,
         }

@@ -112,7 +112,8 @@ fn queued_job(
         limits,
         trace: plan.tracing.capture_by(cell.tracer, &cell.shape, plan.warm_up_steps),
         built_in_trace: cell.tracer.is_built_in(),
-        without_calls: cell.tracer == Tracer::BuiltInWithoutCalls,
+        without_calls: cell.tracer.is_without_calls(),
+        in_windows: cell.tracer.is_in_windows(),
         program: spec.and_then(|spec| program(spec, origin.repeat)),
         ..Job::new(cell.workload.clone(), cell.levels.clone(), cell.shape, cell.data.clone())
     };

@@ -86,9 +86,7 @@ pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
     let recorded = match record.tracer {
         Tracer::Off => false,
         Tracer::Nsys => recording(folder).exists(),
-        Tracer::BuiltIn | Tracer::BuiltInWithoutCalls => {
-            folder.join(EVENTS_FILE).exists() || trace::has_raw_files(folder)
-        }
+        _ => folder.join(EVENTS_FILE).exists() || trace::has_raw_files(folder),
     };
     recorded && record.state.is_final() && record.trace.is_none()
 }

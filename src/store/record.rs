@@ -208,6 +208,8 @@ pub(super) fn tracer_number(tracer: Tracer) -> i64 {
         Tracer::Nsys => 1,
         Tracer::BuiltIn => 2,
         Tracer::BuiltInWithoutCalls => 3,
+        Tracer::InWindows => 4,
+        Tracer::InWindowsWithoutCalls => 5,
     }
 }
 
@@ -217,6 +219,8 @@ pub(super) fn tracer(number: i64) -> Tracer {
         0 => Tracer::Off,
         2 => Tracer::BuiltIn,
         3 => Tracer::BuiltInWithoutCalls,
+        4 => Tracer::InWindows,
+        5 => Tracer::InWindowsWithoutCalls,
         _ => Tracer::Nsys,
     }
 }

@@ -10,8 +10,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::statistics::student_t_quantile;
 
-/// For how many degrees of freedom the variance over all cells counts.
-const PRIOR_FREEDOM: f64 = 4.0;
+/// For how many degrees of freedom the variance over all cells counts. With four, a best cell that is six times as noisy as all others would
+/// be dropped in 9 % of searches at 95 %; with two, in 3 %, and cells that are easily told apart need a tenth more runs.
+const PRIOR_FREEDOM: f64 = 2.0;
 /// Variances below this are rounding errors.
 const LEAST_VARIANCE: f64 = 1e-28;
 

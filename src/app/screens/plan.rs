@@ -406,10 +406,10 @@ impl Screen for PlanScreen {
         for path in &desk.settings.recent_plans {
             add(format!("Open plan {}", path.display()), PlanCommand::OpenFile(path.clone()));
         }
-        for tracer in Tracer::ALL {
+        for tracer in Tracer::KINDS {
             let verb = if self.plan().tracing.has(tracer) { "Untick" } else { "Tick" };
             let mut edited = self.plan().clone();
-            edited.tracing = edited.tracing.toggled(tracer);
+            edited.toggle(tracer);
             let name = format!("{verb} trace {} in the plan", tracer.name());
             add(name, PlanCommand::Edit(Box::new(edited), None));
         }

@@ -254,11 +254,12 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
 
         let programs = plan.blocks().any(|block| block.spec.command.is_some());
         if let Some(tracer) = tracers_ui(ui, width, &plan.tracing, (programs, node)) {
-            edit::<PlanCommand>(commands, plan, None, |plan| plan.tracing = plan.tracing.toggled(tracer));
+            edit::<PlanCommand>(commands, plan, None, |plan| plan.toggle(tracer));
         }
         ui.end_row();
         if let Some(part) = plan.tracing.capture() {
-            if let Some(part) = traced_part_ui(ui, width, part, (programs, plan.tracing.has_built_in())) {
+            let windows = plan.can_record_windows();
+            if let Some(part) = traced_part_ui(ui, width, part, (programs, windows)) {
                 edit::<PlanCommand>(commands, plan, Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
             }
             ui.end_row();
@@ -363,11 +364,11 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
         let no_nsys = node
             .and_then(|node| node.nsys.as_ref().err())
             .map(|why| format!("nsys cannot record on this machine: {why}"));
-        for tracer in Tracer::ALL {
+        for tracer in Tracer::KINDS {
             let (help, refusal) = match tracer {
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
-                Tracer::BuiltInWithoutCalls => {
+                Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => {
                     ("The same without CUDA calls, which cost most of what this tracer costs", no_part.as_deref())
                 }
                 Tracer::Nsys => {
@@ -394,7 +395,7 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
 }
 
 /// Draws the choice of the recorded part of traced runs. Programs are traced as a whole, and only the built-in tracer records windows.
-fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, built_in): (bool, bool)) -> Option<Capture> {
+fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (bool, bool)) -> Option<Capture> {
     let mut asked = None;
     ui.label("Traced part");
     wrapped(ui, width, |ui| {
@@ -418,7 +419,9 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, built_in): 
             ),
         ] {
             let refusal = match capture {
-                Capture::Windows { .. } if !built_in => Some("Only the built-in tracer records windows"),
+                Capture::Windows { .. } if !windows => {
+                    Some("Only the built-in tracer records windows, of workloads that are built in")
+                }
                 Capture::First { .. } | Capture::Steps { .. } if programs => {
                     Some("Programs of your own are always recorded as a whole")
                 }
