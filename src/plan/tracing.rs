@@ -267,6 +267,11 @@ impl Tracer {
         }
     }
 
+    /// The one of [`Self::PLANNED`] that it is.
+    pub(super) fn planned(self) -> Self {
+        if self.is_built_in() { Self::BuiltIn } else { self }
+    }
+
     /// The one of [`Self::KINDS`] that it is.
     pub fn kind(self) -> Self {
         match self {
