@@ -85,7 +85,7 @@ fn what_is_wrong_with_files_and_mappings_is_named_and_nothing_is_written() {
     let home = TempDir::new().unwrap();
     let home = home.path();
     let good = file(home, "good.csv", "a,time_s\n1,2\n");
-    let bad = file(home, "bad.csv", "a,time_s\n1,NaN\n2,fast\n");
+    let bad = file(home, "bad.csv", "a,time_s\n1,NaN\n2,fast\n3,2\n");
     let error = refused(home, &["import", &good, &bad, "--session", "all", "--yes"]);
     assert!(error.contains("bad.csv: line 2, column \"time_s\": NaN is no number"), "{error}");
     assert!(error.contains("bad.csv: line 3, column \"time_s\": \"fast\" where a number is expected"), "{error}");

@@ -660,7 +660,7 @@ fn import_seeds() -> [(&'static str, &'static [u8]); 4] {
             "import-csv",
             b"kernel,threads,rep,time (ms),host,commit,date\na,1,1,1.5,n1,abc,2026-11-26\na,1,2,1.7,n1,abc,2026-11-26\n",
         ),
-        ("import-csv", b"\xef\xbb\xbfname;memory_mb;note\r\n\"a; b\";12;\r\nc;NA;x\r\n"),
+        ("import-csv", b"\xef\xbb\xbfname;memory_mb;time_s;note\r\n\"a; b\";12;1.5;\r\nc;NA;2;x\r\n"),
         (
             "import-json",
             b"{\"batch\": 8, \"in\": {\"loss\": 0.5}, \"tokens/s\": 9e3}\n{\"batch\": 16, \"tokens/s\": 1e4}\n",

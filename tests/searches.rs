@@ -182,3 +182,25 @@ fn a_search_whose_multicard_is_killed_again_and_again_ends_like_one_that_nobody_
     assert_eq!(why(&killed), why(&undisturbed));
     assert_eq!(found.chosen, whole.chosen);
 }
+
+#[test]
+fn a_search_that_was_interrupted_and_resumed_ends_well_although_runs_were_cancelled() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let (plan, session) = (telling(home), home.join("session"));
+    let mut child = launch(home, &plan, &session);
+    let begun = Instant::now();
+    while ended_runs(&session) < 2 {
+        assert!(begun.elapsed() < DEADLINE && child.try_wait().unwrap().is_none(), "the search goes on");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(!child.wait().unwrap().success());
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
+    assert!(journal.contains("cancelled"), "{journal}");
+    assert!(
+        launch(home, &plan, &session).wait().unwrap().success(),
+        "runs that were made again do not count as failed"
+    );
+    verdict(&session);
+}

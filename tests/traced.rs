@@ -275,7 +275,7 @@ fn ranks_record_windows_by_turns_and_the_times_of_the_run_are_those_between_them
     let mut rows = steps.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = rows.next().unwrap();
     let [warm_up, touched, step_s] =
-        ["warm_up", "traced", "duration_s"].map(|name| head.iter().position(|column| *column == name).unwrap());
+        ["warm_up", "recorded", "duration_s"].map(|name| head.iter().position(|column| *column == name).unwrap());
     let counted: Vec<f64> = rows
         .filter(|row| (row[warm_up], row[touched]) == ("false", "false"))
         .map(|row| row[step_s].parse().unwrap())

@@ -44,8 +44,13 @@ pub(super) struct Outcomes {
 
 impl Outcomes {
     /// Counts the runs that have ended. The queue does not know the runs that ended under an earlier conductor; they are read from the
-    /// records.
-    fn of(queue: &QueueView, runs: &HashSet<&str>, folder: &Path) -> Result<Self, StoreError> {
+    /// records. Of `earlier` runs, those that did not finish do not count: a resumed search has made them again.
+    fn of(
+        queue: &QueueView,
+        runs: &HashSet<&str>,
+        earlier: &HashSet<String>,
+        folder: &Path,
+    ) -> Result<Self, StoreError> {
         let rows = queue.rows.iter().filter(|row| runs.contains(row.run.as_str()));
         let mut states: HashMap<String, RunState> = rows.map(|row| (row.run.clone(), row.state)).collect();
         if states.len() < runs.len() {
@@ -53,9 +58,10 @@ impl Outcomes {
                 states.entry(record.run).or_insert(record.state);
             }
         }
-        let ended: Vec<RunState> = states.into_values().filter(|state| state.is_final()).collect();
-        let finished = ended.iter().filter(|state| **state == RunState::Finished).count();
-        Ok(Self { finished, unfinished: ended.len() - finished })
+        states.retain(|_, state| state.is_final());
+        let finished = states.values().filter(|state| **state == RunState::Finished).count();
+        states.retain(|run, state| *state != RunState::Finished && !earlier.contains(run));
+        Ok(Self { finished, unfinished: states.len() })
     }
 
     pub fn add(&mut self, more: &Self) {
@@ -98,6 +104,8 @@ pub(super) struct Following {
     shown: Option<HashSet<String>>,
     /// The id of the plan whose search is followed: its runs are shown, too.
     search: Option<String>,
+    /// The runs that had ended before the search was resumed, which makes those again that did not finish.
+    earlier: HashSet<String>,
     /// How many lines of each search were printed.
     searched: HashMap<String, usize>,
     letters: u64,
@@ -133,6 +141,7 @@ impl Following {
             knows_queue: false,
             shown: None,
             search: None,
+            earlier: HashSet::new(),
             searched: HashMap::new(),
             letters: 0,
             waits: HashMap::new(),
@@ -267,6 +276,13 @@ impl Following {
         }
     }
 
+    /// Lets the runs that have ended until now count only if they finished.
+    pub fn forgive_earlier(&mut self) -> Result<(), StoreError> {
+        let ended = open_reader(&self.folder)?.headings()?.into_iter().filter(|run| run.state.is_final());
+        self.earlier = ended.map(|run| run.run).collect();
+        Ok(())
+    }
+
     /// Queues the runs of a plan; from then on only these runs are shown.
     pub fn launch(&mut self, launch: Launch) -> Result<Added, Box<dyn Error>> {
         let added =
@@ -318,7 +334,7 @@ impl Following {
         };
         let is_whole = self.follow(is_over)?;
         let wanted = wanted(runs, search_in(&self.queue, search.as_deref()));
-        let outcomes = Outcomes::of(&self.queue, &wanted, &self.folder)?;
+        let outcomes = Outcomes::of(&self.queue, &wanted, &self.earlier, &self.folder)?;
         if is_whole.is_none() {
             say(format_args!("{} finished, {} did not finish", outcomes.finished, outcomes.unfinished));
         }

@@ -234,6 +234,9 @@ fn follow(
         let cells = matrix.cells.iter().map(|cell| cell.identity).filter(|cell| !full.contains(cell));
         launch = launch.of_cells(cells.collect());
     }
+    if arguments.resume && plan.search.is_some() {
+        following.forgive_earlier()?;
+    }
     let Some(added) = site.launch(&mut following, &launch, interrupted)? else { return Ok(INTERRUPTED) };
     say_added(plan, &added, &site.name);
     for remark in remarks(plan, &matrix, &site.node) {

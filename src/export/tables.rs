@@ -38,7 +38,7 @@ const STEPS: [(&str, Kind); 10] = [
     ("loss", Kind::Number),
     ("units", Kind::Integer),
     ("warm_up", Kind::Flag),
-    ("traced", Kind::Flag),
+    ("recorded", Kind::Flag),
 ];
 const EPOCHS: [(&str, Kind); 7] = [
     ("rank", Kind::Integer),
