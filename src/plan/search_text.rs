@@ -9,9 +9,9 @@ use super::search::{Goal, KeptLimit, Search, search_conflicts, share_in};
 use super::{MAX_RUNS, Plan};
 
 const KEYS: &[&str] = &["goal", "keep", "tie", "confidence", "runs", "minutes"];
-/// The widest difference that may count as none.
+/// The largest tie that a search may have.
 const WIDEST_TIE: f64 = 0.5;
-/// The least and the most sure that a search may be.
+/// The lowest and the highest confidence that a search may have.
 const CONFIDENCES: (f64, f64) = (0.5, 0.999_999);
 
 /// Reads the search of a plan's file, and reports what in the plan excludes it.

@@ -153,7 +153,7 @@ fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     named.dedup();
     let names: Vec<&str> = named.iter().map(|tracer| tracer.name()).collect();
     put_or_remove(table, Tracer::KEY, (!tracing.is_off()).then(|| one_or_list(&names)));
-    // By default, calls are recorded.
+    // Without this key, calls are recorded.
     let calls: &[&str] = if with { &["on", "off"] } else { &["off"] };
     put_or_remove(table, TRACE_CALLS, without.then(|| one_or_list(calls)));
     let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
@@ -204,7 +204,7 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if before.is_none() {
         table(top, "factors");
     }
-    // GPUs that a file does not name follow from those of each node.
+    // If the file does not name `gpus`, they follow from `nodes` and `gpus_per_node`.
     let names_gpus =
         block.spec.factor(GPUS_PER_NODE).is_some_and(|each| !is_default(each, block.levels(GPUS_PER_NODE)));
     let is_same = |key: &str| before.is_some_and(|before| before.levels(key) == block.levels(key));
