@@ -27,12 +27,13 @@ pub struct StepRecord {
     pub units: u32,
     /// Excluded from statistics.
     pub warm_up: bool,
-    /// Recorded in a window of the run, or next to such a step: excluded from times.
+    /// In a window in which the run was recorded, or next to one: excluded from times.
     pub traced: bool,
 }
 
 impl StepRecord {
-    /// Whether its time counts: it is neither warm-up nor touched by a window in which the run was recorded.
+    /// Whether its time counts: it belongs neither to the warm-up nor to a window in which the run was recorded, and it
+    /// is not next to a window.
     pub fn counts(&self) -> bool {
         !self.warm_up && !self.traced
     }
