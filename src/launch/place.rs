@@ -50,7 +50,8 @@ impl Lead {
 
     /// Like [`Lead::of`], for a job without a launcher. Looks for a worker if the job needs one.
     ///
-    /// # Errors Those of [`Lead::of`], or the job needs a worker and none is found.
+    /// # Errors
+    /// Those of [`Lead::of`], or the job needs a worker and none is found.
     pub fn found(job: &Job) -> Result<Self, LaunchError> {
         let worker = job.program.is_none().then(find_worker).transpose().map_err(LaunchError::Site)?;
         Self::of(job, worker.as_ref())

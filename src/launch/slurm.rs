@@ -169,8 +169,8 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
 
 /// The script that would be sent to the site of a job.
 ///
-/// # Errors The job has no site, it needs a worker and none is found, or a value of its settings cannot be written in a
-/// script.
+/// # Errors
+/// The job has no site, it needs a worker and none is found, or a value of its settings cannot be written in a script.
 pub fn script(job: &Job) -> Result<String, String> {
     let comment = format!("{COMMENT}RUN");
     if let Some(size) = job.allocation {

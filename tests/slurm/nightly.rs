@@ -170,7 +170,7 @@ fn victims(scene: &Scene) -> Vec<i32> {
         .collect()
 }
 
-/// `MULTICARD_KILLS` kills (100) of a random process of the session, or of Slurm's daemons, while runs go on.
+/// `MULTICARD_KILLS` kills (100) of a random process of the session, or of Slurm's daemons, while runs are executed.
 #[test]
 #[ignore = "kills daemons that other tests use, many times: make nightly"]
 fn kills_of_everything_at_random_lose_nothing_and_leave_nothing() {

@@ -130,7 +130,7 @@ fn ranks_over_two_nodes_have_the_losses_of_one_machine_with_as_many_ranks() {
     }
 }
 
-/// A run on two nodes that goes on until somebody ends it, and the processes of its two ranks.
+/// A run on two nodes that trains until somebody ends it, and the processes of its two ranks.
 fn endless(scene: &Scene) -> [Pid; 2] {
     scene.training_plan("plan.toml", "gpus = 2\nnodes = 2\nepochs = 100000\n");
     succeed(&mut scene.with_worker(&["run", "plan.toml", "--session", "session", "--detach"]));

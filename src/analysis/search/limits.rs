@@ -53,7 +53,7 @@ impl<'a> LimitField<'a> {
         all
     }
 
-    /// Those of the cells that ran which no other cell surely exceeds.
+    /// The cells that may have the best value: they ran, and no other cell surely exceeds them.
     fn may_be_best(&self, ran: &[usize]) -> Vec<usize> {
         let rounds = ran.iter().map(|cell| self.field.of_cell(*cell).len()).max().unwrap_or(0);
         let active = ran.iter().copied().filter(|cell| self.field.of_cell(*cell).len() == rounds);

@@ -234,7 +234,7 @@ fn a_decision_among_a_thousand_cells_takes_less_than_50_ms() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What comes next follows from the records at any time: a search that is killed at any point goes on in the same way.
+    /// At any time, the records determine what comes next: a search that is killed at any point takes the same steps.
     #[test]
     fn a_search_that_is_cut_off_at_any_point_goes_on_in_the_same_way(seed in 0_u64..1000, cells in 2_usize..7, spread in 0.001_f64..0.1) {
         let question = question("goal = \"max throughput\"\nkeep = \"peak_allocated_bytes < 24 GB\"\nruns = 60", 12);

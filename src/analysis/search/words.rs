@@ -126,7 +126,7 @@ fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -
     lines
 }
 
-/// What a search cost, beside the whole grid.
+/// What a search cost, compared with the whole grid.
 fn cost_line(verdict: &SearchVerdict) -> String {
     let cost = |SearchCost { runs, steps, time_s }: &SearchCost| {
         let steps = if *steps > 0 { format!(", {}", counted(*steps as usize, "step")) } else { String::new() };

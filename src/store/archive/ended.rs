@@ -24,7 +24,8 @@ pub struct EndedRun {
 /// Creates the session `session`, which must not exist yet, with a plan and runs that have ended. It gets its name once
 /// everything is on disk. `node` is recorded as the session's machine.
 ///
-/// # Errors It exists or cannot be written. Then nothing is left of it.
+/// # Errors
+/// It exists or cannot be written. Then nothing is left of it.
 pub fn create_ended(
     session: &Path,
     node: &Node,

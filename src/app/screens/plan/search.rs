@@ -16,7 +16,8 @@ const BETWEEN: &str = " and ";
 /// The budgets that appear first when they are ticked.
 const FIRST_RUNS: u32 = 100;
 const FIRST_MINUTES: f64 = 10.0;
-/// A new search gets at least this number of repeats: with fewer, it could save little.
+/// The repeats that a plan with a single repeat gets when its search is switched on: a search needs at least 2, and
+/// saves little with few.
 const FIRST_REPEATS: u32 = 12;
 
 /// The goal and the limits as they were typed.
