@@ -68,7 +68,7 @@ pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
 pub use remark::{Remark, missing_program, remarks};
 pub use resolved::{Resolved, resolved};
 pub use run::RunState;
-pub use search::{Bound, Goal, KeptLimit, Search, search_conflicts};
+pub use search::{Bound, Goal, KeptLimit, Search};
 pub use searched::{DropReason, Dropped, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};

@@ -30,6 +30,29 @@ pub(super) const GPU_BUSY: &str = "gpu_busy";
 pub(super) const SM_ACTIVITY: &str = "sm_activity";
 /// The key of the share of cycles in which tensor cores worked (GPM).
 pub(super) const TENSOR_ACTIVITY: &str = "tensor_activity";
+/// The key of the share of cycles in which the FP64 pipe worked (GPM).
+pub(super) const FP64_ACTIVITY: &str = "fp64_activity";
+/// The key of the share of cycles in which the FP32 pipe worked (GPM).
+pub(super) const FP32_ACTIVITY: &str = "fp32_activity";
+/// The key of the share of cycles in which the FP16 pipe worked, tensor cores apart (GPM).
+pub(super) const FP16_ACTIVITY: &str = "fp16_activity";
+/// The key of the share of the memory's bandwidth in use (GPM).
+pub(super) const DRAM_ACTIVITY: &str = "dram_activity";
+/// The key of the bytes received over all NVLinks per second (GPM).
+pub(super) const NVLINK_RECEIVE: &str = "nvlink_receive_bytes_per_s";
+/// The key of the bytes sent over all NVLinks per second (GPM).
+pub(super) const NVLINK_SEND: &str = "nvlink_send_bytes_per_s";
+/// The keys of what GPM alone measures.
+pub(super) const OF_GPM: [&str; 8] = [
+    SM_ACTIVITY,
+    TENSOR_ACTIVITY,
+    FP64_ACTIVITY,
+    FP32_ACTIVITY,
+    FP16_ACTIVITY,
+    DRAM_ACTIVITY,
+    NVLINK_RECEIVE,
+    NVLINK_SEND,
+];
 /// The key of the step time.
 const STEP_TIME: &str = "step_time_s";
 
@@ -464,8 +487,14 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
         Measure { possible: SHARE, ..share(GPU_BUSY, "GPU busy: time in which a kernel ran") },
         Measure { possible: SHARE, ..share(SM_ACTIVITY, "SMs busy: cycles with a warp on them") },
         Measure { possible: SHARE, ..share(TENSOR_ACTIVITY, "Tensor cores busy: cycles") },
+        Measure { possible: SHARE, ..share(FP64_ACTIVITY, "FP64 pipe busy: cycles") },
+        Measure { possible: SHARE, ..share(FP32_ACTIVITY, "FP32 pipe busy: cycles") },
+        Measure { possible: SHARE, ..share(FP16_ACTIVITY, "FP16 pipe busy: cycles, tensor cores apart") },
+        Measure { possible: SHARE, ..share(DRAM_ACTIVITY, "Memory bandwidth in use") },
         rate("pcie_receive_bytes_per_s", "Received over PCIe per GPU"),
         rate("pcie_send_bytes_per_s", "Sent over PCIe per GPU"),
+        rate(NVLINK_RECEIVE, "Received over NVLink per GPU"),
+        rate(NVLINK_SEND, "Sent over NVLink per GPU"),
         Measure::named("clock_offset_s", "Clock of a node ahead of the first node’s", "s").read(Max, OverTime::Max),
         Measure::derived("run_order", "Place in the session", ""),
         count(PLANNED_STEPS, &format!("{}s of the plan", capitalised(step))).read(Max, OverTime::Max),

@@ -9,7 +9,10 @@ use super::clock::{Witness, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
-use super::measure::{EPOCHS_TO_GOAL, GOAL, GPU_BUSY, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded};
+use super::measure::{
+    DRAM_ACTIVITY, EPOCHS_TO_GOAL, FP16_ACTIVITY, FP32_ACTIVITY, FP64_ACTIVITY, GOAL, GPU_BUSY, NVLINK_RECEIVE,
+    NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded,
+};
 use super::metric::metric_values;
 use super::own::own_values;
 use super::steadiness::Steadiness;
@@ -379,6 +382,12 @@ fn derived(
         (TENSOR_ACTIVITY.into(), load.tensor_activity),
         ("pcie_receive_bytes_per_s".into(), load.pcie_receive_bytes_per_s),
         ("pcie_send_bytes_per_s".into(), load.pcie_send_bytes_per_s),
+        (FP64_ACTIVITY.into(), load.fp64_activity),
+        (FP32_ACTIVITY.into(), load.fp32_activity),
+        (FP16_ACTIVITY.into(), load.fp16_activity),
+        (DRAM_ACTIVITY.into(), load.dram_activity),
+        (NVLINK_RECEIVE.into(), load.nvlink_receive_bytes_per_s),
+        (NVLINK_SEND.into(), load.nvlink_send_bytes_per_s),
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
     // Nothing is known of an imported run except what its file says.

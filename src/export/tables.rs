@@ -77,6 +77,12 @@ const SAMPLES: [(&str, Kind); 27] = [
     ("throttle_reasons", Kind::Text),
     ("pcie_receive_bytes_per_s", Kind::Number),
     ("pcie_send_bytes_per_s", Kind::Number),
+    ("fp64_activity", Kind::Number),
+    ("fp32_activity", Kind::Number),
+    ("fp16_activity", Kind::Number),
+    ("dram_activity", Kind::Number),
+    ("nvlink_receive_bytes_per_s", Kind::Number),
+    ("nvlink_send_bytes_per_s", Kind::Number),
 ];
 const EVIDENCE: [(&str, Kind); 6] = [
     ("rank", Kind::Integer),
@@ -408,6 +414,12 @@ fn sample_rows(sample: &Sample, started_time_s: Option<f64>, rows: &mut Rows) ->
                 ("throttle_reasons", (&*reasons).into()),
                 ("pcie_receive_bytes_per_s", gpu.pcie_receive_bytes_per_s.into()),
                 ("pcie_send_bytes_per_s", gpu.pcie_send_bytes_per_s.into()),
+                ("fp64_activity", gpu.fp64_activity.into()),
+                ("fp32_activity", gpu.fp32_activity.into()),
+                ("fp16_activity", gpu.fp16_activity.into()),
+                ("dram_activity", gpu.dram_activity.into()),
+                ("nvlink_receive_bytes_per_s", gpu.nvlink_receive_bytes_per_s.into()),
+                ("nvlink_send_bytes_per_s", gpu.nvlink_send_bytes_per_s.into()),
             ],
         )?;
     }

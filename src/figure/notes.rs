@@ -14,7 +14,6 @@ use crate::analysis::{
     conditions, counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note,
     spread, step_of, usual_spread, varying,
 };
-use crate::protocol::STEPS_BY_RANGES;
 
 /// Measures that include the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -124,8 +123,7 @@ fn recorded_steps_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
         return None;
     }
     let lists = cells.iter().flat_map(finished).filter_map(|run| run.trace_summary()?.lists.as_deref());
-    let others: Vec<&str> =
-        lists.filter_map(|lists| lists.steps_by.as_deref()).filter(|by| !by.starts_with(STEPS_BY_RANGES)).collect();
+    let others: Vec<&str> = lists.filter_map(|lists| lists.steps_without_ranges()).collect();
     let first = others.first()?;
     let more = if others.iter().all(|by| by == first) { "" } else { ", and similar" };
     Some(format!("steps of {}: {first}{more}", counted(others.len(), "recording")))

@@ -272,6 +272,62 @@ impl Plan {
         }
     }
 
+    /// Everything in a plan that excludes its search: the key that says it, and what to do. Empty for a plan without a search.
+    pub fn search_conflicts(&self) -> Vec<(&'static str, String)> {
+        if self.search.is_none() {
+            return Vec::new();
+        }
+        let fitted = self.blocks().filter_map(|block| block.design.as_ref()).find(|design| design.kind.is_fitted());
+        let mut conflicts = Vec::new();
+        let mut add = |is_there: bool, key, message: &str| {
+            if is_there {
+                conflicts.push((key, message.to_owned()));
+            }
+        };
+        add(
+            self.repeats < 2,
+            "repeats",
+            "a search compares repeats: write repeats = 6 or more, the most that a cell gets",
+        );
+        add(
+            self.order == Order::Sequential,
+            "order",
+            "a search runs the cells of a repeat side by side: leave out order",
+        );
+        add(self.aa, "aa", "the copy of a cell ties with it in each search: leave out aa, or [search]");
+        add(
+            self.site.is_some(),
+            "where",
+            "searches run on this machine only, not at sites with Slurm: leave out [where]",
+        );
+        add(
+            self.has_several_workloads(),
+            "block",
+            "a search compares cells of one workload: leave out the blocks with others",
+        );
+        add(
+            !self.limits.exclusive,
+            "limits.exclusive",
+            "runs side by side disturb each other's times, which a search compares: leave out exclusive",
+        );
+        add(
+            self.tracing.tracers().len() > 1,
+            "measure.trace",
+            "a search compares cells that are recorded alike: name one tracer, or none",
+        );
+        if let Some(design) = fitted {
+            add(
+                true,
+                "design",
+                &format!(
+                    "a search drops cells, so that the effects of a {} design could not be estimated: leave out one of both",
+                    design.kind.title()
+                ),
+            );
+        }
+        conflicts
+    }
+
     /// The keys of factors in which cells may differ: factors with more than one level, or with different levels in different blocks. The
     /// key of A/A copies comes last.
     pub fn varied(&self) -> Vec<&Key> {

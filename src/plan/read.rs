@@ -128,7 +128,8 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     only_whole_runs(&plan, &top, &mut problems);
     plan.constraints = constraints(&top, &plan, &mut problems);
     plan.checked = checked(&top, &mut problems);
-    search_text::read(&mut plan, &top, &mut problems);
+    plan.search = search_text::read(&top, &mut problems);
+    search_text::report(plan.search_conflicts(), &top, &mut problems);
     plan.measures = own::measures(&top, &mut problems);
     plan.studies = study::studies(&top, &mut problems);
     if let Some(reason) = plan.too_large() {

@@ -3,7 +3,7 @@
 use super::formula::{Formula, Part};
 use super::measure_unit::MeasureUnit;
 use super::problem::quoted;
-use super::{Key, Order, Plan, formula_name};
+use super::{Key, formula_name};
 
 /// The words that begin a goal.
 const MOST: &str = "max";
@@ -186,50 +186,6 @@ impl Search {
         let keep = if limits.is_empty() { String::new() } else { format!(", keep {}", limits.join(" and ")) };
         format!("{}{keep}", self.goal.text())
     }
-}
-
-/// Every setting of a plan that excludes a search: its key, and what to do. Empty for a plan without a search.
-pub fn search_conflicts(plan: &Plan) -> Vec<(&'static str, String)> {
-    if plan.search.is_none() {
-        return Vec::new();
-    }
-    let fitted = plan.blocks().filter_map(|block| block.design.as_ref()).find(|design| design.kind.is_fitted());
-    let mut conflicts = Vec::new();
-    let mut add = |is_there: bool, key, message: &str| {
-        if is_there {
-            conflicts.push((key, message.to_owned()));
-        }
-    };
-    add(plan.repeats < 2, "repeats", "a search compares repeats: write repeats = 6 or more, the most that a cell gets");
-    add(plan.order == Order::Sequential, "order", "a search runs the cells of a repeat side by side: leave out order");
-    add(plan.aa, "aa", "the copy of a cell ties with it in each search: leave out aa, or [search]");
-    add(plan.site.is_some(), "where", "searches run on this machine only, not at sites with Slurm: leave out [where]");
-    add(
-        plan.has_several_workloads(),
-        "block",
-        "a search compares cells of one workload: leave out the blocks with others",
-    );
-    add(
-        !plan.limits.exclusive,
-        "limits.exclusive",
-        "runs side by side disturb each other's times, which a search compares: leave out exclusive",
-    );
-    add(
-        plan.tracing.tracers().len() > 1,
-        "measure.trace",
-        "a search compares cells that are recorded alike: name one tracer, or none",
-    );
-    if let Some(design) = fitted {
-        add(
-            true,
-            "design",
-            &format!(
-                "a search drops cells, so that the effects of a {} design could not be estimated: leave out one of both",
-                design.kind.title()
-            ),
-        );
-    }
-    conflicts
 }
 
 #[cfg(test)]

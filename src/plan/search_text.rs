@@ -5,8 +5,7 @@ use toml_edit::{Array, Item, Table as WrittenTable, Value};
 
 use super::checked_table::{Table, kind, real};
 use super::problem::Problems;
-use super::search::{Goal, KeptLimit, Search, search_conflicts, share_in};
-use super::{MAX_RUNS, Plan};
+use super::search::{Goal, KeptLimit, Search, share_in};
 
 const KEYS: &[&str] = &["goal", "keep", "tie", "confidence", "runs", "minutes"];
 /// The largest tie that a search may have.
@@ -14,13 +13,8 @@ const WIDEST_TIE: f64 = 0.5;
 /// The lowest and the highest confidence that a search may have.
 const CONFIDENCES: (f64, f64) = (0.5, 0.999_999);
 
-/// Reads the search of a plan's file, and reports what in the plan excludes it.
-pub(super) fn read(plan: &mut Plan, top: &Table, problems: &mut Problems) {
-    plan.search = search(top, problems);
-    check(plan, top, problems);
-}
-
-fn search(top: &Table, problems: &mut Problems) -> Option<Search> {
+/// Reads the search of a plan's file; `None` without one, and if its goal is missing or wrong.
+pub(super) fn read(top: &Table, problems: &mut Problems) -> Option<Search> {
     let table = top.table("search", problems)?;
     table.check_keys(KEYS, &[], problems);
     let keep = limits(&table, problems);
@@ -44,7 +38,7 @@ fn search(top: &Table, problems: &mut Problems) -> Option<Search> {
     };
     let tie = share("tie", (0.0, WIDEST_TIE), Search::TIE);
     let confidence = share("confidence", CONFIDENCES, Search::CONFIDENCE);
-    let runs = table.whole("runs", 2..=MAX_RUNS, problems).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX));
+    let runs = table.whole("runs", 2..=u32::MAX.into(), problems).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX));
     let minutes = table.positive("minutes", 1e7, problems);
     let Some((span, text)) = table.text("goal", problems) else {
         if table.find("goal").is_none() {
@@ -89,10 +83,10 @@ fn limits(table: &Table, problems: &mut Problems) -> Vec<KeptLimit> {
     limits
 }
 
-/// Reports what in the plan excludes its search.
-fn check(plan: &Plan, top: &Table, problems: &mut Problems) {
+/// Reports what in the plan excludes its search: the key of each conflict, and what to do.
+pub(super) fn report(conflicts: Vec<(&str, String)>, top: &Table, problems: &mut Problems) {
     let Some((search, _)) = top.find("search") else { return };
-    for (key, message) in search_conflicts(plan) {
+    for (key, message) in conflicts {
         let (table, inner) = key.split_once('.').unwrap_or(("", key));
         let span = if table.is_empty() {
             top.find(inner).map(|(span, _)| span)

@@ -269,6 +269,11 @@ impl Tracer {
         }
     }
 
+    /// The tracer that plans name for it, one of [`Self::PLANNED`].
+    pub(super) fn planned(self) -> Self {
+        if self.is_built_in() { Self::BuiltIn } else { self }
+    }
+
     /// Its kind, one of [`Self::KINDS`].
     pub fn kind(self) -> Self {
         match self {

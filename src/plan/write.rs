@@ -148,10 +148,9 @@ fn mode(table: &mut dyn TableLike, mode: Mode) {
 fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     let capture = tracing.capture();
     let (with, without) = (tracing.has(Tracer::BuiltIn), tracing.has(Tracer::BuiltInWithoutCalls));
-    let mut named: Vec<Tracer> = tracing.tracers().to_vec();
-    named.iter_mut().filter(|tracer| tracer.is_built_in()).for_each(|tracer| *tracer = Tracer::BuiltIn);
-    named.dedup();
-    let names: Vec<&str> = named.iter().map(|tracer| tracer.name()).collect();
+    // Calls and windows have keys of their own.
+    let is_named = |name: &str| tracing.tracers().iter().any(|tracer| tracer.planned().name() == name);
+    let names: Vec<&str> = Tracer::PLANNED.into_iter().filter(|name| is_named(name)).collect();
     put_or_remove(table, Tracer::KEY, (!tracing.is_off()).then(|| one_or_list(&names)));
     // Without this key, calls are recorded.
     let calls: &[&str] = if with { &["on", "off"] } else { &["off"] };

@@ -51,6 +51,13 @@ pub struct TraceLists {
     pub families: Vec<TraceEntry>,
 }
 
+impl TraceLists {
+    /// What marks the steps, in words, if it is not ranges.
+    pub fn steps_without_ranges(&self) -> Option<&str> {
+        self.steps_by.as_deref().filter(|words| !words.starts_with(STEPS_BY_RANGES))
+    }
+}
+
 /// A list of a recording. Its name in patterns is given by attributes; the doc comment is also the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, VariantArray, IntoStaticStr, EnumMessage)]
 #[strum(serialize_all = "snake_case")]

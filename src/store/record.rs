@@ -139,6 +139,18 @@ pub struct LoadRecord {
     pub pcie_receive_bytes_per_s: Option<f64>,
     /// Bytes that a GPU sends over PCIe per second: the mean over the GPUs.
     pub pcie_send_bytes_per_s: Option<f64>,
+    /// Share of cycles in which the FP64 pipe worked, from 0 to 1 (GPM): the mean over the GPUs.
+    pub fp64_activity: Option<f64>,
+    /// The same of the FP32 pipe.
+    pub fp32_activity: Option<f64>,
+    /// The same of the FP16 pipe, tensor cores apart.
+    pub fp16_activity: Option<f64>,
+    /// Share of the memory's bandwidth in use, from 0 to 1 (GPM): the mean over the GPUs.
+    pub dram_activity: Option<f64>,
+    /// Bytes that a GPU receives over all its NVLinks per second: the mean over the GPUs.
+    pub nvlink_receive_bytes_per_s: Option<f64>,
+    /// Bytes that a GPU sends over all its NVLinks per second: the mean over the GPUs.
+    pub nvlink_send_bytes_per_s: Option<f64>,
 }
 
 /// Everything known about one run.

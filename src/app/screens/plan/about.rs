@@ -258,8 +258,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         }
         ui.end_row();
         if let Some(part) = plan.tracing.capture() {
-            let windows = plan.can_record_windows();
-            if let Some(part) = traced_part_ui(ui, width, part, (programs, windows)) {
+            if let Some(part) = traced_part_ui(ui, width, part, (programs, plan.can_record_windows())) {
                 edit::<PlanCommand>(commands, plan, Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
             }
             ui.end_row();

@@ -7,7 +7,7 @@ use crate::analysis::Question;
 use crate::dataset;
 use crate::plan::{
     Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Resolved, Tracer, check,
-    design_trouble, expand, missing_program, remarks, resolved, search_conflicts,
+    design_trouble, expand, missing_program, remarks, resolved,
 };
 
 use super::edit::offered;
@@ -123,7 +123,7 @@ impl Outlook {
 
 /// Why the search of a plan cannot be answered; `None` if it can, and for a plan without one.
 fn search_trouble(plan: &Plan, matrix: &Matrix) -> Option<String> {
-    if let Some((_, message)) = search_conflicts(plan).into_iter().next() {
+    if let Some((_, message)) = plan.search_conflicts().into_iter().next() {
         return Some(message);
     }
     match Question::of(plan) {
