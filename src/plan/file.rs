@@ -272,7 +272,7 @@ impl Plan {
         }
     }
 
-    /// Everything in a plan that excludes its search: the key that says it, and what to do. Empty for a plan without a search.
+    /// Every setting of the plan that excludes a search: its key, and what to do. Empty for a plan without a search.
     pub fn search_conflicts(&self) -> Vec<(&'static str, String)> {
         if self.search.is_none() {
             return Vec::new();

@@ -52,7 +52,7 @@ pub struct TraceLists {
 }
 
 impl TraceLists {
-    /// What marks the steps, in words, if it is not ranges.
+    /// What marks the steps, in words; `None` if ranges do.
     pub fn steps_without_ranges(&self) -> Option<&str> {
         self.steps_by.as_deref().filter(|words| !words.starts_with(STEPS_BY_RANGES))
     }

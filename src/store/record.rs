@@ -141,9 +141,9 @@ pub struct LoadRecord {
     pub pcie_send_bytes_per_s: Option<f64>,
     /// Share of cycles in which the FP64 pipe worked, from 0 to 1 (GPM): the mean over the GPUs.
     pub fp64_activity: Option<f64>,
-    /// The same of the FP32 pipe.
+    /// Share of cycles in which the FP32 pipe worked: the mean over the GPUs.
     pub fp32_activity: Option<f64>,
-    /// The same of the FP16 pipe, tensor cores apart.
+    /// Share of cycles in which the FP16 pipe worked, without tensor cores: the mean over the GPUs.
     pub fp16_activity: Option<f64>,
     /// Share of the memory's bandwidth in use, from 0 to 1 (GPM): the mean over the GPUs.
     pub dram_activity: Option<f64>,
