@@ -108,7 +108,8 @@ enum Command {
     Papers(papers::Arguments),
     /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and similar programs.
     Export(export::Arguments),
-    /// Make sessions of results of other programs: CSV, JSON lines, hyperfine's JSON. Shows what columns mean before it writes.
+    /// Make sessions from results of other programs: CSV, JSON lines, hyperfine's JSON. Shows what the columns mean
+    /// before it writes anything.
     Import(import::Arguments),
     /// Print how to cite multicard, and the measurements of a session.
     Cite(cite::Arguments),
@@ -174,7 +175,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         program: Vec<OsString>,
     },
-    /// Lead the ranks of this node of a job; started by the supervisor on each node.
+    /// Start and watch a job's ranks on this node; the job's supervisor starts this on each node.
     #[command(name = launch::RANKS_COMMAND, hide = true)]
     Ranks {
         /// The job's file.

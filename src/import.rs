@@ -24,9 +24,9 @@ use std::fmt;
 pub struct Problem {
     /// The place in the file: `line 7`, `results[2].times[5]`; empty for the file as a whole.
     pub place: String,
-    /// The column; empty if it is about none.
+    /// The column; empty if no column is meant.
     pub column: String,
-    /// What was found, and what to do.
+    /// What is wrong, and what to do.
     pub what: String,
 }
 

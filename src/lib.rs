@@ -36,7 +36,8 @@ pub mod figure;
 /// Files and text from other programs: files are opened without following links and read with limits, text is shown without its escape
 /// sequences. Also writes files that the user names, either atomically or into an existing pipe or device.
 pub mod foreign;
-/// Results of other programs (CSV, JSON lines, hyperfine's JSON) as sessions of imported runs, with a mapping of their columns.
+/// Makes sessions of imported runs from results of other programs (CSV, JSON lines, hyperfine's JSON). A mapping says
+/// what their columns mean.
 pub mod import;
 /// Runs on this machine, or as jobs of Slurm: finding the worker, placement of ranks, the queue, the launcher that starts, follows and
 /// ends groups of processes, and the supervisor of a group's ranks.

@@ -116,9 +116,9 @@ pub struct Session {
     from_archive: imported::FromArchive,
     /// What the next conductor needs to know about the queue.
     kept_queue: kept_queue::KeptQueue,
-    /// Searches that this process goes on with, or has ended.
+    /// Searches that this process continues or has completed.
     searches: Vec<searching::Searching>,
-    /// Whether runs of searches have ended from which nothing was concluded yet.
+    /// Whether runs of searches have ended since the last decision of a search.
     is_search_due: bool,
 }
 

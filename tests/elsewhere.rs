@@ -1,5 +1,5 @@
-//! Several sessions and results of other programs on the command line: imported with a mapping that is shown first, compared, and followed
-//! over time.
+//! Several sessions and results of other programs on the command line: results are imported with a mapping that is
+//! shown first; sessions are compared, and followed over time.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -22,7 +22,7 @@ fn stdout(home: &Path, arguments: &[&str]) -> String {
     text(&succeed(command(home).current_dir(home).args(arguments)).stdout)
 }
 
-/// What is said of a command that must be refused.
+/// The message of a command that must be refused.
 fn refused(home: &Path, arguments: &[&str]) -> String {
     let output = command(home).current_dir(home).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
@@ -63,7 +63,7 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     let error = refused(home, &["import", &csv, "--session", "bench", "--yes"]);
     assert!(error.contains("bench exists"), "{error}");
 
-    // The map that is printed is the one that is taken, and can be changed.
+    // The printed map can be changed, and is accepted by `--map`.
     let map = stdout(home, &["import", &csv, "--print-map"]);
     let map = file(home, "map.toml", &map.replace("measure MB lower", "skip"));
     succeed(
@@ -73,7 +73,7 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     );
     let table = json(&stdout(home, &["table", "other", "--format", "json"]));
     assert!(table["rows"][0].get("memory_bytes").is_none(), "{table}");
-    // It can be exported and archived like any other.
+    // It can be exported and archived like any other session.
     assert!(stdout(home, &["export", "other", "--what", "runs", "--format", "csv"]).contains("wall_s"));
     succeed(command(home).args(["session", "export", "other", "--out", "other.zip"]).current_dir(home));
     succeed(command(home).args(["session", "import", "other.zip", "--session", "again"]).current_dir(home));
@@ -117,13 +117,13 @@ fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unl
     let own = golden(home, "gpu").display().to_string();
     let diff = multicard(home, &["diff", &own, "--measure", "time_s", "--", "sessions/before"]);
     assert_ne!(diff.status.code(), Some(0));
-    // Of the same cells, but imported on one side only.
+    // The cells are the same, but those of one side were imported.
     let both = ["diff", "sessions/before", "sessions/after", "--measure", "time_s"];
     let said = text(&command(home).current_dir(home).args(both).output().unwrap().stdout);
     assert!(said.contains("each side is one session"), "{said}");
 }
 
-/// One session a day, of which days from the 10th on are slower, as results that name day, machine and commit.
+/// Results that name day, machine and commit: one session a day, slower from the 10th on.
 fn nights(days: u32) -> String {
     let mut csv = "batch,time_s,date,host,commit,commit_date\n".to_owned();
     for day in 1..=days {
@@ -196,7 +196,7 @@ fn tables_and_figures_of_several_sessions_tell_cells_apart_by_what_differs() {
     stdout(home, &["figure", "one", "two", "three", "--colour", "machine", "--out", &figure]);
     let drawn = fs::read_to_string(&figure).unwrap();
     assert!(drawn.contains("gpu1") && drawn.contains("gpu2"));
-    // It is drawn again from its sessions.
+    // The figure is drawn again from its sessions.
     stdout(home, &["figure", &figure, "--out", "again.svg", "--title", "Again"]);
     let error = refused(home, &["table", "one", "one"]);
     assert!(error.contains("is given twice"), "{error}");

@@ -584,7 +584,8 @@ fn parquet_rows(bytes: &[u8]) -> bool {
     model_file(bytes, "rows.parquet")
 }
 
-/// Reads results of another program, and makes runs of them as deduced. What is taken is finite, and its mapping is read as it is written.
+/// Reads results of another program, and makes runs of them with the deduced mapping. All values that are taken must be
+/// finite, and a mapping that is written must be read as the same.
 fn imported(bytes: &[u8]) -> bool {
     let table = match read_bytes(bytes) {
         Ok(table) => table,

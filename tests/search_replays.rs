@@ -1,7 +1,8 @@
-//! Searches replayed on recorded grids: how often the chosen cell is within 1 % of the best one, and at which share of the grid's steps.
+//! Replays searches on recorded grids: how often is the chosen cell within 1 % of the best one, and which share of the
+//! grid's steps does a search need?
 //!
-//! A replay takes the recorded repeats in an order of its own, so that no two see the same runs first. Grids with fewer than six repeats get more by
-//! drawing from the deviations that their own runs show. The numbers are in `tests/records/2026-11-26-searches.md`.
+//! Each replay takes the recorded repeats in a random order of its own. A grid with fewer than six repeats gets more,
+//! which are drawn from the deviations of its own runs. The numbers are in `tests/records/2026-11-26-searches.md`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ impl Grid {
         trial.values.as_ref().unwrap()[self.key.as_str()]
     }
 
-    /// The median of a cell, signed so that high ones are good.
+    /// The median of a cell as a logarithm, with such a sign that high values are good.
     fn median_log(&self, cell: &str) -> f64 {
         let mut logs: Vec<f64> = self.cells[cell].iter().map(|trial| self.value(trial).ln()).collect();
         logs.sort_by(f64::total_cmp);
@@ -48,7 +49,7 @@ impl Grid {
         let mut deviations = Vec::new();
         for trials in self.cells.values() {
             let mean = trials.iter().map(|trial| self.value(trial).ln()).sum::<f64>() / trials.len() as f64;
-            // A mean of few is nearer to them than the true one.
+            // The mean of few runs is nearer to them than the true mean.
             let wider = (trials.len() as f64 / (trials.len() as f64 - 1.0)).sqrt();
             deviations.extend(trials.iter().map(|trial| wider * (self.value(trial).ln() - mean)));
         }

@@ -1,5 +1,5 @@
-//! Searches on the command line, with programs that really run: a small kernel on this machine, and a program that tells times, whose search is
-//! killed again and again.
+//! Searches on the command line, with programs that really run: a small kernel on this machine, and a program that
+//! reports chosen step times. The conductor of the second search is killed again and again.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -45,7 +45,7 @@ fn the_shipped_search_finds_the_tile_of_a_real_program_and_says_what_it_cost() {
     let session = home.join("session");
     let run = command(home).arg("run").arg(home.join("search.toml")).arg("--session").arg(&session).output().unwrap();
     let printed = text(&run.stderr);
-    // Two cells fail, which the exit code says.
+    // Two cells fail, so the exit code is not 0.
     assert_eq!(run.status.code(), Some(1), "{printed}");
     for line in [
         &format!("search: {question} among 16 cells"),
@@ -73,12 +73,12 @@ fn the_shipped_search_finds_the_tile_of_a_real_program_and_says_what_it_cost() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let last = json["searches"][0]["steps"].as_array().unwrap().last().unwrap();
     assert_eq!((last["step"].as_str(), last["chosen"].as_str()), (Some("ended"), Some(chosen.as_str())));
-    // It is over: nothing runs again.
+    // The search is over: nothing runs again.
     let mut again = command(home);
     again.arg("run").arg(home.join("search.toml")).arg("--resume").arg("--session").arg(&session);
     let again = text(&again.output().unwrap().stderr);
     assert!(again.contains("0 runs queued") && again.contains("answer: tile "), "{again}");
-    // An archive has its search; an anonymous one has not.
+    // An archive contains the search; an anonymous one does not.
     for (name, anonymous) in [("whole.zip", false), ("anonymous.zip", true)] {
         let archive = home.join(name);
         let mut export = command(home);
@@ -117,7 +117,7 @@ fn a_search_that_is_wrong_is_refused_with_its_line_before_anything_runs() {
     assert!(error.contains("searches run on this machine only") || error.contains("big"), "{error}");
 }
 
-/// A search whose program tells step times by its level and repeat, and takes a moment.
+/// A search whose program reports step times that depend on its level and repeat. It takes a moment.
 fn telling(home: &Path) -> PathBuf {
     let program = "for s in 1 2 3; do echo \"{\\\"step\\\": $s, \\\"duration_s\\\": 0.0$(( 200 + 20 * $1 ))$2}\"; done; sleep 0.2";
     let plan = format!(
@@ -153,7 +153,7 @@ fn a_search_whose_multicard_is_killed_again_and_again_ends_like_one_that_nobody_
     let begun = Instant::now();
     for count in 1.. {
         let mut child = launch(home, &plan, &killed);
-        // Killed once one more run has ended, at whatever point it is then.
+        // It is killed once one more run has ended, wherever it is then.
         let is_over = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status.success();

@@ -252,7 +252,7 @@ fn ranks_record_windows_by_turns_and_the_times_of_the_run_are_those_between_them
     let traced = run(Path::new("/nonexistent"), &plan);
     assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
     let trace = traced.trace_in("trace.events");
-    // Of two ranks, twelve windows of two steps; epochs and phases are whole.
+    // Two ranks recorded twelve windows of two steps each. Epochs and phases are recorded as a whole.
     let counts = ["step", "forward", "epoch 1", "phase: evaluate"].map(|name| ranges_in(&trace, name));
     assert_eq!(counts, [48, 48, 2, 4], "{}", trace["nvtx"]);
     assert!(trace["notes"].to_string().contains("recorded in 12 windows"), "{}", trace["notes"]);
@@ -260,7 +260,8 @@ fn ranks_record_windows_by_turns_and_the_times_of_the_run_are_those_between_them
     assert!(0 < recorded && recorded < all, "{recorded} of {all}");
     for rank in ["rank-0.jsonl", "rank-1.jsonl"] {
         let log = fs::read_to_string(traced.run_folder().join(rank)).unwrap();
-        // With the step on each side; the last step would be next to a thirteenth window.
+        // Each window has two steps, and one step next to it on each side. The last step of the run is next to a
+        // thirteenth window.
         assert_eq!((log.matches("\"event\":\"step\"").count(), log.matches("\"traced\":true").count()), (76, 49));
         let reading = |key: &str| {
             let line = log.lines().find(|line| line.contains(&format!("\"{key}\""))).unwrap();
@@ -269,7 +270,7 @@ fn ranks_record_windows_by_turns_and_the_times_of_the_run_are_those_between_them
         assert_eq!(reading("recording_pairs"), 12.0);
         assert!(reading("recording_cost_low") <= reading("recording_cost_high") && reading("recording_end_s") < 1.0);
     }
-    // Steps of 76, without the first, and without those that windows touched.
+    // Of 76 steps, without the first one, and without the steps in and next to windows.
     let steps = multicard(&["export", "--what", "steps", traced.session.to_str().unwrap()]).output().unwrap();
     let steps = text(&steps.stdout);
     let mut rows = steps.lines().map(|line| line.split(',').collect::<Vec<_>>());

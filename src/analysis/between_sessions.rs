@@ -83,7 +83,8 @@ impl SessionComparison {
         Self { reason: Some(Incomparable::Mixed), ..self }
     }
 
-    /// The same, but marked as not comparable if some of the sessions were imported from files of other programs, and others were not.
+    /// The comparison, marked as not comparable if some of the sessions were imported from files of other programs and
+    /// others were measured here.
     #[must_use]
     pub fn apart_from_imported(self, before: &[&Cell], after: &[&Cell]) -> Self {
         let first = before.iter().chain(after).next().map(|cell| cell.is_imported());

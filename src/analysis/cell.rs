@@ -64,7 +64,7 @@ pub struct Cell<'a> {
     pub data: &'a str,
     /// The facts of its runs' environment that differ within cells; empty if none differ.
     pub made_with: Arc<str>,
-    /// Where, when and with which commit its runs were made.
+    /// The machine, the date and the git commit of its runs.
     pub circumstances: Arc<Circumstances>,
     /// Its runs, finished or not, by repeat.
     pub runs: Vec<&'a RunSummary>,
@@ -115,7 +115,8 @@ impl<'a> Cell<'a> {
                 || !self.workload.has_meaning(key, self.levels)
                 || !other.workload.has_meaning(key, other.levels)
         };
-        // A machine, a commit or a date is one of sessions.
+        // Machine, commit and date are facts of a session: cells that may differ in one of them may come from different
+        // sessions.
         let any_session = but.iter().any(|key| is_of_session(key) && self.levels.get(key).is_none());
         (any_session || self.session == other.session)
             && (but.contains(&MADE_WITH) || self.made_with == other.made_with)
@@ -284,18 +285,18 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     cells
 }
 
-/// Whether a setting is the session or follows from it.
+/// Whether a setting is the session, or a fact about the session such as its machine.
 pub fn is_of_session(key: &str) -> bool {
     key == SESSION || OF_SESSIONS.iter().any(|(known, _)| *known == key)
 }
 
-/// The settings that follow from the session and differ between cells of several sessions: machine, commit and date. They repeat what the
-/// session tells, so names of cells and effects do without them.
+/// The facts about sessions (machine, commit, date) in which cells of several sessions differ. The session already
+/// tells them, so names of cells and effects leave them out.
 pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
     if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
 }
 
-/// The same for a history, whose cells may be parts of those of one session.
+/// As [`session_facts`], for a history: there, cells of one session may have different facts, too.
 pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
     // A factor of a user's program may have such a key.
     let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());

@@ -1,4 +1,4 @@
-//! Where, when and with which commit the runs of a cell were made: what tells the cells of several sessions apart.
+//! The machine, the date and the git commit of a cell's runs. They tell the cells of several sessions apart.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ pub const MACHINE: &str = "machine";
 pub const COMMIT: &str = "commit";
 /// The key of the day of the first start, in UTC, as a setting.
 pub const DATE: &str = "date";
-/// The settings that follow from the session, with their names.
+/// The settings that are facts about a session, with their names.
 pub const OF_SESSIONS: [(&str, &str); 3] = [(MACHINE, "Machine"), (COMMIT, "Commit"), (DATE, "Date")];
-/// The number of digits shown of a commit.
+/// How many digits of a commit are shown.
 const COMMIT_DIGITS: usize = 12;
 
 /// The circumstances of a cell's finished runs; of all runs, if none finished.
@@ -23,16 +23,16 @@ const COMMIT_DIGITS: usize = 12;
 pub struct Circumstances {
     /// The name of the machine; several are separated by commas.
     pub machine: Option<Arc<str>>,
-    /// The git commit of the program, or the worker's for a built-in workload, shortened.
+    /// The git commit of the program, or of the worker for a built-in workload, shortened.
     pub commit: Option<Arc<str>>,
-    /// When git says that the program's commit was made, as RFC 3339 in UTC.
+    /// The time of the program's commit by git, as RFC 3339 in UTC.
     pub committed: Option<Arc<str>>,
     /// The start of the first run, in seconds since the Unix epoch.
     pub started_s: Option<f64>,
 }
 
 impl Circumstances {
-    /// Those of these runs.
+    /// The circumstances of these runs.
     pub(super) fn of(runs: &[&RunSummary]) -> Self {
         let has_finished = runs.iter().any(|run| run.state == RunState::Finished);
         let counted = || runs.iter().filter(move |run| !has_finished || run.state == RunState::Finished);
@@ -49,7 +49,7 @@ impl Circumstances {
         }
     }
 
-    /// Those of a session's first finished run, in a few words: `gpu1 · 0123456789ab · 2026-11-26`.
+    /// The circumstances of a session's first finished run, in a few words: `gpu1 · 0123456789ab · 2026-11-26`.
     pub fn of_session(runs: &[RunSummary]) -> String {
         let first = runs.iter().find(|run| run.state == RunState::Finished);
         let Self { machine, commit, started_s, .. } = first.map_or_else(Self::default, |first| Self::of(&[first]));
@@ -78,14 +78,15 @@ fn fact<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
     run.environment.as_ref()?.get(key)
 }
 
-/// The commit of what a run measures: its program's, or the worker's for a built-in workload.
+/// The commit of the program that a run measures, or of the worker for a built-in workload.
 fn commit(run: &RunSummary) -> Option<String> {
     let is_program = run.workload.command.is_some() || run.is_imported();
     let of_worker = || fact(run, "worker_build").filter(|_| !is_program);
     fact(run, "program_git").or_else(of_worker).map(short)
 }
 
-/// A commit without what follows it, such as the number of changed files. A mark for changed files is kept as `+`.
+/// The commit alone, without text that follows it, such as the number of changed files. If files were changed, a `+` is
+/// added.
 fn short(commit: &str) -> String {
     let (hash, rest) = commit.split_once(", ").unwrap_or((commit, ""));
     let (hash, is_changed) = match hash.strip_suffix("-dirty") {
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!((level(0, DATE).as_deref(), level(1, DATE).as_deref()), (Some("1970-01-01"), Some("1970-01-02")));
         assert_eq!(level(1, MACHINE).as_deref(), Some("gpu1"));
         assert_eq!(Circumstances::of_session(&new), "gpu1 · 0123456789ab+ · 1970-01-02");
-        // In one session, made_with tells parts of cells apart.
+        // Within one session, `made_with` tells the parts of a cell apart.
         assert!(session_facts(&cells_of(&[source("", old.as_slice())])).is_empty());
         assert!(cells[0].is_like(&cells[1], &["session"]) && !cells[0].is_like(&cells[1], &["precision"]));
     }

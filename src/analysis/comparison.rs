@@ -26,7 +26,7 @@ pub enum Incomparable {
         /// Names of facts about machine and software in which they differ.
         with: Vec<String>,
     },
-    /// One was imported from a file of another program, and the other was measured here.
+    /// One cell was imported from a file of another program, and the other one was measured here.
     Imported,
     /// Each side is a single session, so the difference between sessions of the same cell is unknown.
     OneSession,

@@ -251,7 +251,7 @@ fn cost(tracer: Tracer, plan: &Plan) -> f64 {
     match tracer {
         Tracer::BuiltIn => 1.08,
         Tracer::BuiltInWithoutCalls => 1.03,
-        // Their times are those of steps that are not recorded.
+        // Runs in windows have the times of the steps that are not recorded.
         Tracer::InWindows | Tracer::InWindowsWithoutCalls => 1.0,
         Tracer::Nsys if plan.tracing.has(Tracer::Off) => 1.25,
         Tracer::Off | Tracer::Nsys => 1.0,

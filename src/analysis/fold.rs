@@ -145,7 +145,8 @@ fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {
     rank.steps.binary_search_by_key(&step, |record| record.step).ok().map(|place| &rank.steps[place])
 }
 
-/// The warm-up of a run: the epochs that contain some of it, and its steps, with those that recording touched.
+/// The steps of a run that do not count, and the epochs that contain warm-up steps. Steps of the warm-up, in windows
+/// and next to windows do not count.
 struct WarmUp<'a> {
     epochs: Vec<u32>,
     ranks: &'a [RankRecord],

@@ -10,7 +10,7 @@ use super::{Cell, SessionComparison, Value, finished};
 use crate::protocol::{COMMIT_TIME, IMPORTED_FROM, fact_name};
 use crate::statistics::{change_points, median};
 
-/// The probability of finding a change in the tracks of a history in which nothing changed.
+/// The probability that a history in which nothing changed shows a change in any of its tracks.
 pub const CHANGE_ERROR: f64 = 0.05;
 
 /// The order of sessions in a history.
@@ -18,22 +18,24 @@ pub const CHANGE_ERROR: f64 = 0.05;
 pub enum HistoryOrder {
     /// By the start of their first runs.
     Dates,
-    /// By the dates of their commits, as git recorded them when runs were made; commits without such dates by their first runs.
+    /// By the dates of their commits, as git told them when the runs were made. If the date of any commit is unknown,
+    /// by the first runs of all commits.
     Commits,
 }
 
-/// The sessions of a history in order. A session whose runs were made in different environments counts once for each of them.
+/// The occasions of a history in order. An occasion is a session; if its runs were made in different environments, each
+/// environment is an occasion of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Occasions {
-    /// Their names: dates or commits, made different where needed.
+    /// Their names: dates or commits, with more words where these are the same.
     pub labels: Vec<String>,
-    /// The occasion of each cell, by its index.
+    /// For each cell the index of its occasion.
     pub of_cells: Vec<usize>,
-    /// Whether commits are in the order of their dates; otherwise in that of their first runs.
+    /// Whether commits are in the order of their dates. Otherwise they are in the order of their first runs.
     pub has_commit_dates: bool,
 }
 
-/// What an occasion is: a session, and what its runs were made with.
+/// The key of an occasion: the session, and the environment of its runs.
 type Key = (String, String);
 /// An occasion and what is known about it.
 type Told<'a> = (&'a Key, &'a Known);
@@ -49,7 +51,7 @@ struct Known {
 }
 
 impl Occasions {
-    /// Those of cells.
+    /// The occasions of these cells.
     pub fn of(cells: &[Cell], order: HistoryOrder) -> Self {
         let key = |cell: &Cell| -> Key { (cell.session.to_owned(), cell.made_with.to_string()) };
         let mut known: HashMap<Key, Known> = HashMap::new();
@@ -91,7 +93,7 @@ impl Occasions {
     }
 }
 
-/// The names of occasions in order: the shortest that tell all apart.
+/// The names of occasions in order: the shortest ones that differ from each other.
 fn labels(sorted: &[Told], order: HistoryOrder) -> Vec<String> {
     let session = |(key, _): &Told| match (key.0.as_str(), key.1.as_str()) {
         ("", "") => "this session".to_owned(),
@@ -129,8 +131,8 @@ pub struct LevelChange {
     pub first_after: usize,
     /// The 95 % interval of that index, both ends included.
     pub place: (usize, usize),
-    /// The level from the change to the next one over the level from the previous change to this one, by Student's t between sessions as in
-    /// `multicard diff`; `None` if a value is not above 0.
+    /// The level after the change, up to the next one, divided by the level before it, from the previous one on. The
+    /// interval is Student's t between sessions, as in `multicard diff`. `None` if a value is not above 0.
     pub ratio: Option<Value>,
     /// The probability of such a change by chance.
     pub p: f64,
@@ -138,8 +140,8 @@ pub struct LevelChange {
     pub with: Vec<String>,
 }
 
-/// The changes of a track, given by cells with their values in order, and the levels between them. `error` is the probability of a change
-/// by chance.
+/// The changes of a track, and the levels between them. `track` has the cells with their values, in order. `error` is
+/// the probability that a track without a change shows one.
 pub fn level_changes(track: &[(&Cell, f64)], error: f64) -> (Vec<LevelChange>, Vec<f64>) {
     let values: Vec<f64> = track.iter().map(|(_, value)| *value).collect();
     let points = change_points(&values, error);
@@ -159,7 +161,7 @@ pub fn level_changes(track: &[(&Cell, f64)], error: f64) -> (Vec<LevelChange>, V
     (points.iter().zip(ends.windows(3)).map(change).collect(), levels)
 }
 
-/// The names of facts in which the runs of two cells differ, without those that only say which file or commit another fact is about.
+/// The names of facts in which the runs of two cells differ, without the file of an import and the time of a commit.
 fn changed_with(last: &Cell, first: &Cell) -> Vec<String> {
     let mut names = machine_differs(finished(last), finished(first));
     names.retain(|name| [IMPORTED_FROM, COMMIT_TIME].iter().all(|key| *name != fact_name(key)));
@@ -257,7 +259,7 @@ mod tests {
         let (changes, levels) = level_changes(&track, CHANGE_ERROR);
         let [change] = changes.as_slice() else { panic!("{changes:?}") };
         assert_eq!(change.first_after, 8);
-        // One place further, chance alone could put the change there in 1 of 7 orders.
+        // One place further on, 1 of 7 orders would put the change there by chance.
         let (first, last) = change.place;
         assert!((6..=7).contains(&first) && (9..=10).contains(&last), "{:?}", change.place);
         let ratio = change.ratio.unwrap();

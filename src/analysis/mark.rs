@@ -91,9 +91,9 @@ pub enum Mark {
     Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
-    /// It was imported from a file of another program: the file.
+    /// It was imported from this file of another program.
     Imported(String),
-    /// Its ranks recorded windows of its steps; its times are those of the other steps.
+    /// It was recorded in windows. Its times are those of the steps between windows.
     TracedInWindows,
     /// Its data, or some of its answers, were generated to resemble a published set.
     Synthetic,

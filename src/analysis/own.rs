@@ -148,7 +148,7 @@ fn resolved(base: &Arc<Measures>, spec: &WorkloadSpec, own: &[OwnMeasure]) -> Ar
     resolved
 }
 
-/// The measures of a workload with those of a list whose formulas fit it.
+/// The measures of a workload, and the measures of a list whose formulas it can compute.
 pub(super) fn measures_with(spec: &WorkloadSpec, own: &[OwnMeasure]) -> Arc<Measures> {
     Arc::clone(&resolved(&Measures::of_workload(spec), spec, own).measures)
 }

@@ -28,21 +28,23 @@ pub struct TimedStep {
 pub struct RecordingCost {
     /// The share by which recorded steps took longer.
     pub cost: f64,
-    /// The number of windows that were compared with the steps on both of their sides, and the 95 % interval of the median of them, from
-    /// order statistics; `None` for a run with one window.
+    /// The number of windows that were compared with the steps on both of their sides, and the 95 % interval of their
+    /// median cost, from order statistics. `None` for a run with one window.
     pub pairs: Option<(usize, Interval)>,
 }
 
-/// By what share recorded steps took longer than those that were not. `steps` are steady ones in order; `cut` are the first steps of windows
-/// that were closed before their end. `None` if there are too few steps, or if all are recorded.
+/// The share by which recorded steps took longer than other steps. `steps` are the steady steps in order. `cut` are the
+/// first steps of windows that an epoch's end cut short. `None` if there are too few steps, or if all are recorded.
 ///
-/// Of one window ([`Capture::Steps`]): the median of the recorded steps over that of an equal number of steps before them, or as many as
-/// there are, minus 1. The first step of the window is left out, since its time includes waiting for the recorder. Steps after the window are
-/// left out as well, because a recorder still has work to do after its end (steps under Nsight Systems stay slow for a while).
+/// With one window ([`Capture::Steps`]), the cost is the median of the recorded steps divided by the median of an equal
+/// number of steps before them, or of all steps before them if there are fewer, minus 1. The first step of the window
+/// is left out, since its time includes waiting for the recorder. Steps after the window are left out as well, because
+/// a recorder still has work to do after its end (steps under Nsight Systems stay slow for a while).
 ///
-/// Of windows by turns ([`Capture::Windows`]): each window is a pair, the median of its steps without the first, over the mean of the two
-/// medians of the steps between it and the windows before and after it, minus 1; steps next to a window and steps that open an epoch are left
-/// out. The cost is the median of at least ten pairs.
+/// With several windows ([`Capture::Windows`]), each window gives one cost: the median of its steps without the first,
+/// divided by the mean of two medians, minus 1. These two are the median of the steps between this window and the one
+/// before, and that of the steps between this window and the next one. Steps next to a window and the first step of
+/// each epoch are left out. The cost of the run is the median over windows, of which there must be at least ten.
 pub fn recording_cost(steps: &[TimedStep], capture: Capture, cut: &[u64]) -> Option<RecordingCost> {
     match capture {
         Capture::Steps { first, last } => {
@@ -70,7 +72,7 @@ fn of_one_window(steps: &[TimedStep], first: u64, last: u64) -> Option<f64> {
 
 /// The cost in each window that has steps on both sides.
 fn pairs(steps: &[TimedStep], capture: Capture, cut: &[u64], (recorded, period): (u64, u64)) -> Vec<f64> {
-    // By period: the steps of the window at its end, and those before it.
+    // For each period: the steps of the window at its end, and the steps before the window.
     let (mut within, mut between): (BTreeMap<u64, Vec<f64>>, BTreeMap<u64, Vec<f64>>) = Default::default();
     let mut epoch = None;
     for TimedStep { epoch: own, step, duration_s } in steps {

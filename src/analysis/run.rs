@@ -57,7 +57,7 @@ pub enum Recording {
     BuiltIn,
     /// The same without calls of CUDA.
     BuiltInWithoutCalls,
-    /// The run's ranks recorded some steps of each period; its times are those of the others.
+    /// The run's ranks recorded some steps of each period. Its times are those of the other steps.
     InWindows,
     /// The same without calls of CUDA.
     InWindowsWithoutCalls,
@@ -390,7 +390,7 @@ fn derived(
         (NVLINK_SEND.into(), load.nvlink_send_bytes_per_s),
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
-    // Of an imported run, nothing is known but what its file says.
+    // Nothing is known of an imported run except what its file says.
     let is_imported = record.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
     values.into_iter().filter(move |_| !is_imported).filter_map(|(key, value)| Some((key, value?)))
 }
@@ -420,7 +420,8 @@ struct Steady<'a> {
     time_s: f64,
     distinct_units: f64,
     processed_units: f64,
-    /// Distinct units over those of the steps whose times count: of a run that was recorded in windows, energy is known of all steady steps.
+    /// The distinct units of all steady steps divided by those of the steps whose times count. The two differ if the
+    /// run was recorded in windows: its energy is then known for all steady steps.
     with_traced: f64,
     load_wait_s: Option<f64>,
 }

@@ -1,7 +1,8 @@
-//! Searches: cells of a plan race for the answer to its question, `[search]`.
+//! Searches: which cell of a plan answers the question in `[search]`?
 //!
-//! All candidates get a run, then another, in rounds. After each round, cells are dropped that an always-valid interval excludes; the others
-//! run again. What is run next follows from the plan, the recorded steps and the ended runs alone. `multicard help searches` says how.
+//! In each round, every candidate that is left runs once. After the round, the search drops the cells that an
+//! always-valid interval excludes. The plan, the recorded steps and the ended runs alone determine what runs next.
+//! `multicard help searches` explains the method.
 
 mod bounds;
 mod decision;

@@ -10,20 +10,21 @@ use super::widgets::{muted, strong};
 /// Width of a question in points, if the window has the room.
 const WIDTH: f32 = 520.0;
 
-/// Where the question that was drawn last is stored, with the pass in which it was.
+/// The id under which the question that was drawn last is stored, with the pass in which it was drawn.
 fn known_id() -> Id {
     Id::unique("question")
 }
 
-/// Whether a question is asked: keys belong to it.
+/// Whether a question is open. It then takes all keys.
 pub fn is_asked(context: &Context) -> bool {
     let now = context.cumulative_pass_nr();
     let known: Option<(String, u64)> = context.data(|data| data.get_temp(known_id()));
     known.is_some_and(|(_, seen)| seen + 1 >= now)
 }
 
-/// Draws a question over the window. `what` identifies it, `content` draws it and returns the button of the answer that changes nothing:
-/// this button has the focus first. Returns whether this answer was given, by its button or by Esc.
+/// Draws a question over the window. `what` identifies the question. `content` draws it, and returns the button of the
+/// answer that changes nothing; this button has the focus first. Returns whether the user gave this answer, by its
+/// button or by Esc.
 pub fn question_ui(context: &Context, what: &str, content: impl FnOnce(&mut Ui) -> Response) -> bool {
     let now = context.cumulative_pass_nr();
     let known: Option<(String, u64)> = context.data(|data| data.get_temp(known_id()));
@@ -37,7 +38,7 @@ pub fn question_ui(context: &Context, what: &str, content: impl FnOnce(&mut Ui) 
     let modal = Modal::new(Id::unique("question over all")).area(area).frame(frame).show(context, |ui| {
         ui.set_width(WIDTH.min(room));
         let stays = content(ui);
-        // A question that is only measured cannot take the focus.
+        // While a question is only measured, it cannot take the focus.
         if !ui.is_sizing_pass() {
             ui.data_mut(|data| data.insert_temp(known_id(), (what.to_owned(), now)));
             if is_new {
@@ -60,7 +61,7 @@ pub fn title_ui(ui: &mut Ui, question: &str) {
     });
 }
 
-/// Asks before something is lost; returns the answer once there is one. `what` identifies the question.
+/// Asks before something is lost. `what` identifies the question. Returns the answer once the user has given it.
 pub fn ask_ui(context: &Context, what: &str, question: &str, loss: &str, yes: &str, no: &str) -> Option<bool> {
     let mut is_confirmed = false;
     let stays = question_ui(context, what, |ui| {

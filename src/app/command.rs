@@ -243,13 +243,13 @@ pub enum SessionsCommand {
     TryAgain,
     /// Export the open session to an archive.
     Export(PathBuf),
-    /// Import a session from an archive and open it; of any other file, show what its columns mean first.
+    /// Import a session from an archive, and open it. If the file is not an archive, show first what its columns mean.
     Import(PathBuf),
     /// Change what a column of the shown file means: its place and its role.
     MapColumn(usize, String),
     /// Make a session of the shown file, and open it.
     TakeMapping,
-    /// Close the dialog about the file.
+    /// Close the dialog about the shown file.
     CloseMapping,
     /// Cancel the current export or import and remove what it wrote.
     StopTransfer,
@@ -267,9 +267,9 @@ pub enum SessionsCommand {
     Archive(PathBuf, bool),
     /// Rename a session.
     Rename(PathBuf, String),
-    /// Ask whether to delete a session. This can be undone until the window is closed.
+    /// Ask whether to delete a session. A deletion can be undone until the window is closed.
     Delete(PathBuf),
-    /// Answer that question.
+    /// Answer the question whether to delete a session.
     AnswerDelete(bool),
     /// Restore the session that was deleted last.
     UndoDelete,

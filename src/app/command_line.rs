@@ -14,7 +14,8 @@ pub fn of_session(desk: &Desk, before: &str, behind: &[String]) -> Result<String
     Ok(format!("multicard {}", [&words, behind].concat().join(" ")))
 }
 
-/// A command on the open session and those that are compared with it, from the words before and after the sessions.
+/// A command on the open session and the sessions that are compared with it. `before` and `behind` are the words before
+/// and after the sessions.
 ///
 /// # Errors
 /// No session is open.

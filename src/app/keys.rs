@@ -60,7 +60,7 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         let close = match (command_palette, help) {
             (true, _) => Command::Palette(false),
             (_, true) => Command::Help(false),
-            // The dialog itself: a list in it may be open.
+            // The dialog takes Esc itself, since one of its lists may be open.
             _ if is_mapping => return,
             _ => Command::Sessions(SessionsCommand::Browse(false)),
         };

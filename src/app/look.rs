@@ -9,14 +9,14 @@ use crate::app::canvas;
 use crate::app::widgets::{text_width, together_ui};
 use crate::figure::{self, Chart, Look, Marker, PUBLISHED, Series};
 
-/// The colour of areas of a look in the theme.
+/// The colour in which the theme shows areas of a look.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
     let bytes = look.colour();
     let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
     Color32::from_rgb(red, green, blue)
 }
 
-/// The colour of lines and points of a look in the theme.
+/// The colour in which the theme shows lines and points of a look.
 pub fn line_colour(look: &Look, dark: bool) -> Color32 {
     if dark {
         return colour(look, dark);

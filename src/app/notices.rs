@@ -1,5 +1,5 @@
-//! Messages over the screens: completed actions and failures. They take no room from the screen, so nothing moves under the pointer when
-//! they appear or disappear.
+//! Messages over the screens: completed actions and failures. They lie over the screen, so that nothing moves under the
+//! pointer when they appear or disappear.
 
 use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, ScrollArea, Stroke, Ui, Vec2};
 

@@ -215,7 +215,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
         // The menu shows the progress and the result of a transfer.
         let stays = match &command {
             SessionsCommand::Export(_) | SessionsCommand::StopTransfer => true,
-            // The dialog about another file takes the menu's place.
+            // For a file that is not an archive, a dialog takes the menu's place.
             SessionsCommand::Import(file) => transfer::is_archive(file),
             _ => false,
         };

@@ -58,7 +58,7 @@ pub struct Settings {
     /// The columns of tables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<Listed, Columns>,
-    /// The share of Compare's height that its table takes; `None` unless the user moved the boundary.
+    /// The table's share of the height of Compare; `None` unless the user moved the boundary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare_table: Option<f32>,
     /// Whether the sample session was closed for good.

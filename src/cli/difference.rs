@@ -43,7 +43,8 @@ struct Options {
     /// With --kernels: the cells after.
     #[arg(long, value_name = "FILTER", requires = "kernels", default_value = "")]
     of_after: String,
-    /// Also judge sessions that were imported from files of other programs (`multicard import`) against sessions that were measured here.
+    /// Also give verdicts between sessions that were imported (`multicard import`) and sessions that were measured
+    /// here.
     #[arg(long)]
     imported: bool,
     /// Output format.

@@ -16,9 +16,9 @@ use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folders, or names of sessions in the default folder; or a figure file to open, or with --out to draw again; or a
-    /// FILE.toml with the panels of a composed figure: see `multicard help composed`. Cells of several sessions are told apart by session,
-    /// machine, commit and date.
+    /// Session folders, or names of sessions in the default folder; or a figure file to open, or with --out to draw
+    /// again; or a FILE.toml with the panels of a composed figure: see `multicard help composed`. If there are several
+    /// sessions, session, machine, commit and date tell their cells apart.
     #[arg(required_unless_present = "all", value_name = "SESSION")]
     sessions: Vec<PathBuf>,
     /// Draw all figure files of this folder again, each with all that was changed in it; what has not changed is left as it is.

@@ -102,11 +102,11 @@ pub(super) struct Following {
     knows_queue: bool,
     /// The runs that are shown; `None` shows all runs.
     shown: Option<HashSet<String>>,
-    /// The id of the plan whose search is followed: its runs are shown, too.
+    /// The id of the plan whose search is followed. The runs of this search are shown, too.
     search: Option<String>,
     /// The runs that had ended before the search was resumed, which makes those again that did not finish.
     earlier: HashSet<String>,
-    /// How many lines of each search were printed.
+    /// For each search the number of its lines that were printed.
     searched: HashMap<String, usize>,
     letters: u64,
     /// Why runs wait at their sites, as the user was told.
@@ -320,8 +320,8 @@ impl Following {
         self.follow(QueueView::is_idle)
     }
 
-    /// Follows until the given runs and those of the search that was launched have ended; `None` if they were stopped because of an
-    /// interrupt or a closed stdout.
+    /// Follows until the given runs and the runs of the launched search have ended. `None` if they were stopped because
+    /// of an interrupt or a closed stdout.
     pub fn until_ended(&mut self, runs: &[String]) -> Result<Option<Outcomes>, Box<dyn Error>> {
         let search = self.search.clone();
         let is_over = |queue: &QueueView| {
@@ -438,7 +438,7 @@ impl Following {
 
     fn stop_shown(&mut self) -> Result<(), Box<dyn Error>> {
         if let Some(search) = self.search.clone() {
-            // Otherwise it could queue its next round after its runs were stopped.
+            // Otherwise the search could queue its next round after its runs were stopped.
             self.order(Order::StopSearch(search))?;
         }
         let shown = self.shown.clone().filter(|_| self.host.is_none());
@@ -521,7 +521,7 @@ fn search_in<'q>(queue: &'q QueueView, plan: Option<&str>) -> Option<&'q SearchV
     queue.searches.iter().find(|search| Some(&*search.plan) == plan)
 }
 
-/// The runs of a launch with those that its search queued.
+/// The runs of a launch, and the runs that its search queued.
 fn wanted<'r>(runs: &'r [String], search: Option<&'r SearchView>) -> HashSet<&'r str> {
     let of_search = search.map_or(&[][..], |search| &search.runs);
     runs.iter().chain(of_search).map(String::as_str).collect()

@@ -1,4 +1,5 @@
-//! `multicard import`: results of other programs as sessions of imported runs. What columns mean is shown before anything is written.
+//! `multicard import`: makes sessions of imported runs from results of other programs. It shows what columns mean
+//! before it writes anything.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::session::default_sessions_folder;
 use crate::store::ArchiveProgress;
 use crate::text_table::TextTable;
 
-/// Longest map.
+/// Largest size of a map.
 const MOST_MAP_BYTES: u64 = 1 << 20;
 /// The number of values of a column that are shown.
 const SHOWN: usize = 3;
@@ -25,29 +26,32 @@ pub(super) struct Arguments {
     /// Files: CSV with names in the first line, JSON lines, or what `hyperfine --export-json` writes. Each becomes a session.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder of the new session; with several files, the folder in which each gets a session of its name. Default: in the default folder.
+    /// Folder of the new session. With several files: the folder in which each file gets a session with its name.
+    /// Default: the default folder of sessions.
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
-    /// Take what columns mean from this file, as --print-map prints it; other columns as deduced.
+    /// Read from this file what columns mean, in the form that --print-map prints. The meaning of other columns is
+    /// deduced.
     #[arg(long, value_name = "FILE.toml")]
     map: Option<PathBuf>,
     /// Change what a column means: factor [UNIT], measure [UNIT] [lower|higher] [as KEY], repeat, machine, commit, commit time, started,
     /// session or skip. May be given several times.
     #[arg(long, value_name = "COLUMN=ROLE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Name of what was measured: cells of sessions with the same name, factors and levels are the same. Default: imported, or hyperfine.
+    /// Name of the workload that was measured. Cells of several sessions with the same name, factors and levels are the
+    /// same cells. Default: imported, or hyperfine.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Print what columns mean as a file for --map, and write nothing.
+    /// Print a file for --map that says what the columns mean, and write nothing.
     #[arg(long, conflicts_with = "yes")]
     print_map: bool,
-    /// Write the sessions. Without this, what the columns mean is printed, and nothing is written.
+    /// Write the sessions. Without --yes, the meaning of the columns is printed and nothing is written.
     #[arg(long)]
     yes: bool,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
-    // A column's name may contain the sign.
+    // A column's name may contain `=`.
     let (column, role) = text.rsplit_once('=').ok_or("write COLUMN=ROLE, such as \"time=measure ms lower\"")?;
     Ok((column.to_owned(), role.to_owned()))
 }

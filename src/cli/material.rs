@@ -60,7 +60,7 @@ impl Material {
     }
 }
 
-/// Several sessions, whose cells are told apart by their sessions.
+/// One or several sessions; with several, the session tells their cells apart.
 pub(super) struct Materials {
     all: Vec<Material>,
     /// Their names; empty for a single one.
@@ -94,7 +94,7 @@ impl Materials {
     }
 }
 
-/// Gives each session the measures of one's own of all of them. Of several with the same key, the first one counts.
+/// Gives each session the user's own measures of all sessions. If several have the same key, the first one counts.
 pub(super) fn share_measures(mut sessions: Vec<&mut Material>, asked: Option<&str>) -> Result<(), String> {
     let mut all: Vec<OwnMeasure> = Vec::new();
     for measure in sessions.iter().flat_map(|session| session.own_measures.iter()) {

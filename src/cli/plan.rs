@@ -206,7 +206,7 @@ fn read_plan(path: &Path) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// Refuses a search over cells of which too few can run.
+/// Refuses a search if too few of its cells can run.
 pub(super) fn check_candidates(plan: &Plan, matrix: &Matrix) -> Result<(), String> {
     let question = Question::of(plan).map_err(|wrong| wrong.join("\n"))?;
     question.and_then(|question| question.refuses(matrix.cells.len())).map_or(Ok(()), Err)

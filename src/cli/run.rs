@@ -125,7 +125,7 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
 
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let mut node = far.node()?;
-    // The conductor there knows the site, and refuses what it has not.
+    // The conductor there knows the site, and refuses what the site cannot do.
     if let Some(site) = &plan.site {
         node = Where::unknown(site, &node);
     }
@@ -259,7 +259,7 @@ fn follow(
     if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
-    // All runs of a search were followed, those that were there before, too.
+    // All runs of the search were followed, including those that it had before.
     let kept = if added.search.is_some() { 0 } else { added.kept };
     say_results(outcomes.finished + kept, outcomes.unfinished, &site.name);
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })

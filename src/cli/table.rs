@@ -12,8 +12,8 @@ use crate::session::{SearchReport, open_reader, search_reports};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folders, or names of sessions in the default folder. Cells of several sessions are told apart by session, machine, commit and
-    /// date.
+    /// Session folders, or names of sessions in the default folder. If there are several, session, machine, commit and
+    /// date tell their cells apart.
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<PathBuf>,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 /// Up to this many notes are printed, since a line that stands for them would be no shorter.
 const FOLDED: usize = 2;
 
-/// The answers of a session's searches, below its table.
+/// The answers of a session's searches, for the lines below its table.
 fn searches_text(searches: &[SearchReport]) -> String {
     let of_search = |search: &SearchReport| {
         let lines: Vec<String> = search.answer().into_iter().map(|line| format!("- {}", line.trim_start())).collect();

@@ -32,9 +32,11 @@ pub(super) struct Arguments {
     /// Include only events that start before this time.
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
-    /// What divides the recording into steps: a range, kernel, collective or call (NAME, or a part of it), which each time begins one; or two
-    /// marks in seconds from its start, N:M: the event that begins first from N on, as often as it begins until M, then begins each step.
-    /// Default: ranges that name steps, the program's readings, or a kernel that recurs.
+    /// What divides the recording into steps. NAME is a range, kernel, collective or call, or a part of its name: each
+    /// range is a step, and each kernel, collective or call begins one. N:M are two marks around one step, in seconds
+    /// from the recording's start: the first event after N divides the recording, and each step has as many of these
+    /// events as there are between N and M. Default: ranges that name steps, the program's lines of output, or a kernel
+    /// or collective that recurs.
     #[arg(long, value_name = "NAME|N:M", conflicts_with_all = ["events", "perfetto", "session"])]
     steps_from: Option<StepsFrom>,
     /// Write the recording's events to this file instead. It takes a fraction of the space and contains no environment, paths or commands;

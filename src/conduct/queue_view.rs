@@ -46,7 +46,7 @@ pub struct QueueView {
     pub importing: Vec<String>,
     /// The measurement of the machine that is waiting or running, or else the last one.
     pub measurement: Option<Measurement>,
-    /// The searches that this conductor goes on with, or has ended.
+    /// The searches that this conductor continues or has completed.
     pub searches: Vec<SearchView>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,

@@ -182,7 +182,7 @@ pub struct Addition {
     pub text: String,
     /// Its kind and position.
     pub kind: AdditionKind,
-    /// Its index among the author's annotations of the figure; `None` if the chart itself has it.
+    /// Its index in the author's annotations of the figure; `None` if it belongs to the chart itself.
     pub nth: Option<usize>,
 }
 

@@ -216,12 +216,13 @@ impl<'a> Chosen<'a> {
         chosen
     }
 
-    /// The settings that distinguish the shown cells, as columns. If only one cell is shown, those that distinguished it from the others.
+    /// The settings that distinguish the shown cells, as columns. If only one cell is shown, the settings that
+    /// distinguish it from the hidden ones.
     fn columns(&self) -> &[Setting] {
         if self.shown_settings.is_empty() { &self.settings } else { &self.shown_settings }
     }
 
-    /// The same as names of cells, which do not repeat what the session tells.
+    /// The settings for names of cells: the same ones without facts that the session already tells.
     fn naming(&self) -> Vec<Setting> {
         for_names(self.columns())
     }
@@ -272,26 +273,27 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// The settings that follow from the session and differ between cells.
+/// The facts about sessions in which cells differ, as settings.
 fn facts_of(study: &Study, cells: &[Cell]) -> impl Iterator<Item = Setting> {
     let facts = if study.form == Form::History { history_facts(cells) } else { session_facts(cells) };
     facts.into_iter().map(move |setting| study.own(setting))
 }
 
-/// Settings with those that follow from the session, beside the session.
+/// The settings, with the facts about sessions directly after the session.
 fn with_facts(study: &Study, mut settings: Vec<Setting>, cells: &[Cell]) -> Vec<Setting> {
     let place = settings.iter().position(|setting| setting.key != "session").unwrap_or(settings.len());
     settings.splice(place..place, facts_of(study, cells));
     settings
 }
 
-/// The machine, if a history distinguishes it: machines differ in speed, so each has a history of its own unless they are pooled.
+/// The machine, for a history that tells machines apart. Machines differ in speed, so each has a history of its own,
+/// unless the study pools them.
 fn machine_of_history(study: &Study, cells: &[Cell]) -> Option<Setting> {
     let is_distinguished = study.form == Form::History && study.pool.iter().all(|key| *key != "hostname");
     facts_of(study, cells).find(|setting| setting.key == MACHINE).filter(|_| is_distinguished)
 }
 
-/// Settings without those that follow from the session.
+/// The settings without facts about sessions.
 fn for_names(settings: &[Setting]) -> Vec<Setting> {
     let tells = |setting: &&Setting| setting.key == "session" || !is_of_session(&setting.key);
     settings.iter().filter(tells).cloned().collect()

@@ -83,9 +83,9 @@ fn marks(which: &str, cells: &[&Cell]) -> Vec<String> {
     labels.into_iter().map(|label| format!("{which}: {label}")).collect()
 }
 
-/// Compares, by a measure, the cells that sessions before a change share with sessions after it. If low values are good, ratios are
-/// inverted, so that above 1 is better. `margin` is the share by which a cell may become worse. All cells are one family of tests. Imported
-/// sessions get no verdict with others, unless these are `with_imported`.
+/// Compares, by a measure, the cells that sessions before a change share with sessions after it. If low values are
+/// good, ratios are inverted, so that above 1 is better. `margin` is the share by which a cell may become worse. All
+/// cells are one family of tests. With `with_imported`, imported sessions also get verdicts against measured ones.
 pub fn difference(
     before: &[Vec<Cell>],
     after: &[Vec<Cell>],

@@ -53,7 +53,7 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let baseline = baseline.and_then(|(cell, _)| cell);
     // Points that no line joins show no scaling; a note says what to run.
     let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
-    // Nor do they show a history.
+    // They show no history either.
     if matches!(study.form, Form::Scaling | Form::History) && !charts.iter().any(scales) {
         charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
@@ -85,7 +85,7 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
 /// A cell by its levels, such as `precision=fp32,gpus=1`, if no other cell has these; otherwise by its id.
 fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
     let Some(cell) = all.iter().find(|cell| cell.key() == *key) else { return baseline_name(key) };
-    // What follows from the session would only make the words longer.
+    // Facts about the session would only make the words longer.
     let settings = settings.iter().filter(|one| one.setting.key == "session" || !is_of_session(&one.setting.key));
     let level = |one: &SettingLevels| Some(format!("{}={}", one.setting.key, cell.level(&one.setting.key)?));
     let words = settings.filter_map(level).collect::<Vec<_>>().join(",");

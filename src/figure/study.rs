@@ -41,9 +41,9 @@ pub(super) const RATIO: &str = "ratio";
 pub(super) const VERDICT: &str = "verdict";
 /// The column that says whether a cell is on the Pareto front.
 pub(super) const FRONT: &str = "front";
-/// The column of changes of a measure's level over sessions.
+/// The column with the changes of a measure's level over sessions.
 pub(super) const CHANGE: &str = "change";
-/// The column of the intervals between which these happened.
+/// The column with the two sessions between which a change happened.
 pub(super) const CHANGE_PLACE: &str = "change_place";
 /// The columns of the measures that plans declare for their programs.
 pub(super) const DECLARED: &str = "declared";

@@ -10,9 +10,9 @@ use super::role::is_key;
 use super::table::{Field, ForeignTable};
 use crate::plan::{Better, MeasureUnit, suggestion};
 
-/// With more distinct texts, a column is left out: it is a comment or an output rather than a factor.
+/// A column with more distinct texts is left out: its texts are comments or outputs rather than levels of a factor.
 const MOST_LEVELS: usize = 200;
-/// Names of columns with a meaning of their own, in lower case.
+/// Names of columns that tell their role, in lower case.
 static NAMES: [(&[&str], Role); 7] = [
     (&["repeat", "rep", "run", "trial", "iteration", "replicate", "replication", "sample", "round"], Role::Repeat),
     (&["machine", "host", "hostname", "node"], Role::Machine),
@@ -22,7 +22,7 @@ static NAMES: [(&[&str], Role); 7] = [
     (&["session", "build", "nightly", "job", "job_id"], Role::Session),
     (&["id", "index", "comment", "note"], Role::Skip),
 ];
-/// Endings of names that say a unit, with the unit.
+/// Endings of names that tell a unit, with this unit.
 const ENDINGS: [(&str, &str); 26] = [
     ("_seconds", "s"),
     ("_secs", "s"),
@@ -51,7 +51,7 @@ const ENDINGS: [(&str, &str); 26] = [
     ("_mhz", "MHz"),
     ("_flops", "FLOP/s"),
 ];
-/// Words in names of numbers that are measured.
+/// Words in the names of measures, with the values that are good.
 const MEASURED: [(&str, Better); 12] = [
     ("throughput", Better::Higher),
     ("per_s", Better::Higher),
@@ -70,7 +70,8 @@ const MEASURED: [(&str, Better); 12] = [
 /// What each column of a file means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The name of what was measured: cells of files with the same name, factors and levels are the same cells.
+    /// The name of the workload that was measured. Cells of files with the same name, factors and levels are the same
+    /// cells.
     pub name: String,
     /// The columns in the order of the file, each with its role and why that was deduced.
     pub columns: Vec<(String, Role, String)>,
@@ -89,7 +90,7 @@ impl Mapping {
             (name.clone(), role, why)
         };
         let mut columns: Vec<_> = table.columns.iter().enumerate().map(column).collect();
-        // What only one column can be, the first of them is.
+        // Only one column can have such a role: the first one that fits gets it.
         let mut seen: Vec<&'static str> = Vec::new();
         for (_, role, why) in &mut columns {
             let is_plain = !matches!(role, Role::Factor { .. } | Role::Measure { .. } | Role::Skip);
@@ -106,7 +107,7 @@ impl Mapping {
         mapping
     }
 
-    /// hyperfine's commands contain their parameters.
+    /// Leaves out hyperfine's commands if their parameters tell them apart.
     fn leave_out_what_parameters_tell(&mut self, table: &ForeignTable) {
         let parameters: Vec<usize> =
             (1..table.columns.len()).filter(|place| matches!(self.columns[*place].1, Role::Factor { .. })).collect();
@@ -140,7 +141,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Takes over what a map says: TOML with `name` and a table `[columns]`.
+    /// Applies a map: TOML with `name` and a table `[columns]`.
     ///
     /// # Errors
     /// The text cannot be read, or does not fit the file.
@@ -199,7 +200,7 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     let count = values().map(Field::text).collect::<BTreeSet<_>>().len();
     let factor = |unit: &str| Role::Factor { unit: unit.to_owned(), key: None };
     if !is_number {
-        // A measure with some texts among its numbers is named as such later, with the lines of these texts.
+        // A column of a measure may have texts among its numbers by mistake. A later error names their lines.
         let numbers = values().filter(|field| field.number().is_some()).count();
         if let Some(unit) = unit_of(name).filter(|_| numbers > 0) {
             return (
@@ -229,7 +230,7 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     }
 }
 
-/// Whether values can be what a name says.
+/// Whether the values of a column fit the role that its name tells.
 fn fits<'a>(role: &Role, mut values: impl Iterator<Item = &'a Field>) -> bool {
     match role {
         Role::Repeat => values.all(|field| field.number().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)),
@@ -249,7 +250,7 @@ pub(super) fn plain(name: &str) -> String {
     words.join("_")
 }
 
-/// The unit that a name says: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`.
+/// The unit that a column's name tells: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`.
 fn unit_of(name: &str) -> Option<String> {
     let within = |open, close| {
         let (_, rest) = name.rsplit_once(open)?;
@@ -274,14 +275,14 @@ fn plain_word(text: &str) -> String {
     plain(text).rsplit('_').next().unwrap_or_default().to_owned()
 }
 
-/// Whether a text is a unit that is known, so that values can be compared with others.
+/// Whether a text is a known unit, so that its values can be compared with others.
 pub(super) fn is_unit(text: &str) -> bool {
     const BASE: [&str; 5] = ["s", "B", "J", "FLOP", "°C"];
     let unit = MeasureUnit::parse(text);
     !text.is_empty() && (unit.parts().any(|part| BASE.contains(&part)) || unit.is_plain())
 }
 
-/// Which values are good, by a name and a unit.
+/// Which values are good, from the name and the unit of a measure.
 fn better(name: &str, unit: &str) -> Better {
     let plain = plain(name);
     let named = MEASURED.iter().find(|(word, _)| plain.contains(word)).map(|(_, better)| *better);
@@ -327,9 +328,10 @@ mod tests {
             "skip",
         ];
         assert_eq!(roles_of(text), expected);
-        // A column that is called time and has no times of day is a measure.
+        // A column with the name `time` is a measure if its values are not times of day.
         assert_eq!(roles_of("time,x\n0.5,1\n0.6,1\n"), ["measure lower", "factor"]);
-        // Numbers that hardly repeat are measured; one of text among numbers with a unit is an error later, not a name.
+        // Numbers that hardly repeat are a measure. A text among numbers with a unit causes an error later; it makes no
+        // factor.
         assert_eq!(roles_of("a,b_s\n0.51,1\n0.62,oops\n0.7,2\n"), ["measure", "measure s lower"]);
     }
 

@@ -35,20 +35,20 @@ pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
         rows.push(Row { place: format!("line {line}"), fields: record.iter().map(Field::of_text).collect() });
     }
     if is_long && has_open_quote(text) {
-        // It has taken in all that follows.
+        // An open quote has taken in the rest of the file.
         problems = vec![Problem::at(format!("line {last_line}"), "", "a quote is opened and not closed")];
     }
     if problems.is_empty() { Ok(ForeignTable { format: "CSV", columns, rows }) } else { Err(problems) }
 }
 
-/// What separates the names in the first line: the most frequent of the usual signs.
+/// The sign that separates the names in the first line: the most frequent of the usual ones.
 fn delimiter(line: &str) -> u8 {
     let count = |sign: u8| line.bytes().filter(|byte| *byte == sign).count();
-    // Of equally frequent ones, the first.
+    // Of equally frequent signs, the first one counts.
     [b',', b';', b'\t'].into_iter().rev().max_by_key(|sign| count(*sign)).unwrap_or(b',')
 }
 
-/// Whether the quotes of a text are odd: each is opened and closed, and quotes in quotes are doubled.
+/// Whether the text has an odd number of quotes, so that one is not closed: quotes within quotes are doubled.
 fn has_open_quote(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'"').count() % 2 == 1
 }

@@ -31,7 +31,7 @@ fn lines(text: &str) -> Result<ForeignTable, Vec<Problem>> {
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         match serde_json::from_str::<Value>(line) {
             Ok(value) => values.push((format!("line {number}"), value)),
-            // The error's own line is that within this line.
+            // The parser counts lines from the beginning of this line, so its line number is left out.
             Err(error) => {
                 let what = error.to_string();
                 let what = what.split(" at line ").next().unwrap_or(&what);
@@ -46,7 +46,7 @@ fn lines(text: &str) -> Result<ForeignTable, Vec<Problem>> {
     if problems.is_empty() { rows(values.into_iter(), "JSON lines") } else { Err(problems) }
 }
 
-/// A table of objects: a key is a column, that of a value within another object `outer.inner`.
+/// A table from objects. A key is the name of a column; the column of a value in an inner object is `outer.inner`.
 fn rows(objects: impl Iterator<Item = (String, Value)>, format: &'static str) -> Result<ForeignTable, Vec<Problem>> {
     let (mut table, mut problems) = (ForeignTable { format, columns: Vec::new(), rows: Vec::new() }, Vec::new());
     for (place, value) in objects {
@@ -108,7 +108,8 @@ fn add(
     }
 }
 
-/// hyperfine's results: a row for each of the `times` of each command, with its parameters, or else the command, as columns.
+/// hyperfine's results: a row for each of the `times` of each command. The parameters are columns, or the command if
+/// there are none.
 fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
     const KNOWN: [&str; 4] = ["command", "repeat", "time (s)", "memory (B)"];
     let mut problems = Vec::new();

@@ -40,7 +40,7 @@ pub enum Role {
     Skip,
 }
 
-/// Words of roles without details.
+/// The words of roles without details.
 static PLAIN: [(&str, Role); 7] = [
     ("repeat", Role::Repeat),
     ("machine", Role::Machine),
@@ -52,7 +52,7 @@ static PLAIN: [(&str, Role); 7] = [
 ];
 
 impl Role {
-    /// The first words of roles, as they are offered.
+    /// The first words of all roles, for choices.
     pub const WORDS: [&'static str; 9] =
         ["factor", "measure", "repeat", "machine", "commit", "commit time", "started", "session", "skip"];
 

@@ -1,4 +1,4 @@
-//! The runs that rows of a file become, by a mapping. All that is wrong is named before anything is written.
+//! Makes runs of the rows of a file, by a mapping. All errors are named before anything is written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::plan::command::{Said, factor_of_levels};
 use crate::plan::{Better, DeclaredMeasure, Key, Level, Levels, MeasureUnit, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
 
-/// Keys of settings and of columns of tables, which no factor and no measure may have.
+/// Keys of settings and of table columns. No factor and no measure may have one of them.
 const TAKEN: [&str; 17] = [
     "session",
     "machine",
@@ -48,7 +48,7 @@ pub struct Imported {
     pub repeat: u32,
     /// Its measures, in the units of the workload's declarations.
     pub values: Vec<(Key, f64)>,
-    /// What is known about its machine and software.
+    /// The known facts about its machine and software.
     pub environment: Environment,
     /// When it was started, in seconds since the Unix epoch.
     pub started_s: Option<f64>,
@@ -89,7 +89,7 @@ enum Kind {
     Text,
 }
 
-/// Makes runs of the rows of a table. `file` is the file's name, with which the runs are marked.
+/// Makes runs of the rows of a table. The runs are marked with the file's name, `file`.
 ///
 /// # Errors
 /// What is wrong with the mapping or with values, with places.
@@ -141,12 +141,12 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     Ok(Results { spec, cells: cells.len(), runs })
 }
 
-/// A value as JSON, by which equal ones are found.
+/// A value as JSON, to find equal values.
 fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Problems, of which the first are kept.
+/// The first problems of a file; later ones are dropped.
 #[derive(Default)]
 struct Problems(Vec<Problem>);
 
@@ -352,7 +352,7 @@ impl Columns {
         (!wrong).then(|| (Levels::new(levels), values))
     }
 
-    /// The repeat that a row says.
+    /// The repeat number in a row.
     fn repeat(&self, row: &Row) -> Option<u32> {
         let number = row.fields[self.repeat?].number()?;
         Some(number as u32 + u32::from(self.from_zero))
@@ -384,7 +384,7 @@ impl FactorColumn {
     }
 }
 
-/// What the levels of a column are.
+/// The kind of a column's levels.
 fn kind(table: &ForeignTable, place: usize) -> Kind {
     let values = || table.values(place).filter(|field| **field != Field::Missing);
     let all = |holds: fn(f64) -> bool| values().all(|field| field.number().is_some_and(holds));
@@ -398,7 +398,8 @@ fn kind(table: &ForeignTable, place: usize) -> Kind {
     }
 }
 
-/// The factor to the unit of a measure, its possible values, and its declaration.
+/// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of
+/// the measure.
 fn measure(
     name: &str,
     unit: &str,
@@ -459,7 +460,7 @@ fn stem(name: &str) -> String {
     plain
 }
 
-/// A key that no setting has.
+/// A key for this name that no setting has.
 fn key_of(plain: &str) -> String {
     let mut key: String = plain.chars().take(60).collect();
     if !key.starts_with(|first: char| first.is_ascii_lowercase()) {

@@ -31,7 +31,8 @@ fn lines(file: &str, problems: &[Problem]) -> String {
     lines.join("\n")
 }
 
-/// Writes the runs of a file as the session `session`, which must not exist yet. `file` is the file's name, `format` that of its format.
+/// Writes the runs of a file as the session `session`, which must not exist yet. `file` and `format` are the names of
+/// the file and of its format.
 ///
 /// # Errors
 /// The session exists or cannot be written; then nothing is left of it.
@@ -50,7 +51,7 @@ pub fn write_session(
     create_ended(session, &node(file, results), &(now_s, plan), &runs, progress)
 }
 
-/// What is known about where the runs were made: at most a name.
+/// The machine of the runs: only its name can be known.
 fn node(file: &str, results: &Results) -> Node {
     let mut machines: Vec<&str> = results.runs.iter().filter_map(|run| run.environment.get("hostname")).collect();
     machines.sort_unstable();
@@ -96,7 +97,7 @@ fn ended(run: &Imported, results: &Results, now_s: f64) -> EndedRun {
         warnings: Vec::new(),
         environment: Some(run.environment.clone()),
     };
-    // A run whose start is not known has none.
+    // Without a known start, a run has no `run_started`.
     let started = run.started_s.map(|_| Decision::RunStarted { run: id(), pid: 0, process_start: 0 });
     let end = Decision::RunEnded { run: id(), state: RunState::Finished, reason: None, duration_s: None };
     let decisions = [queued, placed].into_iter().chain(started).chain([end]).map(|decision| (at_s, decision)).collect();

@@ -2,7 +2,7 @@
 
 use super::Problem;
 
-/// Most rows: each becomes a run with a folder.
+/// The largest number of rows: each becomes a run with a folder.
 pub(super) const MOST_ROWS: usize = 50_000;
 /// Most columns.
 pub(super) const MOST_COLUMNS: usize = 256;
@@ -14,7 +14,7 @@ pub(super) const MOST_PROBLEMS: usize = 20;
 /// A value of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Field {
-    /// None: an empty field, `NA`, or `null`.
+    /// No value: an empty field, `NA`, or `null`.
     Missing,
     /// A finite number, and how it is written.
     Number(f64, String),
@@ -28,7 +28,7 @@ impl Field {
         let text = text.trim();
         match text.parse::<f64>() {
             _ if text.is_empty() || text == "NA" => Self::Missing,
-            // Not `inf` and `nan`, nor `1_000`.
+            // `inf`, `nan` and `1_000` are texts.
             Ok(number) if number.is_finite() && text.bytes().any(|byte| byte.is_ascii_digit()) => {
                 Self::Number(number, text.to_owned())
             }
@@ -76,7 +76,7 @@ impl ForeignTable {
         self.rows.iter().map(move |row| &row.fields[column])
     }
 
-    /// The table, if its columns can be told apart and it has values.
+    /// Checks that the table has rows, that its columns have different names, and that nothing is too large.
     pub(super) fn checked(self) -> Result<Self, Vec<Problem>> {
         if self.rows.is_empty() {
             return Err(vec![Problem::of_file("it has no rows of values")]);

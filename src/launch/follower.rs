@@ -138,7 +138,7 @@ pub(super) struct Control {
     pub leave: AtomicBool,
 }
 
-/// Whose log it is.
+/// The writer of a log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// The rank at this position in the job.
@@ -154,7 +154,7 @@ fn logs_of(job: &Job) -> Vec<(Source, Tail)> {
     let tail = |name: String| Tail::new(job.folder.join(name));
     let of_rank =
         |(position, place): (usize, &RankPlace)| (Source::Rank(position), tail(format!("rank-{}.jsonl", place.rank)));
-    // The runner of a program is both the rank and its leader.
+    // The runner of a program is both the rank and the leader of the node's ranks.
     let nodes = if job.is_step() && job.program.is_none() { job.shape.nodes() } else { 0 };
     let of_nodes = (0..nodes).map(|node| (Source::Node(node), tail(node_log(node))));
     let of_group = (Source::Group, tail(GROUP_LOG.to_owned()));
@@ -168,7 +168,8 @@ pub(super) struct Follower {
     updates: SyncSender<Update>,
     control: Arc<Control>,
     options: LauncherOptions,
-    /// The ranks' logs, then those of processes, so that a rank's own failure is known before its exit.
+    /// The logs of the ranks, then the logs about their processes: so the follower reads a rank's own failure before
+    /// its exit.
     logs: Vec<(Source, Tail)>,
     facts: Facts,
     state: RunState,
@@ -458,7 +459,7 @@ impl Follower {
         true
     }
 
-    /// Handles one line of the leader of a node's ranks.
+    /// Handles one line from the log of the leader of a node's ranks.
     fn take_node_line(&mut self, node: u32, line: &str) -> bool {
         let Some(GroupLine { event, .. }) = parse(line) else { return false };
         match event {
@@ -470,7 +471,8 @@ impl Follower {
                 }
                 true
             }
-            // They concern the node's ranks: whoever ended these knows why, and the supervisor ends last.
+            // These events say that something ended the ranks of this node. The log of whoever ended them tells why,
+            // and the supervisor ends last.
             GroupEvent::Interrupted { .. } | GroupEvent::SupervisorEnded { .. } => true,
             _ => self.take_group_line(line),
         }
@@ -614,7 +616,7 @@ fn other_version(line: &str, expected: u32) -> Option<u64> {
     (version != u64::from(expected)).then_some(version)
 }
 
-/// What the processes of the run in this folder printed, at most so many bytes, and the last lines of their stderr.
+/// What the processes of the run in this folder printed: at most `most_bytes` of stdout, and the last lines of stderr.
 pub fn output(folder: &Path, most_bytes: u64) -> (String, String) {
     let printed = foreign::read_ours(&folder.join(STDOUT_FILE), most_bytes).unwrap_or_default();
     (String::from_utf8_lossy(&printed).into_owned(), last_lines(&folder.join(STDERR_FILE)))

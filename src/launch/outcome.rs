@@ -124,7 +124,7 @@ impl Facts {
         let first = |list: Vec<(f64, String)>| list.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
         let noticed = || {
             let (time_s, reason) = first(peers)?;
-            // The ranks of a lost node are those that do not answer.
+            // If a node is lost, its ranks are the ones that do not answer.
             let lost = self.step.is_some().then(|| lost_node(stderr)).flatten();
             Some((time_s, lost.map_or(reason.clone(), |lost| format!("{lost}; {reason}"))))
         };
@@ -176,7 +176,7 @@ fn lost_node(stderr: &str) -> Option<String> {
     let mut parts = lines.map(|line| line.splitn(3, ": "));
     parts.find_map(|mut parts| {
         let (name, task, end) = (parts.next()?, parts.next()?, parts.next()?);
-        // A process that exits has said why in its log.
+        // A process that exited has written the reason into its log.
         if end.starts_with("Exited") {
             return None;
         }

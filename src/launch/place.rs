@@ -48,10 +48,10 @@ impl Lead {
         Ok(Self { supervisor, arguments, environment: worker.environment.clone(), profiler: None })
     }
 
-    /// Like [`Lead::of`], for a job that no launcher starts: looks for a worker if the job needs one.
+    /// Like [`Lead::of`], for a job without a launcher. Looks for a worker if the job needs one.
     ///
     /// # Errors
-    /// Those of [`Lead::of`], and no worker is found.
+    /// Those of [`Lead::of`], or the job needs a worker and none is found.
     pub fn found(job: &Job) -> Result<Self, LaunchError> {
         let worker = job.program.is_none().then(find_worker).transpose().map_err(LaunchError::Site)?;
         Self::of(job, worker.as_ref())

@@ -32,10 +32,10 @@ const NCCL: [(&str, &str); 3] = [
 /// For ranks on one machine: NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect;
 /// `src/store/trust.md` describes what these users can do there.
 const ON_ONE_MACHINE: [(&str, &str); 1] = [("NCCL_SOCKET_IFNAME", "lo")];
-/// For ranks on several nodes: NCCL chooses interfaces and transports, and writes down which.
+/// For ranks on several nodes: NCCL chooses interfaces and transports, and writes them into its log.
 const OVER_NODES: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")];
 
-/// These variables and the meeting's folder, without those that the user has set.
+/// [`NCCL`], `more` and the variable for the meeting's folder, without the variables of NCCL that the user has set.
 fn variables(folder: &Path, more: Vec<(&'static str, OsString)>) -> Vec<(&'static str, OsString)> {
     let unset = NCCL.iter().map(|(name, value)| (*name, OsString::from(value))).chain(more);
     let unset = unset.filter(|(name, _)| std::env::var_os(name).is_none());
@@ -134,7 +134,8 @@ pub struct SharedFolder {
 }
 
 impl SharedFolder {
-    /// Creates the folder in the run's folder, or, where others may write into that or into one above it, in the user's cache.
+    /// Creates the folder in the run's folder. If others may write into the run's folder or into one above it, creates
+    /// the folder in the user's cache folder.
     ///
     /// # Errors
     /// Neither is suitable; the error gives the reason for each.
@@ -174,7 +175,7 @@ impl Rendezvous for SharedFolder {
 
 impl Drop for SharedFolder {
     fn drop(&mut self) {
-        // What is left goes with the run's folder.
+        // If something is left, it is deleted together with the run's folder.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -170,7 +170,7 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
 /// The script that would be sent to the site of a job.
 ///
 /// # Errors
-/// The job has no site, no worker is found that it needs, or a value of its settings cannot be written in a script.
+/// The job has no site, it needs a worker and none is found, or a value of its settings cannot be written in a script.
 pub fn script(job: &Job) -> Result<String, String> {
     let comment = format!("{COMMENT}RUN");
     if let Some(size) = job.allocation {

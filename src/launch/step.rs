@@ -16,7 +16,7 @@ use crate::protocol::{ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MAS
 
 /// Subcommand of `multicard` that describes a node of a run: `describe FOLDER`.
 pub const DESCRIBE_COMMAND: &str = "describe";
-/// Subcommand of `multicard` that leads the ranks of a node: `ranks JOB PROGRAM…`.
+/// Subcommand of `multicard` that starts and watches the ranks of a node: `ranks JOB PROGRAM…`.
 pub const RANKS_COMMAND: &str = "ranks";
 /// The option by which `multicard program` takes the number of its node from Slurm.
 pub const BY_SLURM: &str = "--by-slurm";
@@ -88,7 +88,7 @@ impl Step<'_> {
         command
     }
 
-    /// The command that starts the leader of a node's ranks on each node. `program` is the command line of a rank.
+    /// The command that starts, on each node, the leader of the node's ranks. `program` is the command line of a rank.
     pub fn ranks(&self, job: &Path, program: &[OsString]) -> Command {
         let leader = [RANKS_COMMAND.into(), job.into()];
         self.command(leader.into_iter().chain(program.iter().cloned()))

@@ -73,7 +73,7 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
     } else if spans_nodes {
         Box::new(SharedFolder::new(&job.folder).map_err(|error| no_rendezvous(&error))?)
     } else if is_step {
-        // The leader of the node's ranks makes their folder.
+        // The leader of the node's ranks makes the meeting folder.
         Box::new(Alone)
     } else {
         meeting(job.ranks.len())?
@@ -116,8 +116,8 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
     Ok(group.well)
 }
 
-/// Leads the ranks of this node of a job whose supervisor has started such a process on each node, until all of them have ended; returns
-/// whether all succeeded. Its log is that of the node.
+/// Leads the ranks of a job on this node until all of them have ended; returns whether all succeeded. The job's
+/// supervisor starts one such process on each node. It writes the node's log.
 ///
 /// # Errors
 /// Those of [`lead`].
@@ -140,7 +140,7 @@ pub fn lead_node(job_path: &Path, program: &[OsString]) -> Result<bool, String> 
     Ok(group.well)
 }
 
-/// The rendezvous of this number of ranks on this machine.
+/// The rendezvous for this number of ranks on this machine.
 fn meeting(ranks: usize) -> Result<Box<dyn Rendezvous>, String> {
     if ranks < 2 {
         return Ok(Box::new(Alone));
@@ -221,15 +221,15 @@ impl Starter<'_> {
     }
 }
 
-/// The part of a node's GPUs that one of its ranks gets, in the words of `CUDA_VISIBLE_DEVICES`. `all` are those that the scheduler assigned
-/// to the job; without them, the node's are counted.
+/// The GPUs that one rank of a node gets, as `CUDA_VISIBLE_DEVICES` names them. `all` are the GPUs that the scheduler
+/// assigned to the job on this node. If it named none, GPUs are counted from 0.
 fn share(all: Option<&str>, rank_of_node: u32, devices: u32) -> String {
     let (first, devices) = (rank_of_node as usize * devices as usize, devices as usize);
     let assigned: Vec<&str> = all.unwrap_or_default().split(',').filter(|gpu| !gpu.is_empty()).collect();
     let own = (first..first + devices).map(|place| match assigned.get(place) {
         Some(gpu) => (*gpu).to_owned(),
         None if assigned.is_empty() => place.to_string(),
-        // There are fewer than the run needs: the rank finds none and says so.
+        // There are fewer GPUs than the run needs: this rank finds none and reports that.
         None => "none".to_owned(),
     });
     own.collect::<Vec<_>>().join(",")

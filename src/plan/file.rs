@@ -87,7 +87,7 @@ pub struct Plan {
     pub aa: bool,
     /// The measures that check whether cells did the same work, if these are not accuracy and loss.
     pub checked: Vec<Checked>,
-    /// The question whose answer its cells race for: `[search]`. `None` runs all repeats of all cells.
+    /// The search for the cell that answers a question: `[search]`. Without one, all repeats of all cells run.
     pub search: Option<Search>,
     /// Measures of one's own: `[measures]`. A session that runs the plan offers them.
     pub measures: Vec<PlannedMeasure>,
@@ -257,12 +257,14 @@ impl Plan {
         self.blocks().any(|block| block.spec.command.is_none())
     }
 
-    /// Whether some cell can be recorded in windows: with the built-in tracer, which knows the steps of the worker alone.
+    /// Whether some cell can be recorded in windows. This needs the built-in tracer, and a cell of the worker: the
+    /// tracer does not know the steps of other programs.
     pub fn can_record_windows(&self) -> bool {
         self.tracing.has_built_in() && self.needs_worker()
     }
 
-    /// Adds this tracer, or removes it, as [`super::Tracing::toggled`] does; without windows where nothing can be recorded in them.
+    /// Adds or removes this tracer, as [`super::Tracing::toggled`] does. If no cell can be recorded in windows then,
+    /// whole runs are recorded.
     pub fn toggle(&mut self, tracer: Tracer) {
         self.tracing = self.tracing.toggled(tracer);
         if matches!(self.tracing.capture(), Some(Capture::Windows { .. })) && !self.can_record_windows() {
@@ -270,7 +272,7 @@ impl Plan {
         }
     }
 
-    /// Everything in a plan that excludes its search: the key that says it, and what to do. Empty for a plan without a search.
+    /// Every setting of the plan that excludes a search: its key, and what to do. Empty for a plan without a search.
     pub fn search_conflicts(&self) -> Vec<(&'static str, String)> {
         if self.search.is_none() {
             return Vec::new();

@@ -7,10 +7,11 @@
 //! pair   = key ("=" | "!=" | "<" | "<=" | ">" | ">=") value
 //! ```
 //!
-//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so that `0.01` does
-//! not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both are like `2026-11-26`;
-//! otherwise as names, in which only letters, digits and dots count: `Timed out`, `timed_out` and `timed-out` are equal. A thing without a key equals none of its values. Names and values with spaces,
-//! parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
+//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so
+//! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
+//! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
+//! `Timed out`, `timed_out` and `timed-out` are equal. A thing without a key equals none of its values. Names and
+//! values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them they must hold both, which no level does.
@@ -169,7 +170,7 @@ impl Operand {
     }
 }
 
-/// Whether a text is a day, as in `2026-11-26`.
+/// Whether a text is a day in the form `2026-11-26`.
 fn is_day(text: &str) -> bool {
     let is_place =
         |(place, byte): (usize, u8)| if place == 4 || place == 7 { byte == b'-' } else { byte.is_ascii_digit() };

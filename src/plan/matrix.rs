@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(tracers(&whole), [Tracer::Off, Tracer::BuiltIn, Tracer::Off, Tracer::BuiltIn]);
         assert_eq!(tracers(&windows), [Tracer::Off, Tracer::InWindows, Tracer::Off, Tracer::InWindows]);
         assert_eq!((whole[0].identity, whole[1].identity == windows[1].identity), (windows[0].identity, false));
-        // Of cells that this plan would not have, too: runs of both kinds may be in one session.
+        // The cells need not be of this plan: one session may have both kinds of runs.
         for wanted in [&windows, &whole] {
             for part in [Capture::Whole, Capture::USUAL] {
                 plan.tracing = plan.tracing.with_capture(part);

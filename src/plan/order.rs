@@ -60,7 +60,7 @@ pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
     runs
 }
 
-/// The random order of a number of things in one round: the same for each round and seed, whatever was drawn before.
+/// A random order of `count` things for one round. It depends only on the seed and the round.
 pub fn round_order(seed: u64, round: u32, count: usize) -> Vec<usize> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(u64::from(round));

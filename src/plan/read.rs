@@ -166,7 +166,7 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     }
     let Some(measure) = top.table("measure", problems) else { return };
     let whole = plan.tracing.capture().is_none_or(|capture| capture == Capture::Whole);
-    // Other blocks may use the windows.
+    // Blocks without a command may use the windows.
     let in_windows = !whole && plan.blocks().all(|block| block.spec.command.is_some());
     let refused = [
         ("mode", !plan.mode.is_full()),
@@ -310,7 +310,7 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
     block
 }
 
-/// Gives a block that names the GPUs of each node, and not those of all, as many as its nodes have.
+/// If a block names `gpus_per_node` but not `gpus`, sets `gpus` to `nodes` × `gpus_per_node`.
 fn name_all_gpus(block: &mut Block, named: Option<&Table>) {
     let is_named = |key: &str| named.is_some_and(|table| table.find(key).is_some());
     if block.spec.command.is_some() || is_named(GPUS) || !is_named(GPUS_PER_NODE) {
@@ -477,7 +477,7 @@ fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
     }
 }
 
-/// The tracers of a plan: those that `trace` names, the built-in one with and without calls as `trace_calls` says.
+/// The tracers of a plan. `trace` names them; `trace_calls` says whether the built-in one records calls.
 fn tracers(measure: &Table, problems: &mut Problems) -> Vec<Tracer> {
     let factor = Factor::named(Tracer::KEY, "Trace", &Tracer::PLANNED);
     let named = factor_levels(&factor, None, Some(measure), problems).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Searches: a question to the cells of a plan, `[search]`. Which measures it may name is known where measures are.
+//! Searches: the question in a plan's `[search]`. The analysis checks the names of its measures.
 
 use super::formula::{Formula, Part};
 use super::measure_unit::MeasureUnit;
@@ -8,7 +8,7 @@ use super::{Key, formula_name};
 /// The words that begin a goal.
 const MOST: &str = "max";
 const LEAST: &str = "min";
-/// What stands behind a share of the best value.
+/// The words after a share of the best value.
 const OF_BEST: &str = "of best";
 /// The signs of limits; longer ones come first, since `<=` begins with `<`.
 const SIGNS: [(&str, bool, bool); 6] = [
@@ -29,11 +29,11 @@ pub struct Search {
     pub keep: Vec<KeptLimit>,
     /// Cells that differ by less than this share count as equally good.
     pub tie: f64,
-    /// The probability with which the best cell is not dropped.
+    /// The probability that the best cell is not dropped.
     pub confidence: f64,
-    /// The most runs of all cells together.
+    /// The largest number of runs of all cells together.
     pub runs: Option<u32>,
-    /// The most time of all runs together.
+    /// The longest time of all runs together, in minutes.
     pub minutes: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ pub struct KeptLimit {
     pub key: Key,
     /// Whether values must be above the bound.
     pub is_above: bool,
-    /// Whether the bound itself does not keep the limit.
+    /// Whether a value equal to the bound breaks the limit.
     pub is_strict: bool,
     /// The bound.
     pub bound: Bound,
@@ -74,7 +74,7 @@ pub enum Bound {
     OfBest(f64),
 }
 
-// Goals and limits may be anywhere in the file.
+// The line in the file does not count: equal goals and limits may be on different lines.
 impl PartialEq for Goal {
     fn eq(&self, other: &Self) -> bool {
         (&self.key, self.is_max) == (&other.key, other.is_max)
@@ -170,12 +170,12 @@ pub(super) fn share_in(text: &str) -> Option<f64> {
 }
 
 impl Search {
-    /// How sure a search is if its plan does not say it.
+    /// The confidence of a search whose plan names none.
     pub const CONFIDENCE: f64 = 0.95;
-    /// The difference that does not matter if its plan does not say it.
+    /// The tie of a search whose plan names none.
     pub const TIE: f64 = 0.01;
 
-    /// A search with this goal and nothing else said.
+    /// A search with this goal, without limits and budget.
     pub fn new(goal: Goal) -> Self {
         Self { goal, keep: Vec::new(), tie: Self::TIE, confidence: Self::CONFIDENCE, runs: None, minutes: None }
     }

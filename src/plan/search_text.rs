@@ -8,9 +8,9 @@ use super::problem::Problems;
 use super::search::{Goal, KeptLimit, Search, share_in};
 
 const KEYS: &[&str] = &["goal", "keep", "tie", "confidence", "runs", "minutes"];
-/// The widest difference that may count as none.
+/// The largest tie that a search may have.
 const WIDEST_TIE: f64 = 0.5;
-/// The least and the most sure that a search may be.
+/// The lowest and the highest confidence that a search may have.
 const CONFIDENCES: (f64, f64) = (0.5, 0.999_999);
 
 /// Reads the search of a plan's file; `None` without one, and if its goal is missing or wrong.

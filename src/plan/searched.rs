@@ -1,4 +1,4 @@
-//! What a session records of a search, step by step: from these steps and the ended runs follows what is run next.
+//! The steps of a search, as a session records them. These steps and the ended runs determine what runs next.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -56,9 +56,9 @@ pub enum DropReason {
     Worse {
         /// The other cell's id.
         than: String,
-        /// By which share it is worse: 0.1 for 10 %.
+        /// How much worse it is, as a share: 0.1 for 10 %.
         by: f64,
-        /// By which share it is worse at least.
+        /// How much worse it is at least, as a share.
         at_least: f64,
     },
     /// A cell that keeps all limits has a better level of the factor that is sought.
@@ -86,9 +86,9 @@ pub enum SearchEnd {
     One,
     /// No other cell can be better by more than the tie.
     Ties,
-    /// No run was left.
+    /// The budget of runs does not cover another round.
     Runs,
-    /// No time was left.
+    /// The budget of minutes does not cover another round.
     Minutes,
     /// Each cell that is left has all repeats of the plan.
     Repeats,
@@ -111,24 +111,25 @@ pub struct SearchVerdict {
     pub others: Vec<Standing>,
     /// The runs that were made.
     pub made: SearchCost,
-    /// What all repeats of all cells would have cost, by the means of each cell's own runs.
+    /// What all repeats of all cells would have cost, estimated from the mean of each cell's own runs.
     pub grid: SearchCost,
 }
 
-/// A cell that is left beside the chosen one.
+/// Another cell that is left at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// Its id.
     pub cell: String,
-    /// Whether it ties with the chosen one: it is as good within the tie, and cannot be better by more.
+    /// Whether it ties with the chosen cell: its mean is within the tie of the chosen cell's, it cannot be better by
+    /// more than the tie, and it surely keeps all limits.
     pub is_tie: bool,
-    /// By which share it is at most better, and at most worse than the chosen one; `None` without an interval.
+    /// How much better and how much worse than the chosen cell it is at most, as shares. `None` without an interval.
     pub within: Option<(f64, f64)>,
-    /// The limits that it may not keep.
+    /// The limits that it does not surely keep.
     pub unsure: Vec<String>,
 }
 
-/// Runs, and what they took.
+/// What runs cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchCost {
     /// The number of runs.

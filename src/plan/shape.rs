@@ -63,7 +63,8 @@ pub struct Shape {
     /// its own ranks and is told nothing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ranks_per_node: u32,
-    /// Nodes that the worker's ranks are spread over evenly, in the order of their numbers.
+    /// The number of nodes over which the worker's ranks are spread evenly: the first ranks are on the first node, and
+    /// so on.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rank_nodes: u32,
 }
@@ -113,7 +114,7 @@ impl Shape {
         if self.own_program { self.processes } else { self.rank_nodes.max(1) }
     }
 
-    /// Processes of each node: ranks of the worker, or one that starts the plan's own program.
+    /// Processes on each node: the worker's ranks, or one process that starts the plan's own program.
     pub fn processes_per_node(&self) -> u32 {
         self.processes.div_ceil(self.nodes().max(1))
     }
@@ -123,7 +124,7 @@ impl Shape {
         self.processes_per_node().saturating_mul(self.devices_per_process)
     }
 
-    /// The number of the node of a process.
+    /// The number of the node on which a process runs.
     pub fn node_of(&self, process: u32) -> u32 {
         process / self.processes_per_node().max(1)
     }

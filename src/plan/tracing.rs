@@ -27,27 +27,28 @@ pub enum Capture {
         /// The last step, which is `first` or a later one.
         last: u64,
     },
-    /// A few steps of every period, by turns with steps that are not recorded. Only the built-in tracer can.
+    /// The last steps of every period. Only the built-in tracer can record these.
     Windows {
-        /// Steps that are recorded, at the end of each period: at least 2.
+        /// Recorded steps at the end of each period: at least 2.
         recorded: u64,
-        /// Steps in a period: at least [`Self::LEAST_REST`] more than are recorded.
+        /// All steps of a period: at least [`Self::LEAST_REST`] more than the recorded ones.
         period: u64,
     },
 }
 
 impl Capture {
-    /// How the Plan screen lets the built-in tracer record at first: 4 steps of 20. The first one of a window pays for what begins with it,
-    /// which leaves 3 that show a usual step; 14 of the others are next to no window, so that times rest on most of the run. Sixteen
-    /// steps are few enough that both sides of a window ran at the same speed, also where a machine drifts.
+    /// The windows that the Plan screen offers first: 4 of every 20 steps. The first step of a window is slower because
+    /// recording begins, so 3 recorded steps are usual ones. Of the 16 other steps, 14 are not next to a window, so
+    /// that times come from most of the run. Sixteen steps are few enough that both sides of a window have the same
+    /// speed even on a machine that drifts.
     pub const USUAL: Self = Self::Windows { recorded: 4, period: 20 };
-    /// The least number of steps between two windows: one next to each of them, and as many that count.
+    /// The least number of steps between two windows: one next to each window, and two that count.
     pub const LEAST_REST: u64 = 4;
     /// A run must have this many periods of steady steps to be recorded in windows; shorter ones are recorded as a whole.
     const LEAST_PERIODS: u64 = 2;
 
-    /// The window that a step, counted over the run from 1, is part of or next to: its first step, and what it means for this step. `None` for
-    /// all other steps, and if the run is not recorded in windows.
+    /// The window in which a step is, or to which it is next: the window's first step, and the role of this step. Steps
+    /// are counted over the run from 1. `None` for all other steps, and if the run is not recorded in windows.
     pub fn window(self, step: u64) -> Option<(u64, WindowRole)> {
         let Self::Windows { recorded, period } = self else { return None };
         let place = step.checked_sub(1)?.checked_rem(period)?;
@@ -64,10 +65,10 @@ impl Capture {
     }
 }
 
-/// What a window means for a step.
+/// The role of a step in or next to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowRole {
-    /// It comes directly before or after the window: switching the tracer may have touched it.
+    /// It is directly before or after the window. Switching the tracer on or off may have changed its time.
     Edge,
     /// The first step of the window.
     First,
@@ -84,7 +85,7 @@ pub enum WindowRole {
 pub struct Tracing {
     /// At least one of [`Tracer::KINDS`], each once, in that order.
     tracers: Vec<Tracer>,
-    /// The usual part if no tracer is on.
+    /// [`Capture::USUAL`] if no tracer is on.
     capture: Capture,
 }
 
@@ -95,8 +96,8 @@ impl Default for Tracing {
 }
 
 impl Tracing {
-    /// Tracing by these tracers, in any order; off if there are none. `capture` is the part of each run that is recorded: the whole run in
-    /// place of windows if no tracer can record these.
+    /// Tracing by these tracers, in any order; off if there are none. `capture` is the part of each run that is
+    /// recorded. Without the built-in tracer, windows become the whole run.
     pub fn by(tracers: &[Tracer], capture: Capture) -> Self {
         let is_asked = |kind: &Tracer| tracers.iter().any(|tracer| tracer.kind() == *kind);
         let mut known: Vec<Tracer> = Tracer::KINDS.into_iter().filter(is_asked).collect();
@@ -112,7 +113,8 @@ impl Tracing {
         Self { tracers: known, capture }
     }
 
-    /// The tracers, whatever part of a run they record: at least one of [`Tracer::KINDS`], each once, in that order.
+    /// The tracers, without the part of a run that they record: at least one of [`Tracer::KINDS`], each once, in that
+    /// order.
     pub fn tracers(&self) -> &[Tracer] {
         &self.tracers
     }
@@ -143,8 +145,8 @@ impl Tracing {
         (!self.is_off()).then_some(self.capture)
     }
 
-    /// The part of a run that this tracer records. Windows need the built-in tracer, the worker, which knows its steps, and at least two
-    /// periods of steady steps: other runs are recorded as a whole.
+    /// The part of a run that this tracer records. Windows need three things: the built-in tracer, the worker, which
+    /// knows its steps, and at least two periods of steady steps. Without one of these, the whole run is recorded.
     pub fn capture_by(&self, tracer: Tracer, shape: &Shape, warm_up_steps: u64) -> Option<Capture> {
         let steady = shape.steps.saturating_sub(warm_up_steps.max(shape.warm_up_steps));
         let capture = match self.capture {
@@ -188,9 +190,9 @@ pub enum Tracer {
     BuiltIn,
     /// Nsight Systems.
     Nsys,
-    /// The built-in tracer without calls of CUDA, which cost most of what it costs.
+    /// The built-in tracer without CUDA calls. Recording calls causes most of the tracer's cost.
     BuiltInWithoutCalls,
-    /// The built-in tracer that records some steps of each period: the times of these runs are those of the other steps.
+    /// The built-in tracer in windows. The times of its runs are those of the other steps.
     InWindows,
     /// The same without calls of CUDA.
     InWindowsWithoutCalls,
@@ -216,9 +218,9 @@ impl Tracer {
             in_windows_without_calls.name(),
         ]
     };
-    /// The tracers between which a plan chooses; which part of a run they record is a choice of its own.
+    /// The tracers between which a plan chooses. It chooses the recorded part of a run separately.
     pub const KINDS: [Self; 4] = [Self::Off, Self::BuiltIn, Self::Nsys, Self::BuiltInWithoutCalls];
-    /// Those that a plan names; whether the built-in one records calls is said by a key of its own.
+    /// The names of tracers in plans. A key of its own says whether the built-in one records calls.
     pub const PLANNED: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
 
     /// The name used in plans, tables and figures.
@@ -258,7 +260,7 @@ impl Tracer {
         matches!(self, Self::BuiltInWithoutCalls | Self::InWindowsWithoutCalls)
     }
 
-    /// The built-in tracer in windows; others are as they are.
+    /// This tracer in windows, if it is built in; otherwise itself.
     pub fn in_windows(self) -> Self {
         match self {
             Self::BuiltIn => Self::InWindows,
@@ -267,12 +269,12 @@ impl Tracer {
         }
     }
 
-    /// The one of [`Self::PLANNED`] that it is.
+    /// The tracer that plans name for it, one of [`Self::PLANNED`].
     pub(super) fn planned(self) -> Self {
         if self.is_built_in() { Self::BuiltIn } else { self }
     }
 
-    /// The one of [`Self::KINDS`] that it is.
+    /// Its kind, one of [`Self::KINDS`].
     pub fn kind(self) -> Self {
         match self {
             Self::InWindows => Self::BuiltIn,
@@ -367,7 +369,8 @@ mod tests {
             assert_eq!(part(tracer, Shape { own_program: true, ..steps(500) }), Capture::Whole);
         }
         assert_eq!(part(Tracer::Nsys, steps(500)), Capture::Whole);
-        // Nsight Systems alone has no windows, and a plan without a tracer has the usual part for the one that it gets.
+        // Nsight Systems alone records no windows. If a plan without a tracer gets one, this one records the usual
+        // part.
         assert_eq!(Tracing::by(&[Tracer::Nsys], Capture::USUAL), Tracing::by(&[Tracer::Nsys], Capture::Whole));
         assert_eq!(Tracing::default().toggled(Tracer::BuiltIn).capture(), Some(Capture::USUAL));
     }

@@ -36,7 +36,7 @@ pub const USUAL_DATA: &str = "Data set";
 pub const GPUS: &str = "gpus";
 /// The key of the factor for the number of nodes that a run spans, in every workload that has it.
 pub const NODES: &str = "nodes";
-/// The key of the factor for the number of GPUs of each node, in every workload that has it.
+/// The key of the factor that says how many GPUs each node has, in all workloads with such a factor.
 pub const GPUS_PER_NODE: &str = "gpus_per_node";
 
 /// What a workload counts.

@@ -152,7 +152,7 @@ fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     let is_named = |name: &str| tracing.tracers().iter().any(|tracer| tracer.planned().name() == name);
     let names: Vec<&str> = Tracer::PLANNED.into_iter().filter(|name| is_named(name)).collect();
     put_or_remove(table, Tracer::KEY, (!tracing.is_off()).then(|| one_or_list(&names)));
-    // By default, calls are recorded.
+    // Without this key, calls are recorded.
     let calls: &[&str] = if with { &["on", "off"] } else { &["off"] };
     put_or_remove(table, TRACE_CALLS, without.then(|| one_or_list(calls)));
     let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
@@ -203,7 +203,7 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if before.is_none() {
         table(top, "factors");
     }
-    // GPUs that a file does not name follow from those of each node.
+    // If the file does not name `gpus`, they follow from `nodes` and `gpus_per_node`.
     let names_gpus =
         block.spec.factor(GPUS_PER_NODE).is_some_and(|each| !is_default(each, block.levels(GPUS_PER_NODE)));
     let is_same = |key: &str| before.is_some_and(|before| before.levels(key) == block.levels(key));

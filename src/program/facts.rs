@@ -177,7 +177,7 @@ fn imports(known: &mut Facts, python: &Path, script: &Path, folder: &Path) -> BT
     files
 }
 
-/// The answer of git in a folder.
+/// The output of a git command in a folder.
 fn ask_git(folder: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     // git must not lock anything, since somebody may be working in the folder.
@@ -197,7 +197,7 @@ fn git(folder: &Path) -> Option<String> {
     Some(format!("{}{dirty}", commit.trim()))
 }
 
-/// When the commit of a folder was made, in UTC: histories are in this order, and need no git.
+/// When the commit of a folder was made, in UTC. Histories order commits by it, so that they need no git.
 fn commit_time(folder: &Path) -> Option<String> {
     let seconds = ask_git(folder, &["-c", "log.showSignature=false", "show", "--no-patch", "--format=%ct", "HEAD"])?;
     let time = jiff::Timestamp::from_second(seconds.trim().parse().ok()?).ok()?;

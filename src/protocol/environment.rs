@@ -13,10 +13,10 @@ pub const ENVIRONMENT_FILE: &str = "environment.json";
 /// The fact about what differs between the nodes of a run.
 pub const DIFFERENCES: &str = "node_differences";
 
-/// The fact about which file of which program a run was imported from.
+/// The fact that names the file from which a run was imported, and the file's format.
 pub const IMPORTED_FROM: &str = "imported_from";
 
-/// The fact about when git says that a program's commit was made.
+/// The fact that tells when a program's commit was made, by git.
 pub const COMMIT_TIME: &str = "program_git_time";
 
 /// The name of the file in which one of a run's nodes describes its environment.

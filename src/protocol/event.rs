@@ -113,7 +113,7 @@ pub enum Event {
         units: u32,
         /// Excluded from statistics.
         warm_up: bool,
-        /// Recorded in a window of the run, or next to such a step: excluded from times, which are those of the other steps.
+        /// Whether it is in a window of a recorded run, or next to one. Such steps do not count in times.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         traced: bool,
     },

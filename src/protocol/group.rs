@@ -10,7 +10,7 @@ pub const EXPORT_FOLDER: &str = ".multicard-export-";
 /// The name of the supervisor's log in the run's folder.
 pub const GROUP_LOG: &str = "group.jsonl";
 
-/// The log of the ranks' processes of one of a run's nodes, by its number.
+/// The log of the processes of the ranks on one node; `node` is the node's number in the run.
 pub fn node_log(node: u32) -> String {
     format!("node-{node}.jsonl")
 }
@@ -61,7 +61,8 @@ pub enum GroupEvent {
         /// The name of its node.
         hostname: String,
     },
-    /// The supervisor of a scheduler's job, or the leader of a node's ranks, ends; it is its last line.
+    /// The supervisor of a scheduler's job, or the leader of a node's ranks, ends. This is the last line that it
+    /// writes.
     SupervisorEnded {
         /// Whether all ranks succeeded.
         well: bool,

@@ -162,7 +162,8 @@ pub struct Job {
     /// Whether the built-in tracer leaves out calls of CUDA.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,
-    /// Whether the plan asks the built-in tracer for windows; a short run is recorded as a whole all the same, as `trace` says.
+    /// Whether the plan asks the built-in tracer for windows. A run that is too short for windows is recorded as a
+    /// whole nevertheless: `trace` has the part that is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_windows: bool,
     /// The program that the run starts; `None` if the worker has a task for its workload.
@@ -199,7 +200,8 @@ impl Job {
         }
     }
 
-    /// Whether its ranks are started by a step of a scheduler's job: on several nodes, or within an allocation that runs share.
+    /// Whether a step of a scheduler's job starts its ranks. This is so on several nodes, and in an allocation that
+    /// runs share.
     pub fn is_step(&self) -> bool {
         self.shape.nodes() > 1 || self.allocation.is_some()
     }

@@ -10,7 +10,7 @@ pub const MOST_ENTRIES: usize = 1000;
 /// The name of the entry that sums up the names beyond [`MOST_ENTRIES`].
 pub const FURTHER: &str = "(further names)";
 
-/// How the words begin that say what marks the steps of a recording, if its ranges do.
+/// The beginning of [`TraceLists::steps_by`] if ranges mark the steps.
 pub const STEPS_BY_RANGES: &str = "ranges";
 
 /// All calls of one name in a recording.
@@ -29,9 +29,10 @@ pub struct TraceEntry {
 pub struct TraceLists {
     /// Number of processes whose work was recorded.
     pub ranks: u32,
-    /// Number of steps, summed over ranks, that ranges mark, or else what recurs; 0 if nothing does.
+    /// Number of steps, summed over ranks. Ranges mark them, or else a kernel or collective that recurs; 0 if nothing
+    /// marks steps.
     pub steps: u64,
-    /// What marks them, in words.
+    /// What marks the steps, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps_by: Option<String>,
     /// Time in which at least one kernel, copy or memset ran, summed over GPUs.
@@ -51,7 +52,7 @@ pub struct TraceLists {
 }
 
 impl TraceLists {
-    /// What marks the steps, in words, if it is not ranges.
+    /// What marks the steps, in words; `None` if ranges do.
     pub fn steps_without_ranges(&self) -> Option<&str> {
         self.steps_by.as_deref().filter(|words| !words.starts_with(STEPS_BY_RANGES))
     }

@@ -9,7 +9,7 @@ const USUAL_MOST_JOBS: u32 = 50;
 /// Most starts of a run that Slurm ends early, if the site's settings name no other number.
 const USUAL_MOST_STARTS: u32 = 3;
 
-/// The name that a site's scheduler has for this node, or else the machine's own.
+/// The name of this node for the site's scheduler; without a scheduler, the machine's host name.
 pub fn node_name() -> String {
     let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| own())
@@ -106,7 +106,7 @@ impl Site {
         self.cpus_per_task.unwrap_or(1).max(devices).max(shape.ranks_per_node).max(shape.processes_per_node())
     }
 
-    /// Whether the site's scheduler assigns GPUs to a run of this shape.
+    /// Whether the site's scheduler assigns GPUs to a run with this shape.
     pub fn assigns_gpus(&self, shape: &Shape) -> bool {
         self.gres.is_some() && shape.devices() > 0
     }

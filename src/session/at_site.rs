@@ -48,14 +48,16 @@ impl Where {
         Ok(Self { site: Some(site), node })
     }
 
-    /// A machine that has whatever the runs of a plan ask for: the largest node of a site that another machine's conductor knows.
+    /// The largest node of a site that only another machine's conductor knows. It is taken to have everything that the
+    /// runs of a plan ask for.
     pub fn unknown(name: &str, login: &Node) -> Node {
-        // Levels that need GPUs may run there.
+        // The site may have GPUs.
         let site = Site { name: name.to_owned(), gres: Some("gpu".to_owned()), ..Site::default() };
         launch::unlimited_node(&site, login)
     }
 
-    /// The placement of a cell at the site, with one entry for each process: its scheduler chooses the nodes with their CPUs and GPUs.
+    /// The placement of a cell at the site, with one entry for each process. It names no CPUs and GPUs, because the
+    /// scheduler chooses these.
     pub(super) fn placement(site: &Site, shape: &Shape) -> Placement {
         let threads = (site.cpus(shape) / shape.processes_per_node().max(1)).max(1);
         let ranks = (0..shape.processes).map(|process| RankPlace::on_cpu(process, threads));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The shortest ends of paths that distinguish the folders.
+/// For each folder the shortest end of its path that no other folder has.
 pub fn short_names(folders: &[&Path]) -> Vec<String> {
     let end = |folder: &Path, parts: usize| -> String {
         let all: Vec<_> = folder.components().collect();

@@ -15,7 +15,8 @@ pub enum Estimate {
     Estimated,
     /// For some runs, the mean of runs of other cells.
     Guessed,
-    /// Nothing is known of some runs, which take longer than nothing, or nobody knows when a run starts that waits at its site.
+    /// The estimate is too low: the durations of some runs are unknown and count as 0, or a run waits at its site for
+    /// an unknown time.
     AtLeast,
 }
 
@@ -142,10 +143,11 @@ impl Progress {
         }
     }
 
-    /// Time until the queue is empty, in seconds, and what this estimate is based on: the plan's estimate, corrected by the durations of the
-    /// ended runs and by the progress of the active ones. Runs without an estimate are expected to take as long as the earlier runs of their
-    /// cell; without any, as long as the mean of all. Active runs run beside each other, and queued ones as many at once as are active now.
-    /// How long a run waits at its site is not known, so with such a run the estimate is the least time.
+    /// Time until the queue is empty, in seconds, and what this estimate is based on: the plan's estimate, corrected by
+    /// the durations of the ended runs and by the progress of the active ones. Runs without an estimate are expected to
+    /// take as long as the earlier runs of their cell; without any, as long as the mean of all. Active runs run at the
+    /// same time, and as many queued runs at once as are active now. If a run waits at its site, nobody knows how long,
+    /// so the estimate is a lower bound.
     pub fn remaining(&self, now_s: f64) -> (f64, Estimate) {
         let (mut estimate_s, mut duration_s) = (self.ended_estimate_s, self.ended_duration_s);
         let mut by_cell = self.ended_unknown.clone();

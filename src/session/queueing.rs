@@ -60,8 +60,9 @@ fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
     own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
 }
 
-/// The node-hours of all runs of a plan at a site, by their estimates, or else the most by their time limits, and whether they are the most.
-/// `None` for runs on this machine, and where some run has neither.
+/// The node-hours of all runs of a plan at a site, and whether they are an upper bound. They come from the estimates of
+/// the runs; if a run has none, the time limits of all runs give the upper bound. `None` for runs on this machine, and
+/// if a run has neither.
 pub fn node_hours(plan: &Plan, matrix: &Matrix) -> Option<(f64, bool)> {
     plan.site.as_ref()?;
     let all = |time_s: &dyn Fn(&Cell) -> Option<f64>| {
@@ -200,7 +201,7 @@ fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), S
 /// What a launch of a plan needs.
 pub(super) struct Prepared {
     pub(super) matrix: Matrix,
-    /// For each cell of the matrix the job of a run, without its plan and repeat.
+    /// For each cell of the matrix the job of one run, without a plan and a repeat.
     pub(super) jobs: Vec<QueuedJob>,
     /// For each cell the repeats that the session has.
     repeats: Vec<Vec<u32>>,
@@ -210,14 +211,14 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// The first number of a repeat that no cell has.
+    /// The lowest repeat number above those of all cells.
     pub(super) fn next_repeat(&self) -> u32 {
         1 + self.repeats.iter().flatten().max().copied().unwrap_or(0)
     }
 }
 
 impl QueuedJob {
-    /// The same run as a repeat of a plan's cell.
+    /// The job of this repeat for a plan of the session.
     pub(super) fn of_repeat(mut self, plan: &str, repeat: u32, seed: u64) -> Self {
         plan.clone_into(&mut self.origin.plan);
         (self.origin.repeat, self.job.seed) = (repeat, seed);

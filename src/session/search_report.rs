@@ -1,4 +1,4 @@
-//! The searches of a session as its records tell them.
+//! Reports of a session's searches, from its records.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::analysis::step_lines;
 use crate::plan::{Plan, Search, SearchStep, SearchVerdict};
 use crate::store::{Reader, StoreError};
 
-/// What is said of a search without an answer.
+/// The line about a search without an answer.
 const UNFINISHED: &str = "the search is not over: `multicard run PLAN --session DIR --resume` goes on with it";
 
 /// A search of a session.
@@ -38,7 +38,7 @@ impl SearchReport {
         })
     }
 
-    /// The answer with its grounds and its cost, or that there is none yet; then the order in which the other cells went.
+    /// The answer with its reason and its cost, or that there is none yet; then the order in which cells were dropped.
     pub fn answer(&self) -> Vec<String> {
         let begin = self.lines.iter().position(|line| line.starts_with("answer: "));
         let mut lines = match begin {
@@ -53,7 +53,7 @@ impl SearchReport {
         lines
     }
 
-    /// The cells that went, in order: the round, from 1, and the name.
+    /// The dropped cells in order: the round, from 1, and the cell's name.
     fn went(&self) -> Vec<(u32, String)> {
         let name = |cell: &String| self.cells.get(cell).unwrap_or(cell).clone();
         let of_step = |step: &SearchStep| match step {
@@ -65,7 +65,7 @@ impl SearchReport {
         self.steps.iter().flat_map(of_step).collect()
     }
 
-    /// All that happened: the question, why each cell went, and the answer.
+    /// The whole search: the question, the reason for each dropped cell, and the answer.
     pub fn in_lines(&self) -> Vec<String> {
         let unfinished = self.verdict().is_none().then(|| UNFINISHED.to_owned());
         self.lines.iter().cloned().chain(unfinished).collect()

@@ -1,7 +1,7 @@
 //! Searches of a session: after each round, the next one is queued.
 //!
-//! What is queued follows from the plan, the recorded steps and the ended runs; see [`Race`]. A run that the user cancelled is missing in its
-//! round, so that its search rests until the plan is launched again with `only_missing`.
+//! The plan, the recorded steps and the ended runs determine what is queued; see [`Race`]. If the user cancels a run,
+//! its round lacks it. The search then pauses until the plan is launched again with `only_missing`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::analysis::{Next, Question, Race, Trial, step_lines};
 use crate::plan::{Levels, Plan, Search, SearchStep};
 use crate::store::{Decision, Reader, RunRecord};
 
-/// A search that this process goes on with.
+/// A search that this process runs.
 pub(super) struct Searching {
     /// The id of its plan in the session.
     plan: String,
@@ -19,7 +19,7 @@ pub(super) struct Searching {
     seed: u64,
     steps: Vec<SearchStep>,
     trials: Vec<Trial>,
-    /// For each candidate a run that can be made again.
+    /// For each candidate a job from which its runs are made.
     templates: HashMap<String, QueuedJob>,
     /// The candidates' names by their ids.
     names: HashMap<String, String>,
@@ -29,13 +29,13 @@ pub(super) struct Searching {
     known: HashSet<(String, u32)>,
     /// Runs that ended and were not read yet.
     unread: Vec<String>,
-    /// Whether its runs wait for an order to resume the queue.
+    /// Whether its runs wait until the user resumes the queue.
     is_held: bool,
     /// Whether the user stopped it.
     is_stopped: bool,
 }
 
-/// A search as a session's owner sees it.
+/// What the conductor's clients see of a search.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SearchView {
     /// The id of its plan in the session.
@@ -44,11 +44,11 @@ pub struct SearchView {
     pub lines: Vec<String>,
     /// Its runs in the order in which they were queued.
     pub runs: Vec<String>,
-    /// Whether runs have ended from which nothing was concluded yet.
+    /// Whether runs have ended since its last decision.
     pub is_deciding: bool,
 }
 
-/// The levels of a cell in which the cells of a plan may differ: `batch_size 32, precision bf16`.
+/// The name of a cell: its levels of the factors that the plan varies, such as `batch_size 32, precision bf16`.
 pub(super) fn cell_name(plan: &Plan, levels: &Levels) -> String {
     let named = plan.varied().into_iter().filter_map(|key| Some(format!("{key} {}", levels.get(key)?)));
     named.collect::<Vec<_>>().join(", ")
@@ -65,7 +65,7 @@ impl Searching {
         SearchView { plan: self.plan.clone(), lines: lines.collect(), runs: self.runs.clone(), is_deciding }
     }
 
-    /// Takes over what the session's records say of its runs.
+    /// Reads its runs from the session's records.
     fn read(&mut self, reader: &Reader, headings: &[RunRecord]) -> Result<(), SessionError> {
         let plan = self.plan.clone();
         for record in headings.iter().filter(|record| record.launch == plan) {
@@ -92,7 +92,8 @@ fn question_of(plan: &Plan) -> Result<Question, SessionError> {
 }
 
 impl Session {
-    /// Begins the search of a plan with a run of each cell. With `only_missing`, a search of the same plan goes on where it stopped.
+    /// Begins the search of a plan with one run of each cell. With `only_missing`, continues the last search of the
+    /// same plan where it stopped.
     pub(super) fn add_search(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         let question = question_of(plan)?;
         let prepared = self.prepared(plan)?;
@@ -142,7 +143,7 @@ impl Session {
                 .map(str::to_owned)
                 .collect();
             held.iter().try_for_each(|run| self.queue.release(run))?;
-            // What was cancelled or never started is made again.
+            // Runs that were cancelled or never started are queued again.
             let is_open = |run: &str| self.queue.state(run).is_some_and(|state| !state.is_final());
             let open = self.jobs.iter().filter(|(run, job)| job.origin.plan == searching.plan && is_open(run));
             searching.known = open.map(|(_, job)| (job.origin.cell.clone(), job.origin.repeat)).collect();
@@ -165,18 +166,19 @@ impl Session {
         Ok(reader.searches()?.into_iter().rev().find(|(id, _)| is_same(id)))
     }
 
-    /// Takes over the searches of an earlier process that had not ended. Their next runs wait like those that it left.
+    /// Continues the unfinished searches of an earlier process. Their next runs wait until the user resumes the queue,
+    /// like the runs that it left.
     pub(super) fn take_up_searches(&mut self) -> Result<(), SessionError> {
         let reader = self.store.reader()?;
         let headings = reader.headings()?;
         for (id, steps) in reader.searches()? {
             let is_over = steps.iter().any(|step| matches!(step, SearchStep::Ended(_)));
             let mut own = headings.iter().filter(|record| record.launch == id);
-            // Whatever came with an archive starts only when an order names it.
+            // Runs that came with an archive start only if the user names them.
             if is_over || own.any(|record| self.is_from_archive(&record.run)) {
                 continue;
             }
-            // A search that cannot go on here rests; a launch of its plan says why.
+            // A search that cannot continue here stays paused; launching its plan says why.
             let Ok(Some(searching)) = self.restored_search(&reader, &headings, &id, steps) else { continue };
             self.searches.push(searching);
             self.is_search_due = true;
@@ -222,12 +224,12 @@ impl Session {
         Ok(Some(searching))
     }
 
-    /// Notes that a run has ended, from which its search may conclude something.
+    /// Notes that a run has ended, so that its search may decide its next step.
     pub(super) fn note_for_search(&mut self, run: &str) {
         let Some(origin) = self.jobs.get(run).map(|queued| &queued.origin) else { return };
         if let Some(search) = self.searches.iter_mut().find(|search| search.plan == origin.plan) {
             search.unread.push(run.to_owned());
-            // A run that was made again by hand.
+            // The user repeated a run by hand.
             if !search.runs.iter().any(|known| known == run) {
                 search.runs.push(run.to_owned());
             }
@@ -252,7 +254,7 @@ impl Session {
         }
     }
 
-    /// Lets the search go on that a run belongs to, because the user made that run again.
+    /// Continues the search of a run that the user repeats.
     pub(super) fn go_on_with_search_of(&mut self, run: &str) {
         let plan = self.jobs.get(run).map(|queued| queued.origin.plan.clone());
         self.searches
@@ -261,12 +263,12 @@ impl Session {
             .for_each(|search| search.is_stopped = false);
     }
 
-    /// Lets the searches go on that an earlier process left.
+    /// Continues the searches that an earlier process left.
     pub(super) fn go_on_searching(&mut self) {
         self.searches.iter_mut().for_each(|search| search.is_held = false);
     }
 
-    /// Draws the conclusions from runs that have ended: records them, and queues the next round.
+    /// Lets searches decide after runs have ended: records their steps, and queues the next round.
     pub(super) fn advance_searches(&mut self) -> Result<(), SessionError> {
         if !self.is_search_due {
             return Ok(());
@@ -302,7 +304,7 @@ impl Session {
         }
     }
 
-    /// Queues the runs of a round, as far as they were not queued before.
+    /// Queues the runs of a round that are not queued yet.
     fn queue_round(&mut self, place: usize, cells: &[String], repeat: u32) -> Result<(), SessionError> {
         let search = &self.searches[place];
         let is_new = |cell: &String| !search.known.contains(&(cell.clone(), repeat));
@@ -324,7 +326,7 @@ impl Session {
         Ok(())
     }
 
-    /// The searches that this process goes on with, or has ended.
+    /// The searches that this process continues or has completed.
     pub fn searches(&self) -> impl Iterator<Item = SearchView> {
         self.searches.iter().map(|search| search.view(self.is_search_due))
     }

@@ -1,5 +1,5 @@
-//! Tries a site: what Slurm says about its settings, and a run, by which a node shows that it shares this machine's files, has the same
-//! multicard, and can start the worker.
+//! Tries a site: asks Slurm about its settings, and runs a test job. The job shows whether a node shares this machine's
+//! files, has the same multicard, and can start the worker.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ const PLAN: &str = "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 120\n[c
 /// Longest output of the worker that describes itself.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// The plan that is tried: the worker describes itself, whether or not it can; without one, nothing is done.
+/// The plan of the test job. The worker describes itself; if it cannot start, the job succeeds nevertheless. Without a
+/// worker, the job does nothing.
 fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> {
     let mut words: Vec<String> = ["sh", "-c", "\"$@\"; true", "sh"].map(str::to_owned).into();
     match worker {
@@ -29,7 +30,7 @@ fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> 
             words.extend([worker.path.display().to_string(), "describe".to_owned()]);
         }
     }
-    // Braces would be placeholders.
+    // Braces stand for placeholders, so they are doubled.
     let words: Vec<String> = words.iter().map(|word| word.replace('{', "{{").replace('}', "}}")).collect();
     let words = serde_json::to_string(&words).map_err(|error| error.to_string())?;
     let plan = Plan::parse(&format!("{PLAN}run = {words}\n"), "site").map_err(|error| error.to_string())?;
@@ -70,7 +71,8 @@ pub fn examine_site(
     checks
 }
 
-/// Whether the worker has described itself on the node as it does here; `printed` are its stdout and the end of its stderr.
+/// Checks that the worker on the node has the same version as here, and can use CUDA at a site with GPUs. `printed` are
+/// the worker's stdout and the end of its stderr.
 fn worker_check(site: &Site, here: &WorkerCommand, printed: &(String, String)) -> Check {
     let name = "Worker";
     let (stdout, stderr) = printed;

@@ -1,4 +1,4 @@
-//! Change points: the places in a series of values from which on its level is another one.
+//! Change points: the places in a series of values at which its level changes.
 //!
 //! Binary segmentation (A. J. Scott, M. Knott, A cluster analysis method for grouping means in the analysis of variance, *Biometrics* 30, 1974;
 //! L. Y. Vostrikova, *Soviet Mathematics Doklady* 24, 1981) with the rank statistic of A. N. Pettitt (A non-parametric approach to the
@@ -20,15 +20,15 @@ use super::correlation::ranks;
 const SIDE: usize = 2;
 /// The number of permutations of a test at 5 %.
 const PERMUTATIONS: usize = 999;
-/// A stricter test needs more of them, up to this number.
+/// The largest number of permutations; a test at a lower level needs more than one at 5 %.
 const MOST_PERMUTATIONS: usize = 99_999;
 /// The number of permutations of a test of a place.
 const OF_PLACE: usize = 999;
-/// The places of an interval are searched until this number of places in a row is rejected.
+/// The search for the ends of an interval stops after this number of rejected places in a row.
 const REJECTED: usize = 5;
-/// Longer series are searched from this number of values before their end.
+/// Of a longer series, only this number of last values is searched.
 const MOST_VALUES: usize = 5_000;
-/// The seed of permutations: the same values have the same change points.
+/// The seed of permutations. It is fixed, so that the same values always have the same change points.
 const SEED: u64 = 0x6368_616e_6765;
 
 /// A change of the level of a series.
@@ -38,19 +38,20 @@ pub struct ChangePoint {
     pub first_after: usize,
     /// The 95 % interval of that index, both ends included.
     pub place: (usize, usize),
-    /// The probability of a change that looks at least this large if there is none.
+    /// The probability that a series without a change shows one that is at least this clear.
     pub p: f64,
 }
 
-/// The least number of values in which a change can be shown at a level: with fewer, even the clearest order is too probable by chance.
+/// The least number of values in which a change can be shown at a level. With fewer values, even the clearest order is
+/// too probable by chance.
 pub fn least_values(level: f64) -> usize {
     let chance = |n: usize| (1..=n / 2).fold(2.0, |chance, k| chance * k as f64 / (n - n / 2 + k) as f64);
     (2 * SIDE..64).find(|n| chance(*n) <= level).unwrap_or(64)
 }
 
-/// The change points of a series in which no value is NaN, in order. In a series without any change, one is found with a probability of at
-/// most `level`, whatever the distribution of its values, as long as these are exchangeable: no trend, and neighbours no more alike than
-/// others.
+/// The change points of a series, in order. No value may be NaN. A series without a change shows one with a probability
+/// of at most `level`, whatever the distribution of its values. This requires that the values are exchangeable: they
+/// have no trend, and neighbours are not more alike than other values.
 pub fn change_points(values: &[f64], level: f64) -> Vec<ChangePoint> {
     let skipped = values.len().saturating_sub(MOST_VALUES);
     let values = &values[skipped..];
@@ -69,7 +70,7 @@ pub fn change_points(values: &[f64], level: f64) -> Vec<ChangePoint> {
     let ends: Vec<usize> =
         std::iter::once(0).chain(found.iter().map(|(place, _)| *place)).chain([values.len()]).collect();
     let located = found.iter().zip(ends.windows(3)).filter_map(|((_, p), ends)| {
-        // Between its neighbours, a change is often clearer than in the longer piece in which it was found.
+        // A change is often clearer between its neighbours than in the longer piece in which it was found.
         let piece: Range<usize> = ends[0]..ends[2];
         let (best, place) = Ranked::of(&values[piece.clone()])?.located(&mut random);
         let at = |place: usize| skipped + piece.start + place;
@@ -95,7 +96,8 @@ impl Ranked {
         (values.len() >= 2 * SIDE && squares > 0.0).then_some(Self { ranks, squares })
     }
 
-    /// The greatest absolute standardised sum of ranks before a split, squared, and the split. In another order of the ranks.
+    /// The greatest standardised sum of ranks before a split, squared, and the place of this split. `ranks` are the
+    /// ranks in any order.
     fn greatest(&self, ranks: &[f64]) -> (f64, usize) {
         let n = ranks.len() as f64;
         let scale = self.squares / (n * (n - 1.0));
@@ -124,8 +126,8 @@ impl Ranked {
         Some((place, p))
     }
 
-    /// The best split, and the first and the last split that a test does not reject: that all values before it are exchangeable, and all
-    /// after it.
+    /// The best split, and the first and the last split that a test does not reject. The test is whether the values
+    /// before a split are exchangeable among each other, and the values after it as well.
     fn located(&self, random: &mut ChaCha8Rng) -> (usize, (usize, usize)) {
         let (size, best) = self.greatest(&self.ranks);
         let mut holds = |split: usize| {
@@ -154,8 +156,8 @@ impl Ranked {
         (best, (low, high))
     }
 
-    /// The share of orders that are drawn by `shuffle` whose greatest split is at least `size`, this order included; `None` as soon as it is
-    /// certain to be above `level`.
+    /// The share of orders whose greatest split is at least `size`. `count` orders are drawn by `shuffle`; the real
+    /// order counts, too. `None` as soon as the share is certain to be above `level`.
     fn chance(
         &self,
         size: f64,
@@ -187,7 +189,7 @@ mod tests {
         (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    /// `n` values of noise, on which levels are added from places on.
+    /// `n` values of noise. At each place in `steps`, the level changes by its number.
     fn series(n: usize, steps: &[(usize, f64)], random: &mut ChaCha8Rng) -> Vec<f64> {
         let level = |place: usize| steps.iter().filter(|(from, _)| *from <= place).map(|(_, by)| by).sum::<f64>();
         (0..n).map(|place| normal(random) + level(place)).collect()

@@ -27,7 +27,7 @@ pub enum Decision {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         workloads: Vec<serde_json::Value>,
     },
-    /// The search of a plan went a step further.
+    /// The search of a plan took a step.
     Searched {
         /// Id of its plan.
         plan: String,

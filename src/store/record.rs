@@ -27,12 +27,13 @@ pub struct StepRecord {
     pub units: u32,
     /// Excluded from statistics.
     pub warm_up: bool,
-    /// Recorded in a window of the run, or next to such a step: excluded from times.
+    /// In a window in which the run was recorded, or next to one: excluded from times.
     pub traced: bool,
 }
 
 impl StepRecord {
-    /// Whether its time counts: it is neither warm-up nor touched by a window in which the run was recorded.
+    /// Whether its time counts: it belongs neither to the warm-up nor to a window in which the run was recorded, and it
+    /// is not next to a window.
     pub fn counts(&self) -> bool {
         !self.warm_up && !self.traced
     }
@@ -140,9 +141,9 @@ pub struct LoadRecord {
     pub pcie_send_bytes_per_s: Option<f64>,
     /// Share of cycles in which the FP64 pipe worked, from 0 to 1 (GPM): the mean over the GPUs.
     pub fp64_activity: Option<f64>,
-    /// The same of the FP32 pipe.
+    /// Share of cycles in which the FP32 pipe worked: the mean over the GPUs.
     pub fp32_activity: Option<f64>,
-    /// The same of the FP16 pipe, tensor cores apart.
+    /// Share of cycles in which the FP16 pipe worked, without tensor cores: the mean over the GPUs.
     pub fp16_activity: Option<f64>,
     /// Share of the memory's bandwidth in use, from 0 to 1 (GPM): the mean over the GPUs.
     pub dram_activity: Option<f64>,

@@ -30,8 +30,8 @@ pub(super) fn open() -> Result<&'static Nvml, String> {
     }
 }
 
-/// To be held during each use of NVML. Its documentation lets threads use it at the same time, but driver 580.159 once ended the process with a
-/// segmentation fault in a moment in which two threads may have read the same GPU.
+/// Hold this during each use of NVML. By its documentation, several threads may use NVML at the same time. But driver
+/// 580.159 once ended the process with a segmentation fault, when two threads may have been reading the same GPU.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -167,7 +167,7 @@ fn append(
     Ok(())
 }
 
-/// What stands for the names of all calls among those that are left out.
+/// The name that stands for all calls, in the record of calls that are left out.
 const ALL_CALLS: &str = "*";
 /// The note on a recording without calls.
 const NO_CALLS: &str = "calls of CUDA, and waits for it, are not recorded: trace_calls = \"off\"";

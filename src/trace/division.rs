@@ -1,11 +1,12 @@
-//! Divides a recording into steps where no range marks them: by events that someone names or marks by hand, else by a kernel or collective
-//! that recurs.
+//! Divides a recording into steps if no range marks them: by events that the user names or marks, else by a kernel or
+//! collective that recurs.
 //!
-//! A recurring event is one between whose beginnings the same events begin, in whatever order: the same kernels as often. Of all names, the
-//! one is taken for which this holds for most of the events between its first and its last beginning, at least for four in five of these and
-//! for half of all; among equals the most frequent one. A layer of a model recurs too, but the events around a step's layers are then left
-//! over, which a step has within it. Only times with the same events count as steps, so that a start, an evaluation or trials of algorithms
-//! are in none.
+//! An event recurs if the same events begin between each two of its beginnings: the same kernels, each the same number
+//! of times, in any order. This must hold for at least four in five of the events between its first and its last
+//! beginning, and for at least half of all events. If several names recur, the one is taken for which it holds for the
+//! largest share of events; among equal shares, the most frequent name. A kernel of a model's layer recurs, too, but it
+//! loses: the events of a step that are outside of its layers are not between two layers. Only times with the same
+//! events count as steps, so that the start, evaluations and trials of algorithms are in no step.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,23 +18,25 @@ use super::event::{Kind, Name, What, printed};
 use super::progress::{Progress, Watch};
 use super::source::Source;
 
-/// Most events of a recording that are looked through.
+/// The largest number of events in which recurring ones are sought.
 const MOST_EVENTS: usize = 4_000_000;
-/// An event recurs from this number of equal times on.
+/// An event recurs if at least this number of its times have the same events.
 const LEAST_STEPS: usize = 5;
-/// The share of events within equal times between the first and the last beginning, and of all events.
+/// The least share of events that are in times with the same events: of those between the first and the last beginning,
+/// and of all events.
 const REGULAR: f64 = 0.8;
 const COVERED: f64 = 0.5;
 
 /// What divides a recording into steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum StepsFrom {
-    /// Ranges that name steps; without them, what recurs.
+    /// Ranges that name steps; without them, an event that recurs.
     #[default]
     Found,
-    /// Each beginning of the events with a name, or with a name that contains this text.
+    /// The events with this name. If there is no such name: those whose names contain this text.
     Named(String),
-    /// The event that begins first from a time on, in seconds from the recording's start, and recurs as often as it begins until another.
+    /// Two times in seconds from the recording's start. The event that begins first after the first time marks steps.
+    /// If it begins n times between both, each step has n beginnings of it.
     Between {
         /// The first mark.
         from_s: f64,
@@ -67,20 +70,19 @@ pub(super) struct Division {
     pub steps: Vec<(i64, (i64, i64))>,
 }
 
-/// What begins in a process.
+/// An event that begins in a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Begun {
     span: (i64, i64),
     label: i64,
 }
 
-/// What begins in each process, in order of time.
+/// The events of each process in the order of their beginnings.
 type Sequences = BTreeMap<i64, Vec<Begun>>;
 /// Texts of names that have no id, by the numbers that stand for them.
 type Texts = HashMap<i64, String>;
 
-/// Divides a recording that has no ranges that name steps, or that is to be divided by other events; `begin` is its start. `None` if nothing
-/// recurs.
+/// Divides a recording into steps as `from` says. `begin` is the recording's start. `None` if no event recurs.
 ///
 /// # Errors
 ///
@@ -91,7 +93,7 @@ pub(super) fn divide(
     begin: i64,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Option<Division>, TraceError> {
-    // All has been read once: progress goes no further, but can be cancelled.
+    // Everything has been read once, so the progress stays at its end; reading can still be cancelled.
     let mut tell = |progress: Progress| tell(Progress { fraction: 1.0, ..progress });
     let watch = &mut Watch::new(&mut tell, 1);
     match from {
@@ -104,7 +106,7 @@ pub(super) fn divide(
     }
 }
 
-/// The kinds of events that are looked at, and what one of them is called.
+/// The kinds of events that may divide a recording, and the word for one event of each.
 const KINDS: [(Looked, &str); 4] =
     [(Looked::Kernel, "kernel"), (Looked::Collective, "collective"), (Looked::Range, "range"), (Looked::Call, "call")];
 
@@ -120,7 +122,7 @@ impl Looked {
     fn kind(self) -> Kind {
         match self {
             Self::Kernel => Kind::Kernel,
-            // They are read together with ranges.
+            // Collectives are read together with ranges.
             Self::Collective | Self::Range => Kind::Range,
             Self::Call => Kind::Call,
         }
@@ -131,7 +133,7 @@ impl Looked {
     }
 }
 
-/// The events of a kind by process, and the texts of names that have no id. `None` if there are too many.
+/// The events of a kind by process, and the texts of names that have no id. `None` if there are too many events.
 fn sequences(
     source: &impl Source,
     looked: Looked,
@@ -188,7 +190,7 @@ fn texts_of(
     Ok(texts)
 }
 
-/// Steps by what recurs among kernels, or among collectives of ranks without any.
+/// Steps by a kernel that recurs, or by a collective in a recording without kernels.
 fn recurring(source: &impl Source, watch: &mut Watch<'_>) -> Result<Option<Division>, TraceError> {
     for (looked, called) in &KINDS[..2] {
         let Some((sequences, texts)) = sequences(source, *looked, watch)? else { return Ok(None) };
@@ -218,7 +220,7 @@ fn shown(name: &str) -> String {
 /// An event that recurs.
 struct Recurrence {
     label: i64,
-    /// What begins from one of its beginnings to the next: the sum of the names' hashes, and their number.
+    /// The events from one of its beginnings to the next: the sum of the hashes of their names, and their number.
     content: (u64, usize),
 }
 
@@ -228,7 +230,8 @@ struct Beginnings {
     first: usize,
     last: usize,
     count: usize,
-    /// The content of most times between two of them, if any is that of most (R. S. Boyer, J S. Moore, *MJRTY*, 1981), and its lead.
+    /// The content that the majority of times between two beginnings have, if there is one (R. S. Boyer, J S. Moore,
+    /// *MJRTY*, 1981), and its lead.
     most: ((u64, usize), usize),
     /// How many times have this content.
     equal: usize,
@@ -264,7 +267,7 @@ impl Recurrence {
             let share = within as f64 / (known.last - known.first).max(1) as f64;
             let is_regular =
                 known.equal >= LEAST_STEPS && share >= REGULAR && within as f64 >= COVERED * begun.len() as f64;
-            // Equal shares but for a hundredth are equal.
+            // Shares are compared in whole percent.
             is_regular.then_some((((100.0 * share) as u64, known.count, Reverse(known.first)), label, known.most.0))
         });
         let (_, label, content) = regular.max_by_key(|(rank, ..)| *rank)?;
@@ -306,7 +309,7 @@ fn named(source: &impl Source, text: &str, watch: &mut Watch<'_>) -> Result<Divi
         };
         let labels = sequences.values().flatten().map(|begun| begun.label).collect();
         let texts = texts_of(source, labels, texts)?;
-        // Calls have versions in their names, which nobody sees.
+        // The names of calls contain versions, which are not shown.
         let is_it = |name: &String| name == text || printed(name) == text;
         let is_exact = texts.values().any(is_it);
         let picks = |name: &String| if is_exact { is_it(name) } else { name.contains(text) };
@@ -333,7 +336,7 @@ fn named(source: &impl Source, text: &str, watch: &mut Watch<'_>) -> Result<Divi
     Err(no_steps(format!("no range, kernel, collective or call is named {text:?} or has it in its name")))
 }
 
-/// Ranges without those within others.
+/// The ranges that are not within others.
 fn apart(spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     let mut apart: Vec<(i64, i64)> = Vec::with_capacity(spans.len());
     for span in spans {
@@ -344,7 +347,7 @@ fn apart(spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     apart
 }
 
-/// Steps by two marks: the event that begins first after the one, as often as it begins before the other.
+/// Steps by two marks, as [`StepsFrom::Between`] says.
 fn between(source: &impl Source, (from, to): (i64, i64), watch: &mut Watch<'_>) -> Result<Division, TraceError> {
     for (looked, called) in &KINDS[..3] {
         let Some((sequences, texts)) = sequences(source, *looked, watch)? else {

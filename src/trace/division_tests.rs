@@ -32,7 +32,7 @@ fn the_kernels_of_a_real_report_tell_its_steps_where_no_range_does() {
     let (marked, bare) = (real(folder.path(), true), real(folder.path(), false));
     assert_eq!(divided(&marked, "").unwrap().steps_by.unwrap(), "ranges named step");
     let found = divided(&bare, "").unwrap();
-    // Each has the 465 kernels of a step of this model.
+    // Each step has the 465 kernels of this model's step.
     assert_eq!(found.steps, 5);
     let by = found.steps_by.clone().unwrap();
     assert!(
@@ -51,7 +51,7 @@ fn the_kernels_of_a_real_report_tell_its_steps_where_no_range_does() {
     };
     let (of_ranges, of_kernels) = (open(&marked), open(&bare));
     assert_eq!((of_kernels.0, of_kernels.1, of_kernels.2.len()), (by, true, 5));
-    // They last as long as those that the ranges mark.
+    // The steps last as long as those that the ranges mark.
     let [ranges, kernels] = [&of_ranges.2, &of_kernels.2].map(|lengths| lengths[lengths.len() / 2] as f64);
     assert!((kernels / ranges - 1.0).abs() < 0.1, "{kernels} {ranges}");
 }
@@ -107,7 +107,7 @@ fn what_does_not_recur_or_too_seldom_divides_nothing() {
     assert_eq!(steps(&[]), (0, None));
     assert_eq!(steps(&[3, 4, 5].repeat(5)).0, 0, "four times are too few");
     assert_eq!(steps(&[3, 4, 5].repeat(6)).0, 5);
-    // Most of the recording is something else.
+    // Most of the recording is other work.
     let rest: Vec<i64> = (0..400).map(|place: i64| 3 + (place * place / 7) % 2).collect();
     let seldom = [[5, 4, 4, 3].repeat(7), rest].concat();
     assert!(!steps(&seldom).1.is_some_and(|by| by.contains("cudaMalloc")));

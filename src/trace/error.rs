@@ -117,7 +117,7 @@ pub enum TraceError {
         "{reason}: `multicard trace FILE` lists names; two marks are seconds from the start of the recording, such as 3.2:3.4"
     )]
     Steps {
-        /// What was looked for and not found.
+        /// What was sought and not found.
         reason: String,
     },
     /// The caller cancelled the import.

@@ -198,8 +198,8 @@ fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = St
     names.into_iter().chain(graphs)
 }
 
-/// Busy and idle time between the first and the last activity of any GPU within the limits; of a recording in several windows, between the
-/// first and the last activity in each.
+/// Busy and idle time of each GPU between the first and the last activity of any GPU within the limits. For a recording
+/// in several windows: between the first and the last activity in each window.
 fn per_gpu(work: &mut GpuWork, limits: Limits, windows: Option<&[(i64, i64)]>, gaps: &mut Gaps) -> Vec<GpuTime> {
     let Some((from, to)) = work.extent.and_then(|extent| limits.clip(extent)) else { return Vec::new() };
     let holes = windows.map_or_else(Vec::new, |windows| outside(windows, (from, to)));
@@ -235,8 +235,8 @@ fn per_gpu(work: &mut GpuWork, limits: Limits, windows: Option<&[(i64, i64)]>, g
         .collect()
 }
 
-/// The times between the last activity of any GPU before a hole and the first one after it. `around` are the pauses of each GPU that hold
-/// some.
+/// For each hole, the time from the last activity of any GPU before it to the first one after it. `around` are the
+/// pauses of each GPU that contain holes.
 fn unrecorded(holes: &[(i64, i64)], around: &[Vec<Pause>]) -> Vec<(i64, i64)> {
     let mut all: Vec<(i64, i64)> = Vec::with_capacity(holes.len());
     for hole in holes {
@@ -250,7 +250,7 @@ fn unrecorded(holes: &[(i64, i64)], around: &[Vec<Pause>]) -> Vec<(i64, i64)> {
 
 /// The note on memory of a recording that begins when its program has been running for a while.
 const UNSEEN: &str = "of memory, only what was allocated and released while it was recorded was seen: what the program had before is not counted";
-/// A program has no memory worth counting in the first moment.
+/// A recording that begins within this time of the program's start misses no memory that matters.
 const MOMENT_NS: u64 = 100_000_000;
 
 /// The ids of the names that are shown.
@@ -259,14 +259,15 @@ fn shown(work: &GpuWork, calls: &Calls, ranges: &Ranges, gaps: &Gaps) -> HashSet
     kernels.chain(calls.names()).chain(ranges.names()).chain(gaps.names()).collect()
 }
 
-/// The note, if a recording of memory begins when its program has been running for a while: its ranks' phases tell.
+/// The note, if the recording of memory begins when the program has been running for a while. The ranks' phases tell
+/// when the program began.
 fn unseen(has_memory: bool, covered: Option<(i64, i64)>, ranges: Option<(i64, i64)>) -> Option<String> {
     let (covered, ranges) = (covered?, ranges?);
     let is_late = ranges.0 < covered.0 && covered.0.abs_diff(ranges.0) > MOMENT_NS;
     (has_memory && is_late).then(|| UNSEEN.to_owned())
 }
 
-/// The start of a recording; of one that does not tell, its first event, if only a part is asked for.
+/// The start of a recording. If the recording does not tell it: the first event, if only a part is asked for, else 0.
 fn begin_of(source: &impl Source, covered: Option<(i64, i64)>, window: &Window) -> Result<i64, TraceError> {
     match covered {
         Some((start, _)) => Ok(start),
@@ -275,12 +276,14 @@ fn begin_of(source: &impl Source, covered: Option<(i64, i64)>, window: &Window) 
     }
 }
 
-/// The windows in which everything was recorded, as far as they are within the limits; `None` unless there are several.
+/// The parts within the limits of the windows in which everything was recorded. `None` unless the recording has several
+/// windows.
 fn windows_of(head: &Head, limits: Limits) -> Option<Vec<(i64, i64)>> {
     (head.windows.len() > 1).then(|| head.windows.iter().filter_map(|window| limits.clip(*window)).collect())
 }
 
-/// The number of steps, and what marks them: ranges, if nothing else is asked for and there are some, else what recurs.
+/// The number of steps, and what marks them, in words: ranges if there are some and nothing else is asked for, else an
+/// event that recurs.
 fn steps(
     source: &impl Source,
     (ranges, notes): (&[NvtxRange], &[String]),
@@ -296,7 +299,7 @@ fn steps(
     Ok((held, (held > 0).then_some(division.by)))
 }
 
-/// The number of ranges that mark steps, of the most frequent word for a step, and what they are in words.
+/// The number of ranges that mark steps, for the most frequent word for a step, and what marks the steps, in words.
 fn steps_of_ranges(ranges: &[NvtxRange], notes: &[String]) -> (u64, String) {
     let mut by_word: BTreeMap<&str, u64> = BTreeMap::new();
     for range in ranges.iter().filter(|range| is_step(&range.name)) {

@@ -88,7 +88,7 @@ impl Recorder {
         self.writer.flush()
     }
 
-    /// Says that everything was recorded from a time to another: one window of several.
+    /// Notes one of several windows: a time in which everything was recorded.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ pub(super) struct Head {
     /// The time that it covers, according to its own records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<(i64, i64)>,
-    /// The times in which everything was recorded, if there are several with other times between them.
+    /// The windows in which everything was recorded, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<(i64, i64)>,
     /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch.
@@ -94,7 +94,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Whether what a list of metrics is made from was recorded.
+    /// Whether the events that this list sums up were recorded.
     pub fn records(&self, list: TraceList) -> bool {
         !(self.without_cuda || self.without_calls && list == TraceList::Api)
     }

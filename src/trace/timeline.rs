@@ -102,7 +102,8 @@ pub struct Timeline {
     holes: Vec<(i64, i64)>,
     /// What marks its steps, in words; `None` without steps.
     steps_by: Option<String>,
-    /// Whether steps are exactly as long as their marks; else each lasts from the end of the one before.
+    /// Whether each step is exactly as long as its mark. Otherwise a step lasts from the end of the previous one to its
+    /// own end.
     has_exact_steps: bool,
     epoch_ns: Option<i64>,
     profiler: Option<String>,

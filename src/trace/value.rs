@@ -39,7 +39,8 @@ pub struct Trace {
     pub begin_ns: i64,
     /// Time covered by the report or its window.
     pub wall_ns: u64,
-    /// For several windows with other times between them, from the start of the first to the end of the last; `wall_ns` is the time within.
+    /// For a recording in several windows: the time from the start of the first window to the end of the last one.
+    /// `wall_ns` is the time within windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_ns: Option<u64>,
     /// The part of the report that was read.
@@ -49,8 +50,9 @@ pub struct Trace {
     /// Number of processes that used a GPU; if none did, of those with ranges. 0 in files of earlier versions.
     #[serde(default)]
     pub ranks: usize,
-    /// Steps that ranges mark, or else what recurs, summed over these processes. If steps of several kinds of names are marked (`step 7` within `iteration 3`),
-    /// the most frequent ones count. 0 if none are marked, and in files of earlier versions.
+    /// The number of steps, summed over these processes. Ranges mark them, or else an event that recurs. If steps of
+    /// several kinds of names are marked (`step 7` within `iteration 3`), the most frequent ones count. 0 if none are
+    /// marked, and in files of earlier versions.
     #[serde(default)]
     pub steps: u64,
     /// What marks these steps, in words; `None` without steps, and in files of earlier versions.

@@ -66,7 +66,7 @@ impl Limits {
     }
 }
 
-/// Sorts spans and joins those that overlap or touch.
+/// Sorts spans, and joins spans that overlap or touch.
 pub(super) fn unite(spans: &mut Vec<(i64, i64)>) {
     spans.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::with_capacity(spans.len());
@@ -79,12 +79,12 @@ pub(super) fn unite(spans: &mut Vec<(i64, i64)>) {
     *spans = joined;
 }
 
-/// The times between spans that [`unite`] left: of windows, what was not recorded.
+/// The times between spans, which [`unite`] has sorted. Between windows, nothing was recorded.
 pub(super) fn between(spans: &[(i64, i64)]) -> impl Iterator<Item = (i64, i64)> {
     spans.windows(2).map(|pair| (pair[0].1, pair[1].0))
 }
 
-/// The parts of a span outside of spans that [`unite`] left.
+/// The parts of a span that are outside of `spans`, which [`unite`] has sorted.
 pub(super) fn outside(spans: &[(i64, i64)], (from, to): (i64, i64)) -> Vec<(i64, i64)> {
     let mut outside = Vec::with_capacity(spans.len() + 1);
     let mut at = from;
@@ -96,12 +96,12 @@ pub(super) fn outside(spans: &[(i64, i64)], (from, to): (i64, i64)) -> Vec<(i64,
     outside
 }
 
-/// The length of spans, in nanoseconds.
+/// The total length of spans, in nanoseconds.
 pub(super) fn length_ns(spans: &[(i64, i64)]) -> u64 {
     spans.iter().fold(0, |sum: u64, (start, end)| sum.saturating_add(end.abs_diff(*start)))
 }
 
-/// What readers of a recording in several windows must know; `None` for one window.
+/// The note on a recording in several windows; `None` for one window.
 pub(super) fn in_windows(windows: &[(i64, i64)]) -> Option<String> {
     let ([(begin, _), .., (_, end)], seconds) = (windows, |ns: u64| ns as f64 / 1e9) else { return None };
     Some(format!(

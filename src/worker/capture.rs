@@ -1,5 +1,5 @@
-//! The part of a run that a trace records, if the plan asks for only some of its steps: one window of steps, or windows by turns with steps
-//! that are not recorded.
+//! The part of a run that a trace records, if the plan asks for only some of its steps: one window, or one window in
+//! each period of steps.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub struct CaptureWindow {
     steps: Vec<TimedStep>,
     /// First steps of windows that an epoch's end cut short.
     cut: Vec<u64>,
-    /// How long it took to begin and to end the recording of each window.
+    /// How long it took to begin and to end the recording of each window, in seconds.
     switches_s: [Vec<f64>; 2],
 }
 
@@ -118,7 +118,8 @@ impl CaptureWindow {
         }
     }
 
-    /// Called after the last step of an epoch: what follows is no step, so it ends a window of several by turns.
+    /// Called after the last step of an epoch. If one of several windows is open, ends it, since other work than steps
+    /// follows.
     pub fn after_epoch(&mut self, step: u64, meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         let Some((first, _)) = self.capture.window(step).filter(|_| self.recording.is_some()) else { return Ok(()) };
         self.cut.push(first);
@@ -135,12 +136,13 @@ impl CaptureWindow {
         meet()
     }
 
-    /// The window of several by turns that a step is part of or next to. Only steps that count are recorded.
+    /// For a run with several windows: the window in which a step is, or to which it is next. Windows with warm-up
+    /// steps are not recorded.
     fn window(&self, step: u64, first_steady: u64) -> Option<(u64, WindowRole)> {
         self.capture.window(step).filter(|(first, _)| *first >= first_steady)
     }
 
-    /// Whether a step is part of one of several windows or next to one, so that its time does not count.
+    /// Whether a step is in one of several windows or next to one, so that its time does not count.
     pub fn touches(&self, step: u64, first_steady: u64) -> bool {
         self.window(step, first_steady).is_some()
     }
@@ -152,7 +154,8 @@ impl CaptureWindow {
         }
     }
 
-    /// What recording costs, as readings of the run: none if all steps are recorded, or too few to tell.
+    /// What recording costs, as readings of the run. There are none if all steps are recorded, or too few for a
+    /// comparison.
     pub fn readings(&self) -> Vec<(&'static str, f64)> {
         let mut readings = Vec::new();
         if let Some(RecordingCost { cost, pairs }) = recording_cost(&self.steps, self.capture, &self.cut) {
@@ -210,11 +213,11 @@ mod tests {
 
     #[test]
     fn windows_by_turns_open_and_close_in_each_period_of_steady_steps_and_end_with_an_epoch() {
-        // Steps 7 and 8, 15 and 16, 23 and 24, …; the warm-up of two steps holds none.
+        // Steps 7 and 8, 15 and 16, 23 and 24, …; no window is in the warm-up of two steps.
         let all = waits(Some(Capture::Windows { recorded: 2, period: 8 }), 0);
         let times = |wanted: &[(u64, &'static str)]| wanted.iter().flat_map(|one| [*one, *one]).collect::<Vec<_>>();
         assert_eq!(all[..8], times(&[(7, "before"), (8, "after"), (15, "before"), (16, "after")])[..]);
-        // Steps 19 to 21 of each 21: the epoch ends within the first window, which then is over.
+        // Steps 19 to 21 of each 21. The epoch ends within the first window, which ends with it.
         let cut = waits(Some(Capture::Windows { recorded: 3, period: 21 }), 0);
         assert_eq!(cut[..6], times(&[(19, "before"), (20, "epoch"), (40, "before")])[..]);
         // Recorded steps before the warm-up's end.

@@ -28,10 +28,11 @@ pub fn cuda_state() -> CudaState {
     }
 }
 
-/// The UUID in messages about a GPU that a scheduler should have assigned.
+/// Stands for the UUID in messages about a GPU that the scheduler should have assigned.
 const NOT_ASSIGNED: &str = "the GPU that Slurm should assign";
 
-/// The place of a rank with the GPUs that a site's scheduler has assigned to it: those that CUDA shows this process. Its own place names none.
+/// The place of a rank with the GPUs that a site's scheduler assigned to it. These are the GPUs that CUDA shows this
+/// process; the place in the job names none.
 pub fn assigned(job: &Job, place: &RankPlace) -> RankPlace {
     if !job.site.as_ref().is_some_and(|site| site.assigns_gpus(&job.shape)) {
         return place.clone();

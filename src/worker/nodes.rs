@@ -1,4 +1,5 @@
-//! What ranks on several nodes find out about their nodes before they train: which nodes there are, and how their clocks differ.
+//! What ranks on several nodes report about their nodes before they train: the names of the nodes, and the differences
+//! of their clocks.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -10,11 +11,11 @@ use crate::parallel::Peers;
 use crate::proof;
 use crate::report::{Report, Stop};
 
-/// Clocks that differ by more than this are warned of.
+/// A difference of clocks above this is a warning.
 const MOST_CLOCK_OFFSET_S: f64 = 0.05;
 
-/// Reports the nodes of the ranks, and how far this node's clock is ahead of the first node's if this rank is the first one of another
-/// node. Ranks on one node report nothing. All ranks must call it.
+/// Reports the nodes of the ranks. The first rank of each further node also reports how far its node's clock is ahead
+/// of the first node's. Ranks on one node report nothing. All ranks must call it.
 pub fn report(peers: &Rc<Peers>, nodes: u32, report: &mut Report) -> Result<(), Stop> {
     if nodes < 2 {
         return Ok(());

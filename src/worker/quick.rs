@@ -68,7 +68,8 @@ impl Quick {
         self.steady_from
     }
 
-    /// Takes a finished step; `step` counts over the run. A step without a duration was touched by recording, so that its time does not count.
+    /// Takes a finished step; `step` counts over the run. A step in or next to a recorded window has no duration,
+    /// because its time does not count.
     pub fn see(&mut self, epoch: u32, step: u64, duration_s: Option<f64>) {
         let opens = std::mem::replace(&mut self.epoch, epoch) != epoch;
         // Warm-up steps may be reported after the warm-up has ended.

@@ -11,7 +11,8 @@ use multicard::trace::{Recorder, now_ns, this_thread};
 
 /// Whether ranges are being recorded; every range checks this first.
 static ON: AtomicBool = AtomicBool::new(false);
-/// Whether windows are recorded by turns with steps that are not: then each of them is noted, with ranges around them.
+/// Whether the run is recorded in windows. Then each window is noted, and ranges around windows are recorded as a
+/// whole.
 static IN_WINDOWS: AtomicBool = AtomicBool::new(false);
 /// When the recording was begun or resumed, in nanoseconds.
 static SINCE: AtomicI64 = AtomicI64::new(0);
@@ -27,15 +28,15 @@ pub trait Tracer: Send {
     /// Begins or resumes recording.
     fn resume(&self);
 
-    /// Stops recording until it is resumed. What is recorded by then may be written later.
+    /// Stops recording until it is resumed. Events that were recorded before may be written later.
     fn pause(&self);
 
     /// Writes everything that is left. Nothing is recorded after that.
     fn close(&self);
 }
 
-/// Prepares to record this rank, in windows by turns or not. If it has a GPU, `tracer` is the tracer, or the reason why there is none.
-/// [`resume`] begins the recording. Call it before CUDA is first used.
+/// Prepares to record this rank, in windows or not. If it has a GPU, `tracer` is the tracer, or the reason why there is
+/// none. [`resume`] begins the recording. Call it before CUDA is first used.
 ///
 /// # Errors
 ///
@@ -66,7 +67,7 @@ pub fn resume() {
     }
 }
 
-/// Stops recording everything but phases, and ranges around windows, until it is resumed.
+/// Stops recording until it is resumed. Phases, and ranges around windows, are still recorded.
 pub fn pause() {
     let window = (SINCE.load(Ordering::Acquire), now_ns());
     ON.store(false, Ordering::Release);
@@ -83,12 +84,13 @@ pub fn begin() -> Option<i64> {
     ON.load(Ordering::Acquire).then(now_ns)
 }
 
-/// The time at which a range begins that is recorded as a whole because windows are recorded within it; none if they are not.
+/// The time at which a range around windows begins, which is recorded as a whole. `None` if the run is not recorded in
+/// windows.
 pub fn begin_around() -> Option<i64> {
     IN_WINDOWS.load(Ordering::Acquire).then(now_ns)
 }
 
-/// Records a range that ends now: while the recording is paused, only one around windows.
+/// Records a range that ends now. While the recording is paused, only ranges around windows are recorded.
 pub fn end(name: &str, start: i64, is_around: bool) {
     if is_around || ON.load(Ordering::Acquire) {
         let span = (start, now_ns());

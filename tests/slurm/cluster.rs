@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
     folder: TempDir,
-    /// By the names of their programs, and of the nodes of `slurmd`.
+    /// The daemons, by the name of their program, or of the node for `slurmd`.
     daemons: Mutex<Vec<(String, Child)>>,
 }
 
@@ -96,7 +96,8 @@ impl Cluster {
         daemon.wait().unwrap();
     }
 
-    /// Starts the controller, or the daemon of a node, after it was killed. The controller goes on with what it knew.
+    /// Starts the controller, or the daemon of a node, after it was killed. The controller continues with the state
+    /// that it had written.
     pub fn start_again(&self, name: &str) {
         match name {
             CONTROLLER => self.spawn(name, Command::new(CONTROLLER).args(["-D", "-i"])),

@@ -1,5 +1,5 @@
-//! What takes minutes, and what is done to Slurm itself: time limits of jobs, drained nodes, daemons that are killed and started again, and
-//! kills of everything at random. `make nightly` runs them, one after the other.
+//! Tests that take minutes or disturb Slurm itself: time limits of jobs, drained nodes, daemons that are killed and
+//! started again, and random kills of everything. `make nightly` runs them, one after the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::{Scene, WAITS};
 /// Slurm ends a job up to a minute after its time is over.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Sites of jobs that may take a minute, the shortest time that Slurm knows.
+/// A site whose jobs may take a minute, the shortest time limit of Slurm.
 const SHORT: &str = "[short]\npartition = \"debug\"\ntime = \"00:01:00\"\n";
 
 fn wait(what: &str, condition: impl Fn() -> bool) {
@@ -46,7 +46,7 @@ impl Scene {
         });
     }
 
-    /// How often each repeat has finished.
+    /// For each repeat the number of its finished runs.
     fn finished_repeats(&self) -> BTreeMap<u32, usize> {
         let mut counts = BTreeMap::new();
         for record in self.records().iter().filter(|record| record.state == RunState::Finished) {
@@ -99,7 +99,7 @@ fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
     scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
     scene.detach();
     scene.await_start(7);
-    // What runs on a node goes on while it drains.
+    // The runs on a node continue while it drains.
     set("DRAIN");
     scene.open_gate();
     let count = |state: RunState| scene.states().iter().filter(|known| **known == state).count();
@@ -119,7 +119,7 @@ fn a_controller_that_is_killed_and_started_again_loses_no_run() {
     scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
     scene.detach();
     scene.await_start(3);
-    // It writes its state every few seconds: jobs that it had not written are found by nobody afterwards.
+    // The controller writes its state every few seconds. Jobs that it had not written are lost.
     wait("all runs were sent", || scene.own_jobs().len() == 10);
     std::thread::sleep(Duration::from_secs(6));
     scene.cluster.kill(CONTROLLER);
@@ -170,7 +170,7 @@ fn victims(scene: &Scene) -> Vec<i32> {
         .collect()
 }
 
-/// `MULTICARD_KILLS` kills (100) of a random process of the session, or of Slurm's daemons, while runs go on.
+/// `MULTICARD_KILLS` kills (100) of a random process of the session, or of Slurm's daemons, while runs are executed.
 #[test]
 #[ignore = "kills daemons that other tests use, many times: make nightly"]
 fn kills_of_everything_at_random_lose_nothing_and_leave_nothing() {
@@ -195,7 +195,7 @@ fn kills_of_everything_at_random_lose_nothing_and_leave_nothing() {
                 let all = victims(&scene);
                 if !all.is_empty() {
                     let victim = all[rand::random::<u64>() as usize % all.len()];
-                    // It may have ended meanwhile.
+                    // The process may have ended meanwhile.
                     let _ = kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL);
                 }
             }
@@ -212,7 +212,7 @@ fn kills_of_everything_at_random_lose_nothing_and_leave_nothing() {
         let new = records.iter().filter(|record| record.state == RunState::Finished).map(|record| record.run.clone());
         finished.extend(new.collect::<Vec<_>>().into_iter().filter(|run| !finished.contains(run)).collect::<Vec<_>>());
         if finished.len() >= repeats as usize {
-            // All are done: the next round begins with repeats of its own.
+            // All repeats are done. The next round begins with new repeats.
             let _ = scene.multicard(&["run", "plan.toml", "--session", "session", "--detach"]).output();
         }
     }

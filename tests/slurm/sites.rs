@@ -79,7 +79,7 @@ fn a_plan_tells_when_its_runs_would_start_at_a_site_and_what_cannot_run_there() 
 #[test]
 fn a_plan_is_launched_at_a_site_over_ssh() {
     let Some(scene) = Scene::at("lab") else { return };
-    // What a login node is: another home, with Slurm and the sites.
+    // Stands for a login node: another home, with Slurm and the sites.
     let login = Scene::at("lab").unwrap();
     let (config, state, data) = (login.path("config"), login.path("state"), login.path("data"));
     let script = format!(

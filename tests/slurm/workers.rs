@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::seeded::{succeed, text};
 use crate::{Scene, executable, wait};
 
-/// The longest time until a rank that died is named.
+/// The longest time until the reason names a rank that died.
 const NAMED: Duration = Duration::from_secs(30);
 
 /// Tiny images, few steps.
@@ -40,13 +40,14 @@ test_images = 8
 loader_workers = 1
 "#;
 
-/// Runs that train at the same time fight for the CPUs, and all take longer than one after the other.
+/// Runs one test at a time: runs that train at the same time share the CPUs, and take longer together than one after
+/// the other.
 fn alone() -> MutexGuard<'static, ()> {
     static TRAINING: Mutex<()> = Mutex::new(());
     TRAINING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The digits are made once.
+/// The folder of data sets. The digits are generated once.
 fn data() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER.get_or_init(|| TempDir::new().unwrap()).path()
@@ -129,7 +130,7 @@ fn ranks_over_two_nodes_have_the_losses_of_one_machine_with_as_many_ranks() {
     }
 }
 
-/// A run on two nodes that goes on until somebody ends it, and the processes of its two ranks.
+/// A run on two nodes that trains until somebody ends it, and the processes of its two ranks.
 fn endless(scene: &Scene) -> [Pid; 2] {
     scene.training_plan("plan.toml", "gpus = 2\nnodes = 2\nepochs = 100000\n");
     succeed(&mut scene.with_worker(&["run", "plan.toml", "--session", "session", "--detach"]));
@@ -219,7 +220,7 @@ fn a_site_is_tried_with_the_worker_that_its_nodes_would_start() {
     let said = text(&succeed(&mut scene.with_worker(&["site", "lab"])).stdout);
     let version = env!("CARGO_PKG_VERSION");
     assert!(said.contains(&format!("✓ Worker: {version} with torch ")), "{said}");
-    // A node that does not have it.
+    // The node does not have the worker.
     let sites =
         format!("[bare]\npartition = \"debug\"\nprologue = [\"mv {0} {0}.away\"]\n", scene.path("worker").display());
     fs::write(scene.path("config/multicard/sites.toml"), sites).unwrap();

@@ -1,17 +1,19 @@
 //! Always-valid bounds of means over few repeats.
 //!
-//! The variance of a mean is moderated: that of the cell's own repeats and that of all cells' repeats, which counts for a few degrees of
-//! freedom (G. K. Smyth, Linear models and empirical Bayes methods, *Statistical Applications in Genetics and Molecular Biology* 3, 2004).
-//! One cell alone would need four or five repeats before anything can be said. Bounds hold at all looks together, since the error of the
-//! k-th look is 1 / (k (k + 1)) of the whole.
+//! The variance of a mean is moderated: it combines the variance of the cell's own repeats with that of all cells'
+//! repeats, which counts for a few degrees of freedom (G. K. Smyth, Linear models and empirical Bayes methods,
+//! *Statistical Applications in Genetics and Molecular Biology* 3, 2004). From its own repeats alone, a cell would need
+//! four or five before a bound says anything. The bounds hold at all looks together, since the k-th look spends 1 / (k
+//! (k + 1)) of the error.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::statistics::student_t_quantile;
 
-/// For how many degrees of freedom the variance over all cells counts. With four, a best cell that is six times as noisy as all others would
-/// be dropped in 9 % of searches at 95 %; with two, in 3 %, and cells that are easily told apart need a tenth more runs.
+/// The number of degrees of freedom for which the variance over all cells counts. Simulated at a confidence of 95 %:
+/// with four, a best cell that is six times as noisy as all others is dropped in 9 % of searches; with two, in 3 %.
+/// With two, searches over cells that differ clearly need a tenth more runs.
 const PRIOR_FREEDOM: f64 = 2.0;
 /// Variances below this are rounding errors.
 const LEAST_VARIANCE: f64 = 1e-28;
@@ -23,7 +25,7 @@ pub(super) struct Prior {
     pub freedom: f64,
 }
 
-/// A mean, and how far the truth is from it at most on one side.
+/// A mean, and a bound of its distance from the true mean, on either side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounded {
     pub mean: f64,
@@ -40,13 +42,13 @@ impl Bounded {
     }
 }
 
-/// The share of the error that the k-th of endlessly many looks may spend, from 1.
+/// The share of the error that the k-th of endlessly many looks may spend; k is counted from 1.
 fn spent_at(look: usize) -> f64 {
     let k = look.max(1) as f64;
     1.0 / (k * (k + 1.0))
 }
 
-/// Makes bounds with one error for all looks.
+/// Makes bounds that share one probability of error over all looks.
 pub(super) struct Bounds {
     error: f64,
 }
@@ -57,7 +59,8 @@ impl Bounds {
         Self { error: error.clamp(1e-12, 0.5) }
     }
 
-    /// The bound of the mean of these values; a look at each number of values from two on. `None` for fewer than two values.
+    /// The bound of the mean of these values. Each number of values from two on is a look. `None` for fewer than two
+    /// values.
     pub fn of(&self, values: &[f64], prior: Prior) -> Option<Bounded> {
         let n = values.len();
         if n < 2 {
@@ -73,7 +76,8 @@ impl Bounds {
             .then(|| Bounded { mean, half: if error > 0.0 { self.quantile(n, freedom) * error } else { 0.0 } })
     }
 
-    /// The quantile for this number of values. A search needs the same few again and again, and each takes a search of its own.
+    /// The quantile for this number of values. A search needs the same few quantiles again and again, and computing one
+    /// takes many steps, so they are kept.
     fn quantile(&self, n: usize, freedom: f64) -> f64 {
         static KNOWN: LazyLock<Mutex<HashMap<[u64; 2], f64>>> = LazyLock::new(Mutex::default);
         let error = self.error * spent_at(n - 1);

@@ -31,7 +31,7 @@ enum GoalField {
     Levels(Vec<f64>),
 }
 
-/// The values of one measure by candidate and round, as far as all its runs have one.
+/// The values of one measure by candidate and round. A candidate's values end at its first run without one.
 fn field(runs: &[Vec<&Trial>], measure: &Measure) -> Field {
     let key = &measure.key;
     let row = |runs: &Vec<&Trial>| {
@@ -72,7 +72,8 @@ impl<'a> Standings<'a> {
         let contenders: Vec<usize> = before.iter().copied().filter(is_sound).collect();
         let ran: Vec<usize> = (0..candidates.len()).filter(|cell| is_sound(cell) && has_values(&runs[*cell])).collect();
         let (cells, limits) = (candidates.len() as f64, question.limits.len() as f64);
-        // One half of the error is for the goal, the other for the limits; without limits, all of it is for the goal.
+        // With limits, one half of the error is for the goal and the other half for the limits. Without limits, all of
+        // it is for the goal.
         let share = if question.limits.is_empty() { 1.0 } else { 0.5 };
         let of_limit = question.error / 2.0 / (2.0 * cells * limits.max(1.0));
         let limits =
@@ -96,7 +97,7 @@ impl<'a> Standings<'a> {
         standings
     }
 
-    /// What is known of a cell and all limits together.
+    /// Whether a cell keeps all limits.
     fn keeps(&self, cell: usize) -> Keeps {
         let all: Vec<Keeps> = self.limits.iter().map(|limit| limit.keeps(cell)).collect();
         match () {
@@ -125,7 +126,7 @@ impl<'a> Standings<'a> {
         self.contenders.iter().copied().filter(|cell| self.keeps(*cell) == Keeps::Yes).collect()
     }
 
-    /// The best of these cells by what is known; the first of equal ones.
+    /// The best of these cells by their values so far; the first one of equal cells.
     fn best_of(&self, cells: &[usize]) -> Option<usize> {
         let value = |cell: usize| match &self.goal {
             GoalField::Measure { field, .. } => field.mean(cell),
@@ -163,24 +164,25 @@ impl<'a> Standings<'a> {
         self.remove(gone);
     }
 
-    /// The share by which a cell is worse than another one if it is ahead of it by this logarithm: of 100 and 80 images/s, the second is
-    /// worse by 20 %; of 10 and 12 s, the second by 20 %, too.
+    /// The share by which a cell is worse than another one, from the logarithm by which it is ahead. For example, 80
+    /// images/s are 20 % worse than 100 images/s, and 12 s are 20 % worse than 10 s.
     fn worse_by(&self, ahead: f64) -> f64 {
         if self.question.is_max { -ahead.exp_m1() } else { (-ahead).exp_m1() }
     }
 
-    /// The cells that have to run again: contenders, and those that may have the best value of a measure with which others are compared.
+    /// The cells that have to run again: the contenders, and the cells that may have the best value of a measure if a
+    /// limit compares others with the best value.
     pub fn wanted(&self, active: &[usize]) -> Vec<usize> {
         let references = self.limits.iter().flat_map(|limit| limit.references().iter().copied());
         let mut wanted: Vec<usize> = self.contenders.iter().copied().chain(references).collect();
-        // A cell that left a round out has no pairs with the others any more.
+        // A cell that did not run in a round cannot be paired with the others any more.
         wanted.retain(|cell| active.contains(cell));
         wanted.sort_unstable();
         wanted.dedup();
         wanted
     }
 
-    /// Why the search is over, as far as the values decide it.
+    /// Why the search is over, if the values decide that it is; the budget is not considered.
     pub fn end(&self) -> Option<SearchEnd> {
         if self.contenders.is_empty() {
             return Some(SearchEnd::None);
@@ -200,7 +202,8 @@ impl<'a> Standings<'a> {
         others().all(is_no_better).then_some(SearchEnd::Ties)
     }
 
-    /// The cell that is chosen from what is known: of those that surely keep all limits, or else of those that keep them by their means.
+    /// The cell that is chosen: the best one that surely keeps all limits; if there is none, the best one whose means
+    /// keep them; else the best contender.
     pub fn chosen(&self) -> Option<usize> {
         let by_mean = || {
             self.contenders.iter().copied().filter(|cell| self.limits.iter().all(|limit| limit.keeps_by_mean(*cell)))
@@ -216,7 +219,7 @@ impl<'a> Standings<'a> {
         open.map(|limit| format!("{}: {}", limit.text(), limit.in_words(cell))).collect()
     }
 
-    /// Whether a cell ties with the chosen one, and by which shares it is at most better and at most worse.
+    /// Whether a cell ties with the chosen one, and by how much it is at most better and at most worse, as shares.
     pub fn beside(&self, cell: usize, chosen: usize) -> (bool, Option<(f64, f64)>) {
         if let GoalField::Levels(levels) = &self.goal {
             return (levels[cell] == levels[chosen], None);

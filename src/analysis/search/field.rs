@@ -2,7 +2,7 @@
 
 use super::bounds::Prior;
 
-/// For each cell the values of its rounds, in order. Cells that are not run any more have fewer.
+/// For each cell the values of its rounds, in order. Dropped cells have fewer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Field {
     rows: Vec<Vec<f64>>,
@@ -44,7 +44,8 @@ impl Field {
         (self.rounding[one] + self.rounding[other]) / 2.0
     }
 
-    /// The variance of the difference of two cells, from all cells: changes from one round to the next, less those that all cells share.
+    /// The variance of the difference of two cells, estimated from all cells: from their changes between one round and
+    /// the next, minus the mean change of all cells.
     pub fn of_differences(&self) -> Prior {
         let rounds = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let (mut squares, mut freedom) = (0.0, 0.0);
@@ -55,11 +56,12 @@ impl Field {
             squares += changes.iter().map(|change| (change - mean).powi(2)).sum::<f64>();
             freedom += changes.len() as f64 - 1.0;
         }
-        // A change has the variance of a difference: two repeats' worth.
+        // A change between two repeats has the same variance as a difference between two cells: twice that of one
+        // repeat.
         Prior { variance: if freedom > 0.0 { squares / freedom } else { 0.0 }, freedom }
     }
 
-    /// The variance of the repeats of one cell, from all cells.
+    /// The variance of the repeats of a cell, estimated from all cells.
     pub fn of_repeats(&self) -> Prior {
         let (mut squares, mut freedom) = (0.0, 0.0);
         for (cell, row) in self.rows.iter().enumerate().filter(|(_, row)| row.len() > 1) {

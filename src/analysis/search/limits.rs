@@ -1,4 +1,4 @@
-//! Whether a cell keeps a limit: surely, surely not, or not known yet.
+//! Whether a cell keeps a limit: surely, surely not, or still unknown.
 
 use super::bounds::{Bounded, Bounds, Prior};
 use super::field::Field;
@@ -6,7 +6,7 @@ use super::question::{Limit, LimitBound};
 use super::words::{percent_of_best, shown_interval};
 use crate::analysis::Better;
 
-/// What is known of a cell and a limit.
+/// Whether a cell keeps a limit; `Open` if that is still unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeps {
     Yes,
@@ -17,10 +17,10 @@ pub(super) enum Keeps {
 /// A limit with the values of its measure.
 pub(super) struct LimitField<'a> {
     limit: &'a Limit,
-    /// On a scale on which differences count: logarithms where all values allow it. High values keep the limit.
+    /// The values, as logarithms if all of them are above 0, with such a sign that high ones keep the limit.
     field: Field,
     is_logarithmic: bool,
-    /// The bound on that scale; for a share of the best, how far a cell may be below the best.
+    /// The bound on the scale of `field`. For a share of the best value: how far a cell may be below the best one.
     bound: f64,
     bounds: Bounds,
     prior: Prior,
@@ -53,7 +53,7 @@ impl<'a> LimitField<'a> {
         all
     }
 
-    /// The cells that no other cell surely exceeds, among those that ran.
+    /// The cells that may have the best value: they ran, and no other cell surely exceeds them.
     fn may_be_best(&self, ran: &[usize]) -> Vec<usize> {
         let rounds = ran.iter().map(|cell| self.field.of_cell(*cell).len()).max().unwrap_or(0);
         let active = ran.iter().copied().filter(|cell| self.field.of_cell(*cell).len() == rounds);
@@ -69,7 +69,8 @@ impl<'a> LimitField<'a> {
         Some(Bounded { half: bound.half + self.field.rounding(one, other), ..bound })
     }
 
-    /// The cells that have to run so that others can be compared with the best one; none for a plain bound.
+    /// The cells that have to run again so that others can be compared with the best one. None if the bound is a
+    /// number.
     pub fn references(&self) -> &[usize] {
         &self.best
     }
@@ -84,7 +85,7 @@ impl<'a> LimitField<'a> {
                 _ => Keeps::Open,
             };
             let all: Vec<Keeps> = self.best.iter().map(of_pair).collect();
-            // Whoever is far below one cell is far below the best.
+            // A cell that is too far below any cell is too far below the best one.
             return match () {
                 () if all.contains(&Keeps::No) => Keeps::No,
                 () if all.contains(&Keeps::Open) => Keeps::Open,

@@ -1,4 +1,4 @@
-//! The question of a search with the measures that it names, and what is wrong with it.
+//! The question of a search with the measures that it names, and the check that it can be answered.
 
 use crate::analysis::own::measures_with;
 use crate::analysis::{Better, Measure, Measures, THROUGHPUT};
@@ -6,7 +6,7 @@ use crate::plan::{
     Bound, Domain, KeptLimit, Key, MeasureUnit, OwnMeasure, Plan, PlanError, Problem, Search, WorkloadSpec, suggestion,
 };
 
-/// Measures that only whole runs have: see `multicard help method`.
+/// Measures that quick runs do not have: see `multicard help method`.
 const ONLY_FULL: [&str; 4] = ["accuracy", "test_loss", "evaluation_time_s", "epochs_to_98_percent"];
 
 /// The question of a plan whose names are known.
@@ -17,7 +17,7 @@ pub struct Question {
     /// Whether high values are sought.
     pub(super) is_max: bool,
     pub(super) limits: Vec<Limit>,
-    /// The logarithm of the ratio that counts as none.
+    /// The logarithm of the largest ratio that counts as equal.
     pub(super) tie: f64,
     /// The probability of dropping the best cell.
     pub(super) error: f64,
@@ -116,7 +116,7 @@ impl Question {
         goal.into_iter().chain(self.limits.iter().map(|limit| &limit.measure))
     }
 
-    /// Why a search over so many cells cannot be answered; `None` if it can.
+    /// Why a search over this number of cells cannot be answered; `None` if it can.
     pub fn refuses(&self, candidates: usize) -> Option<String> {
         match (candidates, self.runs) {
             (0, _) => Some("no cell can run here: there is nothing to search".to_owned()),

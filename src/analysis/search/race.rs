@@ -1,4 +1,4 @@
-//! A search as a pure function: from its recorded steps and its ended runs follows what comes next.
+//! A search as a pure function: its recorded steps and its ended runs determine what comes next.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,13 +16,13 @@ pub struct Race<'a> {
     /// Their places by their ids.
     places: HashMap<&'a str, usize>,
     first_repeat: u32,
-    /// The round that is under way, or was the last one, from 1.
+    /// The current round, or the last one if the search is over, counted from 1.
     round: u32,
     /// The candidates that run in it, in order; empty after the last round.
     active: Vec<String>,
     /// The candidates that may be the answer.
     contenders: Vec<usize>,
-    /// Those of the last complete round, as they were before it, and its cells.
+    /// The contenders before the last complete round, and the cells that ran in that round.
     before: (Vec<usize>, Vec<usize>),
     is_over: bool,
 }
@@ -32,7 +32,7 @@ pub struct Race<'a> {
 pub enum Next {
     /// These cells need a run with this number of repeat, in this order.
     Runs(Vec<String>, u32),
-    /// A step follows from what is known. Once it is recorded, the search goes on.
+    /// This step follows from the ended runs. Record it, and ask again.
     Step(SearchStep),
     /// It is over.
     Over,
@@ -80,7 +80,7 @@ impl<'a> Race<'a> {
         cells.iter().filter_map(|cell| self.places.get(cell.as_str()).copied()).collect()
     }
 
-    /// The number of the repeat of the round that is under way.
+    /// The repeat number of the current round.
     pub fn repeat(&self) -> u32 {
         self.first_repeat + self.round - 1
     }
@@ -116,12 +116,12 @@ impl<'a> Race<'a> {
         Next::Step(SearchStep::Round { round: self.round, dropped: standings.dropped, next })
     }
 
-    /// For each candidate its ended runs, one for each round up to the first round that it lacks.
+    /// For each candidate its ended runs by round, up to the first round without one.
     fn runs_by_round<'t>(&self, trials: &'t [Trial]) -> Vec<Vec<&'t Trial>> {
         let mut runs: HashMap<(&str, u32), &Trial> = HashMap::with_capacity(trials.len());
         for trial in trials {
             let kept = runs.entry((&trial.cell, trial.repeat)).or_insert(trial);
-            // A run that was made again counts if it finished.
+            // If a failed run was repeated and finished, the finished run counts.
             if kept.values.is_err() && trial.values.is_ok() {
                 *kept = trial;
             }
@@ -131,7 +131,7 @@ impl<'a> Race<'a> {
         self.candidates.iter().map(of_cell).collect()
     }
 
-    /// Which part of the budget does not allow another round of these cells.
+    /// Which part of the budget does not cover another round of these cells; `None` if all parts do.
     fn budget_end(&self, costs: &Costs, wanted: &[usize]) -> Option<SearchEnd> {
         if self.round >= self.question.repeats {
             return Some(SearchEnd::Repeats);
@@ -229,7 +229,7 @@ impl<'t> Costs<'t> {
     }
 }
 
-/// These candidates in the random order of a repeat. The first one is not the last one of the round before.
+/// These candidates in the random order of a repeat. The first one differs from the last one of the round before.
 fn order(seed: u64, candidates: &[String], repeat: u32, wanted: &[usize], last: Option<&str>) -> Vec<String> {
     let mut places = round_order(seed, repeat, candidates.len());
     let wanted: HashSet<&usize> = wanted.iter().collect();

@@ -34,7 +34,7 @@ fn trial(cell: usize, repeat: u32, values: &[(&str, f64)]) -> Trial {
     }
 }
 
-/// A search with what it saw.
+/// A simulated search: its steps, and the runs that it made.
 struct Seen {
     steps: Vec<SearchStep>,
     trials: Vec<Trial>,
@@ -59,7 +59,7 @@ impl Seen {
     }
 }
 
-/// Searches among cells whose runs `run` makes.
+/// Simulates a search over this number of cells; `run` makes a run of a cell.
 fn searched(question: &Question, cells: usize, mut run: impl FnMut(usize, u32) -> Trial) -> Seen {
     let candidates = (0..cells).map(|cell| cell.to_string()).collect();
     let mut seen = Seen { steps: vec![Race::begin(candidates, 1)], trials: Vec::new() };
@@ -74,11 +74,12 @@ fn searched(question: &Question, cells: usize, mut run: impl FnMut(usize, u32) -
     }
 }
 
-/// Searches for the fastest of cells with these true rates and spreads, with shares of rounds that all cells see.
+/// Searches for the fastest of cells with these true rates and spreads. Each round also has noise that all cells share.
+/// With a probability of 5 %, a run is slower by `tail`, as a logarithm.
 fn race(rates: &[f64], spread: impl Fn(usize) -> f64, tail: f64, noise: &mut Noise) -> Seen {
     let shared: Vec<f64> = (0..40).map(|_| 0.05 * noise.normal()).collect();
     searched(&fastest(12), rates.len(), |cell, repeat| {
-        // Some runs are disturbed, and much slower.
+        // Some runs are disturbed and much slower.
         let disturbed = if tail > 0.0 && noise.normal() > 1.645 { tail } else { 0.0 };
         let log = spread(cell) * noise.normal() + shared[repeat as usize] - disturbed;
         trial(cell, repeat, &[(RATE, rates[cell] * log.exp())])
@@ -233,7 +234,7 @@ fn a_decision_among_a_thousand_cells_takes_less_than_50_ms() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What comes next follows from the records at any time: a search that is killed at any point goes on in the same way.
+    /// At any time, the records determine what comes next: a search that is killed at any point takes the same steps.
     #[test]
     fn a_search_that_is_cut_off_at_any_point_goes_on_in_the_same_way(seed in 0_u64..1000, cells in 2_usize..7, spread in 0.001_f64..0.1) {
         let question = question("goal = \"max throughput\"\nkeep = \"peak_allocated_bytes < 24 GB\"\nruns = 60", 12);
@@ -245,7 +246,8 @@ proptest! {
         };
         let whole = searched(&question, cells, run);
         for cut in 0..=whole.trials.len() {
-            // The trials that had ended, and the steps that were recorded then, or one less.
+            // Any number of the trials has ended, and all steps that follow from these are recorded, or all but the
+            // last one.
             let trials = whole.trials[..cut].to_vec();
             let recorded = |steps: &[SearchStep]| {
                 let count = 1 + steps.iter().skip(1).zip(1..).take_while(|(step, place)| match step {

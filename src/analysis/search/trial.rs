@@ -17,7 +17,7 @@ pub struct Trial {
     pub repeat: u32,
     /// The values of the measures that the search needs, or why the cell is dropped.
     pub values: Result<BTreeMap<Key, f64>, DropReason>,
-    /// The largest share of a time that is lost by the rounding of the clock.
+    /// The largest share by which the clock's rounding can change a time.
     pub rounding: f64,
     /// The level of the factor that is sought, if one is.
     pub level: Option<Level>,
@@ -28,7 +28,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A run as a trial; `None` for one that has not ended, or that nobody let end. Its record must contain the steps.
+    /// A run as a trial; `None` for a run that has not ended, or was cancelled or interrupted. Its record must contain
+    /// the steps.
     pub fn of(record: &RunRecord, question: &Question) -> Option<Self> {
         let values = match record.state {
             RunState::Finished => {
@@ -63,7 +64,7 @@ impl Trial {
     }
 }
 
-/// The value of a measure of a finished run, or what it has instead.
+/// The value of a measure of a finished run, or the reason why it has none.
 fn value(run: &RunSummary, measure: &crate::analysis::Measure) -> Result<f64, String> {
     if measure.on_speed && is_impossible(run) {
         return Err("its program reported impossible times".to_owned());

@@ -5,7 +5,7 @@ use crate::analysis::comparison::{long_time, percent};
 use crate::analysis::{Measure, counted};
 use crate::plan::{DropReason, Dropped, Search, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 
-/// The most cells of a kind that are named.
+/// The largest number of cells that are named, of ties and of cells that are not told apart.
 const MOST_NAMED: usize = 8;
 
 /// A value with its unit.
@@ -126,7 +126,7 @@ fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -
     lines
 }
 
-/// What a search cost, beside the whole grid.
+/// What a search cost, compared with the whole grid.
 fn cost_line(verdict: &SearchVerdict) -> String {
     let cost = |SearchCost { runs, steps, time_s }: &SearchCost| {
         let steps = if *steps > 0 { format!(", {}", counted(*steps as usize, "step")) } else { String::new() };

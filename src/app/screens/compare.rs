@@ -47,8 +47,8 @@ use picture::Picture;
 /// Least height of the charts above the table.
 const LEAST_CHARTS: f32 = 200.0;
 
-/// The share of the height that the table takes unless the boundary was moved: usually, and where charts and table together are lower than
-/// [`LOW`], so that more than a few rows can be seen.
+/// The table's share of the height, unless the user moved the boundary: usually [`TABLE`]. If charts and table together
+/// are lower than [`LOW`], it is [`LOW_TABLE`], so that more than a few rows can be seen.
 const TABLE: f32 = 0.42;
 const LOW_TABLE: f32 = 0.58;
 const LOW: f32 = 560.0;
@@ -103,7 +103,7 @@ pub enum CompareCommand {
     Choose,
     /// Remove the session in a folder from the comparison.
     Remove(PathBuf),
-    /// Keep the share of the height that the table takes.
+    /// Remember the table's share of the height.
     TableShare(f32),
     /// Copy the table as shown.
     Copy(Format),
@@ -457,7 +457,7 @@ impl CompareScreen {
         let names = |name: &str| sources.iter().any(|source| source.name == name);
         self.study.hidden.retain(|(key, level)| match &**key {
             "session" => level.as_text().is_some_and(names),
-            // Machines, commits and dates are told apart among several sessions.
+            // Machine, commit and date tell cells apart only if there are several sessions.
             key => sources.len() > 1 || !is_of_session(key),
         });
     }
@@ -493,7 +493,8 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));
 }
 
-/// Draws the table with its status line below the charts. The boundary between them can be moved, and is kept.
+/// Draws the table with its status line below the charts. The user can move the boundary between them, and it stays
+/// there.
 fn table_panel_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
     let height = ui.available_height();
@@ -506,7 +507,7 @@ fn table_panel_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
         // A size that was chosen in a larger window must leave room for the charts.
         .size_range(96.0..=(height - LEAST_CHARTS).max(97.0));
     let shown = panel.show(ui, |ui| {
-        // A short table would shrink the panel for the next one.
+        // Without this, a short table would shrink the panel, also for the next table.
         ui.take_available_height();
         status::status_ui(ui, view, picture, commands);
         table::table_ui(ui, view, picture, commands);

@@ -112,7 +112,7 @@ pub enum TimelineCommand {
     Align(Anchor),
     /// Align the runs at the selected event, and at the first event with the same name in each other run.
     AlignAtSelected,
-    /// Divide the run at an index into steps: by an event that begins each, or by two marks.
+    /// Divide the run at an index into steps: by an event that begins each step, or by two marks.
     Divide(usize, StepsFrom),
     /// Fold or unfold the run at an index, or its rank with this name.
     Fold(usize, Option<String>),

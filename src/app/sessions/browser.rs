@@ -44,7 +44,7 @@ pub struct Browser {
     picked: Option<PathBuf>,
     reading: Option<Promise<Vec<Known>>>,
     acting: Option<Promise<Result<Done, String>>>,
-    /// The session for which the question is shown whether to delete it.
+    /// The session that the user is asked whether to delete.
     asking: Option<PathBuf>,
     /// Sessions that were deleted in this window: where each is until the window is closed, and where it was.
     deleted: Vec<(PathBuf, PathBuf)>,

@@ -1,4 +1,5 @@
-//! What the columns of a file with results of another program mean: shown before the file becomes a session, and changed here.
+//! The dialog about a file with results of another program. It shows what the file's columns mean, and lets the user
+//! change that before the file becomes a session.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const UNIT: f32 = 150.0;
 /// The number of values of a column that are shown.
 const SHOWN: usize = 4;
 
-/// A file that was read, with what its columns mean and what becomes of its rows.
+/// A file that was read, with the meaning of its columns and the runs that its rows become.
 #[derive(Clone)]
 pub(super) struct Read {
     pub(super) table: Arc<ForeignTable>,
@@ -38,7 +39,7 @@ pub struct MappingDialog {
     /// The file.
     pub(super) file: PathBuf,
     reading: Option<Promise<Result<Read, Vec<Problem>>>>,
-    /// What was read last, or why nothing was.
+    /// The result of the last reading, or its errors.
     pub(super) read: Option<Result<Read, Vec<Problem>>>,
     /// Why a role was refused: the column's place and the reason.
     refused: Option<(usize, String)>,
@@ -61,7 +62,7 @@ impl MappingDialog {
         self.reading.is_some()
     }
 
-    /// Changes what a column means, and looks again what becomes of the rows.
+    /// Changes what a column means, and makes the runs again.
     pub(super) fn set(&mut self, place: usize, role: &str, context: &Context) {
         let Some(Ok(read)) = &mut self.read else { return };
         let Some((column, ..)) = read.mapping.columns.get(place).cloned() else { return };
@@ -72,7 +73,7 @@ impl MappingDialog {
         }
     }
 
-    /// Takes over what was read.
+    /// Stores the file if it has been read.
     pub(super) fn poll(&mut self) {
         match self.reading.take().map(Promise::try_take) {
             Some(Ok(read)) => self.read = Some(read),
@@ -205,15 +206,15 @@ fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, ask
     }
 }
 
-/// A field for what follows the first word of a role: a unit, which values are good, a key.
+/// A field for the words after the first word of a role: a unit, `lower` or `higher`, a key.
 fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mut Vec<SessionsCommand>) {
     let whole = role.to_string();
     let now = whole.strip_prefix(role.word()).unwrap_or_default().trim().to_owned();
-    // Typed text is local state, until Enter or another field takes it.
+    // Typed text stays in the field until Enter or a click elsewhere applies it.
     let id = Id::unique(format!("mapping {place}"));
     let (mut text, was): (String, String) = ui.data(|data| data.get_temp(id)).unwrap_or((now.clone(), now.clone()));
     if was != now {
-        // Another role was chosen.
+        // The user chose another role.
         text.clone_from(&now);
     }
     let hint = if matches!(role, Role::Measure { .. }) { "ms lower" } else { "MB" };

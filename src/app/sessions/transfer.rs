@@ -132,7 +132,7 @@ impl Sessions {
     }
 }
 
-/// Whether a file is taken for an archive, by its name.
+/// Whether a file's name is that of an archive.
 pub(super) fn is_archive(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }

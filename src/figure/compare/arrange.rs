@@ -11,7 +11,7 @@ use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
-/// What the x axis of a history is about.
+/// The settings that the x axis of a history shows.
 const OF_HISTORY: [&str; 4] = [SESSION, DATE, COMMIT, MADE_WITH];
 
 /// Which settings are on rows, on columns and shown by colour.
@@ -48,8 +48,9 @@ pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
 
-/// The factors along the horizontal axis of scaling. The first is the axis: the number of GPUs, or that of nodes where no run has a number of
-/// GPUs. Those that follow say how GPUs are spread over nodes, if that follows from the first; otherwise each spread has a line.
+/// The factors along the horizontal axis of scaling. The first one is the axis: the number of GPUs, or the number of
+/// nodes if no run has a number of GPUs. The others say how GPUs are spread over nodes; they are along the axis if each
+/// number on the axis has one spread only. Otherwise each spread has a line of its own.
 pub(super) fn along_scaling(cells: &[Cell]) -> Vec<&'static str> {
     let axis = if cells.iter().all(|cell| cell.level(GPUS).is_none()) { NODES } else { GPUS };
     let follows = |key: &&str| {

@@ -13,14 +13,14 @@ use crate::figure::ratio::scaled;
 use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Study};
 use crate::figure::table::{CellValue, Table};
 
-/// With more changes than this, the others are in the table only.
+/// Notes name at most this number of changes; further ones are in the table only.
 const MOST_TOLD: usize = 8;
 
-/// One cell over sessions.
+/// The history of one cell over sessions.
 struct Track {
     /// The indices of its shown cells, in order.
     rows: Vec<usize>,
-    /// The indices of those that have a value.
+    /// The indices of its shown cells that have a value.
     observed: Vec<usize>,
     changes: Vec<LevelChange>,
     /// The levels before, between and after the changes.
@@ -43,7 +43,7 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
     let settings: Vec<&Setting> =
         [&arrangement.columns, &arrangement.colour].into_iter().flatten().chain(&arrangement.rest).collect();
     let joins_imported = study.pool.iter().any(|key| **key == *IMPORTED_FROM);
-    // What no change can be found between: other cells, and runs of other programs unless they are pooled.
+    // Cells of different kinds are in different histories: other levels, and imported runs unless they are pooled.
     let kind = |cell: &Cell| -> (Vec<Option<Level>>, bool, String) {
         let unit = cell.measure(study.own_measure()).map_or(String::new(), |measure| measure.key.to_string());
         let levels = settings.iter().map(|setting| cell.level(&setting.key)).collect();
@@ -115,12 +115,13 @@ impl History {
         &self.occasions.labels[self.occasion(row)]
     }
 
-    /// The last session before a change at the earliest, and the first after it at the latest.
+    /// The two ends of the interval for the place of a change: the last session that is surely before it, and the first
+    /// one that is surely after it.
     fn between(&self, track: &Track, change: &LevelChange) -> (usize, usize) {
         (track.observed[change.place.0 - 1], track.observed[change.place.1])
     }
 
-    /// Fills the columns of changes, and adds what must be known about them.
+    /// Fills the columns of changes, and adds notes about them.
     pub(super) fn fill(&self, study: &Study, cells: &[Cell], table: &mut Table) {
         let place = |key: &str| table.columns.iter().position(|column| column.key == key);
         let (change_column, place_column) = (place(CHANGE), place(CHANGE_PLACE));
@@ -143,7 +144,7 @@ impl History {
         self.tracks.iter().flat_map(|track| track.changes.iter().map(move |change| (track, change)))
     }
 
-    /// Each change in a sentence, and how changes were sought.
+    /// The notes: a sentence for each change, and how changes were sought.
     fn notes(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
         let measure =
             measure_of(cells, study.own_measure()).map_or("the measure".to_owned(), |one| one.name.to_lowercase());
@@ -245,7 +246,7 @@ pub(super) fn history(scene: &Scene) -> Vec<Chart> {
 }
 
 impl History {
-    /// Draws the levels of tracks with changes. Where a panel has one track, the intervals of its changes are shaded.
+    /// Draws the levels of tracks with changes. If a panel has only one track, shades the intervals of its changes.
     fn add_levels(&self, scene: &Scene, factor: f64, chart: &mut Chart) {
         for track in self.tracks.iter().filter(|track| !track.changes.is_empty()) {
             let title = scene.panel_name(&scene.cells[track.rows[0]]);

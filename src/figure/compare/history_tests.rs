@@ -7,7 +7,7 @@ use crate::analysis::{Environment, RunSummary, Source, fixture, summarise_run};
 use crate::figure::{Comparison, Form, compare, table};
 use crate::plan::Filter;
 
-/// One session a day: two cells on a machine, of which fp32 becomes slower on day `slower_from`.
+/// One session a day, with two cells on a machine. From day `slower_from` on, fp32 is slower.
 fn nights(count: u32, slower_from: u32, machine: impl Fn(u32) -> &'static str) -> Vec<(String, Vec<RunSummary>)> {
     let mut noise = fixture::Noise::new(2);
     let night = |day: u32| {
@@ -66,7 +66,7 @@ fn each_cell_has_a_line_over_sessions_and_its_changes_are_told_with_what_changed
     let sentence = &shown.table.notes.iter().find(|note| note.contains("times as much")).unwrap();
     assert!(sentence.starts_with("step time of fp32: 1.2") && sentence.contains("from 1970-01-11 on"), "{sentence}");
     assert!(sentence.ends_with("with it changed: NVIDIA driver"), "{sentence}");
-    // Alone in its panel, the place of the change is shaded.
+    // If the track is alone in its panel, the place of the change is shaded.
     let alone = compare(&sources(&sessions), &Study { filter: "fp32".to_owned(), ..study() });
     let [region] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
     let AdditionKind::Region { low, high, .. } = region.kind else { panic!("{region:?}") };

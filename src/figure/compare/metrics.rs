@@ -87,7 +87,7 @@ pub(super) fn scaled_note(study: &Study, cells: &[Cell]) -> Option<String> {
         .then(|| format!("scaled from recordings of {from} s to 720 s, which the papers record with their start"))
 }
 
-/// The note on runs that were recorded in windows: their sums are of a part of the run.
+/// The note on runs that were recorded in windows: their sums cover only a part of the run.
 pub(super) fn windows_note(cells: &[Cell]) -> Option<String> {
     let summaries = cells.iter().flat_map(finished).filter_map(RunSummary::trace_summary);
     let shares: Vec<f64> = summaries.filter_map(|trace| Some(trace.wall_s / trace.span_s?)).collect();

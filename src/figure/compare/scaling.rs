@@ -80,7 +80,8 @@ fn axis_name(what: &str) -> &str {
     if what == "nodes" { "Nodes" } else { "GPUs" }
 }
 
-/// The efficiency: the speed-up over the fewest GPUs or nodes, divided by the ratio of their numbers.
+/// The efficiency: the speed-up over the run with the fewest GPUs or nodes, divided by the ratio of the numbers of GPUs
+/// or nodes.
 fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)], along: &[&str], what: &str) -> Chart {
     let mut lines = Lines::default();
     let measure_key = scene.study.own_measure();

@@ -30,7 +30,8 @@ fn plan_of(study: &Study) -> Plan {
     Plan { mode: Mode::Full, ..plan }
 }
 
-/// The sessions of a preset's runs: one, or for a history one a day, of which two cells become slower, one after the other.
+/// The sessions of a preset's runs. A history has one session a day; two of its cells become slower, one later than the
+/// other. Other forms have one session.
 fn sessions_of(study: &Study, plan: &Plan) -> Vec<(String, Vec<RunSummary>)> {
     let mut runs = fixture::runs_of(plan);
     if study.form != Form::History {

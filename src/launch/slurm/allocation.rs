@@ -104,7 +104,8 @@ impl Allocations {
         Arc::new(Self { queue, submitter, known: Mutex::default() })
     }
 
-    /// Adds a run to the list of an allocation that has room for it, or of a new one. `command` is that of its supervisor.
+    /// Adds a run to the list of an allocation with room for it, or of a new allocation. `command` starts the run's
+    /// supervisor.
     pub fn start(
         self: &Arc<Self>,
         job: &Job,

@@ -155,7 +155,7 @@ fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> No
         mig: false,
     };
     let name = &site.name;
-    // The nodes' GPUs are what CUDA needs; whether the worker finds them is tried by `multicard site`.
+    // CUDA is assumed to be usable if the nodes have GPUs. `multicard site` tries whether the worker can use them.
     let cuda = if gpus > 0 { CudaState::Available } else { CudaState::Unavailable { reason: no_gres(name) } };
     Node {
         worker: here.worker.clone().map(|worker| Worker { cuda, ..worker }),

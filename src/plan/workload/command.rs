@@ -205,8 +205,8 @@ pub fn own_measures() -> Vec<DeclaredMeasure> {
     ]
 }
 
-/// A factor made from its levels, the first of which is its default. If a built-in workload has the same key, the factor takes over its name, its unit, and the order of
-/// levels that decides colours.
+/// A factor made from its levels; the first level is the default. If a built-in workload has the same key, the factor
+/// takes over its name, its unit, and the order of levels that decides colours.
 pub fn factor_of_levels(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
     let known = workloads().iter().find_map(|spec| spec.factor(key));
     let first = levels.first().cloned().unwrap_or(Level::text(""));

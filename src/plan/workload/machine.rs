@@ -8,7 +8,8 @@ pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
     node.gpus.iter().filter(|gpu| !gpu.mig)
 }
 
-/// Why a run over this number of nodes cannot be executed on a machine, or on nodes like it; `None` if there are enough.
+/// Why a run cannot span this number of nodes. `node` is this machine, or stands for the nodes of a site. `None` if
+/// there are enough nodes.
 pub(super) fn no_nodes(node: &Node, nodes: u32) -> Option<String> {
     let hostname = &node.hostname;
     if nodes > 1 && node.nodes == 1 {
@@ -21,8 +22,8 @@ pub(super) fn no_nodes(node: &Node, nodes: u32) -> Option<String> {
         .then(|| format!("{NODES} = {nodes}: the partition of {hostname} has {} nodes: use fewer", node.nodes))
 }
 
-/// The memory that one rank may use: the smallest usable GPU's memory, or the rank's share of the host's; at most the plan's limit. The
-/// memory of a site's GPUs is unknown. `ranks` are those of a node.
+/// The memory that one rank may use: the smallest usable GPU's memory, or the rank's share of the host's; at most the
+/// plan's limit. The memory of a site's GPUs is unknown. `ranks` is the number of ranks on one node.
 pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) -> u64 {
     let device = if node.has_cuda() {
         let known = usable_gpus(node).map(|gpu| gpu.memory_bytes).filter(|bytes| *bytes > 0);
@@ -33,7 +34,8 @@ pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) 
     limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
 }
 
-/// Why a node lacks devices for this number of ranks: GPUs where CUDA is usable, CPUs elsewhere; `None` if it has enough.
+/// Why a node has too few devices for this number of ranks; `None` if it has enough. Devices are GPUs if CUDA can be
+/// used, and CPUs otherwise.
 pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
     let hostname = &node.hostname;
     if !node.has_cuda() {

@@ -1,13 +1,13 @@
-//! Ranks of a built-in workload over nodes: the factors for it, and which of their levels contradict each other.
+//! Spreads the ranks of a built-in workload over nodes: the factors, and the check that their levels fit together.
 
 use super::machine::no_nodes;
 use super::typed::count;
 use super::{GPUS, GPUS_PER_NODE, NODES};
 use crate::plan::{Factor, Level, Levels, Node};
 
-/// Most nodes of a run.
+/// The largest number of nodes of a run.
 const MOST_NODES: i64 = 1024;
-/// Most GPUs of a node.
+/// The largest number of GPUs of a node.
 const MOST_GPUS: i64 = 64;
 
 /// The factors that spread ranks over nodes.
@@ -28,7 +28,7 @@ pub(super) fn factors() -> [Factor; 2] {
 pub struct Nodes {
     /// Nodes of the run.
     pub count: u32,
-    /// GPUs of each node, if a level names them.
+    /// The GPUs of each node; 0 if the plan does not name them.
     gpus_of_each: usize,
 }
 
@@ -51,12 +51,12 @@ impl Nodes {
         })
     }
 
-    /// The part of all GPUs that one node has, at least one.
+    /// The number of GPUs that one node has of all `gpus`; at least 1.
     pub(super) fn share(self, gpus: usize) -> usize {
         gpus.div_ceil(self.count.max(1) as usize).max(1)
     }
 
-    /// Why `gpus` cannot be spread this way over nodes like this one.
+    /// Why `gpus` cannot be spread over nodes in this way; `None` if they can.
     pub(super) fn refusal(self, gpus: usize, node: &Node) -> Option<String> {
         let Self { count, gpus_of_each } = self;
         if !gpus.is_multiple_of(count.max(1) as usize) {
@@ -73,7 +73,8 @@ impl Nodes {
     }
 }
 
-/// The levels of `gpus` for a plan that names only the GPUs of each node, in ascending order; `None` if it leaves these open, too.
+/// The levels of `gpus` for a plan that names `gpus_per_node` only, in ascending order. `None` if it does not name that
+/// either.
 pub(in crate::plan) fn gpus_of(nodes: &[Level], gpus_per_node: &[Level]) -> Option<Vec<Level>> {
     let numbers =
         |levels: &[Level]| levels.iter().filter_map(Level::as_integer).filter(|count| *count > 0).collect::<Vec<_>>();

@@ -1,9 +1,11 @@
-//! Searches with real processes: they go on by themselves, rest where the user stops them, and go on in the same way after any kill.
+//! Searches with real processes: they queue their rounds by themselves, pause where the user stops them, and take the
+//! same steps after any kill.
 
 use super::*;
 use crate::plan::{DropReason, Dropped, SearchEnd, SearchStep};
 
-/// A step time by the batch size, with a little noise by the repeat; batches of 64 run out of memory.
+/// A program whose step time depends on the batch size, with a little noise from the repeat. Batches of 64 run out of
+/// memory.
 const BY_BATCH: &str = r#"
 started 0
 case $(grep -o '"batch_size": *[0-9]*' "$2" | head -1) in
@@ -31,7 +33,7 @@ fn restored(scene: &Scene, folder: &Path) -> Session {
     Session::open_with(folder, scene.machine.clone(), options, true).unwrap()
 }
 
-/// The levels of the batch size by cell.
+/// The batch size of a cell.
 fn batch_of(session: &Session, cell: &str) -> i64 {
     let record = kept(session).into_iter().find(|record| record.cell == cell).unwrap();
     record.levels.get("batch_size").unwrap().as_integer().unwrap()
@@ -55,7 +57,7 @@ fn a_search_queues_its_rounds_by_itself_until_it_has_an_answer() {
     assert!(matches!(&lost.why, DropReason::Failed { why } if why.contains("out of memory")), "{lost:?}");
     // All cells of a round have the same repeat and seed.
     assert!(kept(&session).iter().all(|record| record.seed == u64::from(record.repeat) && record.launch == "p1"));
-    // What is over is not searched again, and a launch that keeps nothing begins anew with other repeats.
+    // A search that is over does not run again. A launch that keeps nothing begins a new search with new repeats.
     let again = session.add_plan(&search(""), true).unwrap();
     assert_eq!((again.runs.len(), again.kept, again.search.as_deref()), (0, verdict.made.runs as usize, Some("p1")));
     let anew = session.add_plan(&search(""), false).unwrap();
@@ -102,7 +104,7 @@ fn a_search_with_a_question_that_cannot_be_answered_queues_nothing() {
     assert!(session.reader().unwrap().plans().unwrap().is_empty());
 }
 
-/// A copy of a session whose journal ends after so many lines, as if its conductor had been killed then.
+/// A copy of a session whose journal ends after this number of lines, as if its conductor had been killed then.
 fn cut_off(session: &Path, to: &Path, lines: usize) {
     let copied = Command::new("cp").arg("-r").arg(session).arg(to).status().unwrap();
     assert!(copied.success());

@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// Whether a file is the log of a node of a run.
+/// Whether a file is the log of the ranks' processes on a node.
 fn is_node_log(name: &str) -> bool {
     let number = name.strip_prefix("node-").and_then(|rest| rest.split('.').next()?.parse().ok());
     number.is_some_and(|number| node_log(number) == name)

@@ -1,4 +1,5 @@
-//! Sessions of runs that ended elsewhere: written beside the destination as a whole, then renamed.
+//! Writes sessions of runs that ended elsewhere. A session is written in a folder beside its destination, which is
+//! renamed once it is complete.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -20,11 +21,11 @@ pub struct EndedRun {
     pub events: Vec<EventLine>,
 }
 
-/// Creates the session `session`, which must not exist yet, with a plan and runs that have ended. It gets its name once everything is on the
-/// disk. `node` is the machine that it names.
+/// Creates the session `session`, which must not exist yet, with a plan and runs that have ended. It gets its name once
+/// everything is on disk. `node` is recorded as the session's machine.
 ///
 /// # Errors
-/// It exists, or it cannot be written; then there is nothing.
+/// It exists or cannot be written. Then nothing is left of it.
 pub fn create_ended(
     session: &Path,
     node: &Node,

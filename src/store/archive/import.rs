@@ -21,8 +21,8 @@ pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<
     beside(session, total_bytes, &mut |unfinished| unpack(&mut opened, unfinished, progress))
 }
 
-/// Makes the session `session`, which must not exist yet, in a folder beside it, which gets its name once `fill` has filled it. The disk must
-/// have room for `needed_bytes`.
+/// Makes the session `session`, which must not exist yet. `fill` writes it into a folder beside it; then this folder
+/// gets the session's name. The disk must have room for `needed_bytes`.
 pub(super) fn beside(
     session: &Path,
     needed_bytes: u64,

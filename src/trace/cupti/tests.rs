@@ -377,16 +377,16 @@ fn what_lies_between_windows_is_neither_recorded_time_nor_idle_nor_part_of_a_ste
     let note = "recorded in 3 windows: sums are of the 0.003 s in them, not of all 0.021 s";
     assert!(trace.notes.iter().any(|said| said.starts_with(note)), "{:?}", trace.notes);
     assert_eq!(trace.summary("f", None).span_s, Some(0.021));
-    // A part of the recording: the second window and half of the third.
+    // A part of the recording: the second window and half of the third one.
     let part = Window { from_s: Some(0.005), to_s: Some(0.0205) };
     let trace = import(&file, &part, &mut go_on).unwrap();
-    // As ever, a part that ends before the work does is idle up to its end.
+    // As in any recording, a GPU is idle from its last work in the part to the part's end.
     assert_eq!((trace.wall_ns, trace.per_gpu[0].busy_ns, trace.per_gpu[0].idle_ns), (1_500_000, 600_000, 500_000));
     let timeline = Timeline::open(&file, &mut go_on).unwrap();
     assert!(timeline.warnings().iter().any(|said| said.starts_with(note)), "{:?}", timeline.warnings());
     let split = timeline.split(&mut go_on).unwrap();
     let spans: Vec<_> = split.steps.iter().map(|step| (step.span.1 - step.span.0, step.warm_up)).collect();
-    // The first step of a window does not count, and begins with the window where something was not recorded before.
+    // The first step of a window does not count. It begins with the window if there is an unrecorded time before.
     let expected = [(500_000, true), (550_000, true), (550_000, true)].map(|first| [first, (400_000, false)]);
     assert_eq!(spans, expected.concat());
     assert!(split.gaps.iter().all(|gap| gap.span.1 - gap.span.0 == 300_000) && split.gaps.len() == 3);
@@ -418,6 +418,6 @@ fn ranks_without_a_gpu_tell_their_windows_themselves_and_ranges_around_them_are_
         recorder.finish(7).unwrap();
     }
     let trace = read(&file);
-    // What at least one rank recorded is recorded.
+    // A time is recorded if at least one rank recorded it.
     assert_eq!((trace.begin_ns, trace.wall_ns, trace.span_ns, trace.steps), (0, 4 * 101, Some(3101), 8));
 }

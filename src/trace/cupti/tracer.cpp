@@ -90,12 +90,13 @@ public:
   void resume() {
     if (recording_since_.exchange(now_ns()) != 0) return;
     if (has_cupti_) begin();
-    // What it takes to begin is no part of what is recorded.
+    // The time that it takes to begin is not part of the window.
     window_begin_.store(now_ns());
   }
 
-  /// Ends recording until it is resumed. Steps that nobody records may follow at once, so nothing is waited for: the writing thread, or
-  /// `close`, asks CUPTI for what it still holds. Whoever needs the work of the window whole waits for the device first.
+  /// Ends recording until it is resumed. It waits for nothing, because steps that are not recorded may follow at once:
+  /// the writing thread, or `close`, later asks CUPTI for the records that it still holds. A caller that needs all work
+  /// of the window waits for the device first.
   void pause() {
     Record window;
     window.kind = WINDOW;
@@ -471,7 +472,7 @@ private:
   std::atomic<int64_t> recording_since_{0};
   /// When CUPTI was ready for the last recording.
   std::atomic<int64_t> window_begin_{0};
-  /// Whether it recorded since CUPTI was last asked for what it holds.
+  /// Whether it recorded since CUPTI was last asked for the records that it holds.
   std::atomic<bool> unflushed_{false};
   std::atomic<bool> closed_{false};
 

@@ -10,7 +10,7 @@ static PATTERNS: LazyLock<Vec<(&TraceMetricKind, TracePattern)>> = LazyLock::new
     TRACE_METRICS.iter().filter_map(|kind| Some((kind, TracePattern::parse(kind.pattern).ok()?))).collect()
 });
 
-/// The metrics of a report of `wall_ns` on `gpus` GPUs, of the lists that are recorded.
+/// The metrics of a report of `wall_ns` on `gpus` GPUs. Lists that were not recorded give no metrics.
 pub(super) fn metrics(
     is_recorded: impl Fn(TraceList) -> bool,
     api: &[Entry],

@@ -70,17 +70,17 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Whether it lasts over all of a span.
+    /// Whether it covers the whole span.
     pub fn holds(&self, span: (i64, i64)) -> bool {
         self.start <= span.0 && span.1 <= self.end
     }
 
-    /// Whether it lasts over all of one of these spans, which are in order and apart.
+    /// Whether it covers any of these spans as a whole. The spans are in order and do not overlap.
     pub fn holds_any(&self, spans: &[(i64, i64)]) -> bool {
         spans.get(spans.partition_point(|span| span.0 < self.start)).is_some_and(|span| self.holds(*span))
     }
 
-    /// What is left of it without these spans, which are in order and apart.
+    /// The parts of it that are outside of these spans. The spans are in order and do not overlap.
     pub fn without(self, spans: &[(i64, i64)]) -> Vec<Self> {
         let mut left = Vec::new();
         let mut at = self.start;

@@ -1,12 +1,14 @@
 //! Where the time of each step of each rank went, and what limits a run.
 //!
-//! The time of a step lasts from the end of the previous step to its own end, as [`crate::protocol`] counts it; the first step of an epoch
-//! begins with the epoch, and the first one of a window with the window, if several were recorded; that one does not count. Each nanosecond is assigned to one part: the first one in this order that was active. Kernels by family, data
-//! movement; waiting for the slowest rank, communication (as far as nothing overlaps them); waiting for data; waiting of the host for a
-//! GPU; launching (the GPU is idle while the host calls CUDA, or for less than 200 µs between two kernels or copies); idle. Without records
-//! of GPUs, the ranges of the ranks are used: waiting for data, waiting for the slowest rank, communication, forward, backward, optimizer,
-//! the rest of the step, idle. If the ranks also record their collectives, communication is the time in which they wait for them;
-//! collectives that run at the same time as computing are hidden.
+//! The time of a step lasts from the end of the previous step to its own end, as [`crate::protocol`] counts it; the
+//! first step of an epoch begins with the epoch. If several windows were recorded, the first step of a window begins
+//! with the window, and does not count. Each nanosecond is assigned to one part: the first one in this order that was
+//! active. Kernels by family, data movement; waiting for the slowest rank, communication (as far as nothing overlaps
+//! them); waiting for data; waiting of the host for a GPU; launching (the GPU is idle while the host calls CUDA, or for
+//! less than 200 µs between two kernels or copies); idle. Without records of GPUs, the ranges of the ranks are used:
+//! waiting for data, waiting for the slowest rank, communication, forward, backward, optimizer, the rest of the step,
+//! idle. If the ranks also record their collectives, communication is the time in which they wait for them; collectives
+//! that run at the same time as computing are hidden.
 //!
 //! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted by
 //! time, not by the step that launched them: a GPU that lags behind its host shows its work a little later.
@@ -311,7 +313,7 @@ pub(super) fn split(
         for (place, span) in windows.into_iter().enumerate() {
             let in_phase = process.warm_up.iter().any(|warm_up| warm_up.0 < span.1 && span.0 < warm_up.1);
             let first = count >= LEAST_STEPS && process.warm_up.is_empty() && place < (count / 10).max(1);
-            // The host begins a window without a lead over its GPU.
+            // In the first step of a window, the host has no lead over its GPU.
             let opens = timeline.holes.iter().any(|hole| hole.1 == span.0) || place == 0 && !timeline.holes.is_empty();
             steps.push(StepSplit {
                 process: *id,
@@ -465,7 +467,7 @@ fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
     }
 }
 
-/// The times of a process's steps; none reaches into times that were not recorded.
+/// The times of a process's steps. No step contains a time that was not recorded.
 fn windows(timeline: &Timeline, process: i64) -> Spans {
     let Timeline { marks, holes, has_exact_steps, .. } = timeline;
     let spans_of_kind =
@@ -537,7 +539,7 @@ fn take(left: &mut Spans, layer: &[(i64, i64)]) -> u64 {
     taken
 }
 
-/// The longest times in which a rank's GPUs are idle, as far as these were recorded.
+/// The longest times in which a rank's GPUs are idle, without times that were not recorded.
 fn gaps(processes: &BTreeMap<i64, Process>, holes: &[(i64, i64)]) -> Vec<Stretch> {
     let mut gaps = Vec::new();
     for (id, process) in processes.iter().filter(|(_, process)| process.has_gpu) {

@@ -1,10 +1,11 @@
-//! The clocks of a run's nodes, compared at the ends of collectives, which all ranks leave at nearly the same time.
+//! Compares the clocks of a run's nodes at the ends of collectives, which all ranks leave at nearly the same time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tch::TchError;
 
-/// Number of comparisons, whose median counts. On a network without load, ranks leave a collective within less than a millisecond.
+/// Number of comparisons; their median counts. On a network without load, all ranks leave a collective within less than
+/// a millisecond.
 const ROUNDS: usize = 9;
 
 /// How far the clock of this rank's node is ahead of the first node's, in seconds. `sum` adds up the numbers of all ranks, which must all call
@@ -41,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_ahead_is_told_from_one_that_is_right() {
-        // Rank 1 of two, whose first rank's clock is half a second behind.
+        // This is rank 1 of two; the clock of rank 0 is half a second behind.
         let sum = |own: &[i64]| {
             let first = own.get(ROUNDS..).unwrap_or_default().iter().map(|time_ns| time_ns - 500_000_000);
             Ok(if own.len() == 1 { vec![0] } else { first.chain(own[ROUNDS..].iter().copied()).collect() })

@@ -1,5 +1,7 @@
-//! Connects the ranks of a group over gloo, which does not ask who connects. Its ports are on the loopback interface, where every user of
-//! the machine can take a rank's place, or, for ranks on several nodes, on the cluster's network: ranks prove to each other who they are, and try again on new ports if somebody came between them.
+//! Connects the ranks of a group over gloo, which does not ask who connects. For ranks on one machine, its ports are on
+//! the loopback interface, where every user of the machine can take a rank's place. For ranks on several nodes, they
+//! are on the cluster's network, where everybody on that network can. Ranks therefore prove to each other who they are,
+//! and try again on new ports if somebody came between them.
 //!
 //! An attempt:
 //!
@@ -88,7 +90,7 @@ impl Attempt<'_> {
     /// Connects the group; the inner error says why the attempt is spoiled.
     fn connect(&self, strangers: &mut Strangers) -> Result<Result<ProcessGroup, TchError>, Stop> {
         let cards = self.swap_cards()?;
-        // The kernel's list has the connections of this machine only.
+        // The kernel lists only the connections of this machine.
         let ranks: Vec<_> = cards.iter().filter(|card| card.host == host()).map(|card| card.process).collect();
         // In the first attempt no rank waits for another.
         let opened = if self.number == 1 { self.open() } else { self.open_and_look(&ranks, strangers) };

@@ -17,7 +17,8 @@ pub const MEETING_TIMEOUT: Duration = Duration::from_secs(120);
 const MEETING_POLL: Duration = Duration::from_millis(2);
 /// Interval at which a rank checks for answers.
 const POLL: Duration = Duration::from_millis(50);
-/// Limit and intervals for a folder on a file system that nodes share: each look asks its server, whose answers may be late.
+/// Limit and interval for a folder on a file system that nodes share. Each look asks the file system's server, whose
+/// answers may be late.
 const SHARED_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const SHARED_POLL: Duration = Duration::from_millis(50);
 
@@ -31,7 +32,7 @@ pub struct Meeting {
     pub rank: u32,
     /// Number of ranks.
     pub world_size: u32,
-    /// Number of nodes that they are spread over, in order.
+    /// Number of nodes over which the ranks are spread, in order.
     pub nodes: u32,
 }
 
@@ -41,16 +42,16 @@ impl Meeting {
         self.nodes > 1
     }
 
-    /// The number of the node of a rank.
+    /// The number of a rank's node.
     pub fn node_of(&self, rank: u32) -> u32 {
         rank / self.world_size.div_ceil(self.nodes.max(1)).max(1)
     }
 
-    /// Lets a client of a network file system ask its server for the folder's entries: it does so where a folder is opened, and otherwise
-    /// answers from what it knew before.
+    /// Makes the client of a network file system ask its server for the folder's entries. The client does so when a
+    /// folder is opened; otherwise it may answer from entries that it read earlier.
     fn refresh(&self) {
         if self.is_shared() {
-            // If it cannot be opened, nothing is found in it.
+            // If the folder cannot be opened, later looks find nothing in it.
             let _ = File::open(&self.folder);
         }
     }
@@ -98,7 +99,7 @@ impl Meeting {
         }
     }
 
-    /// Waits until all ranks have left this mark, after leaving this rank's.
+    /// Leaves this rank's mark, and waits until all ranks have left theirs.
     pub fn gather(&self, mark: impl Fn(u32) -> String) -> Result<(), Stop> {
         self.mark(&mark(self.rank))?;
         let late = || self.late(&mark);

@@ -1,15 +1,16 @@
-//! What NCCL says in its own log about the network between nodes: the interface and the transport that it has chosen.
+//! Reads from NCCL's log which interface and which transport it chose for the network between nodes.
 
 use std::fs;
 use std::path::Path;
 
-/// Most of NCCL's log that is read.
+/// The largest part of NCCL's log that is read.
 const MOST_BYTES: usize = 1 << 20;
-/// The words after which NCCL names what it uses: `NCCL INFO Using network IB`, `NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>`.
+/// The words after which NCCL names the network and its devices: `NCCL INFO Using network IB`, `NCCL INFO NET/Socket :
+/// Using [0]eth0:10.0.0.1<0>`.
 const NETWORK: &str = "Using network ";
 const TRANSPORT: &str = "NCCL INFO NET/";
 
-/// The network of this process, by the log that NCCL wrote into this folder; `None` if it wrote none.
+/// The network of this process, from the log that NCCL wrote into this folder; `None` if there is no log.
 pub fn of_this_process(folder: &Path) -> Option<String> {
     let end = format!("-{}.log", std::process::id());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -23,7 +24,7 @@ pub fn of_this_process(folder: &Path) -> Option<String> {
     named(&String::from_utf8_lossy(&text[..text.len().min(MOST_BYTES)]))
 }
 
-/// What the lines of a log name.
+/// The network and its devices, from the lines of a log.
 fn named(log: &str) -> Option<String> {
     let network = log.lines().find_map(|line| Some(line.split_once(NETWORK)?.1.trim()));
     let chosen = |line: &str| {

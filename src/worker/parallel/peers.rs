@@ -43,8 +43,9 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Joins the other ranks, which are spread over `nodes` in order; `None` for a single rank. `give_up` ends this rank from another thread if the others do not come: they wait
-    /// for a rank that hangs, and gloo keeps trying to connect for five times its timeout.
+    /// Joins the other ranks, which are spread over this number of nodes in order; `None` for a single rank. `give_up`
+    /// ends this rank from another thread if the others do not come: they wait for a rank that hangs, and gloo keeps
+    /// trying to connect for five times its timeout.
     pub fn join(
         rank: u32,
         world_size: u32,
@@ -117,7 +118,7 @@ impl Peers {
         )
     }
 
-    /// Tells all ranks a text under a name that is used once, and returns those of all ranks.
+    /// Tells all ranks a text, and returns the texts of all ranks. `name` must be used once only.
     pub fn tell(&self, name: &str, text: &str) -> Result<Vec<String>, Stop> {
         let of_rank = |rank: u32| format!("{name}-of-{rank}");
         self.meeting.leave(&of_rank(self.rank), text)?;
@@ -140,14 +141,14 @@ impl Peers {
         if self.device.is_cuda() { "NCCL" } else { "gloo" }
     }
 
-    /// The library with what it says of the network between nodes: `NCCL (IB through [0]mlx5_0:1/IB)`.
+    /// The library, with the network between nodes that its log names: `NCCL (IB through [0]mlx5_0:1/IB)`.
     pub fn backend_in_words(&self) -> String {
         let own = if self.meeting.is_shared() { network::of_this_process(&self.meeting.folder) } else { None };
         own.map_or_else(|| self.backend().to_owned(), |network| format!("{} ({network})", self.backend()))
     }
 
-    /// How far the clock of this rank's node is ahead of the first node's, in seconds, if this rank is the first one of another node. All
-    /// ranks must call it.
+    /// How far the clock of this rank's node is ahead of the first node's, in seconds. Only the first rank of each
+    /// further node returns it. All ranks must call it.
     pub fn clock_offset_s(&self) -> Result<Option<f64>, Stop> {
         if !self.meeting.is_shared() {
             return Ok(None);

@@ -77,8 +77,9 @@ SHIM_API c10::intrusive_ptr<c10d::Store>* mc_store_c10d(Store* store) { return &
 
 // ---------- the group ----------
 
-// The address that gloo binds to: GLOO_SOCKET_IFNAME names an interface, as for PyTorch; otherwise it is the one that the host's name
-// stands for. Ranks of one node use the loopback interface, which no other machine reaches.
+// The address that gloo binds to. Ranks of one node use the loopback interface, which no other machine can reach. Ranks
+// of several nodes use the interface that GLOO_SOCKET_IFNAME names, as in PyTorch; without it, the interface of the
+// host's name.
 std::shared_ptr<::gloo::transport::Device> gloo_device(bool over_nodes) {
   if (!over_nodes) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");

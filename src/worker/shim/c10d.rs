@@ -98,9 +98,9 @@ pub enum Combine {
 /// Where the tensors of a group are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// On the CPU, of ranks on one node.
+    /// On the CPU, for ranks on one node.
     Gloo,
-    /// On the CPU, of ranks on several nodes.
+    /// On the CPU, for ranks on several nodes.
     GlooOverNodes,
     /// On the GPU with this index.
     Nccl(usize),

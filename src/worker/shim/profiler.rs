@@ -133,7 +133,7 @@ fn function(place: usize) -> Option<*mut c_void> {
 pub struct NvtxRange {
     /// Its name and start, if the built-in trace records it.
     recorded: Option<(String, i64)>,
-    /// Whether it is recorded wherever it ends.
+    /// Whether it is around windows, so that it is recorded even if it ends while the recording is paused.
     is_around: bool,
     /// Keeps the value on its thread.
     thread: PhantomData<*const ()>,
@@ -145,7 +145,7 @@ impl NvtxRange {
         Self::begin(name, recording::begin(), false)
     }
 
-    /// Begins a range that is recorded as a whole where the built-in tracer records windows by turns: one around many steps.
+    /// Begins a range around many steps. If the built-in tracer records in windows, the whole range is recorded.
     pub fn around_windows(name: &CStr) -> Self {
         let around = recording::begin_around();
         Self::begin(name, around.or_else(recording::begin), around.is_some())

@@ -34,14 +34,14 @@ pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut 
         }
         notes_ui(ui, view, picture, commands);
     });
-    // Without room, what can be done or is awaited has its own line.
+    // In a narrow window, the next actions and the waiting runs have a line of their own.
     if is_narrow && (buttons.contains(&true) || picture.waiting > 0 || picture.pending > 0) {
         ui.horizontal_wrapped(|ui| next_ui(ui, view, picture, commands));
     }
     ui.add_space(GRID);
 }
 
-/// Draws which runs are included and which are not, in few words if there is little room.
+/// Draws which runs are included and which are excluded, in few words if there is little room.
 fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, is_narrow: bool) {
     let comparison = &picture.comparison;
     let (shown, all) = (comparison.cells.len(), comparison.all_cells);
@@ -66,7 +66,7 @@ fn runs(count: usize) -> &'static str {
     if count == 1 { "run" } else { "runs" }
 }
 
-/// Draws what can be done next, and what is awaited.
+/// Draws the next actions and the waiting runs.
 fn next_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     if let Some(full) = &picture.full_runs {
         let count = asked_cells(full).len();

@@ -31,7 +31,7 @@ impl Editing<'_> {
         });
     }
 
-    /// What differs in a level.
+    /// The author's changes to a level.
     pub fn level(&self, key: &str) -> LevelOverride {
         self.study.overrides.levels.iter().find(|one| one.level == key).cloned().unwrap_or_default()
     }
@@ -85,7 +85,7 @@ pub(super) fn kinds<T: VariantArray + EnumMessage + Copy>() -> Vec<(Option<T>, S
     std::iter::once((None, USUAL.to_owned())).chain(T::VARIANTS.iter().map(|one| (Some(*one), name(one)))).collect()
 }
 
-/// Names and controls below each other.
+/// Rows of a name and its control.
 pub(super) fn grid(id: &str) -> Grid {
     Grid::new(id.to_owned()).num_columns(2).spacing([8.0, GRID])
 }

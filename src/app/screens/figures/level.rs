@@ -1,4 +1,5 @@
-//! Controls of a level of a figure: its name, colour, hatch, marker and dash, and its place among those of its factor.
+//! Controls of a level in a figure: its name, colour, hatch, marker and dash, and its place in the order of its
+//! factor's levels.
 
 use eframe::egui::{Button, Role, Ui, WidgetInfo};
 
@@ -9,7 +10,8 @@ use crate::app::command::edit;
 use crate::figure::{COLOUR_NAMES, DashKind, Figure, Geometry, Hatch, LevelOverride, Marker, colour_of, level_name};
 use crate::plan::Level;
 
-/// The name of a level, or of what else an override is of, and its setting's place among those of the figure.
+/// The name of the level for which `key` stands, with the place of its setting in the figure and the level itself. If
+/// the figure has no such level, the key alone.
 fn level_of<'a>(figure: &'a Figure, key: &'a str) -> (String, Option<(usize, &'a Level)>) {
     for (place, settings) in figure.settings.iter().enumerate() {
         let setting = &settings.setting;
@@ -24,7 +26,7 @@ fn level_of<'a>(figure: &'a Figure, key: &'a str) -> (String, Option<(usize, &'a
     (key.to_owned(), None)
 }
 
-/// The field that has the focus first where a level is pointed at.
+/// The name of the field that gets the focus when the user selects a level in the figure.
 pub(super) fn name_of_level(figure: &Figure, key: &str) -> String {
     format!("Name of {}", level_of(figure, key).0)
 }
@@ -41,7 +43,7 @@ pub(super) fn level_name_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Fig
     }
 }
 
-/// A level: its name, colour, hatch, marker and dash, and its place among those of its factor.
+/// Draws the controls of a level.
 pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, key: &str) {
     let (name, place) = level_of(figure, key);
     let LevelOverride { colour, hatch, marker, dash, .. } = editing.level(key);
@@ -67,7 +69,7 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
             }
         });
         ui.end_row();
-        // Only what the figure draws: a marker changes no bar.
+        // Only the signs that the figure draws are offered: a marker would not change a bar.
         let draws = |is: fn(Geometry) -> bool| figure.charts.iter().any(|chart| is(chart.geometry));
         if hatch.is_some() || draws(Geometry::has_areas) {
             ui.label("Hatch");
@@ -98,7 +100,7 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
     });
 }
 
-/// Moves a level among those of its factor.
+/// Moves a level in the order of its factor's levels.
 pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, (setting, level): (usize, &Level)) {
     let Some(setting_levels) = figure.settings.get(setting) else { return };
     let levels: Vec<Level> = setting_levels.levels.iter().map(|(level, _)| level.clone()).collect();
@@ -115,7 +117,7 @@ pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
                 let mut levels = levels.clone();
                 levels.swap(place, to);
                 edit::<FiguresCommand>(editing.commands, editing.study, None, |study| {
-                    // What is drawn may have the order of Compare, which this one adds to.
+                    // The figure may have the order from Compare; this change is added to it.
                     study.order.clone_from(&figure.study.order);
                     study.put_in_order(setting_levels.setting.key.clone(), levels);
                 });

@@ -1,4 +1,5 @@
-//! Fields of a figure's parts: what is typed counts at once, or once Enter ends it; what is no value of a field stays out and is said.
+//! Fields for the parts of a figure. Typed text counts at once, or when Enter ends it. Text that is not valid for its
+//! field is not taken, and a tooltip says why.
 
 use eframe::egui::text::{CCursor, CCursorRange};
 use eframe::egui::text_edit::TextEditState;
@@ -7,21 +8,21 @@ use eframe::egui::{Context, Id, Key, Response, Role, Ui, WidgetInfo};
 use crate::app::theme::palette;
 use crate::app::widgets::text_field;
 
-/// When what is typed counts.
+/// When typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typing {
     /// With each letter.
     Live,
-    /// Once Enter, Tab or a click elsewhere ends it; Esc leaves what was there.
+    /// When Enter, Tab or a click elsewhere ends it. Esc restores the earlier text.
     Kept,
 }
 
-/// The field that is to have the focus in the next frame, by its name.
+/// The id under which the name of the field is stored that gets the focus in the next frame.
 fn focus_id() -> Id {
     Id::unique("figures-focus")
 }
 
-/// Whether what was typed last is no value of its field.
+/// The id under which it is stored that the last typed text was not valid for its field.
 fn refused_id() -> Id {
     Id::unique("figures-refused")
 }
@@ -31,12 +32,12 @@ pub(super) fn focus(context: &Context, name: &str) {
     context.data_mut(|data| data.insert_temp(focus_id(), name.to_owned()));
 }
 
-/// Whether a field was left with something that is no value of it; asked once.
+/// Whether the user left a field with text that is not valid for it. The answer is given once.
 pub(super) fn was_refused(context: &Context) -> bool {
     context.data_mut(|data| data.remove_temp::<bool>(refused_id())).is_some()
 }
 
-/// A field with its accessible name and what it says where it is empty.
+/// A field, with its accessible name and the hint that it shows when it is empty.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     pub name: &'a str,
@@ -44,7 +45,8 @@ pub(super) struct Field<'a> {
     pub width: f32,
 }
 
-/// Shows a text; what was typed, where it counts and differs. `check` says what is wrong with it: that is kept while it is typed.
+/// Shows a text in a field. Returns the typed text once it counts, if it is valid and differs. `check` says what is
+/// wrong with it; while the user types, wrong text stays in the field.
 pub(super) fn field(
     ui: &mut Ui,
     typing: Typing,
@@ -54,7 +56,8 @@ pub(super) fn field(
 ) -> Option<String> {
     let id = ui.scope_id().with(name);
     let now = ui.ctx().cumulative_pass_nr();
-    // The same field of the side is typed in live; while a popup is measured nothing has the focus.
+    // A live field with the same name is at the side: it must not take this focus. While a popup is measured, no field
+    // can have the focus.
     let is_asked = typing == Typing::Kept
         && !ui.is_sizing_pass()
         && ui.data(|data| data.get_temp::<String>(focus_id())).is_some_and(|asked| asked == name);
@@ -75,7 +78,7 @@ pub(super) fn field(
     }
     let is_dropped = ui.input(|input| input.key_pressed(Key::Escape));
     let is_entered = ui.input(|input| input.key_pressed(Key::Enter));
-    // A press elsewhere ends it before what is pressed does something.
+    // A press elsewhere ends the typing before the pressed control acts.
     let is_pressed_elsewhere = ui.input(|input| {
         let press = input.pointer.interact_pos().filter(|_| input.pointer.any_pressed());
         press.is_some_and(|place| !response.rect.contains(place))
@@ -110,7 +113,7 @@ fn select(ui: &Ui, response: &Response, text: &str) {
     state.store(ui.ctx(), response.id);
 }
 
-/// Any text is a value of its field.
+/// Accepts any text.
 pub(super) fn any_text(_: &str) -> Result<(), String> {
     Ok(())
 }

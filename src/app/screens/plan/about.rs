@@ -393,7 +393,8 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
     asked
 }
 
-/// Draws the choice of the recorded part of traced runs. Programs are traced as a whole, and only the built-in tracer records windows.
+/// Draws the choice of the part of traced runs that is recorded. Runs of programs are always recorded as a whole, and
+/// only the built-in tracer records windows.
 fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (bool, bool)) -> Option<Capture> {
     let mut asked = None;
     ui.label("Traced part");

@@ -1,4 +1,4 @@
-//! Launching the plan: what would run is computed first, and what speaks against it is said.
+//! Launches the plan. First computes what would run, and reports why it cannot.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) enum Launch {
 }
 
 impl PlanScreen {
-    /// Takes over the outlook that was computed, and computes the next one if the plan or the machine changed.
+    /// Stores an outlook that is ready, and starts to compute the next one if the plan or the machine changed.
     pub(super) fn poll_outlook(&mut self, desk: &Desk, context: &Context) {
         if let Some(outlook) = self.pending.take_if(|pending| pending.ready().is_some()) {
             self.outlook = Some(Arc::new(outlook.block_and_take()));
@@ -33,7 +33,7 @@ impl PlanScreen {
         let Some(node) = desk.node.clone() else { return };
         if self.pending.is_none() && (View { own: self, desk }).outlook().is_none() {
             let (plan, shown) = (Arc::clone(self.document.plan()), Arc::clone(self.document.shown()));
-            // It is unknown here what is installed on another machine.
+            // What another machine has installed is unknown here.
             let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
             self.pending = Some(on_thread("plan outlook", context, move || {
                 if is_here { Outlook::here(plan, shown, node) } else { Outlook::new(plan, shown, node) }
@@ -41,7 +41,7 @@ impl PlanScreen {
         }
     }
 
-    /// Launches the plan, or as soon as its outlook is known.
+    /// Launches the plan, now or as soon as its outlook is known.
     pub(super) fn launch_plan(&mut self, desk: &mut Desk) {
         if self.launch == Launch::Sent {
             return;

@@ -33,7 +33,7 @@ pub(super) struct Outlook {
     pub(super) runs: u64,
     /// Total time of all runs one after the other, in seconds; a rough estimate.
     pub(super) duration_s: f64,
-    /// Node-hours of all runs at the plan's site, and whether they are the most by the runs' time limits.
+    /// Node-hours of all runs at the plan's site, and whether they are an upper bound from the runs' time limits.
     pub(super) node_hours: Option<(f64, bool)>,
     /// Greatest memory peak of any rank, in bytes; a rough estimate.
     pub(super) peak_bytes: u64,

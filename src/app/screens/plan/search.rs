@@ -1,4 +1,4 @@
-//! The control of the search: the plan's question, and the budget for its answer.
+//! The control of the search: the question of the plan, and the budget for its answer.
 //!
 //! As with constraints, texts are applied to the plan once they are valid; until then they are kept separately.
 
@@ -11,12 +11,13 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{muted, text_field, tick_ui};
 use crate::plan::{Goal, KeptLimit, Plan, Search};
 
-/// What stands between limits.
+/// The word between two limits.
 const BETWEEN: &str = " and ";
-/// The budgets that their ticks start with.
+/// The budgets that appear first when they are ticked.
 const FIRST_RUNS: u32 = 100;
 const FIRST_MINUTES: f64 = 10.0;
-/// Fewer repeats than this leave little to a search.
+/// The repeats that a plan with a single repeat gets when its search is switched on: a search needs at least 2, and
+/// saves little with few.
 const FIRST_REPEATS: u32 = 12;
 
 /// The goal and the limits as they were typed.
@@ -44,7 +45,7 @@ impl SearchTexts {
     }
 }
 
-/// Typed texts that may differ from the plan.
+/// Typed texts, which may differ from the plan.
 pub(super) struct Typed {
     texts: SearchTexts,
     /// The search that the plan had when they were typed.

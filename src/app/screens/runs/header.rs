@@ -92,7 +92,7 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if let Some(text) = filter_field(ui, filter_id(), ("Filter runs", hint), text, 250.0, &view.filter_keys()) {
         commands.push(Command::from(RunsCommand::Filter(text)));
     }
-    // Both are always there and as wide as ever: what follows them keeps its place.
+    // Both are always drawn, with a fixed width, so that the controls after them keep their places.
     let (shown, all) = (view.own.shown.len(), view.runs.rows.len());
     let widest = format!("{all} of {all}").replace(|letter: char| letter.is_ascii_digit(), "0");
     let room = [text_width(ui, &widest) + 2.0, ui.spacing().interact_size.y];
@@ -112,7 +112,7 @@ fn chips_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
         let (symbol, color) = list::sign(ui, run_state);
         let text = RichText::new(format!("{symbol} {count} {}", run_state.name())).color(color);
-        // The outline has its room even where it is not seen.
+        // An invisible outline takes the same room, so that nothing moves.
         let outline = Stroke::new(1.5, if on { color } else { Color32::TRANSPARENT });
         let chip = Button::new(text).corner_radius(12).selected(false).stroke(outline);
         let response = ui.add(chip).on_hover_text("Show only these; click again to show all");

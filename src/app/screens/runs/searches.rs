@@ -1,4 +1,5 @@
-//! The searches of the session below the list: what is asked, why each cell was dropped, and the answer with its cost.
+//! Shows the searches of the session below the list: the question, why each cell was dropped, and the answer with its
+//! cost.
 
 use eframe::egui::{Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 

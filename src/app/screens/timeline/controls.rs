@@ -195,7 +195,7 @@ fn marks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
                      until the second mark";
         if ui.small_button("Marks are a step").on_hover_text(hover).clicked() {
             for (place, run) in view.own.runs.iter().enumerate() {
-                // Marks are on the clock that is shown.
+                // The times of marks are those of the shown clock.
                 let at = |mark: i64| mark.saturating_add(run.zero).saturating_sub(run.timeline.span().0) as f64 / 1e9;
                 let (from_s, to_s) = (at(a.min(b)), at(a.max(b)));
                 if 0.0 <= from_s && from_s < to_s {

@@ -62,7 +62,7 @@ impl TimelineScreen {
         self.opening.push(Opening { order: self.asked, name, file, cell, task });
     }
 
-    /// Opens the run at an index again, divided into other steps; it takes the place of the run.
+    /// Opens the run at an index again, divided into other steps. The new run takes the place of the old one.
     pub(super) fn divide(&mut self, place: usize, steps: StepsFrom, context: &Context) {
         let Some(run) = self.runs.get(place) else { return };
         if self.opening.iter().any(|one| one.file == run.file) {
@@ -94,7 +94,7 @@ impl TimelineScreen {
                     let splitting_timeline = Arc::clone(&timeline);
                     let splitting =
                         Some(Task::start("timeline split", context, move |tell| splitting_timeline.split(tell)));
-                    // One that was divided anew stays where it is.
+                    // A run that was divided again stays at its place.
                     let before =
                         self.runs.iter().position(|run| run.order == order).map(|place| self.runs.remove(place));
                     let zero = before.as_ref().map_or(timeline.span().0, |before| before.zero);

@@ -153,7 +153,7 @@ fn archived_sessions_are_named_where_nothing_is_listed_without_a_search() {
     let only = session(home.path(), "only");
     note_session(&only, None, "done #archived".to_owned()).unwrap();
     let mut window = window(vec![only]);
-    // Sessions of the machine that runs the test are not those that are looked for.
+    // The test must not find sessions of the machine on which it runs.
     window.state_mut().state.sessions.browser.headings = {
         let browser = &window.state().state.sessions.browser;
         let known = browser.headings.iter().filter(|known| known.heading.folder.starts_with(home.path()));

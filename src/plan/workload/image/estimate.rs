@@ -86,7 +86,7 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
     let image_bytes = image_bytes(settings, data);
     let peak_bytes = peak_bytes(settings, image_bytes, gpu.is_some());
 
-    // Memory and CPUs are those of a node.
+    // The memory and the CPUs are those of one node.
     let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus_of_node() };
     let set_copies = if settings.data_copy == DataCopy::Shared { 1 } else { ranks };
     let set_bytes = images(settings) * image_bytes;

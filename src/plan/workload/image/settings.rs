@@ -200,9 +200,9 @@ pub struct ImageSettings {
     pub scenario: Scenario,
     /// How the work is spread over ranks.
     pub strategy: Strategy,
-    /// Ranks of all nodes.
+    /// The number of ranks on all nodes together.
     pub gpus: usize,
-    /// How they are spread over nodes.
+    /// How the ranks are spread over nodes.
     pub nodes: Nodes,
     /// How the ranks' GPUs are chosen among the node's.
     pub gpu_choice: GpuChoice,
@@ -259,7 +259,7 @@ impl ImageSettings {
         }
     }
 
-    /// Ranks of each node.
+    /// The number of ranks on each node.
     pub(super) fn gpus_of_node(&self) -> usize {
         self.nodes.share(self.gpus)
     }

@@ -287,7 +287,7 @@ pub struct LlmSettings {
     pub pin_memory: bool,
     /// Ranks.
     pub gpus: usize,
-    /// How they are spread over nodes.
+    /// How the ranks are spread over nodes.
     pub nodes: Nodes,
     /// Which of the node's GPUs the ranks get.
     pub gpu_choice: GpuChoice,
@@ -380,7 +380,7 @@ impl LlmSettings {
         })
     }
 
-    /// Ranks of each node.
+    /// The number of ranks on each node.
     pub(super) fn gpus_of_node(&self) -> usize {
         self.nodes.share(self.gpus)
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::figure::{AdditionKind, Along, Form};
 use crate::protocol::Environment;
 
-/// A session of a day: fp32 becomes slower on the ninth.
+/// A session of one day. From the ninth day on, fp32 is slower.
 fn night(folder: &Path, day: u32) -> Arc<Records> {
     let mut environment = Environment::default();
     environment.set("hostname", Some("gpu1"));
