@@ -191,8 +191,8 @@ fn searches_on_recorded_grids_choose_a_cell_within_1_percent_of_the_best_at_half
 #[test]
 fn searches_on_grids_that_are_drawn_from_recorded_ones_do_so_too() {
     let mut random = ChaCha8Rng::seed_from_u64(47);
-    for name in ["figure-2", "figure-10", "figure-13", "calls", "table-5"] {
-        let recorded = grids(&format!("tests/records/2026-11-25-h100-{name}.zip"), "step_time_s", false, 2);
+    for name in ["26-h100-figure-2", "25-h100-figure-10", "25-h100-figure-13", "25-h100-calls", "25-h100-table-5"] {
+        let recorded = grids(&format!("tests/records/2026-11-{name}.zip"), "step_time_s", false, 2);
         let drawn: Vec<Grid> = recorded.iter().map(|grid| grid.drawn(12, &mut random)).collect();
         check(&drawn);
     }

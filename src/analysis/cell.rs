@@ -186,6 +186,8 @@ pub struct Setting {
     pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
     pub unit: Arc<str>,
+    /// Whether it is a fact about sessions, such as their machine. A factor of a user's program may have the same key.
+    pub is_fact: bool,
     /// Whether its named levels are clear without its name.
     pub speaks_for_itself: bool,
     /// The levels that are offered, in the order that decides colours.
@@ -222,6 +224,7 @@ impl Setting {
             key: key.into(),
             name: name.into(),
             unit: "".into(),
+            is_fact: false,
             speaks_for_itself: [DATA, SESSION, MADE_WITH, MACHINE, DATE].contains(&key),
             offered: Arc::default(),
             order: Arc::default(),
@@ -302,7 +305,7 @@ pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
     let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());
     let differs = |key: &str| cells.iter().any(|cell| cell.level(key) != cells[0].level(key));
     let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !is_factor(key) && differs(key));
-    facts.map(|(key, name)| Setting::without_unit(key, name)).collect()
+    facts.map(|(key, name)| Setting { is_fact: true, ..Setting::without_unit(key, name) }).collect()
 }
 
 /// The cell of each run, by the names of its session and of the run.

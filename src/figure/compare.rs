@@ -31,8 +31,7 @@ use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, Measure, Method, Recording, RunState, Setting, Source,
-    TraceList, Value, cells_pooling, fact_name, history_facts, is_of_session, measure_of, session_facts, sort,
-    split_by, varying,
+    TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
@@ -172,7 +171,8 @@ impl<'a> Chosen<'a> {
         let settings = with_facts(&study, own(&all), &all);
         if !study.order.is_empty() {
             // The same cell of two sessions is next to each other, unless the study puts sessions in an order.
-            let counts = |setting: &&Setting| !is_of_session(&setting.key) || !setting.order.is_empty();
+            let counts =
+                |setting: &&Setting| (&*setting.key != "session" && !setting.is_fact) || !setting.order.is_empty();
             sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
         }
         // A filter that cannot be read hides nothing; its error is shown where it was typed.
@@ -295,8 +295,7 @@ fn machine_of_history(study: &Study, cells: &[Cell]) -> Option<Setting> {
 
 /// The settings without facts about sessions.
 fn for_names(settings: &[Setting]) -> Vec<Setting> {
-    let tells = |setting: &&Setting| setting.key == "session" || !is_of_session(&setting.key);
-    settings.iter().filter(tells).cloned().collect()
+    settings.iter().filter(|setting| !setting.is_fact).cloned().collect()
 }
 
 /// Whether a cell is an A/A copy of another one.

@@ -12,7 +12,7 @@ use super::render::{Format, render};
 use super::study::{Form, Study};
 use super::style::{PT_PER_MM, Style};
 use super::table::Table;
-use crate::analysis::{Cell, CellKey, Intervals, Key, Source, cells_pooling, is_of_session};
+use crate::analysis::{Cell, CellKey, Intervals, Key, Source, cells_pooling};
 use crate::plan::Filter;
 
 /// A figure before layout.
@@ -86,7 +86,7 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
 fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
     let Some(cell) = all.iter().find(|cell| cell.key() == *key) else { return baseline_name(key) };
     // Facts about the session would only make the words longer.
-    let settings = settings.iter().filter(|one| one.setting.key == "session" || !is_of_session(&one.setting.key));
+    let settings = settings.iter().filter(|one| !one.setting.is_fact);
     let level = |one: &SettingLevels| Some(format!("{}={}", one.setting.key, cell.level(&one.setting.key)?));
     let words = settings.filter_map(level).collect::<Vec<_>>().join(",");
     let mut meant = all.iter().filter(|cell| names_cell(&words, cell));

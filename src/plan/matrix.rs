@@ -116,7 +116,9 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let (mut merged, mut ids) = (Merged::default(), HashSet::new());
     combine(plan, &mut merged, |block, tracer, identity, levels| {
         let workload = block.spec.key.clone();
-        match check(plan, block, node, &levels).and_then(|checked| can_trace(node, tracer).map(|()| checked)) {
+        match check(plan, block, node, &levels)
+            .and_then(|checked| can_trace(node, tracer, &checked.0).map(|()| checked))
+        {
             Ok((shape, estimate)) => {
                 let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
                 matrix.cells.push(Cell { workload, data, levels, tracer, identity, id, shape, estimate });
@@ -208,7 +210,7 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     let part = match like.tracing.capture() {
         part @ Some(Capture::Windows { .. }) if tracers.iter().any(|tracer| tracer.is_in_windows()) => part,
         Some(Capture::Windows { .. }) => None,
-        part if tracers.iter().any(|tracer| tracer.is_in_windows()) => part.map(|_| Capture::USUAL),
+        _ if tracers.iter().any(|tracer| tracer.is_in_windows()) => Some(Capture::USUAL),
         part => part,
     };
     let tracing = Tracing::by(&tracers, part.unwrap_or(Capture::Whole));
@@ -287,11 +289,16 @@ pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result
     Ok((shape, plan.mode.estimate(full, &shape)))
 }
 
-/// Whether a machine has what a tracer needs. For programs and without CUDA the built-in tracer records less, which a remark mentions.
-fn can_trace(node: &Node, tracer: Tracer) -> Result<(), String> {
+/// Whether a tracer can record a run of this shape on a machine. For programs and without CUDA the built-in tracer records less, which a remark
+/// mentions.
+fn can_trace(node: &Node, tracer: Tracer, shape: &Shape) -> Result<(), String> {
     match (tracer, &node.nsys) {
         (Tracer::Nsys, Err(missing)) => {
             Err(format!("trace = nsys: {missing}: install Nsight Systems, or leave nsys out of trace"))
+        }
+        // Their recordings would have to be brought to one clock, and one file cannot be written from several nodes.
+        _ if tracer.is_on() && shape.nodes() > 1 => {
+            Err(format!("trace = {}: runs on several nodes cannot be recorded: record one on nodes = 1", tracer.name()))
         }
         _ => Ok(()),
     }

@@ -69,10 +69,13 @@ pub fn change_points(values: &[f64], level: f64) -> Vec<ChangePoint> {
     found.sort_by_key(|(first_after, _)| *first_after);
     let ends: Vec<usize> =
         std::iter::once(0).chain(found.iter().map(|(place, _)| *place)).chain([values.len()]).collect();
+    // A change is often clearer between its neighbours than in the longer piece in which it was found. The piece begins where the change
+    // before it was located, so that changes stay in order and no two of them become one.
+    let mut start = 0;
     let located = found.iter().zip(ends.windows(3)).filter_map(|((_, p), ends)| {
-        // A change is often clearer between its neighbours than in the longer piece in which it was found.
-        let piece: Range<usize> = ends[0]..ends[2];
+        let piece: Range<usize> = start..ends[2];
         let (best, place) = Ranked::of(&values[piece.clone()])?.located(&mut random);
+        start = piece.start + best;
         let at = |place: usize| skipped + piece.start + place;
         Some(ChangePoint { first_after: at(best), place: (at(place.0), at(place.1)), p: *p })
     });
@@ -258,6 +261,15 @@ mod tests {
         calm[14] = 1e6;
         assert!(change_points(&calm, 0.05).is_empty());
         assert!(change_points(&[3.0; 40], 0.05).is_empty());
+    }
+
+    #[test]
+    fn changes_that_are_located_anew_stay_apart_and_in_order() {
+        let levels = [(10, 1.5), (2, 1.0), (3, 2.0), (3, 3.0), (2, 4.0), (30, 3.5)];
+        let values: Vec<f64> = levels.iter().flat_map(|(count, level)| vec![*level; *count]).collect();
+        let found: Vec<usize> = change_points(&values, 0.05).iter().map(|one| one.first_after).collect();
+        assert!(found.len() > 1, "{found:?}");
+        assert!(found.windows(2).all(|pair| pair[0] + SIDE <= pair[1]), "{found:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::TraceError;
 use super::event::{Kind, Name, What, printed};
@@ -144,8 +145,10 @@ fn sequences(
         begun: Vec<(i64, Begun)>,
         texts: HashMap<i64, String>,
     }
+    // Over all threads.
+    let count = AtomicUsize::new(0);
     let parts = source.scan(looked.kind(), source.for_sums(), watch, |part: &mut Part, event| {
-        if !looked.is_one(event.what) || part.begun.len() > MOST_EVENTS {
+        if !looked.is_one(event.what) || count.fetch_add(1, Ordering::Relaxed) >= MOST_EVENTS {
             return Ok(());
         }
         let label = match event.name {
@@ -159,16 +162,15 @@ fn sequences(
         part.begun.push((event.process, Begun { span: event.span, label }));
         Ok(())
     })?;
-    let (mut all, mut texts, mut count) = (Sequences::new(), HashMap::new(), 0);
+    let (mut all, mut texts) = (Sequences::new(), HashMap::new());
     for part in parts {
-        count += part.begun.len();
         texts.extend(part.texts);
         for (process, begun) in part.begun {
             all.entry(process).or_default().push(begun);
         }
     }
     all.values_mut().for_each(|begun| begun.sort_unstable());
-    Ok((count <= MOST_EVENTS).then_some((all, texts)))
+    Ok((count.into_inner() <= MOST_EVENTS).then_some((all, texts)))
 }
 
 /// A number for a name without an id; ids are not negative.

@@ -236,11 +236,14 @@ fn per_gpu(work: &mut GpuWork, limits: Limits, windows: Option<&[(i64, i64)]>, g
 }
 
 /// For each hole, the time from the last activity of any GPU before it to the first one after it. `around` are the
-/// pauses of each GPU that contain holes.
+/// pauses of each GPU that contain holes, in order.
 fn unrecorded(holes: &[(i64, i64)], around: &[Vec<Pause>]) -> Vec<(i64, i64)> {
     let mut all: Vec<(i64, i64)> = Vec::with_capacity(holes.len());
     for hole in holes {
-        let holding = around.iter().filter_map(|pauses| pauses.iter().find(|pause| pause.holds(*hole)));
+        let holding = around.iter().filter_map(|pauses| {
+            let pause = pauses.get(pauses.partition_point(|pause| pause.end < hole.1))?;
+            pause.holds(*hole).then_some(pause)
+        });
         let apart = holding.map(|pause| (pause.start, pause.end)).reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)));
         all.extend(apart);
     }

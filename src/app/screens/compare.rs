@@ -455,10 +455,13 @@ impl CompareScreen {
         }
         // Levels of removed sessions must not stay hidden.
         let names = |name: &str| sources.iter().any(|source| source.name == name);
+        let is_factor = |key: &str| {
+            sources.iter().any(|source| source.records.summaries.iter().any(|run| run.levels.get(key).is_some()))
+        };
         self.study.hidden.retain(|(key, level)| match &**key {
             "session" => level.as_text().is_some_and(names),
             // Machine, commit and date tell cells apart only if there are several sessions.
-            key => sources.len() > 1 || !is_of_session(key),
+            key => sources.len() > 1 || !is_of_session(key) || is_factor(key),
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Scene;
-use crate::analysis::{COMMIT, Cell, DATE, Level, MACHINE, MADE_WITH, RANKS, Setting};
+use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, RANKS, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
 use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
@@ -11,8 +11,6 @@ use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
-/// The settings that the x axis of a history shows.
-const OF_HISTORY: [&str; 4] = [SESSION, DATE, COMMIT, MADE_WITH];
 
 /// Which settings are on rows, on columns and shown by colour.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,8 +83,11 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
+    // The x axis of a history shows sessions and what they are made with, by date or commit; each machine has a history of its own.
     if study.form == Form::History {
-        free.retain(|setting| !OF_HISTORY.contains(&&*setting.key));
+        free.retain(|setting| {
+            !(setting.is_fact || [SESSION, MADE_WITH].contains(&&*setting.key)) || setting.key == MACHINE
+        });
     }
     // If only one workload has data sets, the setting `data` only repeats the setting `workload`.
     if free.iter().any(|setting| setting.key == WORKLOAD) {

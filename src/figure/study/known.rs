@@ -117,7 +117,8 @@ impl Study {
                 lines.push(format!("filter: no cell has {key}{}", suggestion(key, &keys)));
             }
         }
-        for (key, level) in self.hidden.iter().filter(|(key, _)| !is_of_session(key)) {
+        let is_fact = |key: &str| is_of_session(key) && cells.iter().all(|cell| cell.levels.get(key).is_none());
+        for (key, level) in self.hidden.iter().filter(|(key, _)| !is_fact(key)) {
             if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
                 lines.push(format!("hidden {key} = {level}: no cell has it"));
             }

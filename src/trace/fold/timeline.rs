@@ -84,7 +84,8 @@ impl Pause {
     pub fn without(self, spans: &[(i64, i64)]) -> Vec<Self> {
         let mut left = Vec::new();
         let mut at = self.start;
-        for span in spans.iter().filter(|span| span.0 < self.end && self.start < span.1) {
+        let first = spans.partition_point(|span| span.1 <= self.start);
+        for span in spans[first..].iter().take_while(|span| span.0 < self.end) {
             left.push(Self { start: at, end: span.0.max(at), next: None });
             at = at.max(span.1);
         }

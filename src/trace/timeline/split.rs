@@ -314,7 +314,8 @@ pub(super) fn split(
             let in_phase = process.warm_up.iter().any(|warm_up| warm_up.0 < span.1 && span.0 < warm_up.1);
             let first = count >= LEAST_STEPS && process.warm_up.is_empty() && place < (count / 10).max(1);
             // In the first step of a window, the host has no lead over its GPU.
-            let opens = timeline.holes.iter().any(|hole| hole.1 == span.0) || place == 0 && !timeline.holes.is_empty();
+            let opens = timeline.holes.binary_search_by_key(&span.0, |hole| hole.1).is_ok()
+                || place == 0 && !timeline.holes.is_empty();
             steps.push(StepSplit {
                 process: *id,
                 step: place + 1,

@@ -64,6 +64,11 @@ impl Meeting {
         })
     }
 
+    /// Takes a mark of this rank away. If that fails, one more empty file is left.
+    pub fn unmark(&self, name: &str) {
+        let _ = fs::remove_file(self.folder.join(name));
+    }
+
     /// Whether a rank has left the mark.
     pub fn has(&self, name: &str) -> bool {
         self.folder.join(name).exists()

@@ -102,7 +102,13 @@ impl Peers {
     pub fn meet(&self) -> Result<(), Stop> {
         let number = self.meetings.get();
         self.meetings.set(number + 1);
-        self.meeting.gather(|rank| format!("meeting-{number}-{rank}"))
+        let mark = |number: u64, rank: u32| format!("meeting-{number}-{rank}");
+        self.meeting.gather(|rank| mark(number, rank))?;
+        // All ranks have left the meeting before this one. A run with many windows would leave files without end.
+        if let Some(before) = number.checked_sub(1) {
+            self.meeting.unmark(&mark(before, self.rank));
+        }
+        Ok(())
     }
 
     /// Publishes a small number to the other ranks under a new name, for [`Self::read`].
