@@ -57,7 +57,7 @@ fn why_not_sampled(runs: &[&RunSummary], key: &str) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::measure::SM_ACTIVITY;
+    use crate::analysis::measure::{SM_ACTIVITY, TENSOR_ACTIVITY};
     use crate::analysis::{fixture, summarise_run};
     use crate::store::RunRecord;
 

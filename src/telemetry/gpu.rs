@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs a GPU: make test-gpu"]
-    fn samples_of_a_hopper_gpu_have_all_activities() {
+    fn samples_of_a_hopper_gpu_have_all_activities_on_a_gpu() {
         let nvml = open().unwrap();
         let mut reader = GpuReader::new(Some(nvml), &list(nvml).unwrap()[0].identity.uuid);
         if !reader.gpm.works() {

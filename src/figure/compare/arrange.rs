@@ -153,7 +153,7 @@ impl Scene<'_> {
     pub(super) fn look(&self, cell: &Cell) -> Look {
         let Some(setting) = &self.arrangement.colour else { return Look::Place(4) };
         let Some(level) = cell.level(&setting.key) else { return Look::Grey };
-        if !["session", "data", "cell", MACHINE, COMMIT, DATE].contains(&&*setting.key) {
+        if !setting.is_fact && !["session", "data", "cell"].contains(&&*setting.key) {
             return Look::of_level(setting, &level);
         }
         let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(&setting.key)).collect();
