@@ -1,7 +1,8 @@
 //! Searches of a session: after each round, the next one is queued.
 //!
 //! The plan, the recorded steps and the ended runs determine what is queued; see [`Race`]. If the user cancels a run,
-//! its round lacks it. The search then pauses until the plan is launched again with `only_missing`.
+//! its round lacks it. The search then pauses until the plan is launched again with `only_missing`. No record says that a
+//! user stopped a search, so a later process continues only those that have runs in the queue.
 
 use std::collections::{HashMap, HashSet};
 
@@ -167,7 +168,8 @@ impl Session {
     }
 
     /// Continues the unfinished searches of an earlier process. Their next runs wait until the user resumes the queue,
-    /// like the runs that it left.
+    /// like the runs that it left. A search without waiting or active runs stays stopped: it may have been stopped when
+    /// the last run of a round had just ended.
     pub(super) fn take_up_searches(&mut self) -> Result<(), SessionError> {
         let reader = self.store.reader()?;
         let headings = reader.headings()?;
@@ -199,6 +201,7 @@ impl Session {
         let plan = Plan::parse_with(&text, &name, &reader.brought_workloads(id)?);
         let Ok(Plan { search: Some(search), .. }) = &plan else { return Ok(None) };
         let plan = plan.as_ref().map_err(|error| SessionError::Search(error.to_string()))?;
+        let is_open = |run: &str| self.queue.state(run).is_some_and(|state| !state.is_final());
         let mut searching = Searching {
             plan: id.to_owned(),
             search: search.clone(),
@@ -212,7 +215,7 @@ impl Session {
             known: HashSet::new(),
             unread: Vec::new(),
             is_held: true,
-            is_stopped: false,
+            is_stopped: !headings.iter().any(|record| record.launch == id && is_open(&record.run)),
         };
         for record in headings.iter().filter(|record| record.launch == id) {
             if !searching.templates.contains_key(&record.cell) {
