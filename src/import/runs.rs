@@ -255,7 +255,7 @@ impl Columns {
                 let field = &row.fields[place];
                 if *field != Field::Missing && moment(field).is_none() {
                     let what = format!(
-                        "{:?} is no time: write 2026-11-26, 2026-11-26T08:30:00Z or seconds since 1970",
+                        "{:?} is no time from 1990 to 2099: write 2026-11-26, 2026-11-26T08:30:00Z or seconds since 1970",
                         field.text()
                     );
                     problems.add(Problem::at(&row.place, &table.columns[place], what));

@@ -52,7 +52,10 @@ fn a_mapping_that_does_not_fit_is_refused() {
         "{unit:?}"
     );
     let when = imported("a,time_s,at\n1,2,2026-11-26\n1,3,soon\n", &[("at", "started")]).unwrap_err();
-    assert!(when[0].starts_with("line 3, column \"at\": \"soon\" is no time"), "{when:?}");
+    assert!(
+        when[0].starts_with("line 3, column \"at\": \"soon\" is no time from 1990 to 2099: write 2026-11-26"),
+        "{when:?}"
+    );
 }
 
 #[test]
