@@ -181,8 +181,8 @@ fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::table::MOST_COLUMNS;
     use crate::import::read_bytes;
+    use crate::import::table::MOST_COLUMNS;
 
     #[test]
     fn lines_of_json_and_lists_of_objects_become_rows() {
