@@ -1,6 +1,8 @@
 //! Searches with real processes: they queue their rounds by themselves, pause where the user stops them, and take the
 //! same steps after any kill.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::plan::{DropReason, Dropped, SearchEnd, SearchStep};
 
@@ -55,6 +57,10 @@ fn a_search_queues_its_rounds_by_itself_until_it_has_an_answer() {
     let [lost] = &dropped[..] else { panic!("{dropped:?}") };
     assert_eq!(batch_of(&session, &lost.cell), 64);
     assert!(matches!(&lost.why, DropReason::Failed { why } if why.contains("out of memory")), "{lost:?}");
+    // Its words are made once, and are those of its report.
+    let seen = |session: &Session| session.searches().next().unwrap().lines;
+    assert!(Arc::ptr_eq(&seen(&session), &seen(&session)));
+    assert_eq!(*seen(&session), search_reports(&session.reader().unwrap()).unwrap()[0].lines);
     // All cells of a round have the same repeat and seed.
     assert!(kept(&session).iter().all(|record| record.seed == u64::from(record.repeat) && record.launch == "p1"));
     // A search that is over does not run again. A launch that keeps nothing begins a new search with new repeats.
