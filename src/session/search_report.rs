@@ -70,8 +70,8 @@ impl SearchReport {
         self.last_lines(usize::MAX).1.map(str::to_owned).collect()
     }
 
-    /// The last `most` lines before the answer, then the answer or that there is none yet; before them, the number of
-    /// lines that are left out.
+    /// The last `most` lines before the answer, and the answer or that there is none yet. The number says how many earlier
+    /// lines are left out.
     pub fn last_lines(&self, most: usize) -> (usize, impl Iterator<Item = &str>) {
         let begin = self.lines.iter().rposition(|line| line.starts_with("answer: ")).unwrap_or(self.lines.len());
         let left_out = begin.saturating_sub(most);
