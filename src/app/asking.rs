@@ -22,10 +22,29 @@ pub fn is_asked(context: &Context) -> bool {
     known.is_some_and(|(_, seen)| seen + 1 >= now)
 }
 
+/// The id under which the question that has the window is stored, with the last pass in which it had it.
+fn drawn_id() -> Id {
+    Id::unique("question drawn")
+}
+
+/// Whether another question was drawn in this pass; if not, this one has the window.
+fn must_wait(context: &Context, what: &str) -> bool {
+    let now = context.cumulative_pass_nr();
+    let drawn: Option<(String, u64)> = context.data(|data| data.get_temp(drawn_id()));
+    if drawn.is_some_and(|(asked, pass)| asked != what && pass == now) {
+        return true;
+    }
+    context.data_mut(|data| data.insert_temp(drawn_id(), (what.to_owned(), now)));
+    false
+}
+
 /// Draws a question over the window. `what` identifies the question. `content` draws it, and returns the button of the
 /// answer that changes nothing; this button has the focus first. Returns whether the user gave this answer, by its
-/// button or by Esc.
+/// button or by Esc. While another question is open that is drawn first, this one waits for its answer.
 pub fn question_ui(context: &Context, what: &str, content: impl FnOnce(&mut Ui) -> Response) -> bool {
+    if must_wait(context, what) {
+        return false;
+    }
     let now = context.cumulative_pass_nr();
     let known: Option<(String, u64)> = context.data(|data| data.get_temp(known_id()));
     let is_new = known.is_none_or(|(asked, seen)| asked != what || seen + 1 < now);
@@ -90,10 +109,11 @@ mod tests {
     use super::*;
     use crate::app::install_theme;
 
-    /// Whether the question is open, the answers so far, and how often the button below was pressed.
+    /// Whether the question and another one are open, the answers so far, and how often the button below was pressed.
     #[derive(Default)]
     struct Asked {
         is_open: bool,
+        is_other_open: bool,
         answers: Vec<bool>,
         presses: usize,
         is_dressed: bool,
@@ -112,6 +132,9 @@ mod tests {
         {
             asked.answers.push(answer);
             asked.is_open = false;
+        }
+        if asked.is_other_open && ask_ui(ui.ctx(), "close", "Close it?", "It ends.", "Yes", "No").is_some() {
+            asked.is_other_open = false;
         }
     }
 
@@ -140,6 +163,20 @@ mod tests {
         window.key_press(Key::Enter);
         window.run();
         assert_eq!(window.state().answers, [true]);
+    }
+
+    #[test]
+    fn a_second_question_waits_for_the_answer_to_the_first_one() {
+        let mut window = window();
+        window.state_mut().is_other_open = true;
+        window.run();
+        assert!(window.query_by_label("Delete it?").is_some() && window.query_by_label("Close it?").is_none());
+        window.key_press(Key::Escape);
+        window.run();
+        assert_eq!((window.state().answers.as_slice(), window.state().is_other_open), (&[false][..], true));
+        window.run();
+        assert!(window.query_by_label("Delete it?").is_none() && window.query_by_label("Close it?").is_some());
+        assert!(window.get_by_label("No").is_focused());
     }
 
     #[test]

@@ -523,7 +523,7 @@ fn search_in<'q>(queue: &'q QueueView, plan: Option<&str>) -> Option<&'q SearchV
 
 /// The runs of a launch, and the runs that its search queued.
 fn wanted<'r>(runs: &'r [String], search: Option<&'r SearchView>) -> HashSet<&'r str> {
-    let of_search = search.map_or(&[][..], |search| &search.runs);
+    let of_search = search.map_or(&[][..], |search| search.runs.as_slice());
     runs.iter().chain(of_search).map(String::as_str).collect()
 }
 

@@ -56,7 +56,8 @@ pub struct QueueView {
     pub time_s: f64,
 }
 
-/// A change of the queue: the rows that differ, each with its index, and all other fields.
+/// A change of the queue: the rows that differ, each with its index, the searches if one of them differs, and all other
+/// fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueChange {
     /// Whether all earlier rows are replaced, as after runs were moved.
@@ -69,7 +70,9 @@ pub struct QueueChange {
     queued: usize,
     importing: Vec<String>,
     measurement: Option<Measurement>,
-    searches: Vec<SearchView>,
+    /// `None` if no search has changed: their lines and runs may be many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    searches: Option<Vec<SearchView>>,
     remaining_s: f64,
     remaining_is: Estimate,
     time_s: f64,
@@ -166,7 +169,7 @@ impl QueueView {
             queued: self.queued,
             importing: self.importing.clone(),
             measurement: self.measurement.clone(),
-            searches: self.searches.clone(),
+            searches: (self.searches != earlier.searches).then(|| self.searches.clone()),
             remaining_s: self.remaining_s,
             remaining_is: self.remaining_is,
             time_s: self.time_s,
@@ -186,13 +189,19 @@ impl QueueView {
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.remaining_is, self.time_s) = (change.remaining_s, change.remaining_is, change.time_s);
-        (self.asks, self.searches) = (change.asks, change.searches);
+        self.asks = change.asks;
+        if let Some(searches) = change.searches {
+            self.searches = searches;
+        }
         (self.restored, self.importing, self.measurement) = (change.restored, change.importing, change.measurement);
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn view(rows: &[(&str, RunState)]) -> QueueView {
@@ -238,5 +247,27 @@ mod tests {
             assert_eq!(&shown, view);
         }
         assert_eq!(sent, [(false, 2), (false, 1), (false, 1), (true, 3), (true, 1)]);
+    }
+
+    #[test]
+    fn searches_are_sent_only_if_one_of_them_has_changed() {
+        let search = |lines: &[&str]| SearchView {
+            plan: "p1".to_owned(),
+            lines: Arc::new(lines.iter().map(|line| (*line).to_owned()).collect()),
+            runs: Arc::default(),
+            is_deciding: false,
+        };
+        let begun = QueueView { searches: vec![search(&["a"])], ..view(&[("a", RunState::Running)]) };
+        let stepped = QueueView { ended: 1, ..begun.clone() };
+        let decided = QueueView { searches: vec![search(&["a", "b"])], ..stepped.clone() };
+        let (mut shown, mut sent) = (QueueView::default(), Vec::new());
+        for view in [&begun, &stepped, &decided] {
+            let change = view.since(&shown);
+            sent.push(change.searches.is_some());
+            let text = serde_json::to_string(&change).unwrap();
+            shown.apply(serde_json::from_str(&text).unwrap());
+            assert_eq!(&shown, view);
+        }
+        assert_eq!(sent, [true, false, true]);
     }
 }

@@ -23,7 +23,8 @@ static NAMES: [(&[&str], Role); 7] = [
     (&["id", "index", "comment", "note"], Role::Skip),
 ];
 /// Endings of names that tell a unit, with this unit.
-const ENDINGS: [(&str, &str); 26] = [
+// `_min` is left out: `latency_min` is a minimum.
+const ENDINGS: [(&str, &str); 25] = [
     ("_seconds", "s"),
     ("_secs", "s"),
     ("_sec", "s"),
@@ -32,7 +33,6 @@ const ENDINGS: [(&str, &str); 26] = [
     ("_us", "µs"),
     ("_ns", "ns"),
     ("_minutes", "min"),
-    ("_min", "min"),
     ("_bytes", "B"),
     ("_byte", "B"),
     ("_kb", "kB"),
@@ -330,6 +330,8 @@ mod tests {
         assert_eq!(roles_of(text), expected);
         // A column with the name `time` is a measure if its values are not times of day.
         assert_eq!(roles_of("time,x\n0.5,1\n0.6,1\n"), ["measure lower", "factor"]);
+        // The ending of a minimum is no unit.
+        assert_eq!(roles_of("latency_min,b_minutes\n0.51,1.5\n0.62,2.5\n"), ["measure lower", "measure min lower"]);
         // Numbers that hardly repeat are a measure. A text among numbers with a unit causes an error later; it makes no
         // factor.
         assert_eq!(roles_of("a,b_s\n0.51,1\n0.62,oops\n0.7,2\n"), ["measure", "measure s lower"]);

@@ -3,7 +3,7 @@
 use csv::{ReaderBuilder, StringRecord};
 
 use super::Problem;
-use super::table::{Field, ForeignTable, MOST_PROBLEMS, MOST_ROWS, Row};
+use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
 
 /// The rows of a text in CSV, whose lines end in `\n`.
 pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
@@ -25,6 +25,9 @@ pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
         last_line = line;
         if columns.is_empty() {
             columns = record.iter().map(|name| name.trim().to_owned()).collect();
+            if columns.len() > MOST_COLUMNS {
+                return Err(vec![too_wide()]);
+            }
             continue;
         }
         if record.len() != columns.len() {

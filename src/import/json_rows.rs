@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Problem;
-use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row};
+use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
 
 /// The rows of a text in JSON.
 pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
@@ -73,6 +73,7 @@ fn rows(objects: impl Iterator<Item = (String, Value)>, format: &'static str) ->
     if problems.is_empty() { Ok(table) } else { Err(problems) }
 }
 
+/// Adds the values of an object to a row, up to the first column beyond the limit: each key is looked for among all columns.
 fn add(
     columns: &mut Vec<String>,
     fields: &mut Vec<Field>,
@@ -81,6 +82,9 @@ fn add(
     refuse: &mut dyn FnMut(&str, &str),
 ) {
     for (key, value) in object {
+        if columns.len() > MOST_COLUMNS {
+            return;
+        }
         let name = if outer.is_empty() { key } else { format!("{outer}.{key}") };
         let field = match value {
             Value::Object(inner) => {
@@ -117,6 +121,9 @@ fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
     for key in results.iter().filter_map(|one| one.get("parameters")?.as_object()).flat_map(Map::keys) {
         if !parameters.contains(&key.as_str()) && !KNOWN.contains(&key.as_str()) {
             parameters.push(key);
+        }
+        if parameters.len() > MOST_COLUMNS {
+            return Err(vec![too_wide()]);
         }
     }
     let has_memory = results.iter().any(|one| one.get("memory_usage_byte").is_some_and(Value::is_array));
@@ -175,6 +182,7 @@ fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use crate::import::read_bytes;
+    use crate::import::table::MOST_COLUMNS;
 
     #[test]
     fn lines_of_json_and_lists_of_objects_become_rows() {
@@ -201,6 +209,19 @@ mod tests {
             ["line 1, column \"a\": it is a list: write one line for each of its values"]
         );
         assert_eq!(problems(b"[1]"), ["[0]: it is no object: write {\"column\": value, …}"]);
+    }
+
+    #[test]
+    fn columns_beyond_the_limit_are_not_looked_at() {
+        let keys: Vec<String> = (0..1000).map(|nth| format!("\"k{nth}\": 1")).collect();
+        let object = format!("{{{}}}", keys.join(", "));
+        assert_eq!(super::read(&object).unwrap().columns.len(), MOST_COLUMNS + 1);
+        let hyperfine =
+            format!("{{\"results\": [{{\"command\": \"x\", \"times\": [1.0], \"parameters\": {object}}}]}}");
+        for text in [object, hyperfine] {
+            let found: Vec<String> = read_bytes(text.as_bytes()).unwrap_err().iter().map(ToString::to_string).collect();
+            assert_eq!(found, ["it has more than 256 columns: leave out those that are not needed"]);
+        }
     }
 
     #[test]

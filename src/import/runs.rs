@@ -190,6 +190,9 @@ impl Columns {
         for (place, (name, role, _)) in mapping.columns.iter().enumerate() {
             let slot = match role {
                 Role::Factor { unit, key } => {
+                    if let Some(key) = key.as_deref().filter(|key| TAKEN.contains(key)) {
+                        problems.add(Problem::at("", name, taken(key)));
+                    }
                     let key = key.clone().unwrap_or_else(|| key_of(&stem(name)));
                     columns.factors.push(FactorColumn {
                         place,
@@ -255,7 +258,7 @@ impl Columns {
                 let field = &row.fields[place];
                 if *field != Field::Missing && moment(field).is_none() {
                     let what = format!(
-                        "{:?} is no time: write 2026-11-26, 2026-11-26T08:30:00Z or seconds since 1970",
+                        "{:?} is no time from 1990 to 2099: write 2026-11-26, 2026-11-26T08:30:00Z or seconds since 1970",
                         field.text()
                     );
                     problems.add(Problem::at(&row.place, &table.columns[place], what));
@@ -415,6 +418,9 @@ fn measure(
     };
     let key = key.map_or_else(own, str::to_owned);
     let known = Measures::built_in().iter().find(|measure| *measure.key == *key);
+    if known.is_none() && TAKEN.contains(&key.as_str()) {
+        return Err(taken(&key));
+    }
     let (factor, shown, title) = match (known, base) {
         (Some(known), _) if unit.is_empty() => (1.0, known.unit.as_str(), known.name.clone()),
         (Some(known), _) => {
@@ -458,6 +464,11 @@ fn stem(name: &str) -> String {
         }
     }
     plain
+}
+
+/// What is wrong with a key that the user gave.
+fn taken(key: &str) -> String {
+    format!("{key} is the name of a setting or of a column of tables: give another key with \"… as KEY\"")
 }
 
 /// A key for this name that no setting has.

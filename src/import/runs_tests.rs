@@ -51,8 +51,21 @@ fn a_mapping_that_does_not_fit_is_refused() {
         unit[0].starts_with("column \"b\": step_time_s is the measure \"Step time\" (s), and GB is no such unit"),
         "{unit:?}"
     );
+    for (role, text) in [("factor as session", "a,time_s\n1,2\n"), ("measure s as cell", "a,time_s\n1.5,2\n")] {
+        let key = role.rsplit(' ').next().unwrap();
+        let taken = imported(text, &[("a", role)]).unwrap_err();
+        assert_eq!(
+            taken,
+            [format!(
+                "column \"a\": {key} is the name of a setting or of a column of tables: give another key with \"… as KEY\""
+            )]
+        );
+    }
     let when = imported("a,time_s,at\n1,2,2026-11-26\n1,3,soon\n", &[("at", "started")]).unwrap_err();
-    assert!(when[0].starts_with("line 3, column \"at\": \"soon\" is no time"), "{when:?}");
+    assert!(
+        when[0].starts_with("line 3, column \"at\": \"soon\" is no time from 1990 to 2099: write 2026-11-26"),
+        "{when:?}"
+    );
 }
 
 #[test]

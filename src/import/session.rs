@@ -47,8 +47,8 @@ pub fn write_session(
     let toml = format!("# How multicard read {file} ({format}).\n{}", mapping.toml());
     let workload = serde_json::to_value(&results.spec).unwrap_or_default();
     let plan = Decision::PlanAdded { plan: "p1".to_owned(), name: file.to_owned(), toml, workloads: vec![workload] };
-    let runs: Vec<EndedRun> = results.runs.iter().map(|run| ended(run, results, now_s)).collect();
-    create_ended(session, &node(file, results), &(now_s, plan), &runs, progress)
+    let runs = results.runs.iter().map(|run| ended(run, results, now_s));
+    create_ended(session, &node(file, results), &(now_s, plan), runs, progress)
 }
 
 /// The machine of the runs: only its name can be known.

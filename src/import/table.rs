@@ -70,6 +70,11 @@ pub struct ForeignTable {
     pub rows: Vec<Row>,
 }
 
+/// The problem of a table with too many columns.
+pub(super) fn too_wide() -> Problem {
+    Problem::of_file(format!("it has more than {MOST_COLUMNS} columns: leave out those that are not needed"))
+}
+
 impl ForeignTable {
     /// The values of a column.
     pub fn values(&self, column: usize) -> impl Iterator<Item = &Field> {
@@ -81,6 +86,10 @@ impl ForeignTable {
         if self.rows.is_empty() {
             return Err(vec![Problem::of_file("it has no rows of values")]);
         }
+        // Names are compared in pairs, so that comparing those of a wide file would take hours.
+        if self.columns.len() > MOST_COLUMNS {
+            return Err(vec![too_wide()]);
+        }
         let mut problems = Vec::new();
         for (place, name) in self.columns.iter().enumerate() {
             if name.is_empty() {
@@ -89,11 +98,6 @@ impl ForeignTable {
             } else if self.columns[..place].contains(name) {
                 problems.push(Problem::at("", name, "two columns have this name: rename one"));
             }
-        }
-        if self.columns.len() > MOST_COLUMNS {
-            problems = vec![Problem::of_file(format!(
-                "it has more than {MOST_COLUMNS} columns: leave out those that are not needed"
-            ))];
         }
         if self.rows.len() > MOST_ROWS {
             problems.push(Problem::of_file(format!(

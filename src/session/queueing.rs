@@ -176,6 +176,17 @@ fn program_digest(spec: &WorkloadSpec) -> Option<String> {
     spec.command.as_ref().map(|command| command.digest())
 }
 
+/// A plan of the session: its id, its name and its text.
+type RecordedPlan = (String, String, String);
+
+/// The plans that a run may belong to, the likeliest one first: the plan of its launch, then the last ones with its name. Launches of a plan
+/// whose text was changed in between have one name.
+fn plans_of<'p>(plans: &'p [RecordedPlan], record: &'p RunRecord) -> impl Iterator<Item = &'p RecordedPlan> {
+    let launched = plans.iter().filter(move |(id, _, _)| *id == record.launch);
+    let is_other = move |(id, name, _): &&RecordedPlan| *id != record.launch && *name == record.plan;
+    launched.chain(plans.iter().rev().filter(is_other))
+}
+
 /// The plan of a recorded run: its id and its text. For a program it must be a plan whose text names that program: whatever the session's
 /// record of the workload says, the user can only read the text.
 fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
@@ -185,17 +196,18 @@ fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), S
         let read = Plan::parse(text, &record.plan).ok();
         read.and_then(|plan| program_digest(plan.spec_of(&record.workload.key)?)) == program
     };
-    let mut named = reader.plans()?.into_iter().rev().filter(|(_, name, _)| *name == record.plan).peekable();
-    if named.peek().is_none() {
+    let plans = reader.plans()?;
+    let mut own = plans_of(&plans, record).peekable();
+    if own.peek().is_none() {
         return Err(SessionError::UnknownRun { run: run() });
     }
-    let (plan, _, text) = named
+    let (plan, _, text) = own
         .find(|(_, _, text)| program.is_none() || names_program(text))
         .ok_or_else(|| SessionError::OtherProgram { run: run() })?;
-    let brought = reader.brought_workloads(&plan)?;
-    let read = Plan::parse_with(&text, &record.plan, &brought);
+    let brought = reader.brought_workloads(plan)?;
+    let read = Plan::parse_with(text, &record.plan, &brought);
     let read = read.map_err(|error| SessionError::EarlierPlan { run: run(), reason: error.to_string() })?;
-    Ok((plan, read))
+    Ok((plan.clone(), read))
 }
 
 /// What a launch of a plan needs.
@@ -573,7 +585,7 @@ impl Session {
                 }
                 self.progress.queued(&record.cell, 0.0);
                 self.progress.started(run, &record.cell, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
-                let plan = plans.iter().rev().find(|(_, name, _)| *name == record.plan);
+                let plan = plans_of(&plans, record).next();
                 let plan = plan.map_or_else(|| record.plan.clone(), |(plan, _, _)| plan.clone());
                 let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
                 // Whether it may share the machine is unknown, so nothing else starts until it ends.
@@ -620,7 +632,7 @@ impl Session {
         record: &RunRecord,
         plans: &mut HashMap<(String, Option<String>), (String, Plan)>,
     ) -> Result<(), SessionError> {
-        let (plan, plan_file) = match plans.entry((record.plan.clone(), program_digest(&record.workload))) {
+        let (plan, plan_file) = match plans.entry((record.launch.clone(), program_digest(&record.workload))) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(earlier_plan(reader, record)?),
         };

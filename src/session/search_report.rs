@@ -67,8 +67,16 @@ impl SearchReport {
 
     /// The whole search: the question, the reason for each dropped cell, and the answer.
     pub fn in_lines(&self) -> Vec<String> {
-        let unfinished = self.verdict().is_none().then(|| UNFINISHED.to_owned());
-        self.lines.iter().cloned().chain(unfinished).collect()
+        self.last_lines(usize::MAX).1.map(str::to_owned).collect()
+    }
+
+    /// The last `most` lines before the answer, and the answer or that there is none yet. The number says how many earlier
+    /// lines are left out.
+    pub fn last_lines(&self, most: usize) -> (usize, impl Iterator<Item = &str>) {
+        let begin = self.lines.iter().rposition(|line| line.starts_with("answer: ")).unwrap_or(self.lines.len());
+        let left_out = begin.saturating_sub(most);
+        let unfinished = self.verdict().is_none().then_some(UNFINISHED);
+        (left_out, self.lines[left_out..].iter().map(String::as_str).chain(unfinished))
     }
 }
 
@@ -99,4 +107,33 @@ pub fn search_reports(reader: &Reader) -> Result<Vec<SearchReport>, StoreError> 
         reports.push(SearchReport { plan: id, name: name.clone(), question, lines, steps, cells });
     }
     Ok(reports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_search_the_last_lines_and_the_whole_answer_are_given() {
+        let round = (1..=5).map(|round| format!("round {round}: 9 cells run again"));
+        let answer = ["answer: n 1: total_time_s 3 s", "  it is the only cell that is left"].map(str::to_owned);
+        let mut report = SearchReport {
+            plan: "p1".to_owned(),
+            name: "s".to_owned(),
+            question: "max throughput".to_owned(),
+            lines: round.collect(),
+            steps: Vec::new(),
+            cells: HashMap::new(),
+        };
+        let last = |report: &SearchReport, most: usize| {
+            let (left_out, lines) = report.last_lines(most);
+            (left_out, lines.map(str::to_owned).collect::<Vec<_>>())
+        };
+        let unfinished = UNFINISHED.to_owned();
+        assert_eq!(last(&report, 1), (4, vec!["round 5: 9 cells run again".to_owned(), unfinished]));
+        assert_eq!((last(&report, 9).0, report.in_lines().len()), (0, 6));
+        report.lines.extend(answer.clone());
+        let (left_out, lines) = last(&report, 2);
+        assert_eq!((left_out, lines.len(), &lines[2..4]), (3, 5, &answer[..]));
+    }
 }

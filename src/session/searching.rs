@@ -1,9 +1,11 @@
 //! Searches of a session: after each round, the next one is queued.
 //!
 //! The plan, the recorded steps and the ended runs determine what is queued; see [`Race`]. If the user cancels a run,
-//! its round lacks it. The search then pauses until the plan is launched again with `only_missing`.
+//! its round lacks it. The search then pauses until the plan is launched again with `only_missing`. No record says that a
+//! user stopped a search, so a later process continues only those that have runs in the queue.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::{Added, QueuedJob, Session, SessionError};
 use crate::analysis::{Next, Question, Race, Trial, step_lines};
@@ -18,13 +20,15 @@ pub(super) struct Searching {
     question: Question,
     seed: u64,
     steps: Vec<SearchStep>,
+    /// The steps in words. Clients are told of the queue many times a second, so words are made once and shared.
+    lines: Arc<Vec<String>>,
     trials: Vec<Trial>,
     /// For each candidate a job from which its runs are made.
     templates: HashMap<String, QueuedJob>,
     /// The candidates' names by their ids.
     names: HashMap<String, String>,
     /// All its runs in the order in which they were queued.
-    runs: Vec<String>,
+    runs: Arc<Vec<String>>,
     /// The cells and repeats of these runs.
     known: HashSet<(String, u32)>,
     /// Runs that ended and were not read yet.
@@ -41,9 +45,9 @@ pub struct SearchView {
     /// The id of its plan in the session.
     pub plan: String,
     /// What happened so far, in lines.
-    pub lines: Vec<String>,
+    pub lines: Arc<Vec<String>>,
     /// Its runs in the order in which they were queued.
-    pub runs: Vec<String>,
+    pub runs: Arc<Vec<String>>,
     /// Whether runs have ended since its last decision.
     pub is_deciding: bool,
 }
@@ -60,16 +64,23 @@ impl Searching {
     }
 
     fn view(&self, is_deciding: bool) -> SearchView {
-        let lines = self.steps.iter().flat_map(|step| step_lines(step, &self.search, &|cell| self.name(cell)));
         let is_deciding = is_deciding && !self.is_stopped && !self.is_held;
-        SearchView { plan: self.plan.clone(), lines: lines.collect(), runs: self.runs.clone(), is_deciding }
+        let (lines, runs) = (Arc::clone(&self.lines), Arc::clone(&self.runs));
+        SearchView { plan: self.plan.clone(), lines, runs, is_deciding }
+    }
+
+    /// Adds a step that is recorded.
+    fn add_step(&mut self, step: SearchStep) {
+        let lines = step_lines(&step, &self.search, &|cell| self.name(cell));
+        Arc::make_mut(&mut self.lines).extend(lines);
+        self.steps.push(step);
     }
 
     /// Reads its runs from the session's records.
     fn read(&mut self, reader: &Reader, headings: &[RunRecord]) -> Result<(), SessionError> {
         let plan = self.plan.clone();
         for record in headings.iter().filter(|record| record.launch == plan) {
-            self.runs.push(record.run.clone());
+            Arc::make_mut(&mut self.runs).push(record.run.clone());
             self.known.insert((record.cell.clone(), record.repeat));
             if record.state.is_final() {
                 self.read_run(reader, &record.run)?;
@@ -119,16 +130,18 @@ impl Session {
             search,
             question,
             seed: plan.seed,
-            steps,
+            steps: Vec::new(),
+            lines: Arc::default(),
             trials: Vec::new(),
             names: names.collect(),
             templates: prepared.jobs.into_iter().map(|job| (job.origin.cell.clone(), job)).collect(),
-            runs: Vec::new(),
+            runs: Arc::default(),
             known: HashSet::new(),
             unread: Vec::new(),
             is_held: false,
             is_stopped: false,
         };
+        steps.into_iter().for_each(|step| searching.add_step(step));
         let mut kept = 0;
         if !is_new {
             self.store.flush()?;
@@ -167,7 +180,8 @@ impl Session {
     }
 
     /// Continues the unfinished searches of an earlier process. Their next runs wait until the user resumes the queue,
-    /// like the runs that it left.
+    /// like the runs that it left. A search without waiting or active runs stays stopped: it may have been stopped when
+    /// the last run of a round had just ended.
     pub(super) fn take_up_searches(&mut self) -> Result<(), SessionError> {
         let reader = self.store.reader()?;
         let headings = reader.headings()?;
@@ -199,20 +213,22 @@ impl Session {
         let plan = Plan::parse_with(&text, &name, &reader.brought_workloads(id)?);
         let Ok(Plan { search: Some(search), .. }) = &plan else { return Ok(None) };
         let plan = plan.as_ref().map_err(|error| SessionError::Search(error.to_string()))?;
+        let is_open = |run: &str| self.queue.state(run).is_some_and(|state| !state.is_final());
         let mut searching = Searching {
             plan: id.to_owned(),
             search: search.clone(),
             question: question_of(plan)?,
             seed: plan.seed,
-            steps,
+            steps: Vec::new(),
+            lines: Arc::default(),
             trials: Vec::new(),
             templates: HashMap::new(),
             names: HashMap::new(),
-            runs: Vec::new(),
+            runs: Arc::default(),
             known: HashSet::new(),
             unread: Vec::new(),
             is_held: true,
-            is_stopped: false,
+            is_stopped: !headings.iter().any(|record| record.launch == id && is_open(&record.run)),
         };
         for record in headings.iter().filter(|record| record.launch == id) {
             if !searching.templates.contains_key(&record.cell) {
@@ -220,6 +236,8 @@ impl Session {
                 searching.templates.insert(record.cell.clone(), self.job_of(record.clone(), id.to_owned(), plan)?);
             }
         }
+        // The words need the names.
+        steps.into_iter().for_each(|step| searching.add_step(step));
         searching.read(reader, headings)?;
         Ok(Some(searching))
     }
@@ -231,7 +249,7 @@ impl Session {
             search.unread.push(run.to_owned());
             // The user repeated a run by hand.
             if !search.runs.iter().any(|known| known == run) {
-                search.runs.push(run.to_owned());
+                Arc::make_mut(&mut search.runs).push(run.to_owned());
             }
             self.is_search_due = true;
         }
@@ -296,7 +314,7 @@ impl Session {
                 Next::Over => return Ok(()),
                 Next::Step(step) => {
                     self.store.decide(Decision::Searched { plan: search.plan.clone(), step: step.clone() })?;
-                    search.steps.push(step);
+                    search.add_step(step);
                 }
                 Next::Runs(..) if search.is_stopped => return Ok(()),
                 Next::Runs(cells, repeat) => return self.queue_round(place, &cells, repeat),
@@ -322,7 +340,7 @@ impl Session {
         }
         let search = &mut self.searches[place];
         search.known.extend(queued);
-        search.runs.extend(runs);
+        Arc::make_mut(&mut search.runs).extend(runs);
         Ok(())
     }
 

@@ -60,7 +60,7 @@ impl Bounds {
     }
 
     /// The bound of the mean of these values. Each number of values from two on is a look. `None` for fewer than two
-    /// values.
+    /// values, and if the mean or its variance is not finite: nothing is known then, least of all that values are equal.
     pub fn of(&self, values: &[f64], prior: Prior) -> Option<Bounded> {
         let n = values.len();
         if n < 2 {
@@ -71,9 +71,11 @@ impl Bounds {
         let prior_freedom = prior.freedom.min(PRIOR_FREEDOM);
         let freedom = n as f64 - 1.0 + prior_freedom;
         let variance = (squares + prior_freedom * prior.variance) / freedom;
+        if !(mean.is_finite() && variance.is_finite()) {
+            return None;
+        }
         let error = if variance < LEAST_VARIANCE { 0.0 } else { (variance / n as f64).sqrt() };
-        mean.is_finite()
-            .then(|| Bounded { mean, half: if error > 0.0 { self.quantile(n, freedom) * error } else { 0.0 } })
+        Some(Bounded { mean, half: if error > 0.0 { self.quantile(n, freedom) * error } else { 0.0 } })
     }
 
     /// The quantile for this number of values. A search needs the same few quantiles again and again, and computing one
@@ -106,6 +108,13 @@ mod tests {
         assert_eq!((exact.low(), exact.high()), (3.0, 3.0));
         let wide = bounds.of(&[3.0, 3.0], Prior { variance: 1.0, freedom: 9.0 }).unwrap();
         assert!(wide.half > 1.0, "the spread of others counts: {}", wide.half);
+    }
+
+    #[test]
+    fn a_variance_that_is_no_number_gives_no_bound() {
+        let bounds = Bounds::new(0.05);
+        assert!(bounds.of(&[1.0, 2.0], Prior { variance: f64::NAN, freedom: 9.0 }).is_none());
+        assert!(bounds.of(&[1.0, 2.0], Prior { variance: f64::INFINITY, freedom: 9.0 }).is_none());
     }
 
     #[test]

@@ -57,20 +57,17 @@ impl<'a> Standings<'a> {
         let mut dropped = Vec::new();
         let mut failed = Vec::new();
         for cell in active {
-            let reason = runs[*cell]
-                .last()
-                .and_then(|run| run.values.as_ref().err().cloned())
-                .or_else(|| not_positive(question, &runs[*cell]));
-            if let Some(why) = reason {
+            if let Some(why) = incomparable(question, &runs[*cell]) {
                 failed.push(*cell);
                 if before.contains(cell) {
                     dropped.push(Dropped { cell: candidates[*cell].clone(), why });
                 }
             }
         }
-        let is_sound = |cell: &usize| !failed.contains(cell);
-        let contenders: Vec<usize> = before.iter().copied().filter(is_sound).collect();
-        let ran: Vec<usize> = (0..candidates.len()).filter(|cell| is_sound(cell) && has_values(&runs[*cell])).collect();
+        let contenders: Vec<usize> = before.iter().copied().filter(|cell| !failed.contains(cell)).collect();
+        // A cell that failed in an earlier round does not come back as one that may have the best value.
+        let has_values = |cell: &usize| !runs[*cell].is_empty() && incomparable(question, &runs[*cell]).is_none();
+        let ran: Vec<usize> = (0..candidates.len()).filter(has_values).collect();
         let (cells, limits) = (candidates.len() as f64, question.limits.len() as f64);
         // With limits, one half of the error is for the goal and the other half for the limits. Without limits, all of
         // it is for the goal.
@@ -81,7 +78,7 @@ impl<'a> Standings<'a> {
         let sign = if question.is_max { 1.0 } else { -1.0 };
         let goal = match &question.goal {
             Sought::Measure(measure) => {
-                let field = field(runs, measure).map(|value| sign * value.ln());
+                let field = field(runs, measure).logarithms().map(|logarithm| sign * logarithm);
                 let (prior, error) = (field.of_differences(), question.error * share / (cells - 1.0).max(1.0));
                 GoalField::Measure { field, bounds: Bounds::new(error), prior }
             }
@@ -235,8 +232,10 @@ fn level_of<'r>(runs: &[&'r Trial]) -> Option<&'r Level> {
     runs.first().and_then(|run| run.level.as_ref())
 }
 
-fn has_values(runs: &[&Trial]) -> bool {
-    runs.first().is_some_and(|run| run.values.is_ok())
+/// Why a cell cannot be compared with others; `None` if all of its runs have values with ratios.
+fn incomparable(question: &Question, runs: &[&Trial]) -> Option<DropReason> {
+    let failed = runs.iter().find_map(|run| run.values.as_ref().err().cloned());
+    failed.or_else(|| not_positive(question, runs))
 }
 
 /// Why a cell's values cannot be compared as ratios; `None` if they can.

@@ -21,6 +21,15 @@ impl Field {
         Self { rows: rows.collect(), rounding: self.rounding.clone() }
     }
 
+    /// The same as logarithms. A cell's values end at its first one without a logarithm, which would make the spread of
+    /// all cells infinite.
+    pub fn logarithms(&self) -> Self {
+        let logarithms = |row: &Vec<f64>| -> Vec<f64> {
+            row.iter().take_while(|value| **value > 0.0).map(|value| value.ln()).collect()
+        };
+        Self { rows: self.rows.iter().map(logarithms).collect(), rounding: self.rounding.clone() }
+    }
+
     pub fn of_cell(&self, cell: usize) -> &[f64] {
         &self.rows[cell]
     }
@@ -85,5 +94,12 @@ mod tests {
         assert!(field.of_repeats().variance > 1.0);
         assert_eq!(field.differences(1, 0), [2.0; 3]);
         assert_eq!(field.differences(2, 0), [7.0; 2], "rounds that both have");
+    }
+
+    #[test]
+    fn logarithms_of_a_cell_end_at_its_first_value_that_is_not_above_0() {
+        let field = Field::new(vec![vec![1.0, 0.0, 1.0], vec![-1.0], vec![1.0, 1.0, 1.0]], vec![0.0; 3]).logarithms();
+        assert_eq!((field.of_cell(0), field.of_cell(1).len(), field.of_cell(2).len()), (&[0.0][..], 0, 3));
+        assert!(field.of_differences().variance.is_finite());
     }
 }

@@ -38,14 +38,11 @@ impl<'a> LimitField<'a> {
         };
         let is_logarithmic = is_of_best || bound > 0.0 && values.all().all(|value| value > 0.0);
         let is_up = if is_of_best { limit.measure.better == Better::Higher } else { limit.is_above };
-        let scale = |value: f64| {
-            let value = if is_logarithmic { value.ln() } else { value };
-            if is_up { value } else { -value }
-        };
-        let field = values.map(scale);
+        let up = |value: f64| if is_up { value } else { -value };
+        let field = if is_logarithmic { values.logarithms().map(up) } else { values.map(up) };
         let bounds = Bounds::new(error);
         let prior = if is_of_best { field.of_differences() } else { field.of_repeats() };
-        let bound = if is_of_best { -bound.ln().abs() } else { scale(bound) };
+        let bound = if is_of_best { -bound.ln().abs() } else { up(if is_logarithmic { bound.ln() } else { bound }) };
         let mut all = Self { limit, field, is_logarithmic, bound, bounds, prior, best: Vec::new() };
         if is_of_best {
             all.best = all.may_be_best(ran);

@@ -1,5 +1,7 @@
 //! The question of a search with the measures that it names, and the check that it can be answered.
 
+use std::sync::Arc;
+
 use crate::analysis::own::measures_with;
 use crate::analysis::{Better, Measure, Measures, THROUGHPUT};
 use crate::plan::{
@@ -17,6 +19,8 @@ pub struct Question {
     /// Whether high values are sought.
     pub(super) is_max: bool,
     pub(super) limits: Vec<Limit>,
+    /// The plan's own measures, from which values are computed whatever the session's measures of these names are now.
+    pub(super) own_measures: Arc<[OwnMeasure]>,
     /// The logarithm of the largest ratio that counts as equal.
     pub(super) tie: f64,
     /// The probability of dropping the best cell.
@@ -73,8 +77,8 @@ impl Question {
     fn checked(plan: &Plan) -> Result<Option<Self>, Vec<Wrong>> {
         let Some(search) = &plan.search else { return Ok(None) };
         let spec = &plan.first.spec;
-        let own: Vec<OwnMeasure> = plan.measures.iter().map(|planned| planned.measure.clone()).collect();
-        let measures = measures_with(spec, &own);
+        let own_measures: Arc<[OwnMeasure]> = plan.measures.iter().map(|planned| planned.measure.clone()).collect();
+        let measures = measures_with(spec, &own_measures);
         let known = Known { spec, measures: &measures, is_quick: !plan.mode.is_full() };
         let mut wrong: Vec<Wrong> = Vec::new();
         let goal = known.goal(plan, search);
@@ -101,6 +105,7 @@ impl Question {
             goal,
             is_max: search.goal.is_max,
             limits,
+            own_measures,
             tie: search.tie.ln_1p(),
             error: 1.0 - search.confidence,
             runs: search.runs,

@@ -157,6 +157,32 @@ fn runs_that_fail_drop_their_cells_with_the_reason_and_cost_too() {
 }
 
 #[test]
+fn a_value_that_is_not_above_0_in_a_later_round_drops_its_own_cell_only() {
+    let rates = [[100.0, 105.0, 98.0, 103.0], [101.0, 99.0, 104.0, 97.0], [50.0, 0.0, 50.0, 50.0]];
+    let seen =
+        searched(&fastest(4), 3, |cell, repeat| trial(cell, repeat, &[(RATE, rates[cell][repeat as usize - 1])]));
+    assert!(matches!(seen.why_dropped(2), Some(DropReason::NoValue { .. })), "{:?}", seen.steps);
+    assert_eq!((seen.why_dropped(0), seen.why_dropped(1)), (None, None));
+    assert_eq!(seen.trials.len(), 10);
+}
+
+#[test]
+fn a_cell_that_failed_after_the_first_round_is_not_compared_with_as_the_best_one() {
+    let question = question("goal = \"min batch_size\"\nkeep = \"throughput >= 95 % of best\"", 12);
+    // The fastest cell fails in the second round. The smallest of the others that is fast enough varies, so that the
+    // search needs more rounds.
+    let seen = searched(&question, 4, |cell, repeat| {
+        let noise = [0.0, if repeat % 2 == 0 { 0.01 } else { -0.01 }, 0.0, 0.0][cell];
+        let run = trial(cell, repeat, &[(RATE, [50.0, 99.0, 100.0, 200.0][cell] * (1.0 + noise))]);
+        let failed = DropReason::Failed { why: "failed".into() };
+        if cell == 3 && repeat == 2 { Trial { values: Err(failed), ..run } } else { run }
+    });
+    assert!(matches!(seen.why_dropped(3), Some(DropReason::Failed { .. })), "{:?}", seen.steps);
+    assert_eq!((seen.verdict().end, seen.chosen()), (SearchEnd::One, 1), "{:?}", seen.steps);
+    assert!(seen.verdict().unsure.is_empty(), "{:?}", seen.verdict());
+}
+
+#[test]
 fn budgets_end_a_search_before_a_round_that_they_do_not_cover() {
     let mut noise = Noise::new(44);
     let mut budget = |search: &str| {

@@ -33,7 +33,8 @@ impl Trial {
     pub fn of(record: &RunRecord, question: &Question) -> Option<Self> {
         let values = match record.state {
             RunState::Finished => {
-                let run = summarise_run(record);
+                let mut run = summarise_run(record);
+                run.set_own(&question.own_measures);
                 let mut values = BTreeMap::new();
                 let missing = question.measures().find_map(|measure| match value(&run, measure) {
                     Ok(value) => {
@@ -74,5 +75,29 @@ fn value(run: &RunSummary, measure: &crate::analysis::Measure) -> Result<f64, St
         Some(_) => Err("it is not a finite number".to_owned()),
         None if run.had_company() => Err("other runs were on the machine at the same time".to_owned()),
         None => Err("the run has none".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::finished;
+    use crate::plan::Plan;
+
+    #[test]
+    fn values_are_computed_by_the_plans_measures_whatever_the_session_has_under_their_names() {
+        let text = |formula: &str| {
+            format!(
+                "version = 1\nrepeats = 3\n[factors]\nbatch_size = [32, 64]\n[measures]\ncost = \"{formula}\"\n[search]\ngoal = \"min cost\"\n"
+            )
+        };
+        let plan = |formula: &str| Plan::parse(&text(formula), "p.toml").unwrap();
+        let question = Question::of(&plan("2 * step_time_s")).unwrap().unwrap();
+        let edited = plan("3 * step_time_s").measures.iter().map(|planned| planned.measure.clone()).collect();
+        let record = RunRecord { own_measures: edited, ..finished() };
+        let step_time_s = summarise_run(&record).value("step_time_s").unwrap();
+        let value = Trial::of(&record, &question).unwrap().values.unwrap()["cost"];
+        assert!((value - 2.0 * step_time_s).abs() < 1e-12, "{value} of {step_time_s}");
     }
 }

@@ -9,7 +9,7 @@ use eframe::egui::{Button, Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
 use super::mapping::{Read, name_of};
-use super::{EXPORT_FIELD, IMPORT_FIELD, Sessions, field};
+use super::{EXPORT_FIELD, IMPORT_FIELD, MappingDialog, Sessions, field};
 use crate::app::command::SessionsCommand;
 use crate::app::desk::Desk;
 use crate::app::engine::Request;
@@ -84,6 +84,10 @@ impl Sessions {
 
     /// Makes a session of the file whose columns are shown.
     fn take_mapping(&mut self, desk: &mut Desk, context: &Context) {
+        // What was read before the last change is not what the user asks for.
+        if self.mapping.as_ref().is_some_and(MappingDialog::is_reading) {
+            return;
+        }
         let Some(dialog) = self.mapping.take() else { return };
         let Some(Ok(Read { table, mapping, results: Ok(results), .. })) = dialog.read else { return };
         let folder = match imported_folder(&dialog.file) {

@@ -1,6 +1,8 @@
 //! Searches with real processes: they queue their rounds by themselves, pause where the user stops them, and take the
 //! same steps after any kill.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::plan::{DropReason, Dropped, SearchEnd, SearchStep};
 
@@ -55,6 +57,10 @@ fn a_search_queues_its_rounds_by_itself_until_it_has_an_answer() {
     let [lost] = &dropped[..] else { panic!("{dropped:?}") };
     assert_eq!(batch_of(&session, &lost.cell), 64);
     assert!(matches!(&lost.why, DropReason::Failed { why } if why.contains("out of memory")), "{lost:?}");
+    // Its words are made once, and are those of its report.
+    let seen = |session: &Session| session.searches().next().unwrap().lines;
+    assert!(Arc::ptr_eq(&seen(&session), &seen(&session)));
+    assert_eq!(*seen(&session), search_reports(&session.reader().unwrap()).unwrap()[0].lines);
     // All cells of a round have the same repeat and seed.
     assert!(kept(&session).iter().all(|record| record.seed == u64::from(record.repeat) && record.launch == "p1"));
     // A search that is over does not run again. A launch that keeps nothing begins a new search with new repeats.
@@ -171,7 +177,7 @@ fn a_search_that_is_killed_at_any_point_of_its_journal_goes_on_in_the_same_way()
         session.resume_queue().unwrap();
         to_end(&mut session);
         if !matches!(steps(&session).last(), Some(SearchStep::Ended(_))) {
-            // The first round had not been queued as a whole: the plan is launched again.
+            // The first round had not been queued as a whole, or no run was left: the plan is launched again.
             session.add_plan(&search(""), true).unwrap();
             to_end(&mut session);
         }
@@ -180,4 +186,27 @@ fn a_search_that_is_killed_at_any_point_of_its_journal_goes_on_in_the_same_way()
         session.leave().unwrap();
         fs::remove_dir_all(copy).unwrap();
     }
+}
+
+#[test]
+fn a_search_that_was_left_between_two_rounds_queues_nothing_until_its_plan_is_launched_again() {
+    let scene = Scene::new(BY_BATCH);
+    let mut session = scene.open();
+    session.add_plan(&search(""), false).unwrap();
+    to_end(&mut session);
+    let folder = session.folder().to_owned();
+    session.leave().unwrap();
+    // As if the user had stopped it when the last run of the first round had just ended.
+    let journal = fs::read_to_string(folder.join("journal.jsonl")).unwrap();
+    let (last, _) = journal.lines().enumerate().filter(|(_, line)| line.contains("\"run_ended\"")).nth(3).unwrap();
+    let copy = scene.folder.path().join("stopped");
+    cut_off(&folder, &copy, last + 1);
+    let mut session = restored(&scene, &copy);
+    assert_eq!((session.restored(), kept(&session).len()), (0, 4), "nothing waits for an order");
+    session.resume_queue().unwrap();
+    to_end(&mut session);
+    assert_eq!(kept(&session).len(), 4, "an order for another plan's runs does not start it");
+    session.add_plan(&search(""), true).unwrap();
+    to_end(&mut session);
+    assert!(matches!(steps(&session).last(), Some(SearchStep::Ended(_))));
 }

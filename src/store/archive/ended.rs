@@ -22,7 +22,8 @@ pub struct EndedRun {
 }
 
 /// Creates the session `session`, which must not exist yet, with a plan and runs that have ended. It gets its name once
-/// everything is on disk. `node` is recorded as the session's machine.
+/// everything is on disk. `node` is recorded as the session's machine. Each run is made when it is written: the events of
+/// all runs of a large file would take gigabytes.
 ///
 /// # Errors
 /// It exists or cannot be written. Then nothing is left of it.
@@ -30,9 +31,10 @@ pub fn create_ended(
     session: &Path,
     node: &Node,
     plan: &(f64, Decision),
-    runs: &[EndedRun],
+    mut runs: impl ExactSizeIterator<Item = EndedRun>,
     progress: ArchiveProgress<'_>,
 ) -> Result<(), ArchiveError> {
+    let count = runs.len() as u64;
     beside(session, 0, &mut |unfinished| {
         folder::write_session_file(unfinished, node)?;
         let path = folder::journal(unfinished);
@@ -44,8 +46,8 @@ pub fn create_ended(
             writeln!(journal, "{line}")
         };
         write(plan.0, plan.1.clone(), Vec::new()).map_err(failed)?;
-        for (done, run) in runs.iter().enumerate() {
-            if progress(done as u64, runs.len() as u64).is_break() {
+        for (done, run) in (0..).zip(runs.by_ref()) {
+            if progress(done, count).is_break() {
                 return Err(ArchiveError::Cancelled);
             }
             folder::check_run_id(&run.run)?;
@@ -62,7 +64,7 @@ pub fn create_ended(
                 LogSum::of_run(&own)
             };
             let logs = log().map_err(of_run)?;
-            for (time_s, decision) in run.decisions.iter().cloned() {
+            for (time_s, decision) in run.decisions {
                 let is_end = matches!(decision, Decision::RunEnded { .. });
                 write(time_s, decision, if is_end { logs.clone() } else { Vec::new() }).map_err(failed)?;
             }
@@ -73,4 +75,37 @@ pub fn create_ended(
         let synced = File::open(unfinished).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
         synced.map_err(ArchiveError::io("writing", unfinished))
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::plan::fixture;
+
+    #[test]
+    fn each_run_is_made_when_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = folder.path().join("session");
+        let made = std::cell::Cell::new(0);
+        let run = |nth: u32| {
+            made.set(nth);
+            EndedRun { run: format!("c1-r{nth}"), decisions: Vec::new(), events: Vec::new() }
+        };
+        let plan = Decision::PlanAdded {
+            plan: "p1".to_owned(),
+            name: "made up".to_owned(),
+            toml: String::new(),
+            workloads: Vec::new(),
+        };
+        let progress = &mut |done: u64, of: u64| {
+            assert_eq!((u64::from(made.get()), of), (done + 1, 3));
+            if done == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let runs = [1, 2, 3].into_iter().map(run);
+        let stopped = create_ended(&session, &fixture::cpu_node(), &(0.0, plan), runs, progress);
+        assert!(matches!(stopped, Err(ArchiveError::Cancelled)) && made.get() == 2);
+    }
 }

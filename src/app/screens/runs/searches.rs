@@ -4,11 +4,14 @@
 use eframe::egui::{Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 
 use super::View;
+use crate::analysis::counted;
 use crate::app::theme::SMALL;
 use crate::app::widgets::{muted, strong};
 
 /// Height of the searches on screen.
 const HEIGHT: f32 = 150.0;
+/// The most lines before the answer that are laid out: a search over thousands of cells has thousands of lines.
+const MOST_LINES: usize = 200;
 /// The sign in front of lines of an answer.
 const ANSWER: &str = "answer: ";
 
@@ -25,7 +28,13 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
             ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
                 for search in view.records.searches.iter() {
                     ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
-                    for line in search.in_lines() {
+                    let (left_out, lines) = search.last_lines(MOST_LINES);
+                    if left_out > 0 {
+                        let left_out = counted(left_out, "earlier line");
+                        let text = muted(ui, format!("{left_out} not shown: `multicard session show` has all"));
+                        ui.add(Label::new(text.size(SMALL)).wrap().selectable(true));
+                    }
+                    for line in lines {
                         let is_answer = line.starts_with(ANSWER) || line.starts_with("  ");
                         let text = if is_answer { RichText::new(line) } else { muted(ui, line) };
                         ui.add(Label::new(text.size(SMALL)).wrap().selectable(true));

@@ -102,3 +102,19 @@ fn wrong_values_are_named_and_cannot_be_imported() {
     import(&mut window, folder.path(), "");
     assert!(window.query_by_label("⚠ it is empty").is_some());
 }
+
+#[test]
+fn a_file_is_not_imported_before_a_change_of_its_mapping_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time (ms),note\na,1.5,x\nb,2.5,x\n");
+    let context = window.ctx.clone();
+    // A change and the button in one frame.
+    for command in [SessionsCommand::MapColumn(2, "factor".to_owned()), SessionsCommand::TakeMapping] {
+        window.state_mut().state.execute(Command::Sessions(command), &context);
+    }
+    let sessions = &window.state().state.sessions;
+    assert!(sessions.mapping.is_some() && !sessions.is_transferring());
+    settle(&mut window);
+    assert_eq!(roles(&window)[2], "factor");
+}

@@ -50,3 +50,16 @@ fn a_search_says_below_the_runs_why_each_cell_was_dropped_and_what_the_answer_is
     assert!(sees(&with(vec![report(false)]), "the search is not over"));
     assert!(!sees(&with(Vec::new()), "Search of"));
 }
+
+#[test]
+fn of_a_search_with_very_many_lines_the_last_ones_are_shown() {
+    let finished = report(true);
+    let mut lines: Vec<String> = (1..=1000).map(|cell| format!("round 1: dropped cell {cell}.")).collect();
+    lines.extend(finished.lines[2..].iter().cloned());
+    let harness = with(vec![SearchReport { lines, ..finished }]);
+    for text in ["800 earlier lines not shown: `multicard session show` has all", "cell 801.", "cell 1000.", "answer: "]
+    {
+        assert!(sees(&harness, text), "{text}");
+    }
+    assert!(!sees(&harness, "cell 800."));
+}
