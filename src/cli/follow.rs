@@ -445,7 +445,7 @@ impl Following {
         let Some(shown) = shown else { return self.order(Order::CancelAll).map(|_| ()) };
         // From the end of the queue, so that none starts in place of a stopped one.
         let of_search =
-            search_in(&self.queue, self.search.as_deref()).map_or_else(Vec::new, |search| search.runs.clone());
+            search_in(&self.queue, self.search.as_deref()).map_or_else(Arc::default, |search| Arc::clone(&search.runs));
         let is_own = |run: &String| shown.contains(run) || of_search.contains(run);
         for run in self.unfinished().into_iter().rev().filter(is_own) {
             self.order(Order::Cancel(run))?;
