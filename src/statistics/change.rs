@@ -57,7 +57,7 @@ pub fn change_points(values: &[f64], level: f64) -> Vec<ChangePoint> {
     let values = &values[skipped..];
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut found: Vec<(usize, f64)> = Vec::new();
-    let mut open: Vec<Range<usize>> = Vec::from([0..values.len()]);
+    let mut open: Vec<Range<usize>> = std::iter::once(0..values.len()).collect();
     while let Some(piece) = open.pop() {
         let Some((split, p)) = Ranked::of(&values[piece.clone()]).and_then(|one| one.split(level, &mut random)) else {
             continue;
