@@ -134,6 +134,10 @@ impl<'a> Cell<'a> {
 
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
+        // A factor of a user's program may have the key of a setting.
+        if let Some(level) = self.levels.get(key) {
+            return Some(level.clone());
+        }
         match key {
             WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
             DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
@@ -142,12 +146,10 @@ impl<'a> Cell<'a> {
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
-            _ => self.levels.get(key).cloned().or_else(|| match key {
-                MACHINE => self.circumstances.machine.as_deref().map(Level::text),
-                COMMIT => self.circumstances.commit.as_deref().map(Level::text),
-                DATE => self.circumstances.date().map(|date| Level::text(&date)),
-                _ => None,
-            }),
+            MACHINE => self.circumstances.machine.as_deref().map(Level::text),
+            COMMIT => self.circumstances.commit.as_deref().map(Level::text),
+            DATE => self.circumstances.date().map(|date| Level::text(&date)),
+            _ => None,
         }
     }
 }
@@ -378,6 +380,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting { offered: Tracer::NAMES.map(Level::text).to_vec().into(), ..Setting::without_unit(TRACE, "Trace") },
         Setting::without_unit(MODE, "Mode"),
     ];
+    settings.retain(|setting| cells.iter().all(|cell| cell.levels.get(&setting.key).is_none()));
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
     for cell in cells {
         if !workloads.iter().any(|known| Arc::ptr_eq(known, cell.workload)) {
@@ -403,7 +406,9 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     if are_on_cpus(cells) {
         settings.iter_mut().filter(|setting| *setting.key == *GPUS).for_each(|setting| setting.name = RANKS.into());
     }
-    settings.push(Setting::without_unit(CELL, "Cell"));
+    if settings.iter().all(|setting| *setting.key != *CELL) {
+        settings.push(Setting::without_unit(CELL, "Cell"));
+    }
     settings
 }
 
@@ -444,6 +449,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Environment, fixture, summarise_run};
     use crate::plan::Data;
+    use crate::store::RunRecord;
 
     #[test]
     fn cells_stand_with_default_levels_first_and_numbers_by_value() {
@@ -457,6 +463,23 @@ mod tests {
         assert_eq!(keys, ["precision", "gpus"]);
         let held: Vec<_> = held(&cells).iter().map(|(setting, level)| format!("{}={level}", setting.key)).collect();
         assert_eq!(held, ["data=digits", "strategy=ddp-ds", "batch_size=64"]);
+    }
+
+    #[test]
+    fn a_factor_of_a_program_may_have_the_key_of_a_setting() {
+        for key in [MODE, TRACE, DATA, CELL, COMMIT] {
+            let run = |level: &str| {
+                let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
+                summarise_run(&RunRecord { levels, cell: level.to_owned(), ..fixture::finished() })
+            };
+            let runs = ["slow", "quick"].map(run);
+            let cells = cells(&runs);
+            let mut levels: Vec<String> = cells.iter().filter_map(|cell| Some(cell.level(key)?.to_string())).collect();
+            levels.sort();
+            assert_eq!(levels, ["quick", "slow"], "{key}");
+            let keys: Vec<_> = varying(&cells).into_iter().map(|setting| (setting.key, setting.is_fact)).collect();
+            assert_eq!(keys, [(key.into(), false)]);
+        }
     }
 
     #[test]

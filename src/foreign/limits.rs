@@ -25,7 +25,7 @@ pub fn advice(error: &io::Error) -> Option<&'static str> {
 
 /// Advice if a limit keeps this process from opening the few files that a database needs at once.
 pub fn no_more_files() -> Option<&'static str> {
-    let opened: io::Result<Vec<File>> = (0..4).map(|_| File::open("/")).collect();
+    let opened: io::Result<Vec<File>> = (0..8).map(|_| File::open("/")).collect();
     opened.err().and_then(|error| advice(&error))
 }
 

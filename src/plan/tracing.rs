@@ -190,7 +190,7 @@ pub enum Tracer {
     BuiltIn,
     /// Nsight Systems.
     Nsys,
-    /// The built-in tracer without CUDA calls. Recording calls causes most of the tracer's cost.
+    /// The built-in tracer without CUDA calls, which costs less.
     BuiltInWithoutCalls,
     /// The built-in tracer in windows. The times of its runs are those of the other steps.
     InWindows,

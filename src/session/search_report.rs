@@ -10,7 +10,8 @@ use crate::plan::{Plan, Search, SearchStep, SearchVerdict};
 use crate::store::{Reader, StoreError};
 
 /// The line about a search without an answer.
-const UNFINISHED: &str = "the search is not over: `multicard run PLAN --session DIR --resume` goes on with it";
+const UNFINISHED: &str =
+    "the search is not over; if none of its runs waits, `multicard run PLAN --session DIR --resume` goes on with it";
 
 /// A search of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -160,21 +160,21 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
     ui.label(muted(ui, about));
     ui.add_space(GRID);
     let below = if read.results.is_err() { 320.0 } else { 180.0 };
-    ScrollArea::vertical().id_salt("mapping-columns").max_height((height - below).clamp(120.0, SIZE[1])).show(
-        ui,
-        |ui| {
-            Grid::new("mapping").num_columns(4).spacing([3.0 * GRID, GRID]).striped(true).show(ui, |ui| {
-                for title in ["Column", "Is", "Unit and direction", "Values"] {
-                    ui.label(strong(title));
-                }
+    let most = (height - below).clamp(120.0, SIZE[1]);
+    // In its first frame, a modal has too little room: without a least height, the buttons would move afterwards.
+    let columns = ScrollArea::vertical().id_salt("mapping-columns").max_height(most).min_scrolled_height(most);
+    columns.auto_shrink([false, true]).show(ui, |ui| {
+        Grid::new("mapping").num_columns(4).spacing([3.0 * GRID, GRID]).striped(true).show(ui, |ui| {
+            for title in ["Column", "Is", "Unit and direction", "Values"] {
+                ui.label(strong(title));
+            }
+            ui.end_row();
+            for place in 0..read.mapping.columns.len() {
+                column_ui(ui, dialog, read, place, asked);
                 ui.end_row();
-                for place in 0..read.mapping.columns.len() {
-                    column_ui(ui, dialog, read, place, asked);
-                    ui.end_row();
-                }
-            });
-        },
-    );
+            }
+        });
+    });
     if let Err(problems) = &read.results {
         problems_ui(ui, problems, height);
     }
@@ -217,7 +217,7 @@ fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mu
         // The user chose another role.
         text.clone_from(&now);
     }
-    let hint = if matches!(role, Role::Measure { .. }) { "ms lower" } else { "MB" };
+    let hint = if matches!(role, Role::Measure { .. }) { "unit lower" } else { "no unit" };
     let field = ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(UNIT));
     let label = format!("Unit of {name}");
     field.widget_info(|| {

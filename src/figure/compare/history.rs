@@ -135,17 +135,18 @@ impl History {
                 row.values[column] = CellValue::Text(format!("{} and {}", self.label(last), self.label(first)));
             }
         }
-        let notes = self.notes(study, cells);
-        table.lead.extend(notes.iter().cloned());
-        table.notes.extend(notes);
+        let told = self.told(study, cells);
+        table.lead.extend(told.iter().cloned());
+        table.notes.extend(told);
+        table.notes.extend(self.method());
     }
 
     fn changes(&self) -> impl Iterator<Item = (&Track, &LevelChange)> {
         self.tracks.iter().flat_map(|track| track.changes.iter().map(move |change| (track, change)))
     }
 
-    /// The notes: a sentence for each change, and how changes were sought.
-    fn notes(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
+    /// What was found: a sentence for each change, or why there is none.
+    fn told(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
         let measure =
             measure_of(cells, study.own_measure()).map_or("the measure".to_owned(), |one| one.name.to_lowercase());
         let told = self.changes().take(MOST_TOLD).map(|(track, change)| self.sentence(track, change, &measure));
@@ -156,33 +157,39 @@ impl History {
         }
         let most = self.tracks.iter().map(|track| track.observed.len()).max().unwrap_or(0);
         let least = least_values(self.error);
-        let sought = match most {
-            0 => format!("no session has {measure}"),
-            1 => "a history needs several sessions of a cell: name them all, or add them in Compare".to_owned(),
-            _ if most < least => format!("{}: a change can be shown from {least} on", counted(most, "session")),
-            _ => {
-                let tracks = self.tracks.iter().filter(|track| track.observed.len() >= least).count();
-                let shared = if tracks > 1 { format!(", shared by {tracks} histories") } else { String::new() };
-                let found = if count == 0 { "no change is shown" } else { "changes are sought" };
-                format!(
-                    "{found}: ranks of the sessions' medians, tested by permutations; at most {} % of histories without a change show \
-                     one{shared}; a session is one observation",
-                    significant(100.0 * CHANGE_ERROR)
-                )
+        match most {
+            0 => notes.push(format!("no session has {measure}")),
+            1 => notes
+                .push("a history needs several sessions of a cell: name them all, or add them in Compare".to_owned()),
+            _ if most < least => {
+                notes.push(format!("{}: a change can be shown from {least} on", counted(most, "session")));
             }
-        };
-        notes.push(sought);
-        if count > 0 {
-            notes.push(
-                "change: the level from this session on over the level before, with a 95 % interval by Student's t between sessions; \
-                 places have 95 % intervals, too"
-                    .to_owned(),
-            );
+            _ if count == 0 => notes.push("no change is shown".to_owned()),
+            _ => {}
         }
         if study.along == Along::Commits && !self.occasions.has_commit_dates {
             notes.push("dates of commits were not recorded: commits are in the order of their first runs".to_owned());
         }
         notes
+    }
+
+    /// How changes were sought, and what their numbers mean; empty if there are too few sessions.
+    fn method(&self) -> Vec<String> {
+        let least = least_values(self.error);
+        let tracks = self.tracks.iter().filter(|track| track.observed.len() >= least).count();
+        if tracks == 0 {
+            return Vec::new();
+        }
+        let shared = if tracks > 1 { format!(", shared by {tracks} histories") } else { String::new() };
+        let sought = format!(
+            "changes are sought by the ranks of the sessions' medians, tested by permutations; at most {} % of histories without a change show \
+             one{shared}; a session is one observation",
+            significant(100.0 * CHANGE_ERROR)
+        );
+        let change = "change: the level from this session on over the level before, with a 95 % interval by Student's t between sessions; \
+                      places have 95 % intervals, too";
+        let has_changes = self.changes().next().is_some();
+        std::iter::once(sought).chain(has_changes.then(|| change.to_owned())).collect()
     }
 
     fn sentence(&self, track: &Track, change: &LevelChange, measure: &str) -> String {
@@ -234,12 +241,11 @@ pub(super) fn history(scene: &Scene) -> Vec<Chart> {
     let mut notes: Vec<String> = lines.note().into_iter().collect();
     chart.panels = lines.panels;
     history.add_levels(scene, factor, &mut chart);
-    notes.extend(history.notes(scene.study, scene.cells).iter().map(|note| capitalised(note) + "."));
+    notes.extend(history.told(scene.study, scene.cells).iter().map(|note| capitalised(note) + "."));
+    let is_shaded = chart.additions.iter().any(|addition| matches!(addition.kind, AdditionKind::Region { .. }));
     if history.changes().next().is_some() {
-        notes.push(
-            "Dotted: the median of sessions between changes. Shaded: where a change happened, with its 95 % interval."
-                .to_owned(),
-        );
+        let shaded = if is_shaded { " Shaded: where a change happened, with its 95 % interval." } else { "" };
+        notes.push(format!("Dotted: the median of sessions between changes.{shaded}"));
     }
     chart.notes = notes;
     vec![chart]
@@ -270,6 +276,14 @@ impl History {
                 let points = vec![at(track.observed[ends[0]]), at(track.observed[ends[1] - 1])];
                 let line = Series { role: Role::Ideal, points, ..Series::measured("", look.clone()) };
                 panel_of(&mut chart.panels, title.clone()).series.push(line);
+            }
+            // The size of each change, to the right of the step.
+            for (change, levels) in track.changes.iter().zip(track.levels.windows(2)) {
+                let Some(ratio) = change.ratio else { continue };
+                let x = self.occasion(track.observed[change.first_after]) as f64 + 0.7;
+                let kind = AdditionKind::Text { x, y: f64::midpoint(levels[0], levels[1]) * factor };
+                let text = format!("{}×", significant(ratio.median));
+                chart.additions.push(Addition { panel: Some(place), text, kind, nth: None });
             }
             for change in track.changes.iter().filter(|_| is_alone) {
                 let (last, first) = self.between(track, change);

@@ -151,7 +151,11 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
         ui.horizontal(|ui| {
-            ui.label(muted(ui, &*levels.setting.name));
+            let name = &*levels.setting.name;
+            // The button at the right end has a frame.
+            let button = text_width(ui, &levels_menu::button_text(study, &levels.setting.key)) + 6.0 * GRID;
+            let label = ui.label(muted(ui, cut_to(ui, name, ui.available_width() - button)));
+            label.on_hover_text(name);
             levels_menu::menu_ui(ui, study, levels, commands);
         });
         levels_ui(ui, view, picture, levels, commands);

@@ -368,7 +368,7 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
                 Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => {
-                    ("The same without CUDA calls, which cost most of what this tracer costs", no_part.as_deref())
+                    ("The same without CUDA calls: it costs a third to a half less", no_part.as_deref())
                 }
                 Tracer::Nsys => {
                     let help = "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others";

@@ -109,8 +109,10 @@ fn sums(outlook: &Outlook, duration_s: f64) -> String {
     };
     let number = |count: u64| grouped(&count.to_string());
     let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
+    // A search drops cells long before they have all repeats.
+    let most = if outlook.plan.search.is_some() { "at most " } else { "" };
     let some = if cells == 1 { "1 cell".to_owned() } else { format!("{} cells", number(cells as u64)) };
-    format!("{runs} · {some} × {}{time}{hours}{peak}", outlook.plan.repeats)
+    format!("{most}{runs} · {some} × {}{time}{hours}{peak}", outlook.plan.repeats)
 }
 
 /// An estimated duration without false precision: whole minutes from three on.
@@ -186,6 +188,7 @@ fn buttons_ui(ui: &mut Ui, view: View<'_>, can_launch: bool, commands: &mut Vec<
         let runs = if view.own.only_missing { all - view.own.kept_runs().min(all) } else { all };
         let number = |count: u64| grouped(&count.to_string());
         let text = match runs {
+            _ if view.own.plan().search.is_some() => "Launch the search".to_owned(),
             _ if runs < all => format!("Launch {} of {} runs", number(runs), number(all)),
             1 => "Launch 1 run".to_owned(),
             _ => format!("Launch {} runs", number(runs)),

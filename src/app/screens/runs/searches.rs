@@ -25,19 +25,26 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
         ui,
         |ui| {
             ui.take_available_width();
-            ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
+            // While a search goes on, its newest lines are in sight.
+            let goes_on = view.records.searches.iter().all(|search| search.verdict().is_none());
+            ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
                 for search in view.records.searches.iter() {
                     ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
                     let (left_out, lines) = search.last_lines(MOST_LINES);
+                    let lines: Vec<&str> = lines.collect();
+                    // The answer comes first: the rounds before it can be longer than the panel.
+                    let answer = lines.iter().position(|line| line.starts_with(ANSWER)).unwrap_or(lines.len());
+                    let (rounds, answer) = lines.split_at(answer);
+                    for line in answer {
+                        ui.add(Label::new(RichText::new(*line).size(SMALL)).wrap().selectable(true));
+                    }
                     if left_out > 0 {
                         let left_out = counted(left_out, "earlier line");
                         let text = muted(ui, format!("{left_out} not shown: `multicard session show` has all"));
                         ui.add(Label::new(text.size(SMALL)).wrap().selectable(true));
                     }
-                    for line in lines {
-                        let is_answer = line.starts_with(ANSWER) || line.starts_with("  ");
-                        let text = if is_answer { RichText::new(line) } else { muted(ui, line) };
-                        ui.add(Label::new(text.size(SMALL)).wrap().selectable(true));
+                    for line in rounds {
+                        ui.add(Label::new(muted(ui, *line).size(SMALL)).wrap().selectable(true));
                     }
                 }
             });
