@@ -134,22 +134,22 @@ impl<'a> Cell<'a> {
 
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
-        // A factor of a user's program may have the key of a setting.
-        if let Some(level) = self.levels.get(key) {
-            return Some(level.clone());
-        }
         match key {
-            WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
-            DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
-            TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
-            MODE => Some(Level::text(&self.mode().to_string())),
+            // By these, baselines and figures name cells.
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
-            MACHINE => self.circumstances.machine.as_deref().map(Level::text),
-            COMMIT => self.circumstances.commit.as_deref().map(Level::text),
-            DATE => self.circumstances.date().map(|date| Level::text(&date)),
-            _ => None,
+            // A factor of a user's program may have the key of another setting.
+            _ => self.levels.get(key).cloned().or_else(|| match key {
+                WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
+                DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
+                TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
+                MODE => Some(Level::text(&self.mode().to_string())),
+                MACHINE => self.circumstances.machine.as_deref().map(Level::text),
+                COMMIT => self.circumstances.commit.as_deref().map(Level::text),
+                DATE => self.circumstances.date().map(|date| Level::text(&date)),
+                _ => None,
+            }),
         }
     }
 }
@@ -329,7 +329,7 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
-        TRACE => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
+        TRACE if !is_factor(cells, TRACE) => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
         key @ (SESSION | MODE | MADE_WITH) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => {
             // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
@@ -362,7 +362,9 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
         let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
         // The defaults are not mentioned: no tracer, the usual workload, full runs.
         let unsaid = match &*setting.key {
-            CELL | TRACE | WORKLOAD => true,
+            CELL => true,
+            key if is_factor(cells, key) => false,
+            TRACE | WORKLOAD => true,
             MODE => level.as_text() == Some(Mode::Full.name()),
             _ => false,
         };
@@ -380,7 +382,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting { offered: Tracer::NAMES.map(Level::text).to_vec().into(), ..Setting::without_unit(TRACE, "Trace") },
         Setting::without_unit(MODE, "Mode"),
     ];
-    settings.retain(|setting| cells.iter().all(|cell| cell.levels.get(&setting.key).is_none()));
+    settings.retain(|setting| *setting.key == *SESSION || !is_factor(cells, &setting.key));
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
     for cell in cells {
         if !workloads.iter().any(|known| Arc::ptr_eq(known, cell.workload)) {
@@ -406,10 +408,13 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     if are_on_cpus(cells) {
         settings.iter_mut().filter(|setting| *setting.key == *GPUS).for_each(|setting| setting.name = RANKS.into());
     }
-    if settings.iter().all(|setting| *setting.key != *CELL) {
-        settings.push(Setting::without_unit(CELL, "Cell"));
-    }
+    settings.push(Setting::without_unit(CELL, "Cell"));
     settings
+}
+
+/// Whether a cell has a factor with this key, which may be that of a setting.
+fn is_factor(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| cell.levels.get(key).is_some())
 }
 
 /// Whether all runs that finished did so on machines without a GPU.
@@ -467,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_factor_of_a_program_may_have_the_key_of_a_setting() {
-        for key in [MODE, TRACE, DATA, CELL, COMMIT] {
+        for key in [MODE, TRACE, DATA, WORKLOAD, COMMIT] {
             let run = |level: &str| {
                 let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
                 summarise_run(&RunRecord { levels, cell: level.to_owned(), ..fixture::finished() })
@@ -479,6 +484,8 @@ mod tests {
             assert_eq!(levels, ["quick", "slow"], "{key}");
             let keys: Vec<_> = varying(&cells).into_iter().map(|setting| (setting.key, setting.is_fact)).collect();
             assert_eq!(keys, [(key.into(), false)]);
+            let held: Vec<_> = held(&cells[..1]).into_iter().map(|(setting, level)| (setting.key, level)).collect();
+            assert!(held.contains(&(key.into(), cells[0].level(key).unwrap())), "{held:?}");
         }
     }
 

@@ -95,12 +95,15 @@ fn words_of(cells: &[(CellKey, String)], settings: &[SettingLevels], all: &[Cell
         (levels.join(","), levels.len() == keys.len())
     };
     let known: HashMap<CellKey, (String, bool)> = all.iter().map(|cell| (cell.key(), said(cell))).collect();
+    let by_key: HashMap<CellKey, &Cell> = all.iter().map(|cell| (cell.key(), cell)).collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     known.values().for_each(|(words, _)| *counts.entry(words).or_default() += 1);
     let of_cell = |(key, _): &(CellKey, String)| {
         let Some((words, is_whole)) = known.get(key) else { return baseline_name(key) };
         // Cells with more levels have those of fewer words, too.
-        let is_only = counts[words.as_str()] == 1
+        let is_only = !words.is_empty()
+            && counts[words.as_str()] == 1
+            && by_key.get(key).is_some_and(|cell| names_cell(words, cell))
             && (*is_whole || all.iter().filter(|cell| names_cell(words, cell)).count() == 1);
         if is_only { words.clone() } else { baseline_name(key) }
     };

@@ -5,7 +5,7 @@ use super::Field;
 /// A moment, in seconds since the Unix epoch, and whether it is a whole day. Times without a zone are in UTC. `None` for
 /// moments before 1990 or after 2099, which are no times of measurements: a journal cannot hold all of them.
 pub(super) fn moment(field: &Field) -> Option<(f64, bool)> {
-    written(field).filter(|(seconds, _)| (6.3e8..4.1e9).contains(seconds))
+    written(field).filter(|(seconds, _)| (631_152_000.0..4_102_444_800.0).contains(seconds))
 }
 
 /// The moment that is written, whenever it is.

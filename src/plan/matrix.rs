@@ -184,7 +184,7 @@ impl AskedCell {
 }
 
 /// A plan like `like`, but with only these cells: one block if they are all combinations of some levels, otherwise one block for each cell.
-/// It has every tracer of these cells. `None` without cells.
+/// It has every tracer of these cells; if some are recorded in windows and others as a whole, it records all in windows. `None` without cells.
 pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     let is_same = |(one, other): (&AskedCell, &AskedCell)| one.identity == other.identity;
     let all = asked_cells(like);
@@ -296,10 +296,11 @@ fn can_trace(node: &Node, tracer: Tracer, shape: &Shape) -> Result<(), String> {
         (Tracer::Nsys, Err(missing)) => {
             Err(format!("trace = nsys: {missing}: install Nsight Systems, or leave nsys out of trace"))
         }
-        // Their recordings would have to be brought to one clock, and one file cannot be written from several nodes.
-        _ if tracer.is_on() && shape.nodes() > 1 => {
-            Err(format!("trace = {}: runs on several nodes cannot be recorded: record one on nodes = 1", tracer.name()))
-        }
+        // Recordings of several nodes would need one clock, and several nodes cannot write one file.
+        _ if tracer.is_on() && shape.nodes() > 1 => Err(format!(
+            "trace = {0}: runs on several nodes cannot be recorded: set nodes = 1, or leave {0} out of trace",
+            tracer.name()
+        )),
         _ => Ok(()),
     }
 }

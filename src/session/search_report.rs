@@ -10,8 +10,7 @@ use crate::plan::{Plan, Search, SearchStep, SearchVerdict};
 use crate::store::{Reader, StoreError};
 
 /// The line about a search without an answer.
-const UNFINISHED: &str =
-    "the search is not over; if none of its runs waits, `multicard run PLAN --session DIR --resume` goes on with it";
+const UNFINISHED: &str = "the search is not over. If no run of it is queued or active, `multicard run PLAN --session DIR --resume` continues it";
 
 /// A search of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]

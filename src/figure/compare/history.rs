@@ -277,14 +277,6 @@ impl History {
                 let line = Series { role: Role::Ideal, points, ..Series::measured("", look.clone()) };
                 panel_of(&mut chart.panels, title.clone()).series.push(line);
             }
-            // The size of each change, to the right of the step.
-            for (change, levels) in track.changes.iter().zip(track.levels.windows(2)) {
-                let Some(ratio) = change.ratio else { continue };
-                let x = self.occasion(track.observed[change.first_after]) as f64 + 0.7;
-                let kind = AdditionKind::Text { x, y: f64::midpoint(levels[0], levels[1]) * factor };
-                let text = format!("{}×", significant(ratio.median));
-                chart.additions.push(Addition { panel: Some(place), text, kind, nth: None });
-            }
             for change in track.changes.iter().filter(|_| is_alone) {
                 let (last, first) = self.between(track, change);
                 let (low, high) = (self.occasion(last) as f64, self.occasion(first) as f64);

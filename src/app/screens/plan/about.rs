@@ -367,9 +367,10 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
             let (help, refusal) = match tracer {
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
-                Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => {
-                    ("The same without CUDA calls: it costs a third to a half less", no_part.as_deref())
-                }
+                Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => (
+                    "The same without CUDA calls: it costs a quarter to a half less on launch-bound steps",
+                    no_part.as_deref(),
+                ),
                 Tracer::Nsys => {
                     let help = "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others";
                     (no_nsys.as_deref().unwrap_or(help), no_nsys.as_deref())

@@ -26,7 +26,7 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
         |ui| {
             ui.take_available_width();
             // While a search goes on, its newest lines are in sight.
-            let goes_on = view.records.searches.iter().all(|search| search.verdict().is_none());
+            let goes_on = view.records.searches.last().is_some_and(|search| search.verdict().is_none());
             ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
                 for search in view.records.searches.iter() {
                     ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
