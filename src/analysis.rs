@@ -7,6 +7,7 @@ mod batch;
 mod between_sessions;
 mod cell;
 mod check;
+mod circumstances;
 mod clock;
 mod comparison;
 mod condition;
@@ -18,6 +19,7 @@ mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod fold;
+mod history;
 mod jump;
 mod law;
 mod limit;
@@ -36,6 +38,7 @@ mod recorded;
 mod recording_cost;
 mod resolution;
 mod run;
+mod search;
 mod smooth;
 mod steadiness;
 mod training;
@@ -45,7 +48,7 @@ mod verdict;
 mod wall_clock;
 mod work_difference;
 
-pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, rank_correlation};
+pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, median, rank_correlation};
 pub use absence::why_absent;
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
@@ -53,14 +56,16 @@ pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
     Cell, CellKey, MADE_WITH, RANKS, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
-    compare_levels, finished, held, measure_of, sort, step_of, varying,
+    compare_levels, finished, held, history_facts, is_of_session, measure_of, session_facts, sort, step_of, varying,
 };
 pub use check::{Check, check_between, checked_by};
+pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
 pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between, split_by, split_note};
+pub use history::{CHANGE_ERROR, HistoryOrder, LevelChange, Occasions, level_changes};
 pub use jump::{SessionJump, session_jump};
 pub use law::{LawFit, TimeAt, TimeLaw};
 pub use limit::Limits;
@@ -78,9 +83,10 @@ pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use quick::{has_warmed_up, relative_half_width};
 pub use recorded::{PER_RANK, PER_STEP, RecordedMeasure, RecordedStatistic};
-pub use recording_cost::recording_cost;
+pub use recording_cost::{RecordingCost, TimedStep, recording_cost};
 pub use resolution::resolution;
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
+pub use search::{Next, Question, Race, Trial, check_search, step_lines};
 pub use smooth::Smoother;
 pub use training::TrainingTime;
 pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_for, repeats_of, repeats_remark};
@@ -93,6 +99,6 @@ pub use work_difference::{WorkChange, WorkDifference, WorkVerdict, folded, work_
 // The plan's values that summaries and cells contain, for code that draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
 pub use crate::protocol::{
-    DeviceRates, Environment, TRACE_METRICS, TraceList, TraceLists, TraceMetricKind, TracePattern, TraceSummary,
-    fact_name,
+    DeviceRates, Environment, IMPORTED_FROM, TRACE_METRICS, TraceList, TraceLists, TraceMetricKind, TracePattern,
+    TraceSummary, fact_name,
 };

@@ -12,6 +12,7 @@
 //! threads, which wake the window when there is news.
 
 mod allowing;
+mod asking;
 mod canvas;
 mod cell_table;
 mod closing;

@@ -15,6 +15,7 @@ mod export;
 mod figure;
 mod follow;
 mod help;
+mod import;
 mod manual;
 mod material;
 mod measure;
@@ -53,7 +54,7 @@ use remote::session_folder;
 
 use crate::foreign;
 use crate::launch;
-use crate::protocol::{ENVIRONMENT_FILE, Environment, environment_file_of};
+use crate::protocol::{ENVIRONMENT_FILE, Environment, environment_file_of, node_name};
 use crate::telemetry;
 use follow::Interrupted;
 
@@ -107,6 +108,9 @@ enum Command {
     Papers(papers::Arguments),
     /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and similar programs.
     Export(export::Arguments),
+    /// Make sessions from results of other programs: CSV, JSON lines, hyperfine's JSON. Shows what the columns mean
+    /// before it writes anything.
+    Import(import::Arguments),
     /// Print how to cite multicard, and the measurements of a session.
     Cite(cite::Arguments),
     /// Write a paragraph on how a session's numbers were measured, from its records.
@@ -171,6 +175,15 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         program: Vec<OsString>,
     },
+    /// Start and watch a job's ranks on this node; the job's supervisor starts this on each node.
+    #[command(name = launch::RANKS_COMMAND, hide = true)]
+    Ranks {
+        /// The job's file.
+        job: PathBuf,
+        /// The command line of a rank.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        program: Vec<OsString>,
+    },
     /// Run the program of a job; started by the supervisor.
     #[command(name = launch::PROGRAM_COMMAND, hide = true)]
     Program {
@@ -224,6 +237,7 @@ pub fn main() -> ExitCode {
         Some(Command::Claims(arguments)) => claims::run(&arguments),
         Some(Command::Papers(arguments)) => papers::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
+        Some(Command::Import(arguments)) => import::run(&arguments),
         Some(Command::Cite(arguments)) => cite::run(&arguments),
         Some(Command::Methods(arguments)) => cite::methods(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
@@ -239,6 +253,7 @@ pub fn main() -> ExitCode {
         Some(Command::Man { folder }) => man(folder.as_deref()),
         Some(Command::Relay { session }) => crate::remote::relay(&session).map(|()| OK).map_err(Into::into),
         Some(Command::Group { job, program }) => group(&job, &program),
+        Some(Command::Ranks { job, program }) => ranks_of_node(&job, &program),
         Some(Command::Rank { supervisor, program }) => Err(launch::become_rank(supervisor, &program).into()),
         Some(Command::Program { job, by_slurm }) => program(&job, by_slurm),
         Some(Command::Allocation { folder, idle }) => {
@@ -337,6 +352,11 @@ fn group(job: &Path, program: &[OsString]) -> Outcome {
     Ok(if launch::lead(job, program, describe_node)? { OK } else { SOME_RUN_FAILED })
 }
 
+/// Leads the ranks of this node of a job.
+fn ranks_of_node(job: &Path, program: &[OsString]) -> Outcome {
+    Ok(if launch::lead_node(job, program)? { OK } else { SOME_RUN_FAILED })
+}
+
 /// The environment of this node, with all of its GPUs.
 fn environment_here() -> Environment {
     let node = telemetry::read_node();
@@ -355,8 +375,7 @@ fn describe_node(folder: &Path) {
 /// Writes the name and the environment of one of a run's nodes into the run's folder.
 fn describe_step(folder: &Path) -> Outcome {
     let environment = environment_here();
-    let hostname = environment.get("hostname").unwrap_or_default().to_owned();
-    let name = std::env::var("SLURMD_NODENAME").unwrap_or(hostname);
+    let name = node_name();
     let file = environment_file_of(launch::node_of_step());
     foreign::write(&folder.join(file), &serde_json::to_vec(&(name, environment))?)?;
     Ok(OK)

@@ -55,12 +55,16 @@ pub use number::{capitalised, counted, duration_text, from_to, grouped, precise,
 pub use overrides::{
     Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of, units_of,
 };
-pub use palette::{COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark};
+pub use palette::{
+    COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark, on_white,
+};
 pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};
 pub use render::{Format, html, latex_parts, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
-pub use study::{Form, Law, Limits, Over, Place, Runs, SETTINGS, SPEEDUP, Study, known_measures, recorded_names};
+pub use study::{
+    Along, Form, Law, Limits, Over, Place, Runs, SETTINGS, SPEEDUP, Study, known_measures, recorded_names,
+};
 pub use table::{CellValue, Column, Row, Table};
 pub use ticks::{decimals, multiples, round_up, tick_text, ticks, ticks_between};
 pub use work::work_table;

@@ -30,6 +30,7 @@
 //! ```text
 //! sbatch ──▶ [multicard allocation FOLDER, which starts one run after the other ──▶] supervisor, on the job's first node
 //!                                   └──▶ srun ──▶ one process per node: multicard program JOB --by-slurm ──▶ the ranks of the node
+//!                                                 or, for the worker: multicard ranks JOB WORKER… ──▶ the ranks of the node
 //! ```
 //!
 //! Only a run that is a job on one node has no `srun`.
@@ -41,8 +42,8 @@
 //! | a rank, by itself or by a signal | the supervisor, which waits for it | `group.jsonl` records it; the other ranks get SIGTERM, after 5 s SIGKILL |
 //! | a rank that hangs or is stopped | the other ranks, whose collective times out after 20 s | they name the rank that does not answer, and end |
 //! | a single rank that hangs | the follower, by the silence of its log | the group gets SIGTERM, after 6 s SIGKILL |
-//! | a rank on another node | its node's runner, which logs it and fails; `srun` | `srun` ends the ranks of all nodes |
-//! | the runner of another node | `srun`, whose message names the node | the same |
+//! | a rank on another node | its node's runner or leader, which logs it and fails; `srun` | `srun` ends the ranks of all nodes |
+//! | the runner or leader of another node | `srun`, whose message names the node | the same |
 //! | the supervisor | the kernel | the kernel kills the ranks; the follower kills the rest of the process group |
 //! | nsys | the follower | ranks that survive it are followed to their end; their measurements count |
 //! | the workbench | no process | the group continues; the next workbench follows it |
@@ -73,18 +74,18 @@ mod worker;
 pub(crate) mod misbehaviour;
 
 pub use error::LaunchError;
-pub use follower::{LauncherOptions, Update};
+pub use follower::{LauncherOptions, Update, output};
 pub use launcher::Launcher;
 pub use placement::{place, place_beside};
 pub use process::{GROUP_COMMAND, find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
-pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
+pub use rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
 pub use slurm::{
     ALLOCATION_COMMAND, EXPECTED_START, Nodes, SlurmError, add_site, expected_start, keep_allocation, may_be_at_a_site,
     nodes, script, site, site_node, sites, sites_file, unlimited_node,
 };
-pub use step::{DESCRIBE_COMMAND, node_of_step};
-pub use supervisor::{JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
+pub use step::{DESCRIBE_COMMAND, RANKS_COMMAND, node_of_step};
+pub use supervisor::{JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead, lead_node};
 pub use torch::{FETCHED, TORCH_VERSION, fetched_folder};
 pub use worker::{WorkerCommand, find_supervisor, find_worker, worker_file};

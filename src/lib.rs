@@ -16,7 +16,7 @@
 //!
 //! The modules are listed in the order in which data flows. `tests/architecture.rs` enforces which module may use which.
 
-/// Summaries of runs and of cells: the registry of measures, medians with intervals, ratios, verdicts. Pure functions of records.
+/// Summaries of runs and of cells: the registry of measures, medians with intervals, ratios, verdicts, searches. Pure functions of records.
 pub mod analysis;
 /// The window.
 #[cfg(feature = "window")]
@@ -36,13 +36,16 @@ pub mod figure;
 /// Files and text from other programs: files are opened without following links and read with limits, text is shown without its escape
 /// sequences. Also writes files that the user names, either atomically or into an existing pipe or device.
 pub mod foreign;
+/// Makes sessions of imported runs from results of other programs (CSV, JSON lines, hyperfine's JSON). A mapping says
+/// what their columns mean.
+pub mod import;
 /// Runs on this machine, or as jobs of Slurm: finding the worker, placement of ranks, the queue, the launcher that starts, follows and
 /// ends groups of processes, and the supervisor of a group's ranks.
 pub mod launch;
 /// The numbers, tables, figures, contradictions and claims of two papers, the plans that repeat their experiments, and comparisons of
 /// sessions with them.
 pub mod papers;
-/// What to run: workloads with their factors, levels, the plan file, designs, the matrix of cells, their order and cost, and formulas of
+/// What to run: workloads with their factors, levels, the plan file, designs, searches, the matrix of cells, their order and cost, and formulas of
 /// measures. Pure values.
 pub mod plan;
 /// The machine's processes as a tree. Finds the processes of a run, wherever they moved in the tree, and ends them.

@@ -34,6 +34,9 @@ mod read;
 mod remark;
 mod resolved;
 mod run;
+mod search;
+mod search_text;
+mod searched;
 mod shape;
 mod study;
 mod toml_values;
@@ -59,19 +62,21 @@ pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells
 pub use measure_unit::MeasureUnit;
 pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
-pub use order::{PlannedRun, order};
+pub use order::{PlannedRun, order, round_order};
 pub use own::PlannedMeasure;
 pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
 pub use remark::{Remark, missing_program, remarks};
 pub use resolved::{Resolved, resolved};
 pub use run::RunState;
+pub use search::{Bound, Goal, KeptLimit, Search};
+pub use searched::{DropReason, Dropped, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};
 pub use toml_values::TomlValues;
 pub use topology::{Link, LinkKind, NumaNode, Topology};
-pub use tracing::{Capture, Tracer, Tracing};
+pub use tracing::{Capture, Tracer, Tracing, WindowRole};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, Kernels, NODES, OptimizerImpl, Passes, Request,
-    USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels, usual_workload,
-    workload, workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, GPUS_PER_NODE, Kernels, NODES, OptimizerImpl,
+    Passes, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels,
+    usual_workload, workload, workload_or_unknown, workloads,
 };

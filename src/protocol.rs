@@ -14,21 +14,24 @@ mod site;
 mod trace;
 
 pub use environment::{
-    DIFFERENCES, ENVIRONMENT_FILE, Environment, build, environment_file_of, fact_keys, fact_name, set_build,
+    COMMIT_TIME, DIFFERENCES, ENVIRONMENT_FILE, Environment, IMPORTED_FROM, build, environment_file_of, fact_keys,
+    fact_name, set_build,
 };
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
-pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE};
+pub use group::{
+    EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE, node_log,
+};
 pub use job::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
-pub use recorded::{FURTHER, MOST_ENTRIES, TraceEntry, TraceList, TraceLists, TracePattern};
+pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList, TraceLists, TracePattern};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
-pub use site::Site;
+pub use site::{Site, node_name};
 pub use trace::{
-    BUILT_IN_TRACER, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS, TraceMetric,
-    TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
+    BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS,
+    TraceMetric, TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

@@ -11,6 +11,7 @@ mod finished;
 mod imported;
 mod kept_queue;
 mod measurement;
+mod names;
 mod notice;
 mod packing;
 mod places;
@@ -18,6 +19,8 @@ mod progress;
 mod queueing;
 mod rates;
 mod reading;
+mod search_report;
+mod searching;
 mod site_check;
 mod tracing;
 mod trial;
@@ -37,12 +40,15 @@ pub use error::SessionError;
 pub use finished::all_finished;
 pub use imported::digest_of_programs;
 pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
+pub use names::short_names;
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::{Estimate, Progress};
-pub use queueing::{largest, run_time_s, runnable};
+pub use queueing::{largest, node_hours, runnable};
 pub use rates::{Told, measure_rates, measured_gpus};
 pub use reading::{damage_message, is_queue_paused, open_reader};
+pub use search_report::{SearchReport, search_reports};
+pub use searching::SearchView;
 pub use site_check::examine_site;
 pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
@@ -110,6 +116,10 @@ pub struct Session {
     from_archive: imported::FromArchive,
     /// What the next conductor needs to know about the queue.
     kept_queue: kept_queue::KeptQueue,
+    /// Searches that this process continues or has completed.
+    searches: Vec<searching::Searching>,
+    /// Whether runs of searches have ended since the last decision of a search.
+    is_search_due: bool,
 }
 
 /// A run that can be started or retried.
@@ -229,8 +239,14 @@ impl Session {
             facts: program::Facts::default(),
             from_archive: imported::FromArchive::default(),
             kept_queue: kept_queue::KeptQueue::default(),
+            searches: Vec::new(),
+            is_search_due: false,
         };
         let earlier = session.take_up_earlier_runs(restores)?;
+        if restores {
+            session.take_up_searches()?;
+            session.advance_searches()?;
+        }
         session.take_up_imports(earlier)?;
         Ok(session)
     }
@@ -283,7 +299,7 @@ impl Session {
     /// Whether nothing runs, nothing can start, no report is being imported, nothing is measured and everything is recorded.
     pub fn is_idle(&self) -> bool {
         let has_import = self.import.is_some() || !self.to_import.is_empty();
-        self.queue.is_idle() && self.unrecorded.is_empty() && !has_import && !self.is_measuring()
+        self.queue.is_idle() && self.unrecorded.is_empty() && !self.is_search_due && !has_import && !self.is_measuring()
     }
 
     /// Names of the report that is being imported and of those that wait for it.
@@ -359,6 +375,7 @@ impl Session {
 
     /// Stops a run, or removes it from the queue.
     pub fn cancel(&mut self, run: &str) -> Result<(), SessionError> {
+        self.stop_search_of(run);
         match self.queue.state(run) {
             Some(RunState::Queued) => {
                 self.cancel_queued(run)?;
@@ -389,6 +406,7 @@ impl Session {
     pub fn cancel_all(&mut self) -> Result<(), SessionError> {
         self.cancel_imports();
         self.cancel_measuring();
+        self.stop_searches();
         // Queued runs first, so that none starts in place of a stopped one.
         let (waiting, running): (Vec<_>, Vec<_>) = self
             .queue
@@ -421,6 +439,7 @@ impl Session {
 
     fn advance_with(&mut self, patience: Duration, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         self.record_pending()?;
+        self.advance_searches()?;
         // Messages of active runs are recorded even if no further run can start.
         let started = self.start_next(notices);
         match self.updates.recv_timeout(patience) {
@@ -439,6 +458,9 @@ impl Session {
         self.take_import(notices)?;
         self.take_measured();
         started?;
+        if self.unrecorded.is_empty() {
+            self.advance_searches()?;
+        }
         self.start_next(notices)
     }
 
@@ -514,6 +536,7 @@ impl Session {
                 self.queue.set(&run, RunState::Failed)?;
                 self.progress.ended(&run, now_s());
                 self.record(ended(&run, RunState::Failed, reason.clone(), None));
+                self.note_for_search(&run);
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
             } else if queued.job.site.is_none() {
                 self.started_at.insert(run, Instant::now());
@@ -537,6 +560,7 @@ impl Session {
                 self.watch(&run, None);
             }
             Update::Waits { run, reason } => {
+                self.progress.waits_at_site(&run, reason.is_some());
                 match &reason {
                     Some(reason) => self.waits.insert(run.clone(), reason.clone()),
                     None => self.waits.remove(&run),
@@ -563,6 +587,7 @@ impl Session {
                     let duration_s = measured_s.or(self.reported_s.remove(&run));
                     self.progress.ended(&run, now_s());
                     self.record(ended(&run, state, reason.clone(), duration_s));
+                    self.note_for_search(&run);
                     self.import_own_trace(&run)?;
                     if again {
                         self.start_again(&run)?;

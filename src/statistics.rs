@@ -1,11 +1,13 @@
 //! Statistics that several rooms share: medians with intervals from order statistics, and the distributions behind intervals and tests.
 //! `multicard help method` says where they are used.
 
+mod change;
 mod correlation;
 mod distribution;
 mod order;
 mod power;
 
+pub use change::{ChangePoint, change_points, least_values};
 pub use correlation::{CORRELATED_PAIRS, Correlation, rank_correlation};
 pub use distribution::{student_t_above, student_t_quantile};
 pub use order::{

@@ -24,7 +24,8 @@ mod tests;
 mod writer;
 
 pub use archive::{
-    ArchiveError, ArchiveProgress, LeftOut, export_anonymous, export_session, import_session, verify_archive,
+    ArchiveError, ArchiveProgress, EndedRun, LeftOut, create_ended, export_anonymous, export_session, import_session,
+    verify_archive,
 };
 pub use catalogue::{
     ARCHIVED, SessionHeading, delete_session, put_back, remove_deleted, rename_session, run_notes, tags,

@@ -12,6 +12,7 @@
 //! name people, hosts, commands or environment variables are not read.
 
 mod cupti;
+mod division;
 mod error;
 mod event;
 mod export;
@@ -38,8 +39,9 @@ mod value;
 mod window;
 
 pub use cupti::{TRACER, find_tracer, gather, has_raw_files, injection};
+pub use division::StepsFrom;
 pub use error::TraceError;
-pub use import::{export_perfetto, import, import_bytes, import_recording, keep_events};
+pub use import::{export_perfetto, import, import_bytes, import_divided, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
 pub use pytorch::is_trace as is_pytorch_trace;

@@ -137,11 +137,11 @@ fn tables_have_typed_columns_safe_text_and_a_row_for_a_run_that_never_started() 
     let never = runs.lines().last().unwrap();
     assert!(never.contains(",0002-a,,") && never.ends_with(",'-fp16,auto,8,0.5,,,,false"), "{never}");
     let steps = export(&["--what", "steps", "--filter", "batch=64 and state=finished"]);
-    assert!(steps.lines().next().unwrap().ends_with(",units,warm_up,gradient_norm"), "{steps}");
+    assert!(steps.lines().next().unwrap().ends_with(",units,warm_up,recorded,gradient_norm"), "{steps}");
     assert_eq!(steps.lines().count(), 301);
     assert!(steps.lines().nth(17).unwrap().contains(",NaN,64,false,"));
-    assert!(steps.lines().nth(2).unwrap().ends_with(",64,true,-1e-30"));
-    assert!(steps.lines().nth(1).unwrap().ends_with(",64,true,"));
+    assert!(steps.lines().nth(2).unwrap().ends_with(",64,true,false,-1e-30"));
+    assert!(steps.lines().nth(1).unwrap().ends_with(",64,true,false,"));
 }
 
 #[test]

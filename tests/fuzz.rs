@@ -1,5 +1,5 @@
 //! Fuzzing of what is read from files, other processes and other machines: plans, studies, the lines of logs, jobs, `session.toml`,
-//! archives, figures' files, what programs say and write of their steps, what a relay says over ssh, and whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in
+//! archives, figures' files, what programs say and write of their steps, what a relay says over ssh, results of other programs, and whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in
 //! good time, and what is taken must be written and read back as the same.
 //!
 //! `make fuzz` gives each parser 20 s. `cargo test --test fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10)
@@ -22,6 +22,7 @@ use multicard::dataset;
 use multicard::figure::paper::{Provenance, read_provenance};
 use multicard::figure::{SavedStudy, presets};
 use multicard::foreign;
+use multicard::import::{Mapping, read_bytes, results};
 use multicard::plan::command::ReadingsSpec;
 use multicard::plan::{Plan, Worker, expand};
 use multicard::program::readings::{Place, Readings, Stream, WarmUp};
@@ -319,6 +320,8 @@ const TARGETS: &[Target] = &[
     Target { name: "json-rows", weight: 1, takes: json_rows, words: JSON },
     Target { name: "csv-rows", weight: 1, takes: csv_rows, words: TABLES },
     Target { name: "parquet-rows", weight: 1, takes: parquet_rows, words: EVENTS },
+    Target { name: "import-csv", weight: 2, takes: imported, words: TABLES },
+    Target { name: "import-json", weight: 2, takes: imported, words: JSON },
 ];
 
 fn plan(bytes: &[u8]) -> bool {
@@ -581,6 +584,38 @@ fn parquet_rows(bytes: &[u8]) -> bool {
     model_file(bytes, "rows.parquet")
 }
 
+/// Reads results of another program, and makes runs of them with the deduced mapping. All values that are taken must be
+/// finite, and a mapping that is written must be read as the same.
+fn imported(bytes: &[u8]) -> bool {
+    let table = match read_bytes(bytes) {
+        Ok(table) => table,
+        Err(problems) => {
+            assert!(!problems.is_empty() && problems.iter().all(|problem| !problem.to_string().is_empty()));
+            return false;
+        }
+    };
+    assert!(table.rows.iter().all(|row| row.fields.len() == table.columns.len()));
+    let mapping = Mapping::deduced(&table);
+    let mut again = Mapping::deduced(&table);
+    again.change(&mapping.toml()).unwrap();
+    assert_eq!(again.toml(), mapping.toml());
+    match results(&table, &mapping, "fuzzed") {
+        Ok(results) => {
+            assert_eq!(results.runs.len(), table.rows.len());
+            assert!(results.runs.iter().flat_map(|run| &run.values).all(|(_, value)| value.is_finite()));
+            let mut ids: Vec<&str> = results.runs.iter().map(|run| run.run.as_str()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), results.runs.len(), "each run has an id of its own");
+            true
+        }
+        Err(problems) => {
+            assert!(!problems.is_empty());
+            false
+        }
+    }
+}
+
 /// A machine with two CPUs and no GPU.
 fn node() -> serde_json::Value {
     serde_json::json!({
@@ -617,6 +652,25 @@ fn relayed(sample: &[u8]) -> Vec<u8> {
         lines.extend(body);
     }
     lines
+}
+
+/// Results of other programs.
+fn import_seeds() -> [(&'static str, &'static [u8]); 4] {
+    [
+        (
+            "import-csv",
+            b"kernel,threads,rep,time (ms),host,commit,date\na,1,1,1.5,n1,abc,2026-11-26\na,1,2,1.7,n1,abc,2026-11-26\n",
+        ),
+        ("import-csv", b"\xef\xbb\xbfname;memory_mb;time_s;note\r\n\"a; b\";12;1.5;\r\nc;NA;2;x\r\n"),
+        (
+            "import-json",
+            b"{\"batch\": 8, \"in\": {\"loss\": 0.5}, \"tokens/s\": 9e3}\n{\"batch\": 16, \"tokens/s\": 1e4}\n",
+        ),
+        (
+            "import-json",
+            br#"{"results": [{"command": "s 1", "times": [1.0, 1.1], "exit_codes": [0, 0], "parameters": {"n": "1"}}]}"#,
+        ),
+    ]
 }
 
 /// Files of plans that train language models, by their targets.
@@ -696,6 +750,7 @@ fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     add("output", b"epoch 1, step 12/100, loss: 0.5\nEpoch: [1] step [13/100] Loss 6.9e-01 (7.0e-01)\n");
     add("output", b"{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.01}\n{'eval_loss': 0.5, 'epoch': 0.02}\n");
     model_seeds().iter().for_each(|(name, bytes)| add(name, bytes));
+    import_seeds().iter().for_each(|(name, bytes)| add(name, bytes));
     let out = session.path().join("session.zip");
     let small = TempDir::new().unwrap();
     fs::copy(session.path().join("session.toml"), small.path().join("session.toml")).unwrap();

@@ -245,6 +245,48 @@ fn ranks_record_only_a_window_of_steps_themselves_and_the_run_goes_on_and_says_w
 }
 
 #[test]
+fn ranks_record_windows_by_turns_and_the_times_of_the_run_are_those_between_them() {
+    let _alone = alone();
+    let windows = "trace_windows = [2, 6]\ntrace_calls = \"off\"";
+    let plan = plan(windows, 1216).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
+    let traced = run(Path::new("/nonexistent"), &plan);
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    let trace = traced.trace_in("trace.events");
+    // Two ranks recorded twelve windows of two steps each. Epochs and phases are recorded as a whole.
+    let counts = ["step", "forward", "epoch 1", "phase: evaluate"].map(|name| ranges_in(&trace, name));
+    assert_eq!(counts, [48, 48, 2, 4], "{}", trace["nvtx"]);
+    assert!(trace["notes"].to_string().contains("recorded in 12 windows"), "{}", trace["notes"]);
+    let [recorded, all] = ["wall_ns", "span_ns"].map(|key| trace[key].as_u64().unwrap());
+    assert!(0 < recorded && recorded < all, "{recorded} of {all}");
+    for rank in ["rank-0.jsonl", "rank-1.jsonl"] {
+        let log = fs::read_to_string(traced.run_folder().join(rank)).unwrap();
+        // Each window has two steps, and one step next to it on each side. The last step of the run is next to a
+        // thirteenth window.
+        assert_eq!((log.matches("\"event\":\"step\"").count(), log.matches("\"traced\":true").count()), (76, 49));
+        let reading = |key: &str| {
+            let line = log.lines().find(|line| line.contains(&format!("\"{key}\""))).unwrap();
+            serde_json::from_str::<Value>(line).unwrap()["value"].as_f64().unwrap()
+        };
+        assert_eq!(reading("recording_pairs"), 12.0);
+        assert!(reading("recording_cost_low") <= reading("recording_cost_high") && reading("recording_end_s") < 1.0);
+    }
+    // Of 76 steps, without the first one, and without the steps in and next to windows.
+    let steps = multicard(&["export", "--what", "steps", traced.session.to_str().unwrap()]).output().unwrap();
+    let steps = text(&steps.stdout);
+    let mut rows = steps.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let [warm_up, touched, step_s] =
+        ["warm_up", "recorded", "duration_s"].map(|name| head.iter().position(|column| *column == name).unwrap());
+    let counted: Vec<f64> = rows
+        .filter(|row| (row[warm_up], row[touched]) == ("false", "false"))
+        .map(|row| row[step_s].parse().unwrap())
+        .collect();
+    assert_eq!(counted.len(), 2 * (76 - 1 - 49));
+    let rows = traced.rows("times", &["--traced"]);
+    assert!(rows[0]["marks"].to_string().contains("traced"), "{rows:?}");
+}
+
+#[test]
 fn a_window_of_steps_ends_the_recording_of_a_real_nsys_and_not_the_run() {
     let Some(nsys) = real_nsys() else { return };
     let _alone = alone();

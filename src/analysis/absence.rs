@@ -1,14 +1,14 @@
 //! Why runs lack a measure that they could have.
 
 use super::RunSummary;
-use super::measure::{GPU_BUSY, SM_ACTIVITY, TENSOR_ACTIVITY, counted};
+use super::measure::{GPU_BUSY, OF_GPM, counted};
 use super::recorded::RecordedMeasure;
 
 /// Why a measure is wrong, or none of these runs has it; `None` if one has it, and for measures whose absence has no single reason. These
 /// are measures of recordings by pattern, and of the GPUs' samples.
 pub fn why_absent<'r>(runs: impl IntoIterator<Item = &'r RunSummary>, key: &str) -> Option<String> {
     let runs: Vec<&RunSummary> = runs.into_iter().collect();
-    let is_sampled = [GPU_BUSY, SM_ACTIVITY, TENSOR_ACTIVITY].contains(&key);
+    let is_sampled = key == GPU_BUSY || OF_GPM.contains(&key);
     let why = match RecordedMeasure::parse(key) {
         Some(Err(wrong)) => return Some(wrong),
         Some(Ok(asked)) => why_not_recorded(&runs, &asked)?,
@@ -57,6 +57,7 @@ fn why_not_sampled(runs: &[&RunSummary], key: &str) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::analysis::measure::{SM_ACTIVITY, TENSOR_ACTIVITY};
     use crate::analysis::{fixture, summarise_run};
     use crate::store::RunRecord;
 

@@ -83,6 +83,15 @@ impl SessionComparison {
         Self { reason: Some(Incomparable::Mixed), ..self }
     }
 
+    /// The comparison, marked as not comparable if some of the sessions were imported from files of other programs and
+    /// others were measured here.
+    #[must_use]
+    pub fn apart_from_imported(self, before: &[&Cell], after: &[&Cell]) -> Self {
+        let first = before.iter().chain(after).next().map(|cell| cell.is_imported());
+        let is_mixed = before.iter().chain(after).any(|cell| Some(cell.is_imported()) != first);
+        Self { reason: if is_mixed { Some(Incomparable::Imported) } else { self.reason }, ..self }
+    }
+
     /// Sessions given by one number each: the mean of the logarithms of a cell's repeats.
     pub fn of_means(old: &[f64], new: &[f64], lower_is_better: bool) -> Self {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::made_with::Split;
-use super::{Measure, Recording, RunSummary, measure};
+use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{
     AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
     offered_levels, workloads,
@@ -63,6 +64,8 @@ pub struct Cell<'a> {
     pub data: &'a str,
     /// The facts of its runs' environment that differ within cells; empty if none differ.
     pub made_with: Arc<str>,
+    /// The machine, the date and the git commit of its runs.
+    pub circumstances: Arc<Circumstances>,
     /// Its runs, finished or not, by repeat.
     pub runs: Vec<&'a RunSummary>,
 }
@@ -77,6 +80,11 @@ impl<'a> Cell<'a> {
     /// Whether a profiler recorded its runs: all of them or none.
     pub fn recording(&self) -> Recording {
         self.runs.first().map_or(Recording::Plain, |run| run.recording)
+    }
+
+    /// Whether its runs were imported from a file of another program.
+    pub fn is_imported(&self) -> bool {
+        self.runs.iter().any(|run| run.is_imported())
     }
 
     /// The mode of all of its runs.
@@ -107,7 +115,10 @@ impl<'a> Cell<'a> {
                 || !self.workload.has_meaning(key, self.levels)
                 || !other.workload.has_meaning(key, other.levels)
         };
-        self.session == other.session
+        // Machine, commit and date are facts of a session: cells that may differ in one of them may come from different
+        // sessions.
+        let any_session = but.iter().any(|key| is_of_session(key) && self.levels.get(key).is_none());
+        (any_session || self.session == other.session)
             && (but.contains(&MADE_WITH) || self.made_with == other.made_with)
             && (any_workload || self.data == other.data && self.workload.runs_as(other.workload))
             && (but.contains(&TRACE) || self.recording() == other.recording())
@@ -124,14 +135,21 @@ impl<'a> Cell<'a> {
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
-            WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
-            DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
-            TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
-            MODE => Some(Level::text(&self.mode().to_string())),
+            // By these, baselines and figures name cells.
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
-            _ => self.levels.get(key).cloned(),
+            // A factor of a user's program may have the key of another setting.
+            _ => self.levels.get(key).cloned().or_else(|| match key {
+                WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
+                DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
+                TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
+                MODE => Some(Level::text(&self.mode().to_string())),
+                MACHINE => self.circumstances.machine.as_deref().map(Level::text),
+                COMMIT => self.circumstances.commit.as_deref().map(Level::text),
+                DATE => self.circumstances.date().map(|date| Level::text(&date)),
+                _ => None,
+            }),
         }
     }
 }
@@ -170,6 +188,8 @@ pub struct Setting {
     pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
     pub unit: Arc<str>,
+    /// Whether it is a fact about sessions, such as their machine. A factor of a user's program may have the same key.
+    pub is_fact: bool,
     /// Whether its named levels are clear without its name.
     pub speaks_for_itself: bool,
     /// The levels that are offered, in the order that decides colours.
@@ -206,7 +226,8 @@ impl Setting {
             key: key.into(),
             name: name.into(),
             unit: "".into(),
-            speaks_for_itself: [DATA, SESSION, MADE_WITH].contains(&key),
+            is_fact: false,
+            speaks_for_itself: [DATA, SESSION, MADE_WITH, MACHINE, DATE].contains(&key),
             offered: Arc::default(),
             order: Arc::default(),
             colours: Arc::default(),
@@ -240,7 +261,16 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         let place = *places.entry((session, run.identity.ok_or(&*run.cell))).or_insert(cells.len());
         if place == cells.len() {
             let RunSummary { cell: id, workload, levels, data, .. } = run;
-            cells.push(Cell { session, id, workload, levels, data, made_with: Arc::default(), runs: Vec::new() });
+            cells.push(Cell {
+                session,
+                id,
+                workload,
+                levels,
+                data,
+                made_with: Arc::default(),
+                circumstances: Arc::default(),
+                runs: Vec::new(),
+            });
         }
         cells[place].runs.push(run);
     }
@@ -249,6 +279,7 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
     }
     for cell in &mut cells {
+        cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
     let order = settings(&cells);
@@ -257,6 +288,26 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     let order: Vec<&Setting> = order.iter().filter(|setting| setting.key != SESSION).collect();
     sort(&mut cells, &order);
     cells
+}
+
+/// Whether a setting is the session, or a fact about the session such as its machine.
+pub fn is_of_session(key: &str) -> bool {
+    key == SESSION || OF_SESSIONS.iter().any(|(known, _)| *known == key)
+}
+
+/// The facts about sessions (machine, commit, date) in which cells of several sessions differ. The session already
+/// tells them, so names of cells and effects leave them out.
+pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
+    if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
+}
+
+/// As [`session_facts`], for a history: there, cells of one session may have different facts, too.
+pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
+    // A factor of a user's program may have such a key.
+    let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());
+    let differs = |key: &str| cells.iter().any(|cell| cell.level(key) != cells[0].level(key));
+    let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !is_factor(key) && differs(key));
+    facts.map(|(key, name)| Setting { is_fact: true, ..Setting::without_unit(key, name) }).collect()
 }
 
 /// The cell of each run, by the names of its session and of the run.
@@ -278,7 +329,7 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
-        TRACE => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
+        TRACE if !is_factor(cells, TRACE) => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
         key @ (SESSION | MODE | MADE_WITH) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => {
             // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
@@ -311,7 +362,9 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
         let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
         // The defaults are not mentioned: no tracer, the usual workload, full runs.
         let unsaid = match &*setting.key {
-            CELL | TRACE | WORKLOAD => true,
+            CELL => true,
+            key if is_factor(cells, key) => false,
+            TRACE | WORKLOAD => true,
             MODE => level.as_text() == Some(Mode::Full.name()),
             _ => false,
         };
@@ -329,6 +382,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting { offered: Tracer::NAMES.map(Level::text).to_vec().into(), ..Setting::without_unit(TRACE, "Trace") },
         Setting::without_unit(MODE, "Mode"),
     ];
+    settings.retain(|setting| *setting.key == *SESSION || !is_factor(cells, &setting.key));
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
     for cell in cells {
         if !workloads.iter().any(|known| Arc::ptr_eq(known, cell.workload)) {
@@ -356,6 +410,11 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     }
     settings.push(Setting::without_unit(CELL, "Cell"));
     settings
+}
+
+/// Whether a cell has a factor with this key, which may be that of a setting.
+fn is_factor(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| cell.levels.get(key).is_some())
 }
 
 /// Whether all runs that finished did so on machines without a GPU.
@@ -395,6 +454,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Environment, fixture, summarise_run};
     use crate::plan::Data;
+    use crate::store::RunRecord;
 
     #[test]
     fn cells_stand_with_default_levels_first_and_numbers_by_value() {
@@ -408,6 +468,25 @@ mod tests {
         assert_eq!(keys, ["precision", "gpus"]);
         let held: Vec<_> = held(&cells).iter().map(|(setting, level)| format!("{}={level}", setting.key)).collect();
         assert_eq!(held, ["data=digits", "strategy=ddp-ds", "batch_size=64"]);
+    }
+
+    #[test]
+    fn a_factor_of_a_program_may_have_the_key_of_a_setting() {
+        for key in [MODE, TRACE, DATA, WORKLOAD, COMMIT] {
+            let run = |level: &str| {
+                let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
+                summarise_run(&RunRecord { levels, cell: level.to_owned(), ..fixture::finished() })
+            };
+            let runs = ["slow", "quick"].map(run);
+            let cells = cells(&runs);
+            let mut levels: Vec<String> = cells.iter().filter_map(|cell| Some(cell.level(key)?.to_string())).collect();
+            levels.sort();
+            assert_eq!(levels, ["quick", "slow"], "{key}");
+            let keys: Vec<_> = varying(&cells).into_iter().map(|setting| (setting.key, setting.is_fact)).collect();
+            assert_eq!(keys, [(key.into(), false)]);
+            let held: Vec<_> = held(&cells[..1]).into_iter().map(|(setting, level)| (setting.key, level)).collect();
+            assert!(held.contains(&(key.into(), cells[0].level(key).unwrap())), "{held:?}");
+        }
     }
 
     #[test]

@@ -22,7 +22,12 @@ const NEAR_REPEATS: f64 = 3.0;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incomparable {
     /// They were measured in different sessions: everything that changed between the sessions is mixed with the difference.
-    Sessions,
+    Sessions {
+        /// Names of facts about machine and software in which they differ.
+        with: Vec<String>,
+    },
+    /// One cell was imported from a file of another program, and the other one was measured here.
+    Imported,
     /// Each side is a single session, so the difference between sessions of the same cell is unknown.
     OneSession,
     /// All runs of one cell were started before all runs of the other.
@@ -78,7 +83,8 @@ impl Incomparable {
     /// The name in files.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Sessions => "sessions",
+            Self::Sessions { .. } => "sessions",
+            Self::Imported => "imported",
             Self::OneSession => "one_session",
             Self::OneAfterTheOther { .. } => "one_after_the_other",
             Self::FarApart { .. } => "far_apart",
@@ -94,7 +100,10 @@ impl Incomparable {
     /// What to do about it.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Sessions => "compare whole sessions with `multicard diff`, several on each side",
+            Self::Imported => {
+                "measure both in the same way, or let `multicard diff --imported` compare them all the same"
+            }
+            Self::Sessions { .. } => "compare whole sessions with `multicard diff`, several on each side",
             Self::Mixed => "compare sessions whose runs were made with the same machine, builds and files",
             Self::OneSession => "give several sessions on at least one side: multicard diff A1 A2 A3 -- B",
             Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
@@ -119,7 +128,12 @@ impl fmt::Display for Incomparable {
             names => format!("; {} changed meanwhile", names.join(", ")),
         };
         match self {
-            Self::Sessions => f.write_str("measured in different sessions"),
+            Self::Sessions { with } => {
+                let with =
+                    if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
+                write!(f, "measured in different sessions{with}")
+            }
+            Self::Imported => f.write_str("one was imported, and the other was measured here"),
             Self::OneSession => f.write_str("each side is one session, so it is unknown how much sessions differ"),
             Self::OneAfterTheOther { gap_s, with } => {
                 write!(f, "one was run {} after the other{}", long_time(*gap_s), changed(with))
@@ -162,7 +176,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A time in the largest unit that fits: `26 h`.
-fn long_time(time_s: f64) -> String {
+pub(super) fn long_time(time_s: f64) -> String {
     match time_s {
         172_800.0.. => format!("{:.0} days", time_s / 86_400.0),
         5_400.0.. => format!("{:.0} h", time_s / 3_600.0),
@@ -272,8 +286,12 @@ impl Comparison {
         base: &Cell<'a>,
         pairs: &[(&'a RunSummary, &'a RunSummary)],
     ) -> (Vec<(&'a RunSummary, &'a RunSummary)>, Option<Incomparable>) {
+        if cell.is_imported() != base.is_imported() {
+            return (pairs.to_vec(), Some(Incomparable::Imported));
+        }
         if cell.session != base.session {
-            return (pairs.to_vec(), Some(Incomparable::Sessions));
+            let with = machine_differs(super::finished(cell), super::finished(base));
+            return (pairs.to_vec(), Some(Incomparable::Sessions { with }));
         }
         let longest_s = NEAR_S.max(NEAR_REPEATS * usual_spacing_s(cell).max(usual_spacing_s(base)));
         let is_near = |pair: &&(&RunSummary, &RunSummary)| gap_s(pair).is_none_or(|gap_s| gap_s <= longest_s);

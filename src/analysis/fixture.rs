@@ -91,6 +91,7 @@ fn rank_record(rank: u32, step_time_s: f64) -> RankRecord {
         loss: 2.0 / step as f64,
         units: 64,
         warm_up: step <= 4,
+        traced: false,
     };
     let memory = [
         ("peak_active_bytes", 3_500_000_000.0),
@@ -249,6 +250,9 @@ pub fn rates() -> DeviceRates {
 fn cost(tracer: Tracer, plan: &Plan) -> f64 {
     match tracer {
         Tracer::BuiltIn => 1.08,
+        Tracer::BuiltInWithoutCalls => 1.03,
+        // Runs in windows have the times of the steps that are not recorded.
+        Tracer::InWindows | Tracer::InWindowsWithoutCalls => 1.0,
         Tracer::Nsys if plan.tracing.has(Tracer::Off) => 1.25,
         Tracer::Off | Tracer::Nsys => 1.0,
     }

@@ -145,7 +145,8 @@ fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {
     rank.steps.binary_search_by_key(&step, |record| record.step).ok().map(|place| &rank.steps[place])
 }
 
-/// The warm-up of a run: the epochs that contain some of it, and its steps.
+/// The steps of a run that do not count, and the epochs that contain warm-up steps. Steps of the warm-up, in windows
+/// and next to windows do not count.
 struct WarmUp<'a> {
     epochs: Vec<u32>,
     ranks: &'a [RankRecord],
@@ -167,7 +168,7 @@ impl<'a> WarmUp<'a> {
     fn holds(&self, moment: Moment) -> bool {
         match moment {
             (_, Some(step)) => {
-                self.ranks.iter().find_map(|rank| at_step(rank, step)).is_some_and(|record| record.warm_up)
+                self.ranks.iter().find_map(|rank| at_step(rank, step)).is_some_and(|record| !record.counts())
             }
             (Some(epoch), None) => self.epochs.binary_search(&epoch).is_ok(),
             (None, None) => false,

@@ -106,7 +106,7 @@ fn of_steady(rank: &RankRecord, key: &str) -> Option<f64> {
         while let Some((_, value)) = next.next_if(|(from, _)| *from <= step.step) {
             holds = Some(*value).filter(|value| (0.0..=MOST).contains(value));
         }
-        if !step.warm_up {
+        if step.counts() {
             sum += holds?;
         }
     }

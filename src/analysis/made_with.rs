@@ -8,10 +8,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Key, RunState, RunSummary};
-use crate::protocol::fact_name;
+use crate::protocol::{IMPORTED_FROM, fact_name};
 
 /// The keys of the facts that make runs incomparable if they differ.
-const FACTS: [&str; 13] = [
+const FACTS: [&str; 14] = [
     "hostname",
     "cpu_model",
     "gpus",
@@ -25,6 +25,7 @@ const FACTS: [&str; 13] = [
     "program_files",
     "program_python",
     "program_packages",
+    IMPORTED_FROM,
 ];
 /// Longer values are shown as a number in the order of their first use: `Python packages, 2nd`.
 const MOST_SHOWN: usize = 24;
@@ -122,12 +123,15 @@ fn short(value: &str, places: &HashMap<&str, usize>) -> String {
     if value.len() <= MOST_SHOWN {
         return value.to_owned();
     }
-    match places.get(value).copied().unwrap_or(1) {
-        1 => "1st".to_owned(),
-        2 => "2nd".to_owned(),
-        3 => "3rd".to_owned(),
-        place => format!("{place}th"),
-    }
+    let place = places.get(value).copied().unwrap_or(1);
+    let ending = match (place % 100, place % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{place}{ending}")
 }
 
 #[cfg(test)]
@@ -157,6 +161,14 @@ mod tests {
             .flat_map(|precision| (1..=6).map(move |repeat| (precision, repeat)))
             .map(run)
             .collect()
+    }
+
+    #[test]
+    fn long_values_are_told_by_their_place() {
+        let value = "x".repeat(MOST_SHOWN + 1);
+        let places = |place: usize| short(&value, &HashMap::from([(value.as_str(), place)]));
+        let told = [1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111].map(places).join(" ");
+        assert_eq!(told, "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Clock;
 use crate::plan::{Key, RunState};
-use crate::protocol::TraceOutcome;
+use crate::protocol::{IMPORTED_FROM, TraceOutcome};
 use crate::store::{LoadRecord, RunRecord};
 
 /// A reason to doubt or to explain a run's numbers.
@@ -91,6 +91,10 @@ pub enum Mark {
     Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
+    /// It was imported from this file of another program.
+    Imported(String),
+    /// It was recorded in windows. Its times are those of the steps between windows.
+    TracedInWindows,
     /// Its data, or some of its answers, were generated to resemble a published set.
     Synthetic,
     /// It should have been traced, but there is no trace: the reason.
@@ -157,7 +161,11 @@ impl Mark {
             add(Self::ClockSet);
         }
         if record.tracer.is_on() {
-            add(Self::Traced);
+            let in_windows = record.ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.traced);
+            add(if in_windows { Self::TracedInWindows } else { Self::Traced });
+        }
+        if let Some(file) = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM)) {
+            add(Self::Imported(file.to_owned()));
         }
         let has_made_answers =
             record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
@@ -181,6 +189,8 @@ impl Mark {
             Self::Failed(_)
                 | Self::Quick { .. }
                 | Self::Traced
+                | Self::Imported(_)
+                | Self::TracedInWindows
                 | Self::Synthetic
                 | Self::IncludesWarmUp
                 | Self::Undefined { .. }
@@ -212,7 +222,8 @@ impl Mark {
             Self::ClockSet => "clock set",
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
             Self::Clock(_) => "clock unconfirmed",
-            Self::Traced => "traced",
+            Self::Traced | Self::TracedInWindows => "traced",
+            Self::Imported(_) => "imported",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(_) => "warning",
@@ -345,6 +356,11 @@ impl fmt::Display for Mark {
             }
             Self::Clock(clock) => write!(f, "{clock}"),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
+            Self::Imported(file) => write!(f, "imported from {file}"),
+            Self::TracedInWindows => write!(
+                f,
+                "recorded in windows: its times are of steps outside them, and sums of its recording are of the steps within"
+            ),
             Self::Synthetic => write!(
                 f,
                 "its data or its rejected answers were generated, so losses are not those of the published data set"

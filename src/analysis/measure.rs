@@ -30,6 +30,29 @@ pub(super) const GPU_BUSY: &str = "gpu_busy";
 pub(super) const SM_ACTIVITY: &str = "sm_activity";
 /// The key of the share of cycles in which tensor cores worked (GPM).
 pub(super) const TENSOR_ACTIVITY: &str = "tensor_activity";
+/// The key of the share of cycles in which the FP64 pipe worked (GPM).
+pub(super) const FP64_ACTIVITY: &str = "fp64_activity";
+/// The key of the share of cycles in which the FP32 pipe worked (GPM).
+pub(super) const FP32_ACTIVITY: &str = "fp32_activity";
+/// The key of the share of cycles in which the FP16 pipe worked, tensor cores apart (GPM).
+pub(super) const FP16_ACTIVITY: &str = "fp16_activity";
+/// The key of the share of the memory's bandwidth in use (GPM).
+pub(super) const DRAM_ACTIVITY: &str = "dram_activity";
+/// The key of the bytes received over all NVLinks per second (GPM).
+pub(super) const NVLINK_RECEIVE: &str = "nvlink_receive_bytes_per_s";
+/// The key of the bytes sent over all NVLinks per second (GPM).
+pub(super) const NVLINK_SEND: &str = "nvlink_send_bytes_per_s";
+/// The keys of what GPM alone measures.
+pub(super) const OF_GPM: [&str; 8] = [
+    SM_ACTIVITY,
+    TENSOR_ACTIVITY,
+    FP64_ACTIVITY,
+    FP32_ACTIVITY,
+    FP16_ACTIVITY,
+    DRAM_ACTIVITY,
+    NVLINK_RECEIVE,
+    NVLINK_SEND,
+];
 /// The key of the step time.
 const STEP_TIME: &str = "step_time_s";
 
@@ -394,6 +417,11 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure::time("load_wait_s", format!("Wait for data per {step}")),
         Measure::time("loader_start_s", "Loader start-up per epoch").read(Max, Median),
         share("recording_cost", "Cost of recording within a run").better(Lower).read(OverRanks::Slowest, Last),
+        share("recording_cost_low", "Cost of recording, lower end").better(Lower).read(OverRanks::Slowest, Last),
+        share("recording_cost_high", "Cost of recording, upper end").better(Lower).read(OverRanks::Slowest, Last),
+        plain("recording_pairs", "Windows compared").read(OverRanks::Slowest, Last),
+        Measure::time("recording_begin_s", "Beginning to record a window").read(OverRanks::Slowest, Last),
+        Measure::time("recording_end_s", "Ending to record a window").read(OverRanks::Slowest, Last),
         Measure::time("load_from_disk_s", "Reading of the set before training").read(Max, OverTime::Max),
         Measure::time("cudnn_trials_s", "Trials of cuDNN's engines").read(Max, OverTime::Max),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
@@ -459,8 +487,15 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
         Measure { possible: SHARE, ..share(GPU_BUSY, "GPU busy: time in which a kernel ran") },
         Measure { possible: SHARE, ..share(SM_ACTIVITY, "SMs busy: cycles with a warp on them") },
         Measure { possible: SHARE, ..share(TENSOR_ACTIVITY, "Tensor cores busy: cycles") },
+        Measure { possible: SHARE, ..share(FP64_ACTIVITY, "FP64 pipe busy: cycles") },
+        Measure { possible: SHARE, ..share(FP32_ACTIVITY, "FP32 pipe busy: cycles") },
+        Measure { possible: SHARE, ..share(FP16_ACTIVITY, "FP16 pipe busy: cycles, tensor cores apart") },
+        Measure { possible: SHARE, ..share(DRAM_ACTIVITY, "Memory bandwidth in use") },
         rate("pcie_receive_bytes_per_s", "Received over PCIe per GPU"),
         rate("pcie_send_bytes_per_s", "Sent over PCIe per GPU"),
+        rate(NVLINK_RECEIVE, "Received over NVLink per GPU"),
+        rate(NVLINK_SEND, "Sent over NVLink per GPU"),
+        Measure::named("clock_offset_s", "Clock of a node ahead of the first node’s", "s").read(Max, OverTime::Max),
         Measure::derived("run_order", "Place in the session", ""),
         count(PLANNED_STEPS, &format!("{}s of the plan", capitalised(step))).read(Max, OverTime::Max),
     ]

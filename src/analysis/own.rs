@@ -148,6 +148,11 @@ fn resolved(base: &Arc<Measures>, spec: &WorkloadSpec, own: &[OwnMeasure]) -> Ar
     resolved
 }
 
+/// The measures of a workload, and the measures of a list whose formulas it can compute.
+pub(super) fn measures_with(spec: &WorkloadSpec, own: &[OwnMeasure]) -> Arc<Measures> {
+    Arc::clone(&resolved(&Measures::of_workload(spec), spec, own).measures)
+}
+
 /// Adds the measures of a list to a run's values, and returns the registry with them. `undefined` is told which have no value, and why;
 /// those that need a measure that the run lacks have none either.
 pub(super) fn own_values(

@@ -9,7 +9,10 @@ use super::clock::{Witness, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
-use super::measure::{EPOCHS_TO_GOAL, GOAL, GPU_BUSY, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded};
+use super::measure::{
+    DRAM_ACTIVITY, EPOCHS_TO_GOAL, FP16_ACTIVITY, FP32_ACTIVITY, FP64_ACTIVITY, GOAL, GPU_BUSY, NVLINK_RECEIVE,
+    NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded,
+};
 use super::metric::metric_values;
 use super::own::own_values;
 use super::steadiness::Steadiness;
@@ -18,7 +21,7 @@ use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, Tra
 use crate::plan::{
     Checked, Design, Hint, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
 };
-use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
+use crate::protocol::{Environment, IMPORTED_FROM, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
 
@@ -52,6 +55,12 @@ pub enum Recording {
     Traced,
     /// The run's ranks recorded themselves, which costs time, too.
     BuiltIn,
+    /// The same without calls of CUDA.
+    BuiltInWithoutCalls,
+    /// The run's ranks recorded some steps of each period. Its times are those of the other steps.
+    InWindows,
+    /// The same without calls of CUDA.
+    InWindowsWithoutCalls,
     /// There is only a report, of a run that is not in the session.
     Report,
 }
@@ -62,9 +71,22 @@ impl Recording {
         match self {
             Self::Plain => Some(Tracer::Off),
             Self::BuiltIn => Some(Tracer::BuiltIn),
+            Self::BuiltInWithoutCalls => Some(Tracer::BuiltInWithoutCalls),
+            Self::InWindows => Some(Tracer::InWindows),
+            Self::InWindowsWithoutCalls => Some(Tracer::InWindowsWithoutCalls),
             Self::Traced => Some(Tracer::Nsys),
             Self::Report => None,
         }
+    }
+
+    /// Whether a tracer recorded a run of the session.
+    pub fn is_traced(self) -> bool {
+        self.tracer().is_some_and(Tracer::is_on)
+    }
+
+    /// Whether the run's ranks recorded themselves.
+    pub fn is_built_in(self) -> bool {
+        self.tracer().is_some_and(Tracer::is_built_in)
     }
 }
 
@@ -209,6 +231,11 @@ impl RunSummary {
         if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
     }
 
+    /// Whether it was imported from a file of another program.
+    pub fn is_imported(&self) -> bool {
+        self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
+    }
+
     /// Whether other runs of the session were on the machine at the same time, which affects its times.
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
@@ -277,6 +304,9 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
             Tracer::Off => Recording::Plain,
             Tracer::Nsys => Recording::Traced,
             Tracer::BuiltIn => Recording::BuiltIn,
+            Tracer::BuiltInWithoutCalls => Recording::BuiltInWithoutCalls,
+            Tracer::InWindows => Recording::InWindows,
+            Tracer::InWindowsWithoutCalls => Recording::InWindowsWithoutCalls,
         },
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
@@ -352,9 +382,17 @@ fn derived(
         (TENSOR_ACTIVITY.into(), load.tensor_activity),
         ("pcie_receive_bytes_per_s".into(), load.pcie_receive_bytes_per_s),
         ("pcie_send_bytes_per_s".into(), load.pcie_send_bytes_per_s),
+        (FP64_ACTIVITY.into(), load.fp64_activity),
+        (FP32_ACTIVITY.into(), load.fp32_activity),
+        (FP16_ACTIVITY.into(), load.fp16_activity),
+        (DRAM_ACTIVITY.into(), load.dram_activity),
+        (NVLINK_RECEIVE.into(), load.nvlink_receive_bytes_per_s),
+        (NVLINK_SEND.into(), load.nvlink_send_bytes_per_s),
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
-    values.into_iter().filter_map(|(key, value)| Some((key, value?)))
+    // Nothing is known of an imported run except what its file says.
+    let is_imported = record.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
+    values.into_iter().filter(move |_| !is_imported).filter_map(|(key, value)| Some((key, value?)))
 }
 
 /// The mark if a program's clock is not confirmed.
@@ -382,6 +420,9 @@ struct Steady<'a> {
     time_s: f64,
     distinct_units: f64,
     processed_units: f64,
+    /// The distinct units of all steady steps divided by those of the steps whose times count. The two differ if the
+    /// run was recorded in windows: its energy is then known for all steady steps.
+    with_traced: f64,
     load_wait_s: Option<f64>,
 }
 
@@ -398,12 +439,17 @@ impl<'a> Steady<'a> {
         let distinct_units =
             if repeated { slowest.map_or(0.0, |rank| units_of(rank) * groups) } else { processed_units };
         let load_wait_s = mean_wait(record.ranks.iter().flat_map(steady));
-        Self { time_s: times_s.iter().sum(), times_s, slowest, distinct_units, processed_units, load_wait_s }
+        let all = record.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| !step.warm_up);
+        let all_units = all.map(|step| u64::from(step.units)).sum::<u64>() as f64;
+        let with_traced = if processed_units > 0.0 { all_units / processed_units } else { 1.0 };
+        let time_s = times_s.iter().sum();
+        Self { time_s, times_s, slowest, distinct_units, processed_units, with_traced, load_wait_s }
     }
 
     /// Joules per distinct unit.
     fn energy_per_unit_j(&self, energy_j: Option<f64>) -> Option<f64> {
-        energy_j.filter(|_| self.distinct_units > 0.0).map(|energy_j| energy_j / self.distinct_units)
+        let units = self.distinct_units * self.with_traced;
+        energy_j.filter(|_| units > 0.0).map(|energy_j| energy_j / units)
     }
 
     /// Units per second; `None` if the units of a step are unknown, if the clock did not advance, and if the time is not finite.
@@ -432,7 +478,7 @@ fn mean_wait<'s>(steps: impl Iterator<Item = &'s StepRecord>) -> Option<f64> {
 }
 
 fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {
-    rank.steps.iter().filter(|step| !step.warm_up)
+    rank.steps.iter().filter(|step| step.counts())
 }
 
 /// The epochs for which ranks reported something, in order.

@@ -37,10 +37,10 @@ impl TrainingTime {
         let (mut within, mut opening) = (Vec::new(), Vec::new());
         for step in &rank.steps {
             let opens = epoch.replace(step.epoch) != Some(step.epoch);
-            match (step.warm_up, opens) {
-                (true, _) => {}
-                (false, true) => opening.push(step.duration_s - step.load_wait_s.max(0.0)),
-                (false, false) => within.push(step.duration_s),
+            match (step.counts(), opens) {
+                (false, _) => {}
+                (true, true) => opening.push(step.duration_s - step.load_wait_s.max(0.0)),
+                (true, false) => within.push(step.duration_s),
             }
         }
         let steady = if within.is_empty() { opening } else { within };

@@ -1,13 +1,14 @@
 //! Permission for programs that came with a session's archive: requests that would start them wait until the user has seen the command
 //! lines and allows them, once a session.
 
-use eframe::egui::{Frame, Label, Margin, Panel, RichText, ScrollArea, Stroke, Ui};
+use eframe::egui::{Label, RichText, ScrollArea, Ui};
 
+use super::asking::{question_ui, title_ui};
 use super::command::Command;
+use super::deliberate;
 use super::desk::Desk;
 use super::engine::Request;
-use super::theme::palette;
-use super::widgets::{muted, strong};
+use super::widgets::muted;
 use crate::conduct::Order;
 use crate::session::digest_of_programs;
 
@@ -41,23 +42,14 @@ impl Desk {
     }
 }
 
-/// Draws the question below the bar.
+/// Draws the question.
 pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     if desk.asked.is_empty() {
         return;
     }
-    let palette = palette(ui.visuals());
-    let frame = Frame::new()
-        .fill(palette.card)
-        .stroke(Stroke::new(1.0, palette.warning))
-        .inner_margin(Margin::symmetric(12, 8));
-    Panel::top("allowing").frame(frame).show(ui, |ui| {
-        ui.horizontal_wrapped(|ui| {
-            ui.colored_label(palette.warning, "⚠");
-            ui.label(strong(
-                "This session came with an archive, and its runs start programs that somebody else wrote:",
-            ));
-        });
+    let mut is_allowed = false;
+    let stays = question_ui(ui.ctx(), "programs of an archive", |ui| {
+        title_ui(ui, "This session came with an archive, and its runs start programs that somebody else wrote:");
         ScrollArea::vertical().max_height(LIST_HEIGHT).auto_shrink([false, true]).show(ui, |ui| {
             for line in &desk.queue.asks {
                 let line = crate::foreign::printable(line);
@@ -65,15 +57,17 @@ pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
             }
         });
         ui.horizontal_wrapped(|ui| {
-            if ui.button("Run these programs").on_hover_text("They run on this machine, under your account").clicked() {
-                commands.push(Command::Allow(true));
-            }
-            if ui.button("Don't run them").on_hover_text("No program of the archive starts").clicked() {
-                commands.push(Command::Allow(false));
-            }
+            let run = ui.button("Run these programs").on_hover_text("They run on this machine, under your account");
+            is_allowed = deliberate::clicked(&run, "run the programs of an archive");
+            let stays = ui.button("Don't run them").on_hover_text("No program of the archive starts");
             ui.label(muted(ui, "Asked once in this session."));
-        });
+            stays
+        })
+        .inner
     });
+    if is_allowed || stays {
+        commands.push(Command::Allow(is_allowed));
+    }
 }
 
 #[cfg(test)]

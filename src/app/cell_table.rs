@@ -101,8 +101,9 @@ impl CellTable<'_> {
         };
         let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
         let pinned = self.pinned(&widths, room);
-        let mut delegate =
-            Delegate { of: self, offsets: self.offsets(ui, wrap), left: ui.cursor().min.x, wrap, pinned, asked: None };
+        let wrapping = (0..self.texts.columns.len()).map(|place| self.wraps(place)).collect();
+        let (offsets, left) = (self.offsets(ui, wrap), ui.cursor().min.x);
+        let mut delegate = Delegate { of: self, offsets, left, wrap, pinned, wrapping, asked: None };
         let mut grid = Grid::new()
             .id_salt((self.id, keys, wrap.to_bits()))
             .num_rows(self.order.len() as u64)
@@ -135,9 +136,12 @@ impl CellTable<'_> {
 
     /// The top of each row, and the bottom of the last one; wrapped texts make a row higher.
     fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
+        let wrapping: Vec<usize> = self.places.iter().copied().filter(|place| self.wraps(*place)).collect();
         let height = |row: &usize| {
-            let texts = self.places.iter().filter(|place| self.wraps(**place)).map(|place| self.text(*row, *place));
-            let lines = texts.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
+            // No letter is wider than high: a short text is one line, whatever it says.
+            let texts = wrapping.iter().map(|place| self.text(*row, *place));
+            let long = texts.filter(|text| text.contains('\n') || text.chars().count() as f32 * BODY > wrap);
+            let lines = long.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
             ROW + LINE * lines.saturating_sub(1) as f32
         };
         let mut offsets = vec![0.0];
@@ -224,6 +228,8 @@ struct Delegate<'a> {
     wrap: f32,
     /// The number of columns that stay visible.
     pinned: usize,
+    /// For each column whether it contains texts that may wrap.
+    wrapping: Vec<bool>,
     asked: Option<Asked>,
 }
 
@@ -332,7 +338,7 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let (cell_table, wrap) = (self.of, self.wrap);
+        let (cell_table, wrap, wraps) = (self.of, self.wrap, self.wrapping[place]);
         let text = cell_table.text(row, place);
         let palette = palette(ui.visuals());
         let response = padded(ui, cell_table.is_right(shown), |ui| match shown {
@@ -343,7 +349,7 @@ impl TableDelegate for Delegate<'_> {
                 {
                     crate::app::look::swatch_ui(ui, &look);
                 }
-                if cell_table.wraps(place) {
+                if wraps {
                     return label(ui, wrapped(ui, text, ui.visuals().text_color(), wrap));
                 }
                 label(ui, if *column.key == *"ratio" { with_times(text) } else { text.to_owned() })

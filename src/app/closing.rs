@@ -1,14 +1,15 @@
 //! Closing the window: asks whether to stop active runs or keep them running, and whether to save edits.
 
-use eframe::egui::{Align2, Context, Stroke, Ui, Vec2, ViewportCommand};
+use eframe::egui::{Align2, Context, Response, Stroke, Ui, Vec2, ViewportCommand};
 
+use super::asking::{question_ui, title_ui};
 use super::command::{CloseCommand, Command};
 use super::deliberate;
 use super::desk::{Desk, Intent};
 use super::notices::{lifted, over};
 use super::screen::Unsaved;
-use super::theme::palette;
-use super::widgets::{muted, strong};
+use super::theme::{GRID, palette};
+use super::widgets::muted;
 use super::words::runs_text;
 use crate::conduct::{Order, ends_at_logout};
 use crate::figure::capitalised;
@@ -149,7 +150,19 @@ fn what_is_kept(desk: &Desk) -> &'static str {
     }
 }
 
-/// Draws the question over the screen, below the bar, so that nothing moves. `unsaved` describes the edits that would be lost.
+/// What cancelling does to the runs.
+fn what_is_lost(desk: &Desk) -> &'static str {
+    let has = |is: fn(RunState) -> bool| desk.queue.rows.iter().any(|row| is(row.state));
+    match (has(RunState::is_active), has(|state| state == RunState::Queued)) {
+        (true, true) => {
+            "Cancelling stops the active runs, whose results so far are lost, and takes the others out of the queue."
+        }
+        (true, false) => "Cancelling stops them: their results so far are lost.",
+        (false, _) => "Cancelling takes them out of the queue.",
+    }
+}
+
+/// Draws the question, or what the window waits for. `unsaved` describes the edits that would be lost.
 pub fn close_ui(
     ui: &mut Ui,
     closing: Closing,
@@ -157,73 +170,103 @@ pub fn close_ui(
     unsaved: &dyn Fn() -> Option<Unsaved>,
     commands: &mut Vec<Command>,
 ) {
-    if !closing.is_shown() {
-        return;
+    let mut answer = None;
+    match closing {
+        Closing::No | Closing::Now => {}
+        Closing::WhenEnded | Closing::WhenSaved => answer = waiting_ui(ui.ctx(), closing),
+        Closing::Asked => {
+            if question_ui(ui.ctx(), "close with runs", |ui| runs_ui(ui, desk, &mut answer)) {
+                answer = Some(CloseCommand::Stay);
+            }
+        }
+        Closing::EditsAsked => {
+            let unsaved = unsaved();
+            if question_ui(ui.ctx(), "close with edits", |ui| edits_ui(ui, unsaved.as_ref(), &mut answer)) {
+                answer = Some(CloseCommand::Stay);
+            }
+        }
     }
-    let width = ui.ctx().content_rect().width();
-    over(ui.ctx(), "closing", Align2::CENTER_TOP, Vec2::new(0.0, BELOW_BAR), |ui| {
-        lifted(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).warning)).show(ui, |ui| {
-            ui.set_width((width - 4.0 * SIDE).max(240.0));
-            question_ui(ui, closing, desk, unsaved, commands);
-        });
-    });
+    commands.extend(answer.map(Command::Close));
 }
 
-fn question_ui(
-    ui: &mut Ui,
-    closing: Closing,
-    desk: &Desk,
-    unsaved: &dyn Fn() -> Option<Unsaved>,
-    commands: &mut Vec<Command>,
-) {
-    let palette = palette(ui.visuals());
-    let mut button = |ui: &mut Ui, text: &str, hover: &str, command: CloseCommand| {
-        if deliberate::clicked(&ui.button(text).on_hover_text(hover), ("closing", text)) {
-            commands.push(Command::Close(command));
-        }
+/// Draws a button that gives an answer.
+fn button_ui(ui: &mut Ui, (text, hover): (&str, &str), command: CloseCommand, answer: &mut Option<CloseCommand>) {
+    if deliberate::clicked(&ui.button(text).on_hover_text(hover), ("closing", text)) {
+        *answer = Some(command);
+    }
+}
+
+/// Draws the button that keeps the window open.
+fn stay_ui(ui: &mut Ui) -> Response {
+    ui.button("Don't close").on_hover_text("Keeps the window open (Esc)")
+}
+
+/// Draws what the window waits for, over the screen and below the bar, so that nothing moves.
+fn waiting_ui(context: &Context, closing: Closing) -> Option<CloseCommand> {
+    let mut answer = None;
+    let width = context.content_rect().width();
+    over(context, "closing", Align2::CENTER_TOP, Vec2::new(0.0, BELOW_BAR), |ui| {
+        lifted(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).warning)).show(ui, |ui| {
+            ui.set_width((width - 4.0 * SIDE).max(240.0));
+            ui.horizontal_wrapped(|ui| {
+                ui.colored_label(palette(ui.visuals()).warning, "⚠");
+                if closing == Closing::WhenEnded {
+                    ui.label("Stopping all runs. The window closes when they have ended.");
+                    let text = ("Close without waiting", "Runs that have not ended go on");
+                    button_ui(ui, text, CloseCommand::KeepRunning, &mut answer);
+                    return;
+                }
+                ui.label("The window closes when the plan is saved.");
+                if stay_ui(ui).clicked() {
+                    answer = Some(CloseCommand::Stay);
+                }
+            });
+        });
+    });
+    answer
+}
+
+/// Draws the question about active and queued runs; returns the button that keeps the window open.
+fn runs_ui(ui: &mut Ui, desk: &Desk, answer: &mut Option<CloseCommand>) -> Response {
+    title_ui(ui, &question(desk));
+    let kept = what_is_kept(desk);
+    ui.label(muted(ui, kept));
+    ui.label(muted(ui, what_is_lost(desk)));
+    if let Some(ends) = ends_at_logout().filter(|_| desk.queue.is_running() || !desk.queue.paused) {
+        ui.colored_label(palette(ui.visuals()).warning, capitalised(ends));
+    }
+    ui.add_space(2.0 * GRID);
+    let keep = match (desk.queue.paused, desk.queue.is_running()) {
+        (true, false) => "Leave them queued and close",
+        _ => "Keep running and close",
     };
     ui.horizontal_wrapped(|ui| {
-        ui.colored_label(palette.warning, "⚠");
-        match closing {
-            Closing::WhenEnded => {
-                ui.label("Stopping all runs. The window closes when they have ended.");
-                button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
-                return;
-            }
-            Closing::WhenSaved => {
-                ui.label("The window closes when the plan is saved.");
-            }
-            Closing::EditsAsked => {
-                let unsaved = unsaved();
-                let name = unsaved.as_ref().map_or("", |unsaved| &unsaved.name);
-                if unsaved.as_ref().is_none_or(|unsaved| unsaved.can_be_saved) {
-                    ui.label(strong(format!("The plan {name} has changes that are not saved.")));
-                    button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::Save);
-                    button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
-                } else {
-                    ui.label(strong(format!(
-                        "The program's form of {name} contains an error, so the plan cannot be saved."
-                    )));
-                    button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
-                }
-            }
-            _ => {
-                ui.label(strong(question(desk)));
-                let kept = what_is_kept(desk);
-                let keep = match (desk.queue.paused, desk.queue.is_running()) {
-                    (true, false) => "Leave them queued and close",
-                    _ => "Keep running and close",
-                };
-                button(ui, keep, kept, CloseCommand::KeepRunning);
-                button(ui, "Cancel runs and close", "Stops all runs, then closes the window", CloseCommand::CancelRuns);
-            }
-        }
-        button(ui, "Don't close", "Keeps the window open (Esc)", CloseCommand::Stay);
-    });
-    if closing == Closing::Asked {
-        ui.label(muted(ui, what_is_kept(desk)));
-        if let Some(ends) = ends_at_logout().filter(|_| desk.queue.is_running() || !desk.queue.paused) {
-            ui.colored_label(palette.warning, capitalised(ends));
-        }
+        button_ui(ui, (keep, kept), CloseCommand::KeepRunning, answer);
+        let cancel = ("Cancel runs and close", "Stops all runs, then closes the window");
+        button_ui(ui, cancel, CloseCommand::CancelRuns, answer);
+        stay_ui(ui)
+    })
+    .inner
+}
+
+/// Draws the question about unsaved edits; returns the button that keeps the window open.
+fn edits_ui(ui: &mut Ui, unsaved: Option<&Unsaved>, answer: &mut Option<CloseCommand>) -> Response {
+    let name = unsaved.map_or("", |unsaved| &unsaved.name);
+    let can_be_saved = unsaved.is_none_or(|unsaved| unsaved.can_be_saved);
+    if can_be_saved {
+        title_ui(ui, &format!("The plan {name} has changes that are not saved."));
+    } else {
+        title_ui(ui, &format!("The program's form of {name} contains an error, so the plan cannot be saved."));
     }
+    ui.add_space(2.0 * GRID);
+    ui.horizontal_wrapped(|ui| {
+        if can_be_saved {
+            let save = ("Save and close", "Saves the plan to its file, then closes");
+            button_ui(ui, save, CloseCommand::Save, answer);
+        }
+        let lost = if can_be_saved { "The changes are lost" } else { "What was typed is lost" };
+        button_ui(ui, ("Close without saving", lost), CloseCommand::DiscardEdits, answer);
+        stay_ui(ui)
+    })
+    .inner
 }

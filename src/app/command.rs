@@ -243,8 +243,14 @@ pub enum SessionsCommand {
     TryAgain,
     /// Export the open session to an archive.
     Export(PathBuf),
-    /// Import a session from an archive and open it.
+    /// Import a session from an archive, and open it. If the file is not an archive, show first what its columns mean.
     Import(PathBuf),
+    /// Change what a column of the shown file means: its place and its role.
+    MapColumn(usize, String),
+    /// Make a session of the shown file, and open it.
+    TakeMapping,
+    /// Close the dialog about the shown file.
+    CloseMapping,
     /// Cancel the current export or import and remove what it wrote.
     StopTransfer,
     /// Open or close the browser of all sessions.
@@ -261,8 +267,10 @@ pub enum SessionsCommand {
     Archive(PathBuf, bool),
     /// Rename a session.
     Rename(PathBuf, String),
-    /// Delete a session. This can be undone until the window is closed.
+    /// Ask whether to delete a session. A deletion can be undone until the window is closed.
     Delete(PathBuf),
+    /// Answer the question whether to delete a session.
+    AnswerDelete(bool),
     /// Restore the session that was deleted last.
     UndoDelete,
 }

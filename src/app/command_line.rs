@@ -1,6 +1,6 @@
 //! Command lines for what is on screen, so that it can be repeated in a terminal, a script or a batch system.
 
-use super::desk::Desk;
+use super::desk::{Desk, place_of};
 use super::words::shell_word;
 use crate::figure::{Study, arguments, paper};
 
@@ -14,14 +14,22 @@ pub fn of_session(desk: &Desk, before: &str, behind: &[String]) -> Result<String
     Ok(format!("multicard {}", [&words, behind].concat().join(" ")))
 }
 
-/// The arguments that produce this study of the open session.
+/// A command on the open session and the sessions that are compared with it. `before` and `behind` are the words before
+/// and after the sessions.
+///
+/// # Errors
+/// No session is open.
+pub fn of_compared(desk: &Desk, before: &str, behind: &[String]) -> Result<String, String> {
+    let others = desk.sources().into_iter().skip(1);
+    let others = others.map(|source| shell_word(&place_of(&source.records.folder)));
+    of_session(desk, before, &others.chain(behind.iter().cloned()).collect::<Vec<_>>())
+}
+
+/// The arguments that produce this study of the compared sessions.
 ///
 /// # Errors
 /// Why there are none.
 pub fn study_words(desk: &Desk, study: &Study) -> Result<Vec<String>, String> {
-    if desk.sources().len() > 1 {
-        return Err("several sessions are compared, but a command reads only one: remove the others".to_owned());
-    }
     Ok(arguments(study, &desk.records.studies)?.iter().map(|word| shell_word(word)).collect())
 }
 

@@ -6,7 +6,7 @@ use strum::IntoEnumIterator;
 use super::command::{Command, SessionsCommand};
 use super::sessions::{EXPORT_FIELD, MENU_FIELDS};
 use super::settings::Theme;
-use super::widgets::{fields_on_cards, text_field};
+use super::widgets::text_field;
 use super::window::Window;
 
 /// All available commands, with their names.
@@ -73,7 +73,6 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
     let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
     let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
         ui.set_width(440.0);
-        fields_on_cards(ui);
         let field = text_field(&mut query, "What do you want to do?", f32::INFINITY);
         let response = ui.add(field);
         response.request_focus();
@@ -144,10 +143,10 @@ mod tests {
         assert_eq!(commands_for(&state, "mine.toml"), [Command::from(PlanCommand::OpenFile("/a/mine.toml".into()))]);
         let built_in = {
             let mut plan = state.own::<PlanScreen>().plan().clone();
-            plan.tracing = plan.tracing.toggled(Tracer::BuiltIn);
+            plan.toggle(Tracer::BuiltIn);
             Command::from(PlanCommand::Edit(Box::new(plan), None))
         };
-        assert_eq!(commands_for(&state, "tick trace built-in"), [built_in]);
+        assert!(commands_for(&state, "tick trace built-in").contains(&built_in));
         state.desk.screen = ScreenName::FIGURES;
         assert_eq!(commands_for(&state, "export"), [Command::from(FiguresCommand::Export)]);
         state.desk.screen = ScreenName::COMPARE;

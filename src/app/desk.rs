@@ -77,8 +77,7 @@ impl OpenSession {
 
     /// Its location, in the form that arguments of commands use.
     pub fn place(&self) -> String {
-        let origin = self.host().and_then(|_| origin(&self.folder));
-        origin.unwrap_or_else(|| self.folder.display().to_string())
+        place_of(&self.folder)
     }
 
     /// The session's name: the name of its folder, and its machine if it is another one.
@@ -89,6 +88,12 @@ impl OpenSession {
         let name = self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy();
         self.host().map_or_else(|| name.clone().into_owned(), |host| format!("{name} on {host}"))
     }
+}
+
+/// The location of a session in the form that arguments of commands use: its address, if the folder is the copy of a session elsewhere.
+pub fn place_of(folder: &Path) -> String {
+    let origin = remote::host_of_copy(folder).and_then(|_| origin(folder));
+    origin.unwrap_or_else(|| folder.display().to_string())
 }
 
 /// Something that happened; the desk already contains the new state.

@@ -2,6 +2,7 @@
 
 use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, Popup, ScrollArea};
 
+use super::asking;
 use super::command::{CloseCommand, Command, SessionsCommand};
 use super::screen::{KeyHelp, Keys, Screen};
 use super::theme::GRID;
@@ -35,9 +36,14 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     if !dropped.is_empty() {
         commands.push(Command::Dropped(dropped));
     }
+    // A question takes all keys.
+    if asking::is_asked(context) {
+        return;
+    }
     let Window { desk, screens, command_palette, help, .. } = window;
     let is_browsing = window.sessions.browser.is_open;
-    let mut keys = Keys::new(context, *command_palette || *help || is_browsing, commands);
+    let is_mapping = window.sessions.mapping.is_some();
+    let mut keys = Keys::new(context, *command_palette || *help || is_browsing || is_mapping, commands);
     keys.on(Modifiers::COMMAND, Key::K, Command::Palette(!command_palette));
     keys.on(Modifiers::COMMAND, Key::Q, Command::Quit);
     keys.on(Modifiers::NONE, Key::F1, Command::Help(!help));
@@ -54,6 +60,8 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         let close = match (command_palette, help) {
             (true, _) => Command::Palette(false),
             (_, true) => Command::Help(false),
+            // The dialog takes Esc itself, since one of its lists may be open.
+            _ if is_mapping => return,
             _ => Command::Sessions(SessionsCommand::Browse(false)),
         };
         return keys.on(Modifiers::NONE, Key::Escape, close);

@@ -9,16 +9,25 @@ use crate::app::canvas;
 use crate::app::widgets::{text_width, together_ui};
 use crate::figure::{self, Chart, Look, Marker, PUBLISHED, Series};
 
-/// The colour of a look in the theme.
+/// The colour in which the theme shows areas of a look.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
     let bytes = look.colour();
     let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
     Color32::from_rgb(red, green, blue)
 }
 
+/// The colour in which the theme shows lines and points of a look.
+pub fn line_colour(look: &Look, dark: bool) -> Color32 {
+    if dark {
+        return colour(look, dark);
+    }
+    let [red, green, blue] = figure::on_white(look.colour());
+    Color32::from_rgb(red, green, blue)
+}
+
 /// Paints the marker of a point.
 pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, dark: bool) {
-    let fill = colour(look, dark);
+    let fill = line_colour(look, dark);
     let turned = |corners: usize, angle: f32| {
         let corner = |index: usize| {
             let angle = angle + index as f32 * std::f32::consts::TAU / corners as f32;
@@ -109,7 +118,7 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
 fn line_sample_ui(ui: &mut Ui, series: &Series) {
     let (rect, _) = ui.allocate_exact_size(vec2(26.0, 12.0), Sense::hover());
     let dark = ui.visuals().dark_mode;
-    let stroke = Stroke::new(1.8, colour(&series.look, dark));
+    let stroke = Stroke::new(1.8, line_colour(&series.look, dark));
     let ends = [rect.left_center(), rect.right_center()];
     let painter = ui.painter();
     match dash_of(series.variant) {
@@ -136,7 +145,25 @@ pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
 
 #[cfg(test)]
 mod tests {
+    use eframe::egui::Rgba;
+
     use super::*;
+    use crate::figure::COLOURS;
+
+    #[test]
+    fn a_line_of_every_colour_can_be_seen_on_the_ground_of_either_theme() {
+        let luminance = |colour: Color32| {
+            let [red, green, blue, _] = Rgba::from(colour).to_array();
+            0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+        };
+        for place in 0..COLOURS.len() {
+            for (dark, ground) in [(false, Color32::WHITE), (true, Color32::from_rgb(0x20, 0x24, 0x2a))] {
+                let (line, ground) = (luminance(line_colour(&Look::Place(place), dark)), luminance(ground));
+                let contrast = line.max(ground) / line.min(ground);
+                assert!(contrast > 2.1, "colour {place}, dark {dark}: {contrast}");
+            }
+        }
+    }
 
     #[test]
     fn eight_lines_of_one_colour_have_dashes_that_differ() {

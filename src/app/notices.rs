@@ -1,13 +1,13 @@
-//! Messages over the screens: completed actions, failures, and questions before something is lost. They take no room from the screen, so
-//! nothing moves under the pointer when they appear or disappear.
+//! Messages over the screens: completed actions and failures. They lie over the screen, so that nothing moves under the
+//! pointer when they appear or disappear.
 
-use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, RichText, ScrollArea, Stroke, Ui, Vec2};
+use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, ScrollArea, Stroke, Ui, Vec2};
 
 use super::command::Command;
 use super::deliberate;
 use super::desk::{Desk, Notice, Problem};
-use super::theme::{GRID, palette};
-use super::widgets::{card, muted, named, strong};
+use super::theme::palette;
+use super::widgets::{card, named};
 
 /// How long a notice stays.
 const SHOWN_S: f64 = 20.0;
@@ -88,29 +88,4 @@ fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Comma
     } else if !is_read {
         ui.ctx().request_repaint_after(std::time::Duration::from_secs_f64(left_s));
     }
-}
-
-/// Asks before something is lost; returns the answer once there is one. `what` identifies the question.
-pub fn ask_ui(ui: &Ui, what: &str, question: &str, loss: &str, yes: &str, no: &str) -> Option<bool> {
-    let mut answer = None;
-    over(ui.ctx(), "question", Align2::CENTER_CENTER, Vec2::new(52.0, -80.0), |ui| {
-        lifted(ui).show(ui, |ui| {
-            ui.set_max_width(460.0);
-            ui.horizontal(|ui| {
-                ui.label(RichText::new("⚠").color(palette(ui.visuals()).warning));
-                ui.label(strong(question));
-            });
-            ui.label(muted(ui, loss));
-            ui.add_space(GRID);
-            ui.horizontal(|ui| {
-                if deliberate::clicked(&ui.button(yes), (what, "yes")) {
-                    answer = Some(true);
-                }
-                if ui.button(no).clicked() {
-                    answer = Some(false);
-                }
-            });
-        });
-    });
-    answer
 }

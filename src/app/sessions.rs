@@ -1,6 +1,7 @@
 //! The session menu in the bar: the open session, opening and creating others.
 
 mod browser;
+mod mapping;
 mod transfer;
 
 use std::path::PathBuf;
@@ -17,16 +18,17 @@ use super::engine::Request;
 use super::sample;
 use super::task::{choose_session, on_thread, typed_path};
 use super::theme::{GRID, palette};
-use super::widgets::{fields_on_cards, muted, strong, text_field};
+use super::widgets::{muted, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
+pub use mapping::{MappingDialog, mapping_ui};
 
 /// The names of the menu's fields.
 const NEW_FIELD: &str = "Name of the new session";
 const OPEN_FIELD: &str = "Path of the session";
 pub(super) const EXPORT_FIELD: &str = "Path of the archive to write";
-const IMPORT_FIELD: &str = "Path of the archive to read";
+const IMPORT_FIELD: &str = "Path of the archive or the results to read";
 
 /// What the menu does with what is typed into its fields.
 pub(super) const MENU_FIELDS: [(&str, &str); 4] = [
@@ -48,6 +50,8 @@ pub struct Sessions {
     transfer: Option<transfer::Transfer>,
     /// Outcome of the last transfer, and whether it succeeded.
     transferred: Option<(String, bool)>,
+    /// The dialog about results of another program.
+    pub mapping: Option<MappingDialog>,
     /// The browser of all sessions.
     pub browser: browser::Browser,
 }
@@ -91,7 +95,19 @@ impl Sessions {
                     })
                 });
             }
-            SessionsCommand::Export(_) | SessionsCommand::Import(_) | SessionsCommand::StopTransfer => {
+            SessionsCommand::Import(file) if !transfer::is_archive(&file) => {
+                self.mapping = Some(MappingDialog::of(file, context));
+            }
+            SessionsCommand::MapColumn(place, role) => {
+                if let Some(dialog) = &mut self.mapping {
+                    dialog.set(place, &role, context);
+                }
+            }
+            SessionsCommand::CloseMapping => self.mapping = None,
+            SessionsCommand::Export(_)
+            | SessionsCommand::Import(_)
+            | SessionsCommand::TakeMapping
+            | SessionsCommand::StopTransfer => {
                 self.execute_transfer(command, desk, context);
             }
             other => self.browser.execute(other, &desk.settings, context),
@@ -101,6 +117,9 @@ impl Sessions {
     /// Takes over the results of background work.
     pub fn poll(&mut self, desk: &mut Desk, context: &Context) {
         self.poll_transfer(desk);
+        if let Some(dialog) = &mut self.mapping {
+            dialog.poll();
+        }
         self.browser.poll(&mut desk.settings, context);
         if let Some(folder) = self.orphaned.take() {
             desk.ask(Request::Reattach(folder));
@@ -192,10 +211,15 @@ fn heading_ui(ui: &mut Ui, desk: &Desk) {
 
 fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     ui.set_width(420.0);
-    fields_on_cards(ui);
     let mut send = |ui: &Ui, command: SessionsCommand| {
         // The menu shows the progress and the result of a transfer.
-        if !matches!(command, SessionsCommand::Export(_) | SessionsCommand::Import(_) | SessionsCommand::StopTransfer) {
+        let stays = match &command {
+            SessionsCommand::Export(_) | SessionsCommand::StopTransfer => true,
+            // For a file that is not an archive, a dialog takes the menu's place.
+            SessionsCommand::Import(file) => transfer::is_archive(file),
+            _ => false,
+        };
+        if !stays {
             ui.close();
         }
         commands.push(Command::Sessions(command));

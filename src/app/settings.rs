@@ -58,6 +58,9 @@ pub struct Settings {
     /// The columns of tables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<Listed, Columns>,
+    /// The table's share of the height of Compare; `None` unless the user moved the boundary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compare_table: Option<f32>,
     /// Whether the sample session was closed for good.
     pub sample_closed: bool,
     /// The settings file; `None` in tests.

@@ -35,6 +35,9 @@ pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     if sessions.browser.is_open {
         sessions::browser_ui(ui.ctx(), &sessions.browser, desk, commands);
     }
+    if let Some(dialog) = &sessions.mapping {
+        sessions::mapping_ui(ui.ctx(), dialog, commands);
+    }
     if window.help {
         keys::help_ui(ui.ctx(), screens, commands);
     }

@@ -139,6 +139,7 @@ fn steps(rank: u32, step_time_s: f64) -> impl Iterator<Item = LiveStep> {
             loss: 2.3 / (1.0 + step as f64 / 40.0) + 0.25 * noise,
             units: 64,
             warm_up: step <= 5,
+            traced: false,
         };
         LiveStep { rank, step: record }
     })

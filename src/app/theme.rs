@@ -107,6 +107,8 @@ fn light(style: &mut Style) {
     visuals.window_fill = Color32::WHITE;
     visuals.extreme_bg_color = Color32::WHITE;
     visuals.faint_bg_color = Color32::from_rgb(0xee, 0xf0, 0xf3);
+    // Fields lie on white cards and menus as well as on the panel, and must be visible on both.
+    visuals.text_edit_bg_color = Some(Color32::from_rgb(0xe8, 0xeb, 0xf0));
     for widget in [&mut visuals.widgets.noninteractive, &mut visuals.widgets.inactive] {
         widget.fg_stroke.color = Color32::from_rgb(0x1b, 0x20, 0x27);
     }
@@ -160,9 +162,38 @@ fn common(style: &mut Style) {
 mod tests {
     use std::time::Duration;
 
-    use eframe::egui::{RawInput, TextEdit, ViewportId};
+    use eframe::egui::{RawInput, Rgba, TextEdit, ViewportId};
 
     use super::*;
+
+    /// The ratio of the luminances of two opaque colours, from 1 to 21.
+    fn contrast(one: Color32, other: Color32) -> f32 {
+        let luminance = |colour: Color32| {
+            let [red, green, blue, _] = Rgba::from(colour).to_array();
+            0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+        };
+        let (one, other) = (luminance(one), luminance(other));
+        one.max(other) / one.min(other)
+    }
+
+    #[test]
+    fn fields_stand_out_from_the_panel_cards_and_menus_and_texts_can_be_read_on_each() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let context = Context::default();
+            install(&context);
+            let visuals = context.style_of(theme).visuals.clone();
+            let palette = palette(&visuals);
+            let field = visuals.text_edit_bg_color();
+            for ground in [visuals.panel_fill, visuals.window_fill, palette.card] {
+                assert!(contrast(field, ground) > 1.07, "{theme:?}: a field {field:?} on {ground:?}");
+            }
+            for ground in [field, visuals.panel_fill, visuals.window_fill, visuals.faint_bg_color] {
+                for text in [visuals.text_color(), palette.muted, palette.warning, palette.bad, palette.good] {
+                    assert!(contrast(text, ground) > 4.4, "{theme:?}: {text:?} on {ground:?}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_field_with_the_focus_asks_for_no_frames() {

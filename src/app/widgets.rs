@@ -31,13 +31,6 @@ pub fn card(ui: &Ui) -> Frame {
         .inner_margin(Margin::same((3.0 * GRID) as i8))
 }
 
-/// Gives text fields on cards a background colour; they would be white on white.
-pub fn fields_on_cards(ui: &mut Ui) {
-    let visuals = ui.visuals_mut();
-    let ground = if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color };
-    visuals.text_edit_bg_color = Some(ground);
-}
-
 /// The primary button of a screen.
 pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Response {
     let palette = palette(ui.visuals());

@@ -60,9 +60,9 @@ pub(super) struct MethodsArguments {
 
 pub(super) fn methods(arguments: &MethodsArguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
-    let study = arguments.study.study(&folder)?;
+    let study = arguments.study.study(std::slice::from_ref(&folder))?;
     let material = Material::read(&folder)?;
-    arguments.study.check(&material)?;
+    arguments.study.check(&material.sources())?;
     print(&figure::methods(&material.sources(), &study, std::slice::from_ref(&material.origin)))?;
     Ok(OK)
 }

@@ -7,11 +7,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 
-use super::material::Material;
+use super::material::{Material, share_measures};
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, print, say, session_folder, variant};
 use crate::analysis::{Better, Cell, cells, measure_of, why_absent};
 use crate::figure::{self, DifferenceOutcome, difference};
-use crate::plan::OwnMeasure;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -44,6 +43,10 @@ struct Options {
     /// With --kernels: the cells after.
     #[arg(long, value_name = "FILTER", requires = "kernels", default_value = "")]
     of_after: String,
+    /// Also give verdicts between sessions that were imported (`multicard import`) and sessions that were measured
+    /// here.
+    #[arg(long)]
+    imported: bool,
     /// Output format.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
@@ -68,7 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         sessions.iter().map(|session| Material::read(&session_folder(session)?)).collect()
     };
     let (mut before, mut after) = (read(&before)?, read(&after)?);
-    share_measures(before.iter_mut().chain(&mut after).collect(), &options.measure)?;
+    share_measures(before.iter_mut().chain(&mut after).collect(), Some(&options.measure))?;
     let mut runs = before.iter().chain(&after).flat_map(|material| &material.runs);
     if let Some(why) = why_absent(runs.clone(), &options.measure) {
         return Err(why.into());
@@ -83,7 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Err(format!("--measure {asked}: these runs have no such measure, or it has no better direction; `multicard help method` \
              lists measures").into());
     };
-    let comparison = difference(&before, &after, measure, options.margin);
+    let comparison = difference(&before, &after, measure, (options.margin, options.imported));
     if comparison.table.rows.is_empty() {
         return Err("the sessions have no cell in common: nothing to compare".into());
     }
@@ -117,28 +120,6 @@ fn compare_kernels(before: &[PathBuf], after: &[PathBuf], options: &Options) -> 
 fn cells_of_each(sessions: &[Material], needs_recording: bool) -> Vec<Vec<Cell<'_>>> {
     let is_compared = |cell: &Cell| !needs_recording || cell.runs.iter().any(|run| run.trace_summary().is_some());
     sessions.iter().map(|material| cells(&material.runs).into_iter().filter(is_compared).collect()).collect()
-}
-
-/// Gives each session the measures of one's own of all of them. Of several with the same key, the first one counts.
-fn share_measures(mut sessions: Vec<&mut Material>, asked: &str) -> Result<(), String> {
-    let mut all: Vec<OwnMeasure> = Vec::new();
-    for measure in sessions.iter().flat_map(|session| session.own_measures.iter()) {
-        match all.iter().find(|known| known.key == measure.key) {
-            Some(known) if known.formula != measure.formula && *known.key == *asked => {
-                return Err(format!(
-                    "--measure {asked}: one session computes it as {}, another as {}: give it the same formula in both with \
-                     `multicard measure`",
-                    known.formula, measure.formula
-                ));
-            }
-            Some(_) => {}
-            None => all.push(measure.clone()),
-        }
-    }
-    if !all.is_empty() {
-        sessions.iter_mut().flat_map(|session| &mut session.runs).for_each(|run| run.set_own(&all));
-    }
-    Ok(())
 }
 
 /// The sessions before, those after, and the options.

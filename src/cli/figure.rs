@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::material::Material;
+use super::material::Materials;
 use super::overrides::OverrideArguments;
 use super::sources::Sessions;
 use super::study::StudyArguments;
@@ -16,12 +16,13 @@ use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folder, or the name of a session in the default folder; or a figure file to open, or with --out to draw again; or a
-    /// FILE.toml with the panels of a composed figure: see `multicard help composed`.
-    #[arg(required_unless_present = "all")]
-    session: Option<PathBuf>,
+    /// Session folders, or names of sessions in the default folder; or a figure file to open, or with --out to draw
+    /// again; or a FILE.toml with the panels of a composed figure: see `multicard help composed`. If there are several
+    /// sessions, session, machine, commit and date tell their cells apart.
+    #[arg(required_unless_present = "all", value_name = "SESSION")]
+    sessions: Vec<PathBuf>,
     /// Draw all figure files of this folder again, each with all that was changed in it; what has not changed is left as it is.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["session", "out", "format", "tex"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sessions", "out", "format", "tex"])]
     all: Option<PathBuf>,
     /// Draw figure files of this session, where theirs is not found beside them or in the default folder.
     #[arg(long, value_name = "SESSION")]
@@ -114,33 +115,37 @@ impl StyleArguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let session = match (&arguments.all, &arguments.session) {
-        (Some(folder), _) => return remake::all(folder, arguments.of.as_deref()),
-        (None, Some(session)) => session,
-        (None, None) => return Err("give a session, a figure file, or --all DIR".into()),
-    };
-    if compose::is_composition(session) {
-        return composed(arguments, session);
+    if let Some(folder) = &arguments.all {
+        return remake::all(folder, arguments.of.as_deref());
     }
-    if session.is_file() {
-        return if arguments.out.is_some() { draw_again(arguments, session) } else { open(arguments, session) };
+    match arguments.sessions.as_slice() {
+        [] => return Err("give sessions, a figure file, or --all DIR".into()),
+        [file] if compose::is_composition(file) => return composed(arguments, file),
+        [file] if file.is_file() => {
+            return if arguments.out.is_some() { draw_again(arguments, file) } else { open(arguments, file) };
+        }
+        several => {
+            if let Some(file) = several.iter().find(|one| one.is_file()) {
+                return Err(format!("{} is a file: give either one file or sessions", file.display()).into());
+            }
+        }
     }
-    let folder = session_folder(session)?;
+    let folders: Vec<PathBuf> = arguments.sessions.iter().map(session_folder).collect::<Result<_, _>>()?;
     // Check the arguments before reading anything.
-    let mut study = arguments.study.study(&folder)?;
+    let mut study = arguments.study.study(&folders)?;
     arguments.change(&mut study);
     let format = arguments.out.as_deref().map(|out| PaperFormat::of(out, arguments.style.dpi)).transpose()?;
     if format.is_none() && arguments.format.is_none() {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png, or --format for the figure's table".into());
     }
-    let material = Material::read(&folder)?;
-    arguments.study.check(&material)?;
-    let figure = material.figure(&study)?;
+    let materials = Materials::read(&folders, study.measure.as_deref())?;
+    arguments.study.check(&materials.sources())?;
+    let figure = figure::figure(&materials.sources(), &study)?;
     if let Some(format) = arguments.format {
         print(&figure::render(&figure.table, format))?;
         return Ok(OK);
     }
-    arguments.write(&figure, vec![material.origin])
+    arguments.write(&figure, materials.origins())
 }
 
 impl Arguments {

@@ -19,7 +19,7 @@ use crate::foreign;
 use crate::launch::EXPECTED_START;
 use crate::plan::RunState;
 use crate::protocol::TraceOutcome;
-use crate::session::{Added, Measurement, Notice, open_reader};
+use crate::session::{Added, Measurement, Notice, SearchView, open_reader};
 use crate::store::StoreError;
 
 /// Interval of progress updates and checks for an interrupt.
@@ -44,8 +44,13 @@ pub(super) struct Outcomes {
 
 impl Outcomes {
     /// Counts the runs that have ended. The queue does not know the runs that ended under an earlier conductor; they are read from the
-    /// records.
-    fn of(queue: &QueueView, runs: &HashSet<&str>, folder: &Path) -> Result<Self, StoreError> {
+    /// records. Of `earlier` runs, those that did not finish do not count: a resumed search has made them again.
+    fn of(
+        queue: &QueueView,
+        runs: &HashSet<&str>,
+        earlier: &HashSet<String>,
+        folder: &Path,
+    ) -> Result<Self, StoreError> {
         let rows = queue.rows.iter().filter(|row| runs.contains(row.run.as_str()));
         let mut states: HashMap<String, RunState> = rows.map(|row| (row.run.clone(), row.state)).collect();
         if states.len() < runs.len() {
@@ -53,9 +58,10 @@ impl Outcomes {
                 states.entry(record.run).or_insert(record.state);
             }
         }
-        let ended: Vec<RunState> = states.into_values().filter(|state| state.is_final()).collect();
-        let finished = ended.iter().filter(|state| **state == RunState::Finished).count();
-        Ok(Self { finished, unfinished: ended.len() - finished })
+        states.retain(|_, state| state.is_final());
+        let finished = states.values().filter(|state| **state == RunState::Finished).count();
+        states.retain(|run, state| *state != RunState::Finished && !earlier.contains(run));
+        Ok(Self { finished, unfinished: states.len() })
     }
 
     pub fn add(&mut self, more: &Self) {
@@ -96,6 +102,12 @@ pub(super) struct Following {
     knows_queue: bool,
     /// The runs that are shown; `None` shows all runs.
     shown: Option<HashSet<String>>,
+    /// The id of the plan whose search is followed. The runs of this search are shown, too.
+    search: Option<String>,
+    /// The runs that had ended before the search was resumed, which makes those again that did not finish.
+    earlier: HashSet<String>,
+    /// For each search the number of its lines that were printed.
+    searched: HashMap<String, usize>,
     letters: u64,
     /// Why runs wait at their sites, as the user was told.
     waits: HashMap<String, String>,
@@ -128,6 +140,9 @@ impl Following {
             queue: QueueView::default(),
             knows_queue: false,
             shown: None,
+            search: None,
+            earlier: HashSet::new(),
+            searched: HashMap::new(),
             letters: 0,
             waits: HashMap::new(),
             interrupted,
@@ -261,11 +276,20 @@ impl Following {
         }
     }
 
+    /// Lets the runs that have ended until now count only if they finished.
+    pub fn forgive_earlier(&mut self) -> Result<(), StoreError> {
+        let ended = open_reader(&self.folder)?.headings()?.into_iter().filter(|run| run.state.is_final());
+        self.earlier = ended.map(|run| run.run).collect();
+        Ok(())
+    }
+
     /// Queues the runs of a plan; from then on only these runs are shown.
     pub fn launch(&mut self, launch: Launch) -> Result<Added, Box<dyn Error>> {
         let added =
             self.order(Order::Launch(Box::new(launch)))?.ok_or("the conductor does not say which runs it queued")?;
         self.shown = Some(added.runs.iter().cloned().collect());
+        self.search.clone_from(&added.search);
+        self.say_searches();
         Ok(added)
     }
 
@@ -296,16 +320,21 @@ impl Following {
         self.follow(QueueView::is_idle)
     }
 
-    /// Follows until the given runs have ended; `None` if they were stopped because of an interrupt or a closed stdout.
+    /// Follows until the given runs and the runs of the launched search have ended. `None` if they were stopped because
+    /// of an interrupt or a closed stdout.
     pub fn until_ended(&mut self, runs: &[String]) -> Result<Option<Outcomes>, Box<dyn Error>> {
-        let wanted: HashSet<&str> = runs.iter().map(String::as_str).collect();
+        let search = self.search.clone();
         let is_over = |queue: &QueueView| {
+            let of_search = search_in(queue, search.as_deref());
+            let wanted = wanted(runs, of_search);
             // A run that the queue does not have ended under an earlier conductor.
             let is_open = queue.rows.iter().any(|row| !row.state.is_final() && wanted.contains(row.run.as_str()));
-            !is_open && !queue.importing.iter().any(|name| wanted.contains(name.as_str()))
+            let is_deciding = of_search.is_some_and(|search| search.is_deciding);
+            !is_open && !is_deciding && !queue.importing.iter().any(|name| wanted.contains(name.as_str()))
         };
         let is_whole = self.follow(is_over)?;
-        let outcomes = Outcomes::of(&self.queue, &wanted, &self.folder)?;
+        let wanted = wanted(runs, search_in(&self.queue, search.as_deref()));
+        let outcomes = Outcomes::of(&self.queue, &wanted, &self.earlier, &self.folder)?;
         if is_whole.is_none() {
             say(format_args!("{} finished, {} did not finish", outcomes.finished, outcomes.unfinished));
         }
@@ -408,10 +437,17 @@ impl Following {
     }
 
     fn stop_shown(&mut self) -> Result<(), Box<dyn Error>> {
+        if let Some(search) = self.search.clone() {
+            // Otherwise the search could queue its next round after its runs were stopped.
+            self.order(Order::StopSearch(search))?;
+        }
         let shown = self.shown.clone().filter(|_| self.host.is_none());
         let Some(shown) = shown else { return self.order(Order::CancelAll).map(|_| ()) };
         // From the end of the queue, so that none starts in place of a stopped one.
-        for run in self.unfinished().into_iter().rev().filter(|run| shown.contains(run)) {
+        let of_search =
+            search_in(&self.queue, self.search.as_deref()).map_or_else(Arc::default, |search| Arc::clone(&search.runs));
+        let is_own = |run: &String| shown.contains(run) || of_search.contains(run);
+        for run in self.unfinished().into_iter().rev().filter(is_own) {
             self.order(Order::Cancel(run))?;
         }
         Ok(())
@@ -427,6 +463,7 @@ impl Following {
             Some(News::Queue(change)) => {
                 self.queue.apply(change);
                 self.knows_queue = true;
+                self.say_searches();
             }
             Some(News::Notice(notice)) => {
                 let format = self.format.filter(|_| self.unwritten.is_none());
@@ -459,8 +496,35 @@ impl Following {
             | Notice::Noise { run, .. } => run,
             Notice::Importing { name, .. } | Notice::Trace { name, .. } => name,
         };
-        self.shown.as_ref().is_none_or(|shown| shown.contains(run))
+        let is_of_search =
+            || search_in(&self.queue, self.search.as_deref()).is_some_and(|search| search.runs.contains(run));
+        self.shown.as_ref().is_none_or(|shown| shown.contains(run) || is_of_search())
     }
+
+    /// Prints what is new in the searches that are followed.
+    fn say_searches(&mut self) {
+        for search in &self.queue.searches {
+            if self.shown.is_some() && self.search.as_ref() != Some(&search.plan) {
+                continue;
+            }
+            let told = self.searched.entry(search.plan.clone()).or_default();
+            for line in &search.lines[(*told).min(search.lines.len())..] {
+                self.bar.suspend(|| say(line));
+            }
+            *told = search.lines.len();
+        }
+    }
+}
+
+/// The search of a plan in the queue.
+fn search_in<'q>(queue: &'q QueueView, plan: Option<&str>) -> Option<&'q SearchView> {
+    queue.searches.iter().find(|search| Some(&*search.plan) == plan)
+}
+
+/// The runs of a launch, and the runs that its search queued.
+fn wanted<'r>(runs: &'r [String], search: Option<&'r SearchView>) -> HashSet<&'r str> {
+    let of_search = search.map_or(&[][..], |search| search.runs.as_slice());
+    runs.iter().chain(of_search).map(String::as_str).collect()
 }
 
 fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventFormat>) -> Result<(), std::io::Error> {

@@ -63,12 +63,14 @@ pub(super) const TOPICS: &[Topic] = &[
         "some of all combinations: fractions, optimal designs, hypercubes",
         "../plan/design.md"
     ),
+    page!(Reference, "searches", "questions to the cells of a plan: races over short runs", "../plan/search.md"),
     Topic { name: "workloads", about: "what plans run", part: Part::Reference, text: workloads_page },
     page!(Reference, "slurm", "runs on clusters with Slurm", "../launch/slurm/slurm.md"),
     page!(Reference, "readings", "what programs say about their runs", "../program/readings/readings.md"),
     page!(Reference, "composed", "figures of several panels", "../figure/composed.md"),
     page!(Method, "method", "measures, intervals and what they leave out", "../analysis/method.md"),
     page!(Reference, "export", "columns of exported tables", "../export/export.md"),
+    page!(Reference, "import", "results of other programs: CSV, JSON lines, hyperfine", "../import/import.md"),
     page!(Reference, "session", "the session's folder", "../store/session.md"),
     page!(Method, "trust", "what is trusted, checked and promised; other users of a machine", "../store/trust.md"),
     page!(Reference, "protocol", "jobs, events and samples", "../protocol/protocol.md"),
@@ -253,6 +255,11 @@ mod tests {
         let page = super::page(&["designs"]).unwrap();
         let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         assert_eq!(cells(&example), 16);
+        let page = super::page(&["searches"]).unwrap();
+        let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert_eq!(cells(&example), 16);
+        let plan = crate::plan::Plan::parse(example, "search.md").unwrap();
+        crate::analysis::check_search(&plan, "search.md").unwrap();
     }
 
     #[test]

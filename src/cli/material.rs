@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::say;
@@ -10,7 +10,7 @@ use crate::analysis::{RunSummary, Source, summarise_report, summarise_runs};
 use crate::figure::paper::{self, Origin};
 use crate::figure::{self, SavedStudy, Study};
 use crate::plan::OwnMeasure;
-use crate::session::{damage_message, open_reader};
+use crate::session::{damage_message, open_reader, short_names};
 use crate::store::{Reader, StoreError};
 
 /// What the figures of a session are drawn from.
@@ -58,6 +58,62 @@ impl Material {
     pub fn figure(&self, study: &Study) -> Result<figure::Figure, paper::FigureError> {
         figure::figure(&self.sources(), study)
     }
+}
+
+/// One or several sessions; with several, the session tells their cells apart.
+pub(super) struct Materials {
+    all: Vec<Material>,
+    /// Their names; empty for a single one.
+    names: Vec<String>,
+}
+
+impl Materials {
+    /// Reads sessions, given by their folders. `asked` is the measure that is asked for.
+    pub fn read(folders: &[PathBuf], asked: Option<&str>) -> Result<Self, Box<dyn std::error::Error>> {
+        let whole: Vec<PathBuf> = folders.iter().map(|folder| folder.canonicalize()).collect::<Result<_, _>>()?;
+        if let Some(place) = (1..whole.len()).find(|place| whole[..*place].contains(&whole[*place])) {
+            return Err(format!("{} is given twice: name each session once", folders[place].display()).into());
+        }
+        let mut all: Vec<Material> = folders.iter().map(|folder| Material::read(folder)).collect::<Result<_, _>>()?;
+        let paths: Vec<&Path> = whole.iter().map(PathBuf::as_path).collect();
+        let names = if all.len() > 1 { short_names(&paths) } else { vec![String::new(); all.len()] };
+        if all.len() > 1 {
+            share_measures(all.iter_mut().collect(), asked)?;
+        }
+        Ok(Self { all, names })
+    }
+
+    pub fn sources(&self) -> Vec<Source<'_>> {
+        let named = self.names.iter().zip(&self.all);
+        named.map(|(session, one)| Source { session, runs: &one.runs, reports: &one.reports }).collect()
+    }
+
+    /// Where they come from.
+    pub fn origins(self) -> Vec<Origin> {
+        self.all.into_iter().map(|one| one.origin).collect()
+    }
+}
+
+/// Gives each session the user's own measures of all sessions. If several have the same key, the first one counts.
+pub(super) fn share_measures(mut sessions: Vec<&mut Material>, asked: Option<&str>) -> Result<(), String> {
+    let mut all: Vec<OwnMeasure> = Vec::new();
+    for measure in sessions.iter().flat_map(|session| session.own_measures.iter()) {
+        match all.iter().find(|known| known.key == measure.key) {
+            Some(known) if known.formula != measure.formula && asked == Some(&*known.key) => {
+                return Err(format!(
+                    "--measure {}: one session computes it as {}, another as {}: give it the same formula in both with \
+                     `multicard measure`",
+                    known.key, known.formula, measure.formula
+                ));
+            }
+            Some(_) => {}
+            None => all.push(measure.clone()),
+        }
+    }
+    if !all.is_empty() {
+        sessions.iter_mut().flat_map(|session| &mut session.runs).for_each(|run| run.set_own(&all));
+    }
+    Ok(())
 }
 
 /// Opens a session for reading, and prints once what is missing in its logs.

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::material::Material;
 use super::{OK, Outcome, print, session_folder};
-use crate::analysis::check_measures;
-use crate::analysis::{RunState, RunSummary, SpreadSeen, counted, repeats_remark, summarise};
+use crate::analysis::{
+    Question, RunState, RunSummary, SpreadSeen, check_measures, check_search, counted, repeats_remark, summarise,
+};
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, script};
@@ -19,7 +20,7 @@ use crate::plan::{
     Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, missing_program, remarks,
     resolved,
 };
-use crate::session::{Machine, Where, largest, run_time_s};
+use crate::session::{Machine, Where, largest, node_hours};
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -172,6 +173,9 @@ struct MatrixOut<'a> {
     invalid: Vec<InvalidOut<'a>>,
     merged: u64,
     runs: usize,
+    /// What the plan's search asks; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<String>,
     /// What the designs of blocks can tell apart; absent without designs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     designs: Vec<DesignOut>,
@@ -197,8 +201,15 @@ struct MixedOut {
 fn read_plan(path: &Path) -> Result<Plan, PlanError> {
     let plan = Plan::read(path)?;
     check_measures(&plan, &path.display().to_string())?;
+    check_search(&plan, &path.display().to_string())?;
     check_studies(&plan, &path.display().to_string())?;
     Ok(plan)
+}
+
+/// Refuses a search if too few of its cells can run.
+pub(super) fn check_candidates(plan: &Plan, matrix: &Matrix) -> Result<(), String> {
+    let question = Question::of(plan).map_err(|wrong| wrong.join("\n"))?;
+    question.and_then(|question| question.refuses(matrix.cells.len())).map_or(Ok(()), Err)
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -297,11 +308,12 @@ fn has_time(cell: &Cell) -> bool {
     !cell.shape.own_program || cell.estimate.duration_s > 0.0
 }
 
-/// The node-hours of all runs of a plan at a site; `None` for runs on this machine, and if a time is unknown.
-fn node_hours(matrix: &Matrix, plan: &Plan, time_s: &dyn Fn(&Cell) -> Option<f64>) -> Option<f64> {
-    plan.site.as_ref()?;
-    let times = matrix.cells.iter().map(|cell| Some(time_s(cell)? * f64::from(cell.shape.nodes())));
-    Some(times.sum::<Option<f64>>()? * f64::from(plan.repeats) / 3600.0)
+/// The node-hours of all runs of a plan at a site, after a comma; empty for runs on this machine, and if a time is unknown.
+fn node_hours_text(plan: &Plan, matrix: &Matrix) -> String {
+    node_hours(plan, matrix).map_or(String::new(), |(hours, is_most)| {
+        let most = if is_most { "at most " } else { "" };
+        format!(", {most}{} node-hours", significant(hours))
+    })
 }
 
 fn json<'a>(plan: &Plan, matrix: &'a Matrix, runs: usize) -> MatrixOut<'a> {
@@ -328,6 +340,7 @@ fn json<'a>(plan: &Plan, matrix: &'a Matrix, runs: usize) -> MatrixOut<'a> {
     };
     MatrixOut {
         cells: cells.collect(),
+        search: plan.search.as_ref().map(crate::plan::Search::question),
         invalid: invalid.collect(),
         merged: matrix.merged.combinations,
         runs,
@@ -355,14 +368,10 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
         let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
-        let hours = node_hours(matrix, plan, &|cell| Some(cell.estimate.duration_s));
-        let hours = hours.map_or(String::new(), |hours| format!(", {} node-hours", significant(hours)));
+        let hours = node_hours_text(plan, matrix);
         format!("about {time}{peak}{hours} (rough estimates)")
     } else {
-        let limit_s = |cell: &Cell| plan.spec_of(&cell.workload).and_then(|spec| run_time_s(&plan.limits, spec));
-        let hours = node_hours(matrix, plan, &limit_s);
-        let hours = hours.map_or(String::new(), |hours| format!(", at most {} node-hours", significant(hours)));
-        format!("run time unknown{hours}")
+        format!("run time unknown{}", node_hours_text(plan, matrix))
     };
     let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
@@ -383,6 +392,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let (name, cells) = (&plan.name, matrix.cells.len());
     let mut text = format!("# {name}\n\n{runs} runs: {cells} cells × {repeats}; {estimates}.\n\n{}", table.markdown());
     text += &designs_text(plan, matrix);
+    text += &search_text(plan, matrix);
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
         text += &format!("\n{}: {remark}.\n", if remark.is_warning { "Warning" } else { "Note" });
     }
@@ -398,6 +408,22 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         text += &format!("\n{} cells cannot run here:\n\n{}", matrix.invalid.len(), table.markdown());
     }
     text.trim_end().to_owned()
+}
+
+/// What the search of a plan asks, and what it may cost at most.
+fn search_text(plan: &Plan, matrix: &Matrix) -> String {
+    let Some(search) = &plan.search else { return String::new() };
+    let cells = matrix.cells.len();
+    let grid = cells as u64 * u64::from(plan.repeats);
+    let most = search.runs.map_or(grid, |runs| grid.min(u64::from(runs)));
+    let minutes = search.minutes.map_or(String::new(), |minutes| format!(", or {minutes} minutes"));
+    let refused = check_candidates(plan, matrix).err();
+    let warning = refused.map_or(String::new(), |reason| format!("\nWarning: {reason}.\n"));
+    format!(
+        "\nSearch: {}. It begins with {} and ends after at most {most} of {grid}{minutes}.\n{warning}",
+        search.question(),
+        counted(cells, "run"),
+    )
 }
 
 /// What the designs of a plan's blocks can tell apart.

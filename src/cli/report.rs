@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
     let (studies, unreadable) = studies(&folder, &arguments.study)?;
     let material = Material::read(&folder)?;
-    arguments.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(&material, asked))?;
+    arguments.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(&material.sources(), asked))?;
     let out = &arguments.out;
     let is_page =
         out.extension().is_some_and(|ending| ["html", "htm"].iter().any(|known| ending.eq_ignore_ascii_case(known)));

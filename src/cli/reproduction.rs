@@ -12,7 +12,7 @@ use super::material::Material;
 use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{Cell, Recording, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
-use crate::figure::{self, CellValue, Chart, Row, Study, capitalised, claims_table, counted};
+use crate::figure::{self, CellValue, Chart, Form, Row, Study, capitalised, claims_table, counted};
 use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
 use crate::plan::{Key, Level, Mode, RunState};
 use crate::text_table::TextTable;
@@ -208,7 +208,22 @@ impl Report<'_> {
 ///
 /// A cell of the paper may have cells of several sessions. The ones with the fewest other settings are shown, and among equals those of the
 /// session that has most of the paper's cells. Recorded runs and full runs of a companion plan measure something else and are chosen apart.
+///
+/// Quick runs have no losses of epochs: a figure of losses shows them only if no full run belongs to it.
 fn runs_of<'a>(artefact: &'static Artefact, sources: &[Source<'a>]) -> Vec<(&'a str, Vec<RunSummary>)> {
+    if figure::preset(&artefact.id()).is_ok_and(|study| study.form == Form::Loss) {
+        let full = |source: &Source| source.runs.iter().filter(|run| run.mode.is_full()).cloned().collect();
+        let kept: Vec<Vec<RunSummary>> = sources.iter().map(full).collect();
+        let of_full = sources.iter().zip(&kept).map(|(source, runs)| Source { runs, ..*source });
+        let found = nearest_runs(artefact, &of_full.collect::<Vec<_>>());
+        if found.iter().any(|(_, runs)| !runs.is_empty()) {
+            return sources.iter().map(|source| source.session).zip(found.into_iter().map(|(_, runs)| runs)).collect();
+        }
+    }
+    nearest_runs(artefact, sources)
+}
+
+fn nearest_runs<'a>(artefact: &'static Artefact, sources: &[Source<'a>]) -> Vec<(&'a str, Vec<RunSummary>)> {
     let plain: Vec<Source> = sources.iter().map(|source| Source { reports: &[], ..*source }).collect();
     let cells = cells_of(&plain);
     let deviations = papers::deviations(artefact, &cells);
@@ -318,5 +333,22 @@ mod tests {
         assert_eq!(counts, [0, 0, table.len()]);
         let alone: Vec<usize> = runs_of(artefact, &sources[..1]).iter().map(|(_, runs)| runs.len()).collect();
         assert_eq!(alone, [smaller.len()], "nothing nearer is there");
+    }
+
+    #[test]
+    fn a_figure_of_losses_shows_full_runs_although_quick_ones_are_nearer_to_the_paper() {
+        let artefact = papers::artefact("2505.22905/fig-5").unwrap();
+        let plan = artefact.plan().unwrap();
+        let quick = fixture::runs_of(&Plan { mode: Mode::Quick { step_precision: 0.01 }, ..plan.clone() });
+        let mut small = Plan { mode: Mode::Full, ..plan.clone() };
+        small.first.factors.retain(|(key, _)| **key != *"image_size");
+        small.first.factors.push(("image_size".into(), vec![Level::Integer(100)]));
+        let full = fixture::runs_of(&small);
+        let sources =
+            [("quick", &quick), ("full", &full)].map(|(session, runs)| Source { session, runs, reports: &[] });
+        let counts: Vec<usize> = runs_of(artefact, &sources).iter().map(|(_, runs)| runs.len()).collect();
+        assert_eq!(counts, [0, full.len()]);
+        let alone: Vec<usize> = runs_of(artefact, &sources[..1]).iter().map(|(_, runs)| runs.len()).collect();
+        assert!(alone[0] > 0, "nothing else is there");
     }
 }

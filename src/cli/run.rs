@@ -20,7 +20,8 @@ use crate::dataset::check_models;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
 use crate::session::{
-    Added, Machine, Session, SessionError, Where, all_finished, new_session_folder, open_reader, runnable,
+    Added, Machine, SearchReport, Session, SessionError, Where, all_finished, new_session_folder, open_reader,
+    runnable, search_reports,
 };
 use crate::store::StoreError;
 
@@ -57,6 +58,12 @@ const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut plan = arguments.plan.read(&arguments.changes)?;
+    if plan.search.is_some() && arguments.until.is_some() {
+        return Err(
+            "--until adds repeats to each cell, and the plan's search drops cells: leave out --until, or [search]"
+                .into(),
+        );
+    }
     let Some(mut far) = arguments.session.as_deref().map(Far::of).transpose()?.flatten() else {
         let folder = match &arguments.session {
             Some(folder) => folder.clone(),
@@ -81,6 +88,9 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
             say_damage(folder, &reader)?;
             let session = folder.display().to_string();
             say_added(plan, &added, &session);
+            let searches = search_reports(&reader)?;
+            let own = searches.iter().find(|search| Some(&search.plan) == added.search.as_ref());
+            own.into_iter().flat_map(SearchReport::in_lines).for_each(say);
             say_results(added.kept, 0, &session);
             return Ok(OK);
         }
@@ -91,7 +101,7 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
         check_models(block)?;
     }
     let node = Where::of(plan, &machine.node)?.node;
-    runnable(plan, &node)?;
+    super::plan::check_candidates(plan, &runnable(plan, &node)?)?;
     for block in plan.blocks() {
         super::data::prepare(block)?;
     }
@@ -114,12 +124,12 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
 }
 
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
+    let mut node = far.node()?;
+    // The conductor there knows the site, and refuses what the site cannot do.
     if let Some(site) = &plan.site {
-        let host = far.address().host();
-        return Err(format!("a plan for site {site} is run on its login node: log in to {host} and run it there, or launch it in the window").into());
+        node = Where::unknown(site, &node);
     }
-    let node = far.node()?;
-    runnable(plan, &node)?;
+    super::plan::check_candidates(plan, &runnable(plan, &node)?)?;
     let live = arguments.format == Some(EventFormat::Json);
     let client = far.client_or_start(live)?;
     let interrupted = interrupts()?;
@@ -224,6 +234,9 @@ fn follow(
         let cells = matrix.cells.iter().map(|cell| cell.identity).filter(|cell| !full.contains(cell));
         launch = launch.of_cells(cells.collect());
     }
+    if arguments.resume && plan.search.is_some() {
+        following.forgive_earlier()?;
+    }
     let Some(added) = site.launch(&mut following, &launch, interrupted)? else { return Ok(INTERRUPTED) };
     say_added(plan, &added, &site.name);
     for remark in remarks(plan, &matrix, &site.node) {
@@ -246,7 +259,9 @@ fn follow(
     if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
-    say_results(outcomes.finished + added.kept, outcomes.unfinished, &site.name);
+    // All runs of the search were followed, including those that it had before.
+    let kept = if added.search.is_some() { 0 } else { added.kept };
+    say_results(outcomes.finished + kept, outcomes.unfinished, &site.name);
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 

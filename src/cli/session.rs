@@ -16,7 +16,7 @@ use crate::analysis::Measures;
 use crate::conduct::Order;
 use crate::plan::{Filter, RunState};
 use crate::remote::Address;
-use crate::session::{default_sessions_folder, is_queue_paused, note_session};
+use crate::session::{SearchReport, default_sessions_folder, is_queue_paused, note_session, search_reports};
 use crate::store::{self, ARCHIVED, ArchiveError, ArchiveProgress, Reader, SessionHeading};
 use crate::text_table::{Field, TextTable};
 
@@ -127,6 +127,9 @@ struct Shown {
     session: String,
     machine: String,
     plans: Vec<ShownPlan>,
+    /// Its searches with their steps; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    searches: Vec<SearchReport>,
     /// The number of runs in each state.
     runs: BTreeMap<&'static str, usize>,
     /// Whether runs wait in a queue that the user has paused.
@@ -170,6 +173,7 @@ fn show(folder: &Path, format: Format) -> Outcome {
         session: folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         machine: format!("{}: {}, {}", node.hostname, node.cpu_model, node.system),
         plans: plans.collect(),
+        searches: search_reports(&reader)?,
         is_queue_paused: states.contains_key(RunState::Queued.name()) && is_queue_paused(folder),
         runs: states,
         environment,
@@ -192,6 +196,10 @@ impl Shown {
         }
         for ShownPlan { plan, name } in &self.plans {
             text += &format!("- plan {plan}: {name}\n");
+        }
+        for search in &self.searches {
+            text += &format!("\n## Search of {}\n\n", search.name);
+            search.in_lines().iter().for_each(|line| text += &format!("- {}\n", line.trim_start()));
         }
         text += "\n## Environment of its runs\n\n";
         if self.environment.is_empty() {
@@ -285,7 +293,7 @@ fn default_folder(archive: &Path) -> Result<PathBuf, Box<dyn std::error::Error>>
 }
 
 /// Runs work with a progress bar until it ends or is interrupted.
-fn transfer<T>(
+pub(super) fn transfer<T>(
     what: &'static str,
     work: impl FnOnce(ArchiveProgress<'_>) -> Result<T, ArchiveError>,
     done: impl FnOnce(T) -> String,

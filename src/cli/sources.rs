@@ -9,7 +9,7 @@ use super::session_folder;
 use crate::analysis::Source;
 use crate::figure::paper::Origin;
 use crate::figure::{self, Figure, Study};
-use crate::session::find_session;
+use crate::session::{find_session, short_names};
 
 /// Sessions that were read, by their folders: figures of one folder are mostly of one.
 #[derive(Default)]
@@ -78,10 +78,11 @@ impl Sessions {
         for folder in folders {
             origins.push(self.origin(folder)?.clone());
         }
-        let is_alone = folders.len() == 1;
-        let sources = folders.iter().zip(&origins).map(|(folder, origin)| {
+        let paths: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+        let names = if folders.len() == 1 { vec![String::new()] } else { short_names(&paths) };
+        let sources = folders.iter().zip(&names).map(|(folder, session)| {
             let Material { runs, reports, .. } = &self.read[folder];
-            Source { session: if is_alone { "" } else { &origin.session }, runs, reports }
+            Source { session, runs, reports }
         });
         let drawn = figure::figure(&sources.collect::<Vec<_>>(), study)?;
         Ok((drawn, origins))

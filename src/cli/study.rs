@@ -10,9 +10,9 @@ use clap::Args;
 use super::conduct::ordered;
 use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
-use crate::analysis::{MetricUnit, TRACE_METRICS, splitting_facts, why_absent};
+use crate::analysis::{MetricUnit, Source, TRACE_METRICS, splitting_facts, why_absent};
 use crate::conduct::Order;
-use crate::figure::{self, Form, Law, Over, Place, SavedStudy, Study};
+use crate::figure::{self, Along, Form, Law, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, Level, suggestion, workloads};
 use crate::store::{Decision, Reader, Store};
 use crate::text_table::TextTable;
@@ -21,7 +21,8 @@ use crate::text_table::TextTable;
 #[derive(Args)]
 pub(super) struct StudyArguments {
     /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects, tornado,
-    /// interactions, pareto, scatter, steadiness, energy, repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
+    /// interactions, pareto, scatter, history, steadiness, energy, repeats, map, parts, activity, metrics, or one of a paper's such as
+    /// 2505.22905/fig-6.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Start from this study, which the session keeps or multicard has built in; see `multicard study`.
@@ -44,6 +45,9 @@ pub(super) struct StudyArguments {
     /// In the form scatter: the law that is fitted.
     #[arg(long, value_parser = variant::<Law>())]
     law: Option<Law>,
+    /// In the form history: the order of sessions.
+    #[arg(long, value_parser = variant::<Along>())]
+    along: Option<Along>,
     /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1", which compares every cell with the cell
     /// that has this level and otherwise the same levels. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
@@ -113,16 +117,23 @@ fn metric(text: &str) -> Result<Key, String> {
 }
 
 impl StudyArguments {
-    /// The requested study, for the session in a folder.
-    pub fn study(&self, folder: &Path) -> Result<Study, Box<dyn Error>> {
+    /// The requested study, for the sessions in folders. A study by name is the first one of this name that a session has saved.
+    pub fn study(&self, folders: &[PathBuf]) -> Result<Study, Box<dyn Error>> {
         let mut study = match (&self.study, &self.preset, self.form) {
-            (Some(name), ..) => figure::find_study(&saved(folder)?, name)?,
+            (Some(name), ..) => {
+                let mut known: Vec<SavedStudy> = Vec::new();
+                for folder in folders {
+                    known.extend(saved(folder)?);
+                }
+                figure::find_study(&known, name)?
+            }
             (None, None, Some(_)) => Study::default(),
             (None, name, _) => figure::preset(name.as_deref().unwrap_or("times"))?,
         };
         study.measure = self.measure.clone().or(study.measure);
         study.across = self.across.clone().or(study.across);
         study.law = self.law.unwrap_or(study.law);
+        study.along = self.along.unwrap_or(study.along);
         if self.traced {
             study = study.with_traced();
         }
@@ -147,14 +158,14 @@ impl StudyArguments {
         Ok(study)
     }
 
-    /// Rejects a requested measure or baseline that the session does not have, and a factor that no workload has.
-    pub fn check(&self, material: &Material) -> Result<(), String> {
-        self.check_factors(material)?;
-        let runs = material.runs.iter().chain(&material.reports);
+    /// Rejects a requested measure or baseline that the sessions do not have, and a factor that no workload has.
+    pub fn check(&self, sources: &[Source]) -> Result<(), String> {
+        self.check_factors(sources)?;
+        let runs = sources.iter().flat_map(|source| source.runs.iter().chain(source.reports));
         if let Some(why) = self.measure.as_ref().and_then(|asked| why_absent(runs.clone(), asked)) {
             return Err(why);
         }
-        let known = figure::known_measures(&material.sources());
+        let known = figure::known_measures(sources);
         let is_recorded = |asked: &Key| runs.clone().any(|run| run.measures.is_of_reports(asked));
         let asked = self.measure.as_ref().filter(|asked| !is_recorded(asked));
         if let Some(asked) = asked.filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
@@ -163,19 +174,20 @@ impl StudyArguments {
         }
         if let Some(asked) = self.across.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
             let is_number = |level: Option<&Level>| level.is_some_and(|level| level.as_number().is_some());
-            if !material.runs.iter().any(|run| is_number(run.levels.get(asked))) {
+            if !runs.clone().any(|run| is_number(run.levels.get(asked))) {
                 let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
                 let near = suggestion(asked, &known);
                 return Err(format!("--across {asked}: no measure and no factor that is a number{near}"));
             }
         }
-        self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(material, asked))
+        self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(sources, asked))
     }
 
     /// Rejects a misspelt factor, which would leave an empty table. A factor of another workload is accepted: no cell has it.
-    fn check_factors(&self, material: &Material) -> Result<(), String> {
+    fn check_factors(&self, sources: &[Source]) -> Result<(), String> {
         let factors = workloads().iter().flat_map(|spec| &spec.factors).map(|factor| &*factor.key);
-        let levels = material.runs.iter().flat_map(|run| run.levels.iter().map(|(key, _)| &**key));
+        let levels =
+            sources.iter().flat_map(|source| source.runs).flat_map(|run| run.levels.iter().map(|(key, _)| &**key));
         // Filters know a GPU's name too.
         let settings = figure::SETTINGS.into_iter().chain(["gpu"]);
         // The session's own factors come first, since a message names only some.
@@ -202,8 +214,8 @@ impl StudyArguments {
 }
 
 /// Rejects a baseline that matches no cell.
-pub(super) fn check_baseline(material: &Material, asked: &str) -> Result<(), String> {
-    if figure::has_baseline(&material.sources(), asked) {
+pub(super) fn check_baseline(sources: &[Source], asked: &str) -> Result<(), String> {
+    if figure::has_baseline(sources, asked) {
         return Ok(());
     }
     Err(format!(
@@ -234,8 +246,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         if let Some(reason) = figure::refused_name(name) {
             return Err(format!("--save {name:?}: {reason}").into());
         }
-        let study = arguments.study.study(&folder)?;
-        arguments.study.check(&Material::read(&folder)?)?;
+        let study = arguments.study.study(std::slice::from_ref(&folder))?;
+        arguments.study.check(&Material::read(&folder)?.sources())?;
         let study = serde_json::to_value(Study { name: name.clone(), ..study })?;
         if !ordered(&folder, Order::SaveStudy(name.clone(), study.clone()))? {
             Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study })?;
@@ -304,6 +316,7 @@ mod tests {
         study.filter = "precision=\"a b\" or gpus>=2".to_owned();
         study.measure = Some("step_time_s".into());
         (study.across, study.law) = (Some("gpus".into()), Law::AlphaBeta);
+        study.along = Along::Commits;
         study.baseline = Some("precision=fp32,gpus=1".to_owned());
         (study.limits.memory_bytes, study.limits.accuracy) = (Some(16e9), Some(0.5));
         study.equal_within = 0.02;
@@ -311,7 +324,7 @@ mod tests {
         study.metrics = vec![TRACE_METRICS[0].key.into()];
         let words = figure::arguments(&study, &[]).unwrap();
         let line = Line::try_parse_from(std::iter::once("table".to_owned()).chain(words)).unwrap();
-        assert_eq!(line.study.study(Path::new("/nowhere")).unwrap(), study);
+        assert_eq!(line.study.study(&[PathBuf::from("/nowhere")]).unwrap(), study);
 
         let own = Study { measures: vec!["step_time_s".into()], ..Study::default() };
         assert!(figure::arguments(&own, &[]).unwrap_err().contains("save it as a study first"));

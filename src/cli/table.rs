@@ -1,18 +1,21 @@
-//! `multicard table`: prints a table of a session's results.
+//! `multicard table`: prints a table of the results of one or more sessions.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::material::Material;
+use super::material::Materials;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
 use crate::figure;
+use crate::session::{SearchReport, open_reader, search_reports};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folder, or the name of a session in the default folder.
-    session: PathBuf,
+    /// Session folders, or names of sessions in the default folder. If there are several, session, machine, commit and
+    /// date tell their cells apart.
+    #[arg(required = true, value_name = "SESSION")]
+    sessions: Vec<PathBuf>,
     #[command(flatten)]
     study: StudyArguments,
     /// Output format.
@@ -26,12 +29,21 @@ pub(super) struct Arguments {
 /// Up to this many notes are printed, since a line that stands for them would be no shorter.
 const FOLDED: usize = 2;
 
+/// The answers of a session's searches, for the lines below its table.
+fn searches_text(searches: &[SearchReport]) -> String {
+    let of_search = |search: &SearchReport| {
+        let lines: Vec<String> = search.answer().into_iter().map(|line| format!("- {}", line.trim_start())).collect();
+        format!("\n\nSearch of {}: {}\n\n{}", search.name, search.question, lines.join("\n"))
+    };
+    searches.iter().map(of_search).collect()
+}
+
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let folder = session_folder(&arguments.session)?;
-    let study = arguments.study.study(&folder)?;
-    let material = Material::read(&folder)?;
-    arguments.study.check(&material)?;
-    let mut table = figure::table(&material.sources(), &study);
+    let folders: Vec<PathBuf> = arguments.sessions.iter().map(session_folder).collect::<Result<_, _>>()?;
+    let study = arguments.study.study(&folders)?;
+    let materials = Materials::read(&folders, study.measure.as_deref())?;
+    arguments.study.check(&materials.sources())?;
+    let mut table = figure::table(&materials.sources(), &study);
     if arguments.format == TableFormat::Csv {
         // CSV has no room for notes.
         table.notes.iter().for_each(say);
@@ -41,6 +53,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         table.notes = std::mem::take(&mut table.lead);
         table.notes.push(format!("{more} more: --notes"));
     }
-    print(&figure::render(&table, arguments.format))?;
+    let mut text = figure::render(&table, arguments.format);
+    if arguments.format == TableFormat::Markdown {
+        for folder in &folders {
+            text += &searches_text(&search_reports(&open_reader(folder)?)?);
+        }
+    }
+    print(&text)?;
     Ok(OK)
 }

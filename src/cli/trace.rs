@@ -16,7 +16,7 @@ use super::follow::interrupts;
 use super::{INTERRUPTED, OK, Outcome, print, progress_bar, say, session_folder};
 use crate::conduct::Order;
 use crate::session::{SessionError, attach_report};
-use crate::trace::{self, Progress, Stage, TraceError, Window};
+use crate::trace::{self, Progress, Stage, StepsFrom, TraceError, Window};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -32,6 +32,13 @@ pub(super) struct Arguments {
     /// Include only events that start before this time.
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
+    /// What divides the recording into steps. NAME is a range, kernel, collective or call, or a part of its name: each
+    /// range is a step, and each kernel, collective or call begins one. N:M are two marks around one step, in seconds
+    /// from the recording's start: the first event after N divides the recording, and each step has as many of these
+    /// events as there are between N and M. Default: ranges that name steps, the program's lines of output, or a kernel
+    /// or collective that recurs.
+    #[arg(long, value_name = "NAME|N:M", conflicts_with_all = ["events", "perfetto", "session"])]
+    steps_from: Option<StepsFrom>,
     /// Write the recording's events to this file instead. It takes a fraction of the space and contains no environment, paths or commands;
     /// `trace` reads it like the report.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "format", "session"])]
@@ -129,7 +136,8 @@ fn answer(arguments: &Arguments, tell: &mut dyn FnMut(Progress) -> ControlFlow<(
         }
         return Ok(Answer::data(collectives::table(&all, *format)?));
     }
-    let trace = trace::import(file, &window, tell)?;
+    let steps = arguments.steps_from.clone().unwrap_or_default();
+    let trace = trace::import_divided(file, &window, &steps, tell)?;
     Ok(match format {
         Format::Md => Answer::data(trace::markdown(&trace)),
         // CSV has no room for warnings.

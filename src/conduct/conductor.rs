@@ -273,6 +273,10 @@ impl Conductor {
             }
             Order::Pause(false) => session.resume_queue(),
             Order::Allow(digest) => session.allow(&digest),
+            Order::StopSearch(plan) => {
+                session.stop_search(&plan);
+                Ok(())
+            }
             Order::Cancel(run) => session.cancel(&run),
             Order::CancelAll => session.cancel_all(),
             Order::Retry(run) => session.retry(&run),

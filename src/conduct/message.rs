@@ -10,7 +10,7 @@ use crate::plan::{Identity, Key, OwnMeasure, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It is increased with each change to them.
-pub(super) const MESSAGES_VERSION: u32 = 6;
+pub(super) const MESSAGES_VERSION: u32 = 8;
 
 /// The conductor's process and version: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +81,8 @@ pub enum Order {
     Cancel(String),
     /// Stop all runs.
     CancelAll,
+    /// Queue no further runs of the search of the plan with this id.
+    StopSearch(String),
     /// Queue a run again.
     Retry(String),
     /// Put a run that was cancelled while it waited back into its place in the queue.

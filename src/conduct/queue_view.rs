@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::RunState;
-use crate::session::{Estimate, Measurement, Session};
+use crate::session::{Estimate, Measurement, SearchView, Session};
 
 /// One run of the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,8 @@ pub struct QueueView {
     pub importing: Vec<String>,
     /// The measurement of the machine that is waiting or running, or else the last one.
     pub measurement: Option<Measurement>,
+    /// The searches that this conductor continues or has completed.
+    pub searches: Vec<SearchView>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
     /// What this estimate is based on.
@@ -54,7 +56,8 @@ pub struct QueueView {
     pub time_s: f64,
 }
 
-/// A change of the queue: the rows that differ, each with its index, and all other fields.
+/// A change of the queue: the rows that differ, each with its index, the searches if one of them differs, and all other
+/// fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueChange {
     /// Whether all earlier rows are replaced, as after runs were moved.
@@ -67,6 +70,9 @@ pub struct QueueChange {
     queued: usize,
     importing: Vec<String>,
     measurement: Option<Measurement>,
+    /// `None` if no search has changed: their lines and runs may be many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    searches: Option<Vec<SearchView>>,
     remaining_s: f64,
     remaining_is: Estimate,
     time_s: f64,
@@ -92,6 +98,7 @@ impl QueueView {
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
             measurement: session.measurement().cloned(),
+            searches: session.searches().collect(),
             remaining_s,
             remaining_is,
             time_s,
@@ -143,8 +150,8 @@ impl QueueView {
     /// Whether both views show the same, apart from the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
         let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
-        (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement)
-            == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement)
+        (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement, &self.searches)
+            == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement, &other.searches)
     }
 
     /// The change that turns an earlier view into this one.
@@ -162,6 +169,7 @@ impl QueueView {
             queued: self.queued,
             importing: self.importing.clone(),
             measurement: self.measurement.clone(),
+            searches: (self.searches != earlier.searches).then(|| self.searches.clone()),
             remaining_s: self.remaining_s,
             remaining_is: self.remaining_is,
             time_s: self.time_s,
@@ -182,12 +190,18 @@ impl QueueView {
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.remaining_is, self.time_s) = (change.remaining_s, change.remaining_is, change.time_s);
         self.asks = change.asks;
+        if let Some(searches) = change.searches {
+            self.searches = searches;
+        }
         (self.restored, self.importing, self.measurement) = (change.restored, change.importing, change.measurement);
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn view(rows: &[(&str, RunState)]) -> QueueView {
@@ -233,5 +247,27 @@ mod tests {
             assert_eq!(&shown, view);
         }
         assert_eq!(sent, [(false, 2), (false, 1), (false, 1), (true, 3), (true, 1)]);
+    }
+
+    #[test]
+    fn searches_are_sent_only_if_one_of_them_has_changed() {
+        let search = |lines: &[&str]| SearchView {
+            plan: "p1".to_owned(),
+            lines: Arc::new(lines.iter().map(|line| (*line).to_owned()).collect()),
+            runs: Arc::default(),
+            is_deciding: false,
+        };
+        let begun = QueueView { searches: vec![search(&["a"])], ..view(&[("a", RunState::Running)]) };
+        let stepped = QueueView { ended: 1, ..begun.clone() };
+        let decided = QueueView { searches: vec![search(&["a", "b"])], ..stepped.clone() };
+        let (mut shown, mut sent) = (QueueView::default(), Vec::new());
+        for view in [&begun, &stepped, &decided] {
+            let change = view.since(&shown);
+            sent.push(change.searches.is_some());
+            let text = serde_json::to_string(&change).unwrap();
+            shown.apply(serde_json::from_str(&text).unwrap());
+            assert_eq!(&shown, view);
+        }
+        assert_eq!(sent, [true, false, true]);
     }
 }

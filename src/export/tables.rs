@@ -28,7 +28,7 @@ const HEAD: [(&str, Kind); 14] = [
 ];
 const RUNS: [(&str, Kind); 4] =
     [("reading", Kind::Text), ("unit", Kind::Text), ("value", Kind::Number), ("in_tables", Kind::Flag)];
-const STEPS: [(&str, Kind); 9] = [
+const STEPS: [(&str, Kind); 10] = [
     ("rank", Kind::Integer),
     ("epoch", Kind::Integer),
     ("step", Kind::Integer),
@@ -38,6 +38,7 @@ const STEPS: [(&str, Kind); 9] = [
     ("loss", Kind::Number),
     ("units", Kind::Integer),
     ("warm_up", Kind::Flag),
+    ("recorded", Kind::Flag),
 ];
 const EPOCHS: [(&str, Kind); 7] = [
     ("rank", Kind::Integer),
@@ -48,7 +49,7 @@ const EPOCHS: [(&str, Kind); 7] = [
     ("unit", Kind::Text),
     ("value", Kind::Number),
 ];
-const SAMPLES: [(&str, Kind); 27] = [
+const SAMPLES: [(&str, Kind); 33] = [
     ("time_s", Kind::Number),
     ("elapsed_s", Kind::Number),
     ("hole_s", Kind::Number),
@@ -76,6 +77,12 @@ const SAMPLES: [(&str, Kind); 27] = [
     ("throttle_reasons", Kind::Text),
     ("pcie_receive_bytes_per_s", Kind::Number),
     ("pcie_send_bytes_per_s", Kind::Number),
+    ("fp64_activity", Kind::Number),
+    ("fp32_activity", Kind::Number),
+    ("fp16_activity", Kind::Number),
+    ("dram_activity", Kind::Number),
+    ("nvlink_receive_bytes_per_s", Kind::Number),
+    ("nvlink_send_bytes_per_s", Kind::Number),
 ];
 const EVIDENCE: [(&str, Kind); 6] = [
     ("rank", Kind::Integer),
@@ -314,6 +321,7 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
             step.loss.into(),
             step.units.into(),
             step.warm_up.into(),
+            step.traced.into(),
         ]);
         for (column, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;
@@ -406,6 +414,12 @@ fn sample_rows(sample: &Sample, started_time_s: Option<f64>, rows: &mut Rows) ->
                 ("throttle_reasons", (&*reasons).into()),
                 ("pcie_receive_bytes_per_s", gpu.pcie_receive_bytes_per_s.into()),
                 ("pcie_send_bytes_per_s", gpu.pcie_send_bytes_per_s.into()),
+                ("fp64_activity", gpu.fp64_activity.into()),
+                ("fp32_activity", gpu.fp32_activity.into()),
+                ("fp16_activity", gpu.fp16_activity.into()),
+                ("dram_activity", gpu.dram_activity.into()),
+                ("nvlink_receive_bytes_per_s", gpu.nvlink_receive_bytes_per_s.into()),
+                ("nvlink_send_bytes_per_s", gpu.nvlink_send_bytes_per_s.into()),
             ],
         )?;
     }

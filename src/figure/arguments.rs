@@ -91,7 +91,7 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     }
 }
 
-/// The arguments of the horizontal axes of losses and of `scatter`, as names and values. `asked` then has these axes.
+/// The arguments of the horizontal axes of losses, of `scatter` and of `history`, as names and values. `asked` then has these axes.
 fn of_axes(study: &Study, asked: &mut Study) -> Vec<(&'static str, String)> {
     let mut words = Vec::new();
     if study.over != asked.over {
@@ -105,6 +105,10 @@ fn of_axes(study: &Study, asked: &mut Study) -> Vec<(&'static str, String)> {
     if study.law != asked.law {
         words.push(("law", variant(&study.law)));
         asked.law = study.law;
+    }
+    if study.along != asked.along {
+        words.push(("along", variant(&study.along)));
+        asked.along = study.along;
     }
     words
 }

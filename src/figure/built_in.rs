@@ -135,6 +135,13 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             )
         },
         study(
+            "history",
+            "training time over sessions by their dates, with the places where its level changes; choose any measure",
+            Form::History,
+            "training_time_s",
+            &[],
+        ),
+        study(
             "steadiness",
             "how far the steps of a run spread, whether they drift, and how surely the run tells its mean",
             Form::Bars,

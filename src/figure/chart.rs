@@ -182,8 +182,8 @@ pub struct Addition {
     pub text: String,
     /// Its kind and position.
     pub kind: AdditionKind,
-    /// Its index among all annotations of the figure.
-    pub nth: usize,
+    /// Its index in the author's annotations of the figure; `None` if it belongs to the chart itself.
+    pub nth: Option<usize>,
 }
 
 /// A kind of annotation with its positions, in the units shown on the axes.

@@ -5,6 +5,7 @@ mod arrange;
 mod bars;
 mod curves;
 mod effects;
+mod history;
 mod map;
 mod metrics;
 mod pareto;
@@ -29,11 +30,12 @@ use super::study::{
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Intervals, Judgement, Key, Level, Measure, Method, Recording, RunState, Setting, Source, TraceList,
-    Value, cells_pooling, fact_name, measure_of, sort, split_by, varying,
+    Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, Measure, Method, Recording, RunState, Setting, Source,
+    TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
+use history::History;
 
 /// The levels that a setting has among all cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,6 +138,8 @@ pub(super) struct Chosen<'a> {
     made_with: Vec<(Key, String)>,
     /// The A/A copies of plans, which no table and no chart shows.
     copies: Vec<Cell<'a>>,
+    /// The order and the changes of the form `history`.
+    history: Option<History>,
     /// The study, without what the cells do not have.
     study: Study,
     /// What the study asks for and the cells do not have.
@@ -149,10 +153,7 @@ impl<'a> Chosen<'a> {
         let made_with: Vec<Key> = apart.chain(study.pool.iter().cloned()).collect();
         let made_with = made_with.into_iter().map(|key| (key.clone(), fact_name(&key).to_owned())).collect();
         let count = |is: fn(Recording) -> bool| all.iter().filter(|cell| is(cell.recording())).count();
-        let (recorded, traced) = (
-            count(|recording| recording != Recording::Plain),
-            count(|recording| matches!(recording, Recording::Traced | Recording::BuiltIn)),
-        );
+        let (recorded, traced) = (count(|recording| recording != Recording::Plain), count(Recording::is_traced));
         let (copies, originals) = all.into_iter().partition(is_copy);
         all = originals;
         let known_cells = all.len();
@@ -167,10 +168,11 @@ impl<'a> Chosen<'a> {
         all.retain(|cell| study.admits(cell));
         let own =
             |cells: &[Cell]| -> Vec<Setting> { varying(cells).into_iter().map(|setting| study.own(setting)).collect() };
-        let settings = own(&all);
+        let settings = with_facts(&study, own(&all), &all);
         if !study.order.is_empty() {
             // The same cell of two sessions is next to each other, unless the study puts sessions in an order.
-            let counts = |setting: &&Setting| setting.key != "session" || !setting.order.is_empty();
+            let counts =
+                |setting: &&Setting| (&*setting.key != "session" && !setting.is_fact) || !setting.order.is_empty();
             sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
         }
         // A filter that cannot be read hides nothing; its error is shown where it was typed.
@@ -182,6 +184,7 @@ impl<'a> Chosen<'a> {
         let filtered = all.iter().filter(|cell| !study.holds_out(cell, &all) && passes(cell));
         let filtered: Vec<Cell> = filtered.cloned().collect();
         let mut arranged = own(&filtered);
+        arranged.extend(machine_of_history(&study, &filtered));
         // A factor that only cells without values have, such as those of a program that never finished, arranges nothing.
         let has_values = |cell: &&Cell| cell.runs.iter().any(|run| run.state == RunState::Finished);
         if filtered.iter().any(|cell| has_values(&cell)) {
@@ -190,8 +193,8 @@ impl<'a> Chosen<'a> {
             arranged.retain(has);
         }
         let shown: Vec<Cell> = filtered.into_iter().filter(|cell| !is_hidden(cell)).collect();
-        let shown_settings = own(&shown);
-        Self {
+        let shown_settings = with_facts(&study, own(&shown), &shown);
+        let mut chosen = Self {
             all,
             shown,
             settings,
@@ -202,14 +205,30 @@ impl<'a> Chosen<'a> {
             traced,
             made_with,
             copies,
+            history: None,
             study,
             missing,
+        };
+        if chosen.study.form == Form::History {
+            let (shown, history) = history::in_order(&chosen.study, &chosen.shown, &chosen.arrangement());
+            (chosen.shown, chosen.history) = (shown, Some(history));
         }
+        chosen
     }
 
-    /// The settings that distinguish the shown cells. If only one cell is shown, those that distinguished it from the others.
-    fn naming(&self) -> &[Setting] {
+    /// The settings that distinguish the shown cells, as columns. If only one cell is shown, the settings that
+    /// distinguish it from the hidden ones.
+    fn columns(&self) -> &[Setting] {
         if self.shown_settings.is_empty() { &self.settings } else { &self.shown_settings }
+    }
+
+    /// The settings for names of cells: the same ones without facts that the session already tells.
+    fn naming(&self) -> Vec<Setting> {
+        for_names(self.columns())
+    }
+
+    fn arrangement(&self) -> Arrangement {
+        arrange(&self.study, &self.settings, &self.arranged, &self.shown)
     }
 
     pub(super) fn baseline(&self) -> Baseline<'_> {
@@ -225,14 +244,17 @@ impl<'a> Chosen<'a> {
         let mut table = if study.form.is_of_effects() {
             effects::table(study, &self.shown, baseline)
         } else {
-            table_of(study, self.naming(), &self.shown, baseline)
+            table_of(study, self.columns(), &self.shown, baseline)
         };
+        if let Some(history) = &self.history {
+            history.fill(study, &self.shown, &mut table);
+        }
         if let Some(place) = table.columns.iter().position(|column| column.key == FRONT) {
-            for (row, text) in pareto::front_texts(study, &self.shown, self.naming()) {
+            for (row, text) in pareto::front_texts(study, &self.shown, &self.naming()) {
                 table.rows[row].values[place] = CellValue::Text(text);
             }
         }
-        table.notes.extend(pareto::fastest(study, &self.shown, self.naming()));
+        table.notes.extend(pareto::fastest(study, &self.shown, &self.naming()));
         table.notes.extend(roofline::missing_shares(&table, &self.shown));
         for (note, is_warning) in self.aa_notes() {
             table.lead.extend(is_warning.then(|| note.clone()));
@@ -241,6 +263,7 @@ impl<'a> Chosen<'a> {
         if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
             table.notes.extend(metrics::scaled_note(study, &self.shown));
+            table.notes.extend(metrics::windows_note(&self.shown));
         } else if study.runs == Runs::Plain && self.traced > 0 {
             table.notes.push(traced_note(self.traced));
         }
@@ -248,6 +271,31 @@ impl<'a> Chosen<'a> {
         add_columns(&mut table, study, &self.shown);
         table
     }
+}
+
+/// The facts about sessions in which cells differ, as settings.
+fn facts_of(study: &Study, cells: &[Cell]) -> impl Iterator<Item = Setting> {
+    let facts = if study.form == Form::History { history_facts(cells) } else { session_facts(cells) };
+    facts.into_iter().map(move |setting| study.own(setting))
+}
+
+/// The settings, with the facts about sessions directly after the session.
+fn with_facts(study: &Study, mut settings: Vec<Setting>, cells: &[Cell]) -> Vec<Setting> {
+    let place = settings.iter().position(|setting| setting.key != "session").unwrap_or(settings.len());
+    settings.splice(place..place, facts_of(study, cells));
+    settings
+}
+
+/// The machine, for a history that tells machines apart. Machines differ in speed, so each has a history of its own,
+/// unless the study pools them.
+fn machine_of_history(study: &Study, cells: &[Cell]) -> Option<Setting> {
+    let is_distinguished = study.form == Form::History && study.pool.iter().all(|key| *key != "hostname");
+    facts_of(study, cells).find(|setting| setting.key == MACHINE).filter(|_| is_distinguished)
+}
+
+/// The settings without facts about sessions.
+fn for_names(settings: &[Setting]) -> Vec<Setting> {
+    settings.iter().filter(|setting| !setting.is_fact).cloned().collect()
 }
 
 /// Whether a cell is an A/A copy of another one.
@@ -302,7 +350,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     let baseline = chosen.baseline();
     let table = chosen.table(&baseline);
     let Chosen { all, shown, settings, study, .. } = &chosen;
-    let arrangement = arrange(study, settings, &chosen.arranged, shown);
+    let (arrangement, naming) = (chosen.arrangement(), chosen.naming());
     let mut scene = Scene {
         cells: shown,
         all,
@@ -310,7 +358,8 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         baseline: &baseline,
         study,
         arrangement: &arrangement,
-        naming: chosen.naming(),
+        naming: &naming,
+        history: chosen.history.as_ref(),
         foremost,
         intervals: Intervals::ByCount,
     };
@@ -331,20 +380,20 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     let done = runs().filter(|run| run.state == RunState::Finished).count();
     Comparison {
         settings: settings.iter().map(|setting| setting_levels(all, setting.clone())).collect(),
-        cells: shown.iter().map(|cell| (cell.key(), name_of(cell, chosen.naming()))).collect(),
+        cells: shown.iter().map(|cell| (cell.key(), name_of(cell, &naming))).collect(),
         made_with: chosen.made_with.clone(),
         all_cells: all.len(),
         known_cells: chosen.known_cells,
         traced: chosen.recorded,
         baseline: match (baseline.of_each(), baseline.only()) {
             (Some(levels), _) => Some((None, levels)),
-            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, settings))),
+            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_names(settings)))),
         },
         has_ratios: baseline.has_value(),
         baseline_warning: baseline_warning(shown, &baseline),
         finished: done,
         unfinished: runs().count() - done,
-        fastest: pareto::fastest(study, shown, chosen.naming()),
+        fastest: pareto::fastest(study, shown, &naming),
         missing: chosen.missing.clone(),
         of_paper: chosen.of_paper(),
         measures: known_measures(sources),
@@ -369,6 +418,8 @@ struct Scene<'a> {
     arrangement: &'a Arrangement,
     /// The settings that distinguish the shown cells.
     naming: &'a [Setting],
+    /// The order and the changes of the form `history`.
+    history: Option<&'a History>,
     /// The cell that is drawn first.
     foremost: Option<&'a CellKey>,
     /// What intervals show: the same everywhere in a picture.
@@ -389,6 +440,7 @@ impl Scene<'_> {
             Form::Pareto => pareto::pareto(self, self.naming),
             Form::Roofline => roofline::roofline(self),
             Form::Scatter => scatter::scatter(self),
+            Form::History => history::history(self),
             Form::Repeats => vec![repeats::repeats(self)],
             Form::Map => vec![map::map(self)],
             Form::Parts => parts::parts(self),

@@ -83,9 +83,15 @@ fn marks(which: &str, cells: &[&Cell]) -> Vec<String> {
     labels.into_iter().map(|label| format!("{which}: {label}")).collect()
 }
 
-/// Compares, by a measure, the cells that sessions before a change share with sessions after it. If low values are good, ratios are
-/// inverted, so that above 1 is better. `margin` is the share by which a cell may become worse. All cells are one family of tests.
-pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, margin: f64) -> Difference {
+/// Compares, by a measure, the cells that sessions before a change share with sessions after it. If low values are
+/// good, ratios are inverted, so that above 1 is better. `margin` is the share by which a cell may become worse. All
+/// cells are one family of tests. With `with_imported`, imported sessions also get verdicts against measured ones.
+pub fn difference(
+    before: &[Vec<Cell>],
+    after: &[Vec<Cell>],
+    measure: &Measure,
+    (margin, with_imported): (f64, bool),
+) -> Difference {
     let key = &*measure.key;
     let (shared, alone): (Vec<Matched>, Vec<Matched>) =
         matched(before, after).into_iter().partition(|cell| !cell.before.is_empty() && !cell.after.is_empty());
@@ -93,6 +99,8 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
         .iter()
         .map(|cell| {
             let compared = SessionComparison::of(&cell.before, &cell.after, key, measure.better == Better::Lower);
+            let compared =
+                if with_imported { compared } else { compared.apart_from_imported(&cell.before, &cell.after) };
             if cell.is_mixed { compared.mixed() } else { compared }
         })
         .collect();
@@ -192,7 +200,7 @@ mod tests {
         let (before, after) = (copies(before), copies(after));
         let all = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
         let (before, after) = (all(Vec::leak(before)), all(Vec::leak(after)));
-        let found = difference(&before, &after, measure("step_time_s").unwrap(), margin);
+        let found = difference(&before, &after, measure("step_time_s").unwrap(), (margin, false));
         let place = found.table.columns.iter().position(|column| column.key == VERDICT).unwrap();
         let verdict = |row: &Row| match &row.values[place] {
             CellValue::Verdict(judged) => judged.to_string(),
@@ -300,5 +308,27 @@ mod tests {
             found.table.notes[1],
             "not compared: 1 cell that only sessions before have, 1 cell that only those after have"
         );
+    }
+
+    #[test]
+    fn imported_sessions_get_no_verdict_with_own_ones_unless_it_is_asked_for() {
+        let own: Vec<Vec<RunSummary>> = [1.0, 1.002, 0.999].iter().map(|day| session(&[("fp32", 0.1)], *day)).collect();
+        let mut imported: Vec<Vec<RunSummary>> =
+            [1.0, 1.001, 0.998].iter().map(|day| session(&[("fp32", 0.2)], *day)).collect();
+        let mut environment = crate::analysis::Environment::default();
+        environment.set(crate::analysis::IMPORTED_FROM, Some("other.csv (CSV)"));
+        let environment = std::sync::Arc::new(environment);
+        imported.iter_mut().flatten().for_each(|run| run.environment = Some(environment.clone()));
+        let of = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
+        let (own, imported) = (of(own.leak()), of(imported.leak()));
+        let verdict = |with_imported: bool| {
+            let found = difference(&own, &imported, measure("step_time_s").unwrap(), (0.01, with_imported));
+            let place = found.table.columns.iter().position(|column| column.key == VERDICT).unwrap();
+            let CellValue::Verdict(judged) = &found.table.rows[0].values[place] else { panic!("no verdict") };
+            judged.to_string()
+        };
+        let kept_apart = verdict(false);
+        assert!(kept_apart.contains("one was imported, and the other was measured here"), "{kept_apart}");
+        assert!(verdict(true).starts_with("slower"), "{}", verdict(true));
     }
 }

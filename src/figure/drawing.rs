@@ -1,5 +1,7 @@
 //! A figure: the charts and the table that a study makes of cells.
 
+use std::collections::{HashMap, HashSet};
+
 use super::baseline::{baseline_name, names_cell};
 use super::chart::{Chart, Role};
 use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
@@ -53,14 +55,16 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let baseline = baseline.and_then(|(cell, _)| cell);
     // Points that no line joins show no scaling; a note says what to run.
     let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
-    if study.form == Form::Scaling && !charts.iter().any(scales) {
+    // They show no history either.
+    if matches!(study.form, Form::Scaling | Form::History) && !charts.iter().any(scales) {
         charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
-    let shown = |cell: &&Cell| cells.iter().any(|(key, _)| *key == cell.key());
+    let keys: HashSet<&CellKey> = cells.iter().map(|(key, _)| key).collect();
+    let shown = |cell: &&Cell| keys.contains(&cell.key());
     let all = cells_pooling(sources, &study.pool);
     let judge = |asked: &[(&str, &str)]| judged(study, &all, asked);
     missing.extend(study.overrides.apply(&mut charts, &names_of(&settings), &judge));
-    let words = cells.iter().map(|(key, _)| words_of(key, &settings, &all)).collect();
+    let words = words_of(&cells, &settings, &all);
     let facts = all.iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
@@ -81,14 +85,29 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     })
 }
 
-/// A cell by its levels, such as `precision=fp32,gpus=1`, if no other cell has these; otherwise by its id.
-fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
-    let Some(cell) = all.iter().find(|cell| cell.key() == *key) else { return baseline_name(key) };
-    let level = |one: &SettingLevels| Some(format!("{}={}", one.setting.key, cell.level(&one.setting.key)?));
-    let words = settings.iter().filter_map(level).collect::<Vec<_>>().join(",");
-    let mut meant = all.iter().filter(|cell| names_cell(&words, cell));
-    let is_only = meant.next().is_some_and(|cell| cell.key() == *key) && meant.next().is_none();
-    if is_only { words } else { baseline_name(key) }
+/// Each of these cells by its levels, such as `precision=fp32,gpus=1`, if no other cell has these; otherwise by its id.
+fn words_of(cells: &[(CellKey, String)], settings: &[SettingLevels], all: &[Cell]) -> Vec<String> {
+    // Facts about the session would only make the words longer.
+    let keys: Vec<&Key> = settings.iter().filter(|one| !one.setting.is_fact).map(|one| &one.setting.key).collect();
+    // The words of a cell, and whether they have a level of each setting.
+    let said = |cell: &Cell| {
+        let levels: Vec<String> = keys.iter().filter_map(|key| Some(format!("{key}={}", cell.level(key)?))).collect();
+        (levels.join(","), levels.len() == keys.len())
+    };
+    let known: HashMap<CellKey, (String, bool)> = all.iter().map(|cell| (cell.key(), said(cell))).collect();
+    let by_key: HashMap<CellKey, &Cell> = all.iter().map(|cell| (cell.key(), cell)).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    known.values().for_each(|(words, _)| *counts.entry(words).or_default() += 1);
+    let of_cell = |(key, _): &(CellKey, String)| {
+        let Some((words, is_whole)) = known.get(key) else { return baseline_name(key) };
+        // Cells with more levels have those of fewer words, too.
+        let is_only = !words.is_empty()
+            && counts[words.as_str()] == 1
+            && by_key.get(key).is_some_and(|cell| names_cell(words, cell))
+            && (*is_whole || all.iter().filter(|cell| names_cell(words, cell)).count() == 1);
+        if is_only { words.clone() } else { baseline_name(key) }
+    };
+    cells.iter().map(of_cell).collect()
 }
 
 /// Compares the cells of one or more sessions for a screen: with the names, looks, limits and units that the study's author sets, but

@@ -245,7 +245,13 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         ));
     }
     sentences.extend(quick_runs(&quick));
-    for (recording, by) in [(Recording::Traced, "Nsight Systems"), (Recording::BuiltIn, "the built-in tracer")] {
+    for (recording, by) in [
+        (Recording::Traced, "Nsight Systems"),
+        (Recording::BuiltIn, "the built-in tracer"),
+        (Recording::BuiltInWithoutCalls, "the built-in tracer without calls"),
+        (Recording::InWindows, "the built-in tracer in windows"),
+        (Recording::InWindowsWithoutCalls, "the built-in tracer in windows without calls"),
+    ] {
         let traced = runs.iter().filter(|run| run.recording == recording).count();
         if traced > 0 {
             let were = if traced == 1 { "was" } else { "were" };
@@ -365,8 +371,7 @@ fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
     if chosen.all.len() > cells.len() {
         out.push(format!("{} by filter", counted(chosen.all.len() - cells.len(), "cell")));
     }
-    if chosen.traced > 0 && cells.iter().all(|cell| !matches!(cell.recording(), Recording::Traced | Recording::BuiltIn))
-    {
+    if chosen.traced > 0 && cells.iter().all(|cell| !cell.recording().is_traced()) {
         out.push(format!("{}, as tracing costs time", counted(chosen.traced, "traced cell")));
     }
     vec![if out.is_empty() { "No run was excluded".to_owned() } else { format!("Excluded: {}", out.join("; ")) }]

@@ -10,9 +10,9 @@ use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Check, Condition, Judgement, MADE_WITH, Mark, Measure, Method, RunState, THROUGHPUT, checked_by, conditions,
-    counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread,
-    step_of, usual_spread, varying,
+    Cell, Check, Condition, Judgement, MADE_WITH, Mark, Measure, Method, PER_STEP, RunState, THROUGHPUT, checked_by,
+    conditions, counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note,
+    spread, step_of, usual_spread, varying,
 };
 
 /// Measures that include the warm-up.
@@ -59,6 +59,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
             _ => format!("{peaks} exclude the warm-up, in which cuDNN tries its algorithms"),
         });
     }
+    notes.extend(recorded_steps_note(cells, columns));
     notes.extend(spread_note(cells, columns));
     notes.extend(outlier_notes(cells, columns));
     notes.extend(condition_notes(cells));
@@ -111,6 +112,21 @@ fn stand_in_notes(cells: &[Cell]) -> Vec<String> {
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// The note on steps that no range of a recording marks, if a column is divided by steps.
+fn recorded_steps_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
+    let is_per_step = |column: &Column| {
+        column.key.split_once(':').is_some_and(|(words, _)| words.split('.').any(|word| word == PER_STEP))
+    };
+    if !columns.iter().any(is_per_step) {
+        return None;
+    }
+    let lists = cells.iter().flat_map(finished).filter_map(|run| run.trace_summary()?.lists.as_deref());
+    let others: Vec<&str> = lists.filter_map(|lists| lists.steps_without_ranges()).collect();
+    let first = others.first()?;
+    let more = if others.iter().all(|by| by == first) { "" } else { ", and similar" };
+    Some(format!("steps of {}: {first}{more}", counted(others.len(), "recording")))
 }
 
 /// The note that traced cells are left out.

@@ -132,6 +132,26 @@ pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
     if colour == [0; 3] { [0xff; 3] } else { colour }
 }
 
+/// The same colour for lines and points on white: bright yellow is darkened, because thin lines of it would not be visible.
+pub fn on_white(colour: [u8; 3]) -> [u8; 3] {
+    if luminance(colour) > 0.6 { mix(colour, [0; 3], 0.22) } else { colour }
+}
+
+/// The perceived brightness, from 0 for black to 1 for white.
+pub(super) fn luminance(colour: [u8; 3]) -> f64 {
+    let [red, green, blue] = colour.map(|byte| (f64::from(byte) / 255.0).powf(2.2));
+    0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
+
+/// A mixture of two colours.
+pub(super) fn mix(from: [u8; 3], to: [u8; 3], share: f64) -> [u8; 3] {
+    let byte = |index: usize| {
+        let (from, to) = (f64::from(from[index]), f64::from(to[index]));
+        (from + (to - from) * share.clamp(0.0, 1.0)).round() as u8
+    };
+    [byte(0), byte(1), byte(2)]
+}
+
 /// The second sign of an index.
 fn sign_at(place: usize) -> Sign {
     SIGNS[(place + place / COLOURS.len()) % SIGNS.len()]

@@ -2,10 +2,15 @@
 
 mod annotations;
 mod axis;
+mod bars;
+mod below;
 mod blank;
 mod drawn_values;
 mod error;
+mod field;
 mod font;
+mod grid;
+mod heat;
 mod layout;
 mod legend;
 mod letter;
@@ -22,6 +27,7 @@ mod provenance;
 mod read;
 mod scene;
 mod side;
+mod spot;
 mod svg;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::built_in::presets;
 use super::study::Study;
 
 /// Groups of studies for any cells: the question, and the name and title of each study that answers it.
-const QUESTIONS: [(&str, &[(&str, &str)]); 5] = [
+const QUESTIONS: [(&str, &[(&str, &str)]); 6] = [
     (
         "How fast is it?",
         &[
@@ -28,6 +28,7 @@ const QUESTIONS: [(&str, &[(&str, &str)]); 5] = [
             ("pareto", "Time against memory and energy"),
         ],
     ),
+    ("Has it changed?", &[("history", "History over sessions, by date or commit")]),
     (
         "Where does the time go?",
         &[

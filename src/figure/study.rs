@@ -3,28 +3,30 @@
 //! The Compare screen edits a study, presets are built-in studies, a figure's file contains one, sessions and plans store some, and the
 //! command line accepts one.
 
-use std::collections::{BTreeSet, HashMap};
+mod form;
+mod known;
+
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use super::number::capitalised;
 use super::overrides::Overrides;
 use super::palette::COLOURS;
-use super::ratio::by_repeat;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Setting, Source, THROUGHPUT, TRACE_METRICS,
-    TraceList, measure_of, metric_measure, why_absent,
+    COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, Recording, Setting, THROUGHPUT, TRACE_METRICS,
+    metric_measure,
 };
-use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
-use crate::plan::{Filter, Tracer, suggestion};
+use crate::plan::Tracer;
+
+pub use form::{Along, Form, Law, Over};
+pub(super) use known::{declared, is_measure, is_measured, is_number};
+pub use known::{known_measures, recorded_names};
 
 /// Settings besides the factors that distinguish cells.
-pub const SETTINGS: [&str; 6] = ["session", "trace", "mode", "data", "cell", "workload"];
+pub const SETTINGS: [&str; 9] = ["session", "trace", "mode", "data", "cell", "workload", MACHINE, COMMIT, DATE];
 /// The key of a measure that is computed from two cells: throughput divided by the baseline's.
 pub const SPEEDUP: &str = "speedup";
 /// Its name, which includes throughput because speed-ups of times can be different.
@@ -39,89 +41,21 @@ pub(super) const RATIO: &str = "ratio";
 pub(super) const VERDICT: &str = "verdict";
 /// The column that says whether a cell is on the Pareto front.
 pub(super) const FRONT: &str = "front";
+/// The column with the changes of a measure's level over sessions.
+pub(super) const CHANGE: &str = "change";
+/// The column with the two sessions between which a change happened.
+pub(super) const CHANGE_PLACE: &str = "change_place";
 /// The columns of the measures that plans declare for their programs.
 pub(super) const DECLARED: &str = "declared";
 /// The measure that is shown unless another one is chosen.
 const USUAL_MEASURE: &str = "training_time_s";
 /// The step time. It is the first measure to show for programs that do not report their training.
 pub(super) const OF_STEPS: &str = "step_time_s";
-/// The times of a whole program, which are shown if it reports neither steps nor the measures that its plan declares.
-const OF_WHOLE: [&str; 2] = [PROGRAM_TIME, "total_time_s"];
 /// Peaks of GPU memory, as the chart of them shows them.
 pub(super) const MEMORY: [&str; 4] =
     ["peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes", "peak_device_bytes"];
 /// Measures that are drawn over epochs.
 pub(super) const CURVES: [&str; 3] = ["train_loss", "test_loss", "accuracy"];
-
-/// A kind of chart. The first line of each variant's documentation is also its help text.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Form {
-    /// A measure as grouped bars.
-    #[default]
-    Bars,
-    /// Losses and accuracy by epoch.
-    Loss,
-    /// A measure over GPUs next to its ideal, and the efficiency.
-    Scaling,
-    /// Peaks of GPU memory.
-    Memory,
-    /// Metrics of profilers' reports.
-    Metrics,
-    /// The effect of each level on a measure.
-    Effects,
-    /// Every repeat of every cell.
-    Repeats,
-    /// A measure over two factors as a field of colours.
-    Map,
-    /// Parts of a step's time: waiting for data, everything else.
-    Parts,
-    /// What each rank of a run did at each time.
-    Activity,
-    /// All effects of levels and interactions of two factors, the largest first.
-    Tornado,
-    /// How the effect of one factor depends on another: means over all other factors.
-    Interactions,
-    /// Cells that no other cell beats in time, memory and energy at the same time.
-    Pareto,
-    /// The model's FLOP rate over its arithmetic intensity, below the measured rates of the devices.
-    Roofline,
-    /// A measure over another one, or over a factor that is a number: one point a cell, with their correlation and a fitted law.
-    Scatter,
-}
-
-impl Form {
-    /// All forms, in the order in which they are offered.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name in files and on the command line.
-    pub fn key(self) -> &'static str {
-        self.into()
-    }
-
-    /// The name on screen.
-    pub fn name(self) -> String {
-        capitalised(self.key())
-    }
-
-    /// One line that says what it shows.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-
-    /// Whether it draws a measure that can be chosen.
-    pub fn has_measure(self) -> bool {
-        !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity | Self::Roofline)
-    }
-
-    /// Whether its chart and table show effects of levels instead of cells.
-    pub fn is_of_effects(self) -> bool {
-        matches!(self, Self::Effects | Self::Tornado | Self::Interactions)
-    }
-}
 
 /// Which runs are shown. Traced runs are usually left out, because tracing costs time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -134,74 +68,6 @@ pub enum Runs {
     All,
     /// Runs with a profiler's report, and separate reports.
     Traced,
-}
-
-/// The horizontal axis of losses. The first line of each variant's documentation is also its help text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Over {
-    /// Epochs.
-    #[strum(message = "Epochs")]
-    #[default]
-    Epochs,
-    /// Steps, counted over the whole run.
-    #[strum(message = "Steps")]
-    Steps,
-    /// Time spent in training.
-    #[strum(message = "Training time")]
-    Time,
-}
-
-impl Over {
-    /// All axes.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.get_message().unwrap_or_default()
-    }
-}
-
-/// A law that is fitted to the points of the form `scatter`. The first line of each variant's documentation is also its help text.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
-)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub enum Law {
-    /// None.
-    #[default]
-    Nothing,
-    /// Amdahl's law, T₁ (s + (1 − s) / n): a time over the number of GPUs.
-    Amdahl,
-    /// α + m / β: a time over bytes, with a latency and a rate.
-    AlphaBeta,
-}
-
-impl Law {
-    /// All laws.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Amdahl => "Amdahl",
-            Self::AlphaBeta => "α-β",
-        }
-    }
-
-    /// One line that says what it is.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-
-    /// Whether no law is fitted.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_nothing(&self) -> bool {
-        *self == Self::Nothing
-    }
 }
 
 /// Limits for the search of the fastest cell.
@@ -300,6 +166,9 @@ pub struct Study {
     /// In the form `scatter`: the law that is fitted.
     #[serde(skip_serializing_if = "Law::is_nothing")]
     pub law: Law,
+    /// In the form `history`: the order of sessions.
+    #[serde(skip_serializing_if = "Along::is_dates")]
+    pub along: Along,
     /// Measures of the table in the order of columns. If empty: the chosen measure, its ratio and check values.
     pub measures: Vec<Key>,
     /// Whether the table has one row for each cell and epoch instead of one for each cell.
@@ -352,6 +221,7 @@ impl Default for Study {
             measure: None,
             across: None,
             law: Law::Nothing,
+            along: Along::Dates,
             measures: Vec::new(),
             by_epoch: false,
             baseline: None,
@@ -385,19 +255,6 @@ impl Study {
     /// What the x axis of the form `scatter` shows.
     pub(super) fn shown_across(&self) -> &str {
         self.across.as_deref().unwrap_or("peak_device_bytes")
-    }
-
-    /// The usual x axis of the form `scatter` for cells: GPUs or bytes for a law, else the first of some measures that cells have.
-    fn usual_across(&self, cells: &[Cell]) -> Option<Key> {
-        const USUAL: &[&str] =
-            &["peak_device_bytes", MEMORY[0], PEAK_RESIDENT, "power_w", "load_wait_s", "total_time_s", "gpus"];
-        let candidates: &[&str] = match self.law {
-            Law::Amdahl => &["gpus"],
-            Law::AlphaBeta => &["received_bytes", "copied_bytes", "peak_device_bytes"],
-            Law::Nothing => USUAL,
-        };
-        let has = |key: &&&str| **key != self.own_measure() && (is_measured(cells, key) || is_number(cells, key));
-        candidates.iter().find(has).map(|key| (*key).into())
     }
 
     /// The shown measure; if it is computed from two cells, the measure of single cells that it uses.
@@ -439,6 +296,9 @@ impl Study {
             Form::Scatter => {
                 let shown = [self.shown_measure(), RATIO, self.shown_across()];
                 shown.into_iter().chain(CHECKS).map(Key::from).collect()
+            }
+            Form::History => {
+                [self.own_measure(), CHANGE, CHANGE_PLACE].into_iter().chain(CHECKS).map(Key::from).collect()
             }
             Form::Memory => MEMORY.iter().copied().chain([RATIO]).chain(CHECKS).map(Key::from).collect(),
             _ if self.shown_measure() == SPEEDUP => [SPEEDUP].into_iter().chain(CHECKS).map(Key::from).collect(),
@@ -575,137 +435,10 @@ impl Study {
             cell.level(key).is_some() && !has(cell) && all.iter().any(has)
         })
     }
-
-    /// The study without unknown measures and metrics, and one line for each thing that it names and the cells do not have. The note on
-    /// baselines is separate.
-    pub(super) fn known(&self, cells: &[Cell]) -> (Self, Vec<String>) {
-        let mut known = self.clone();
-        if cells.is_empty() {
-            return (known, Vec::new());
-        }
-        let mut lines = self.missing(cells);
-        let runs = || cells.iter().flat_map(|cell| cell.runs.iter().copied());
-        let recorded = known.measure.iter().chain(&known.measures);
-        lines.extend(recorded.filter_map(|key| why_absent(runs(), key)));
-        if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
-            lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
-        }
-        // Programs that do not report their training have no usual measure: theirs is the step time, or the time of the whole program.
-        if known.measure.as_deref().is_none_or(|key| key == USUAL_MEASURE) && known.form != Form::Loss {
-            known.measure = known.opening_measure(cells).or(known.measure);
-        }
-        if known.form == Form::Scatter {
-            let is_across = |key: &Key| is_measure(cells, key) || is_number(cells, key);
-            if let Some(key) = known.across.take_if(|key| !is_across(key)) {
-                lines.push(format!("{key} is no measure and no factor that is a number: another x axis is shown"));
-            }
-            known.across = known.across.take().or_else(|| known.usual_across(cells));
-            let is_same = |key: &Key| cells.windows(2).all(|pair| pair[0].level(key) == pair[1].level(key));
-            let is_one_place = |key: &Key| cells.len() > 1 && !is_measure(cells, key) && is_same(key);
-            if let Some(key) = known.across.take_if(|key| is_one_place(key)) {
-                lines.push(format!("all cells have the same {key}: another x axis is shown, and no law"));
-                known.law = Law::Nothing;
-                known.across = known.usual_across(cells).filter(|key| !is_one_place(key));
-            }
-        }
-        for key in known.measures.extract_if(.., |key| !is_column(cells, key)) {
-            lines.push(format!("measure {key} is not known: its column is left out"));
-        }
-        for key in known.metrics.extract_if(.., |key| metric_measure(key, MetricUnit::Seconds).is_none()) {
-            lines.push(format!("metric {key} is not known: it is left out"));
-        }
-        (known, lines)
-    }
-
-    /// The measure to show for cells without [`USUAL_MEASURE`]; `None` if they have it, or have no values at all.
-    fn opening_measure(&self, cells: &[Cell]) -> Option<Key> {
-        let has = |key: &Key| cells.iter().any(|cell| self.admits(cell) && !by_repeat(cell, key).is_empty());
-        if has(&USUAL_MEASURE.into()) {
-            return None;
-        }
-        std::iter::once(OF_STEPS.into()).chain(declared(cells)).chain(OF_WHOLE.map(Key::from)).find(has)
-    }
-
-    /// Factors and levels that the study names and no cell has.
-    fn missing(&self, cells: &[Cell]) -> Vec<String> {
-        // Settings that only some sessions have are not reported as missing.
-        let is_there = |key: &str| SETTINGS.contains(&key) || cells.iter().any(|cell| cell.level(key).is_some());
-        let keys: BTreeSet<&str> = SETTINGS
-            .into_iter()
-            .chain(cells.iter().flat_map(|cell| cell.levels.iter().map(|(key, _)| &**key)))
-            .collect();
-        let keys: Vec<&str> = keys.into_iter().collect();
-        let mut lines = Vec::new();
-        for (name, place) in [("rows", &self.rows), ("columns", &self.columns), ("colour", &self.colour)] {
-            if let Place::Setting(key) = place
-                && !is_there(key)
-            {
-                lines.push(format!("{name} = {key}: no cell has this factor"));
-            }
-        }
-        let filter = Filter::typed(&self.filter).unwrap_or_default();
-        let levels = |key: &str| {
-            let mut levels: Vec<Level> = cells.iter().filter_map(|cell| cell.level(key)).collect();
-            levels.sort();
-            levels.dedup();
-            levels
-        };
-        for (key, value) in filter.unmet(levels) {
-            let known: Vec<String> = levels(key).iter().map(ToString::to_string).collect();
-            if !known.is_empty() && !SETTINGS.contains(&key) {
-                lines.push(format!("filter: no cell has {key} = {value}{}", suggestion(value, &known)));
-            }
-        }
-        for key in filter.keys() {
-            if !is_there(key) && !is_there(&key.to_lowercase()) && key != "gpu" {
-                lines.push(format!("filter: no cell has {key}{}", suggestion(key, &keys)));
-            }
-        }
-        for (key, level) in self.hidden.iter().filter(|(key, _)| *key != "session") {
-            if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
-                lines.push(format!("hidden {key} = {level}: no cell has it"));
-            }
-        }
-        for (key, level) in &self.held {
-            if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
-                lines.push(format!("held at {key} = {level}: no cell has it, so all levels are shown"));
-            }
-        }
-        lines
-    }
 }
 
 /// Values that show whether two cells did the same work.
 const CHECKS: [&str; 4] = [THROUGHPUT, MEMORY[0], "train_loss", "accuracy"];
-
-/// The measures that plans declare for their programs, each once.
-pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
-    let own = [PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT];
-    let programs = cells.iter().filter(|cell| cell.workload.command.is_some());
-    let keys = programs.flat_map(|cell| &cell.workload.measures).map(|measure| &measure.key);
-    let mut declared: Vec<Key> = Vec::new();
-    for key in keys.filter(|key| !own.contains(&&***key)) {
-        if !declared.contains(key) {
-            declared.push(key.clone());
-        }
-    }
-    declared
-}
-
-/// Whether some cell has a measure.
-pub(super) fn is_measured(cells: &[Cell], key: &str) -> bool {
-    cells.iter().any(|cell| !by_repeat(cell, key).is_empty())
-}
-
-/// Whether some cell has a level of a factor that is a number.
-pub(super) fn is_number(cells: &[Cell], key: &str) -> bool {
-    cells.iter().any(|cell| cell.level(key).is_some_and(|level| level.as_number().is_some()))
-}
-
-/// Whether a measure can be drawn.
-pub(super) fn is_measure(cells: &[Cell], key: &str) -> bool {
-    [SPEEDUP, STEP_COST].contains(&key) || measure_of(cells, key).is_some()
-}
 
 /// The index of the ratio that verdicts judge: the ratio in the shown measure, or else the first ratio.
 pub(super) fn judged_ratio(measures: &[Key]) -> Option<usize> {
@@ -716,47 +449,4 @@ pub(super) fn judged_ratio(measures: &[Key]) -> Option<usize> {
 /// Whether a column with this key contains verdicts.
 pub(super) fn is_verdict(key: &str) -> bool {
     key == VERDICT || Against::of_verdict(key).is_some()
-}
-
-/// Whether a table can have a column with this key.
-fn is_column(cells: &[Cell], key: &str) -> bool {
-    [RATIO, FRONT, DECLARED].contains(&key) || is_verdict(key) || is_measure(cells, key) || Against::find(key).is_some()
-}
-
-/// The measures of these runs that can be drawn: their keys and names, in the order of columns.
-pub fn known_measures(sources: &[Source]) -> Vec<(Key, String)> {
-    let runs = || sources.iter().flat_map(|source| source.runs);
-    let mut registries: Vec<&Arc<Measures>> = Vec::new();
-    for run in runs() {
-        if !registries.iter().any(|known| Arc::ptr_eq(known, &run.measures)) {
-            registries.push(&run.measures);
-        }
-    }
-    if registries.is_empty() {
-        registries.push(Measures::built_in());
-    }
-    let mut measures: Vec<(Key, String)> = Vec::new();
-    for measure in registries.into_iter().flat_map(|registry| registry.iter()) {
-        if measures.iter().all(|(key, _)| *key != measure.key) {
-            measures.push((measure.key.clone(), measure.name.clone()));
-        }
-    }
-    measures.extend([(SPEEDUP, SPEEDUP_NAME), (STEP_COST, COST_NAME)].map(|(key, name)| (key.into(), name.to_owned())));
-    measures
-}
-
-/// The names in the recordings of these runs, by list; in each list those with the most time first.
-pub fn recorded_names(sources: &[Source]) -> Vec<(TraceList, String)> {
-    let runs = sources.iter().flat_map(|source| source.runs.iter().chain(source.reports));
-    let recordings: Vec<_> = runs.filter_map(|run| run.trace_summary()?.lists.as_ref()).collect();
-    let of_list = |list: &TraceList| {
-        let mut times: HashMap<&str, f64> = HashMap::new();
-        for entry in recordings.iter().flat_map(|lists| lists.of(*list)) {
-            *times.entry(&entry.name).or_default() += entry.seconds;
-        }
-        let mut names: Vec<(&str, f64)> = times.into_iter().collect();
-        names.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-        names.into_iter().map(|(name, _)| (*list, name.to_owned())).collect::<Vec<_>>()
-    };
-    TraceList::ALL.iter().flat_map(of_list).collect()
 }

@@ -7,8 +7,8 @@ use super::notes::{lead, notes};
 use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{
-    COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, VERDICT, declared,
-    is_measure, judged_ratio,
+    CHANGE, CHANGE_PLACE, COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study,
+    VERDICT, declared, is_measure, judged_ratio,
 };
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
@@ -90,6 +90,8 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
         (None, None) if Against::of_verdict(key).is_some() => {
             plain(key, &Against::of_verdict(key).map_or(String::new(), Against::verdict_name), "")
         }
+        (None, None) if key == CHANGE => Column { is_measure: true, ..plain(key, "Change", "×") },
+        (None, None) if key == CHANGE_PLACE => plain(key, "Changed between", ""),
         (None, None) if key == FRONT => plain(key, "Pareto front", ""),
         (None, None) if key == STEP_COST => {
             let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, COST_NAME, "") };

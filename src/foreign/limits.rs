@@ -1,5 +1,6 @@
 //! Advice about the limits of a process and of its user, derived from the system's error.
 
+use std::fs::File;
 use std::io;
 
 use rustix::io::Errno;
@@ -20,6 +21,12 @@ pub fn advice(error: &io::Error) -> Option<&'static str> {
         ),
         _ => None,
     }
+}
+
+/// Advice if a limit keeps this process from opening the few files that a database needs at once.
+pub fn no_more_files() -> Option<&'static str> {
+    let opened: io::Result<Vec<File>> = (0..8).map(|_| File::open("/")).collect();
+    opened.err().and_then(|error| advice(&error))
 }
 
 /// Advice about a process or a thread that could not be started.

@@ -15,7 +15,9 @@ use serde::de::DeserializeOwned;
 use crate::foreign;
 use crate::plan::{RunState, Tracer};
 use crate::processes;
-use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
+use crate::protocol::{
+    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, node_log, read_event_line,
+};
 
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
 use super::place::{End, Group, Standing};
@@ -136,6 +138,29 @@ pub(super) struct Control {
     pub leave: AtomicBool,
 }
 
+/// The writer of a log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The rank at this position in the job.
+    Rank(usize),
+    /// The supervisor.
+    Group,
+    /// The leader of the ranks of a node.
+    Node(u32),
+}
+
+/// The logs of a run.
+fn logs_of(job: &Job) -> Vec<(Source, Tail)> {
+    let tail = |name: String| Tail::new(job.folder.join(name));
+    let of_rank =
+        |(position, place): (usize, &RankPlace)| (Source::Rank(position), tail(format!("rank-{}.jsonl", place.rank)));
+    // The runner of a program is both the rank and the leader of the node's ranks.
+    let nodes = if job.is_step() && job.program.is_none() { job.shape.nodes() } else { 0 };
+    let of_nodes = (0..nodes).map(|node| (Source::Node(node), tail(node_log(node))));
+    let of_group = (Source::Group, tail(GROUP_LOG.to_owned()));
+    job.ranks.iter().enumerate().map(of_rank).chain(of_nodes).chain([of_group]).collect()
+}
+
 /// Follower of one run.
 pub(super) struct Follower {
     job: Job,
@@ -143,8 +168,9 @@ pub(super) struct Follower {
     updates: SyncSender<Update>,
     control: Arc<Control>,
     options: LauncherOptions,
-    /// The ranks' logs by position in the job, then the supervisor's, so that a rank's own failure is known before its exit.
-    logs: Vec<(Option<usize>, Tail)>,
+    /// The logs of the ranks, then the logs about their processes: so the follower reads a rank's own failure before
+    /// its exit.
+    logs: Vec<(Source, Tail)>,
     facts: Facts,
     state: RunState,
     begun: Instant,
@@ -171,13 +197,9 @@ impl Follower {
         control: Arc<Control>,
         options: LauncherOptions,
     ) -> Self {
-        let log = |(position, place): (usize, &RankPlace)| {
-            (Some(position), Tail::new(job.folder.join(format!("rank-{}.jsonl", place.rank))))
-        };
-        let group_log = (None, Tail::new(job.folder.join(GROUP_LOG)));
         let now = Instant::now();
         Self {
-            logs: job.ranks.iter().enumerate().map(log).chain([group_log]).collect(),
+            logs: logs_of(&job),
             facts: Facts {
                 ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
                 profiled: job.tracer() == Tracer::Nsys,
@@ -292,7 +314,8 @@ impl Follower {
                 ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
             }
         }
-        let lost = self.logs.iter().filter(|(rank, log)| rank.is_some() && !log.is_kept()).map(|(_, log)| log.name());
+        let lost = self.logs.iter().filter(|(source, log)| matches!(source, Source::Rank(_)) && !log.is_kept());
+        let lost = lost.map(|(_, log)| log.name());
         self.facts.lost_logs = lost.collect();
         // A group that did not go away was killed.
         let killed = || End { exit: Some(Exit::Signal(Signal::KILL.as_raw())), ..End::default() };
@@ -313,8 +336,8 @@ impl Follower {
         let mut lines = Vec::new();
         let mut more = false;
         let mut unreadable = None;
-        for (rank, log) in &mut self.logs {
-            match log.read(|place, line| lines.push((*rank, place, line.to_owned()))) {
+        for (source, log) in &mut self.logs {
+            match log.read(|place, line| lines.push((*source, place, line.to_owned()))) {
                 Ok(read) => more |= read,
                 Err(error) => unreadable = Some(format!("cannot read {}: {error}", log.place())),
             }
@@ -328,8 +351,8 @@ impl Follower {
             self.heard = Instant::now();
             self.printed_bytes = printed_bytes;
         }
-        for (rank, place, line) in lines {
-            self.take(rank, &place, &line);
+        for (source, place, line) in lines {
+            self.take(source, &place, &line);
         }
         if let Some(reason) = unreadable {
             self.end(RunState::Failed, reason);
@@ -340,19 +363,20 @@ impl Follower {
     /// Reads incomplete last lines, which killed processes may leave.
     fn read_cut_lines(&mut self) {
         let mut lines = Vec::new();
-        for (rank, log) in &mut self.logs {
-            log.finish(|place, line| lines.push((*rank, place, line.to_owned())));
+        for (source, log) in &mut self.logs {
+            log.finish(|place, line| lines.push((*source, place, line.to_owned())));
         }
-        for (rank, place, line) in lines {
-            self.take(rank, &place, &line);
+        for (source, place, line) in lines {
+            self.take(source, &place, &line);
         }
     }
 
-    /// Handles one line of a rank's log, or of the supervisor's.
-    fn take(&mut self, rank: Option<usize>, place: &str, line: &str) {
-        let understood = match rank {
-            Some(rank) => self.take_event(rank, line),
-            None => self.take_group_line(line),
+    /// Handles one line of a log.
+    fn take(&mut self, source: Source, place: &str, line: &str) {
+        let understood = match source {
+            Source::Rank(rank) => self.take_event(rank, line),
+            Source::Group => self.take_group_line(line),
+            Source::Node(node) => self.take_node_line(node, line),
         };
         if understood {
             self.facts.understood += 1;
@@ -433,6 +457,25 @@ impl Follower {
             GroupEvent::SupervisorEnded { well } => self.supervisor.1 = Some(Exit::Code(i32::from(!well))),
         }
         true
+    }
+
+    /// Handles one line from the log of the leader of a node's ranks.
+    fn take_node_line(&mut self, node: u32, line: &str) -> bool {
+        let Some(GroupLine { event, .. }) = parse(line) else { return false };
+        match event {
+            GroupEvent::SupervisorStarted { hostname } => {
+                for (facts, place) in self.facts.ranks.iter_mut().zip(&self.job.ranks) {
+                    if self.job.shape.node_of(place.rank) == node {
+                        facts.node = Some(hostname.clone());
+                    }
+                }
+                true
+            }
+            // These events say that something ended the ranks of this node. The log of whoever ended them tells why,
+            // and the supervisor ends last.
+            GroupEvent::Interrupted { .. } | GroupEvent::SupervisorEnded { .. } => true,
+            _ => self.take_group_line(line),
+        }
     }
 
     fn rank_up(&mut self, rank: usize, pid: u32) {
@@ -571,6 +614,12 @@ fn other_version(line: &str, expected: u32) -> Option<u64> {
     }
     let version = parse::<serde_json::Value>(line)?.get("protocol_version")?.as_u64()?;
     (version != u64::from(expected)).then_some(version)
+}
+
+/// What the processes of the run in this folder printed: at most `most_bytes` of stdout, and the last lines of stderr.
+pub fn output(folder: &Path, most_bytes: u64) -> (String, String) {
+    let printed = foreign::read_ours(&folder.join(STDOUT_FILE), most_bytes).unwrap_or_default();
+    (String::from_utf8_lossy(&printed).into_owned(), last_lines(&folder.join(STDERR_FILE)))
 }
 
 /// The last non-empty lines of a file, at most five.

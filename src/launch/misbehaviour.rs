@@ -84,6 +84,7 @@ fn functions() -> String {
         loss: 1.0,
         units: 8,
         warm_up: false,
+        traced: false,
     };
     let exited = GroupEvent::RankExited { rank: FIRST, pid: 7, exit: Exit::Signal(SECOND as i32), told_to: false };
     let say =

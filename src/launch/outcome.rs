@@ -26,6 +26,8 @@ pub(super) struct Death {
 pub(super) struct RankFacts {
     /// Its process id, if known.
     pub pid: Option<u32>,
+    /// The name of its node, for a run over several nodes.
+    pub node: Option<String>,
     pub started: bool,
     /// Whether its latest event is a step, so that the next should follow soon.
     pub stepping: bool,
@@ -101,22 +103,32 @@ impl Facts {
         let mut causes: Vec<(f64, String)> = Vec::new();
         let mut peers: Vec<(f64, String)> = Vec::new();
         for (rank, facts) in self.ranks.iter().enumerate() {
+            let rank = match &facts.node {
+                Some(node) => format!("rank {rank} on {node}"),
+                None => format!("rank {rank}"),
+            };
             match (&facts.failure, &facts.death) {
                 (Some(failure), _) => {
                     let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut causes };
-                    let name = if self.names_itself { String::new() } else { format!("rank {rank}: ") };
+                    let name = if self.names_itself { String::new() } else { format!("{rank}: ") };
                     list.push((failure.time_s, name + &failure.message));
                 }
                 // Ranks that ended on request or with success are not the cause.
                 (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
-                    let reason = format!("rank {rank} {}", unexplained_exit(death.exit));
+                    let reason = format!("{rank} {}", unexplained_exit(death.exit));
                     causes.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));
                 }
                 (None, _) => {}
             }
         }
         let first = |list: Vec<(f64, String)>| list.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        first(causes).or_else(|| first(peers)).map(|(_, reason)| reason)
+        let noticed = || {
+            let (time_s, reason) = first(peers)?;
+            // If a node is lost, its ranks are the ones that do not answer.
+            let lost = self.step.is_some().then(|| lost_node(stderr)).flatten();
+            Some((time_s, lost.map_or(reason.clone(), |lost| format!("{lost}; {reason}"))))
+        };
+        first(causes).or_else(noticed).map(|(_, reason)| reason)
     }
 
     fn unexplained(&self, leader: Option<Exit>, stderr: &str) -> (RunState, String) {
@@ -164,8 +176,12 @@ fn lost_node(stderr: &str) -> Option<String> {
     let mut parts = lines.map(|line| line.splitn(3, ": "));
     parts.find_map(|mut parts| {
         let (name, task, end) = (parts.next()?, parts.next()?, parts.next()?);
+        // A process that exited has written the reason into its log.
+        if end.starts_with("Exited") {
+            return None;
+        }
         let node = task.strip_prefix("task ").or_else(|| task.strip_prefix("tasks "))?;
-        Some(format!("multicard on node {node} ({name}) ended before the program did: {end}"))
+        Some(format!("multicard on node {node} ({name}) ended before its ranks did: {end}"))
     })
 }
 
@@ -289,7 +305,7 @@ mod tests {
         let (state, text) = lost.outcome(Some(Exit::Code(1)), stderr);
         assert_eq!(state, RunState::Failed);
         assert!(
-            text.unwrap().starts_with("multicard on node 1 (n2) ended before the program did: Killed; end of stderr")
+            text.unwrap().starts_with("multicard on node 1 (n2) ended before its ranks did: Killed; end of stderr")
         );
         assert!(lost.outcome(Some(Exit::Code(1)), "").1.unwrap().starts_with("srun exited with code 137"));
         let failed_step = step(vec![RankFacts::default(), failed(1.0, FailureKind::Engine, "rank 3 on n2: sh exited")]);

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::error::LaunchError;
 use super::process::{GROUP_COMMAND, JOB_FILE};
 use super::supervisor::{JOB_WORD, PROGRAM_COMMAND};
-use super::worker::{WorkerCommand, find_supervisor};
+use super::worker::{WorkerCommand, find_supervisor, find_worker};
 use crate::plan::RunState;
 use crate::processes::Process;
 use crate::protocol::{Exit, Job};
@@ -46,6 +46,15 @@ impl Lead {
         arguments.extend(worker.rank_program());
         let supervisor = find(Some(&worker.path))?;
         Ok(Self { supervisor, arguments, environment: worker.environment.clone(), profiler: None })
+    }
+
+    /// Like [`Lead::of`], for a job without a launcher. Looks for a worker if the job needs one.
+    ///
+    /// # Errors
+    /// Those of [`Lead::of`], or the job needs a worker and none is found.
+    pub fn found(job: &Job) -> Result<Self, LaunchError> {
+        let worker = job.program.is_none().then(find_worker).transpose().map_err(LaunchError::Site)?;
+        Self::of(job, worker.as_ref())
     }
 
     /// The whole command line, with the variables for the ranks.

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::foreign;
 use crate::protocol::MEETING_VARIABLE;
 
 /// Prefix of the folder's name.
@@ -19,19 +20,27 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Sticky bit: only the owners of the folder and of an entry may remove or rename the entry.
 const STICKY: u32 = 0o1000;
 
-/// Environment of NCCL for ranks on one machine, unless the user has set other values.
+/// Environment of NCCL, unless the user has set other values.
 ///
 /// With these settings, NCCL's watchdog aborts communicators that fail or time out, and the rank, which polls it, logs that. By default it
 /// would dump its state for a minute and then end the process without a message.
-///
-/// NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect; `src/store/trust.md` describes
-/// what these users can do there.
-const NCCL: [(&str, &str); 4] = [
+const NCCL: [(&str, &str); 3] = [
     ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"),
     ("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"),
     ("TORCH_NCCL_ENABLE_MONITORING", "0"),
-    ("NCCL_SOCKET_IFNAME", "lo"),
 ];
+/// For ranks on one machine: NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect;
+/// `src/store/trust.md` describes what these users can do there.
+const ON_ONE_MACHINE: [(&str, &str); 1] = [("NCCL_SOCKET_IFNAME", "lo")];
+/// For ranks on several nodes: NCCL chooses interfaces and transports, and writes them into its log.
+const OVER_NODES: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")];
+
+/// [`NCCL`], `more` and the variable for the meeting's folder, without the variables of NCCL that the user has set.
+fn variables(folder: &Path, more: Vec<(&'static str, OsString)>) -> Vec<(&'static str, OsString)> {
+    let unset = NCCL.iter().map(|(name, value)| (*name, OsString::from(value))).chain(more);
+    let unset = unset.filter(|(name, _)| std::env::var_os(name).is_none());
+    unset.chain([(MEETING_VARIABLE, folder.to_owned().into_os_string())]).collect()
+}
 
 /// Place where the ranks of a run find each other. It must outlive them; dropping it cleans up.
 pub trait Rendezvous {
@@ -107,15 +116,66 @@ impl MeetingFolder {
 
 impl Rendezvous for MeetingFolder {
     fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let own = (MEETING_VARIABLE, self.path.clone().into_os_string());
-        let unset = NCCL.iter().filter(|(name, _)| std::env::var_os(name).is_none());
-        unset.map(|(name, value)| (*name, OsString::from(value))).chain([own]).collect()
+        variables(&self.path, ON_ONE_MACHINE.map(|(name, value)| (name, value.into())).into())
     }
 }
 
 impl Drop for MeetingFolder {
     fn drop(&mut self) {
         // The next supervisor removes any remains.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Rendezvous of ranks on several nodes: a new folder on the file system that the nodes share, which only this user can enter. It is not
+/// locked, since locks of folders do not reach other machines; a supervisor that is killed leaves it in the run's folder.
+pub struct SharedFolder {
+    path: PathBuf,
+}
+
+impl SharedFolder {
+    /// Creates the folder in the run's folder. If others may write into the run's folder or into one above it, creates
+    /// the folder in the user's cache folder.
+    ///
+    /// # Errors
+    /// Neither is suitable; the error gives the reason for each.
+    pub fn new(run_folder: &Path) -> Result<Self, String> {
+        let cache = foreign::cache_folder().map(|folder| folder.join("multicard"));
+        let mut refusals = Vec::new();
+        for parent in [Ok(run_folder.to_owned()), cache] {
+            match parent.and_then(|parent| Self::new_in(&parent)) {
+                Ok(folder) => return Ok(folder),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        Err(format!("{}: put the session into a folder of yours that all nodes share", refusals.join("; ")))
+    }
+
+    fn new_in(parent: &Path) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("cannot create a folder in {}: {error}", parent.display());
+        fs::create_dir_all(parent).map_err(failed)?;
+        let parent = parent.canonicalize().map_err(failed)?;
+        for folder in parent.ancestors() {
+            refuse_foreign(folder, &fs::metadata(folder).map_err(failed)?)?;
+        }
+        let path = parent.join(format!("{PREFIX}{:016x}", rand::random::<u64>()));
+        DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+        Ok(Self { path })
+    }
+}
+
+impl Rendezvous for SharedFolder {
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        // Each rank has a log of its own there: `%h` is its host, `%p` its process.
+        let log = self.path.join("nccl-%h-%p.log").into_os_string();
+        let debug = OVER_NODES.map(|(name, value)| (name, value.into()));
+        variables(&self.path, debug.into_iter().chain([("NCCL_DEBUG_FILE", log)]).collect())
+    }
+}
+
+impl Drop for SharedFolder {
+    fn drop(&mut self) {
+        // If something is left, it is deleted together with the run's folder.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -192,6 +252,22 @@ mod tests {
         fs::write(path.join("store"), "").unwrap();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn ranks_on_several_nodes_meet_in_the_runs_folder_and_nccl_chooses_its_interface() {
+        let run = tempfile::tempdir().unwrap();
+        let folder = SharedFolder::new_in(run.path()).unwrap();
+        let path = folder.path.clone();
+        assert_eq!(path.parent(), Some(&*run.path().canonicalize().unwrap()));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
+        let environment = folder.environment();
+        assert!(environment.contains(&("NCCL_DEBUG", "INFO".into())), "{environment:?}");
+        assert!(!environment.iter().any(|(name, _)| *name == "NCCL_SOCKET_IFNAME"), "{environment:?}");
+        drop(folder);
+        assert!(!path.exists());
+        set_mode(run.path(), 0o777);
+        assert!(SharedFolder::new_in(run.path()).err().unwrap().contains("others can write to"));
     }
 
     #[test]

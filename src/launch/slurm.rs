@@ -113,7 +113,7 @@ impl Place for Slurm {
             ));
         }
         if let Some(size) = job.allocation {
-            return self.allocations.start(job, size);
+            return self.allocations.start(job, size, lead.command());
         }
         let comment = new_comment();
         let text = Ask::of_run(job, &comment)
@@ -170,13 +170,13 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
 /// The script that would be sent to the site of a job.
 ///
 /// # Errors
-/// The job has no site or no program, or a value of its settings cannot be written in a script.
+/// The job has no site, it needs a worker and none is found, or a value of its settings cannot be written in a script.
 pub fn script(job: &Job) -> Result<String, String> {
     let comment = format!("{COMMENT}RUN");
     if let Some(size) = job.allocation {
         return allocation::sample(job, size, &comment);
     }
-    let lead = Lead::of(job, None).map_err(|error| error.to_string())?;
+    let lead = Lead::found(job).map_err(|error| error.to_string())?;
     script::text(&Ask::of_run(job, &comment)?, &lead.command())
 }
 

@@ -16,6 +16,8 @@ use crate::protocol::{ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MAS
 
 /// Subcommand of `multicard` that describes a node of a run: `describe FOLDER`.
 pub const DESCRIBE_COMMAND: &str = "describe";
+/// Subcommand of `multicard` that starts and watches the ranks of a node: `ranks JOB PROGRAM…`.
+pub const RANKS_COMMAND: &str = "ranks";
 /// The option by which `multicard program` takes the number of its node from Slurm.
 pub const BY_SLURM: &str = "--by-slurm";
 /// The variable with the number of a node within a step.
@@ -76,7 +78,7 @@ impl Step<'_> {
             if self.job.allocation.is_some() {
                 // Not everything that the allocation has.
                 command.args(["--exact", "--relative=0"]);
-                command.args(site.gres.as_ref().map(|gres| match shape.devices_per_process {
+                command.args(site.gres.as_ref().map(|gres| match shape.devices_per_node() {
                     0 => "--gres=none".to_owned(),
                     devices => format!("--gres={gres}:{devices}"),
                 }));
@@ -84,6 +86,12 @@ impl Step<'_> {
         }
         command.arg(self.own).args(arguments).stdin(Stdio::null());
         command
+    }
+
+    /// The command that starts, on each node, the leader of the node's ranks. `program` is the command line of a rank.
+    pub fn ranks(&self, job: &Path, program: &[OsString]) -> Command {
+        let leader = [RANKS_COMMAND.into(), job.into()];
+        self.command(leader.into_iter().chain(program.iter().cloned()))
     }
 
     /// The command that starts the program's runner on each node.

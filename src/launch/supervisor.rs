@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -18,11 +18,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
-use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
-use super::step::{Step, signal_steps};
+use super::rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
+use super::step::{Step, node_of_step, signal_steps};
 use crate::foreign;
 use crate::processes;
-use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+use crate::protocol::{
+    CALLS_VARIABLE, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace, node_log, node_name,
+};
 
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
 pub const RANK_COMMAND: &str = "rank";
@@ -57,47 +59,30 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
     // nsys starts programs with a umask of 0.
     foreign::keep_files_from_others();
     let job = read(job_path)?;
-    let log = job.folder.join(GROUP_LOG);
-    let log = foreign::open_ours_with(&log, OpenOptions::new().create(true).append(true));
-    let log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", job.folder.display()))?;
+    let log = open_log(&job, GROUP_LOG)?;
     if job.site.is_some() && log.metadata().is_ok_and(|about| about.len() > 0) {
         return Err(
             "the scheduler started this job again, but each start is a run of its own: retry the run".to_owned()
         );
     }
     let signal = processes::signals()?;
-    let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
-    let spans_nodes = job.shape.nodes() > 1;
-    // In an allocation that runs share, a run's ranks are a step, which has what the run asks for.
-    let is_step = spans_nodes || job.allocation.is_some();
-    let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 && !spans_nodes {
-        Box::new(MeetingFolder::new().map_err(|error| format!("no folder for the rendezvous of the ranks: {error}"))?)
-    } else {
+    let own = own_path()?;
+    let (spans_nodes, is_step) = (job.shape.nodes() > 1, job.is_step());
+    let rendezvous: Box<dyn Rendezvous> = if job.program.is_some() {
         Box::new(Alone)
+    } else if spans_nodes {
+        Box::new(SharedFolder::new(&job.folder).map_err(|error| no_rendezvous(&error))?)
+    } else if is_step {
+        // The leader of the node's ranks makes the meeting folder.
+        Box::new(Alone)
+    } else {
+        meeting(job.ranks.len())?
     };
     if job.program.is_some() {
         // Processes that survive the runner become children of this process, which ends them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
     let step = Step { job: &job, own: &own };
-    let start = |place: &RankPlace| {
-        let mut command = match is_step {
-            // One command for all nodes.
-            true => {
-                step.program(words(program.get(1..).unwrap_or_default(), job_path, place)).map_err(io::Error::other)?
-            }
-            false => command(&own, program, job_path, place),
-        };
-        let threads = place.compute_threads.to_string();
-        command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
-        // A site's scheduler chooses the GPUs of a job that asks for some.
-        let is_assigned = job.shape.devices() > 0 && job.site.as_ref().is_some_and(|site| site.gres.is_some());
-        if !is_assigned {
-            command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
-        }
-        command.envs(rendezvous.environment());
-        on_cpus(&mut command, &place.cpus)
-    };
     let unfit = match (&job.site, spans_nodes) {
         (None, _) => None,
         (Some(_), false) => {
@@ -108,18 +93,19 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
     };
     let mut group = Group { log, is_step, ranks: Vec::new(), ending_since: None, well: true };
     if job.site.is_some() {
-        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        group.note(GroupEvent::SupervisorStarted { hostname });
+        group.note(GroupEvent::SupervisorStarted { hostname: hostname() });
     }
+    let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
     match unfit {
         Some((rank, reason)) => {
             group.well = false;
             group.note(GroupEvent::RankNotStarted { rank, reason });
         }
-        None => {
-            let watched = if is_step { &job.ranks[..job.ranks.len().min(1)] } else { &job.ranks };
-            group.supervise(watched, start, &signal);
+        // One command for all nodes.
+        None if is_step => {
+            group.supervise(job.ranks.get(..1).unwrap_or_default(), |place| starter.start_step(&step, place), &signal);
         }
+        None => group.supervise(&job.ranks, |place| starter.start(place), &signal),
     }
     if let Some(program) = &job.program {
         end_leftovers(&program.marker);
@@ -128,6 +114,125 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
         group.note(GroupEvent::SupervisorEnded { well: group.well });
     }
     Ok(group.well)
+}
+
+/// Leads the ranks of a job on this node until all of them have ended; returns whether all succeeded. The job's
+/// supervisor starts one such process on each node. It writes the node's log.
+///
+/// # Errors
+/// Those of [`lead`].
+pub fn lead_node(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
+    foreign::keep_files_from_others();
+    let job = read(job_path)?;
+    let node = node_of_step();
+    let log = open_log(&job, &node_log(node))?;
+    let signal = processes::signals()?;
+    let own = own_path()?;
+    let here: Vec<RankPlace> =
+        job.ranks.iter().filter(|place| job.shape.node_of(place.rank) == node).cloned().collect();
+    // The supervisor made the folder for the ranks of several nodes, and this process inherits its variables.
+    let rendezvous = meeting(if job.shape.nodes() > 1 { 0 } else { here.len() })?;
+    let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
+    let mut group = Group { log, is_step: false, ranks: Vec::new(), ending_since: None, well: true };
+    group.note(GroupEvent::SupervisorStarted { hostname: node_name() });
+    group.supervise(&here, |place| starter.start(place), &signal);
+    group.note(GroupEvent::SupervisorEnded { well: group.well });
+    Ok(group.well)
+}
+
+/// The rendezvous for this number of ranks on this machine.
+fn meeting(ranks: usize) -> Result<Box<dyn Rendezvous>, String> {
+    if ranks < 2 {
+        return Ok(Box::new(Alone));
+    }
+    Ok(Box::new(MeetingFolder::new().map_err(|error| no_rendezvous(&error))?))
+}
+
+fn no_rendezvous(error: &str) -> String {
+    format!("no folder for the rendezvous of the ranks: {error}")
+}
+
+fn open_log(job: &Job, name: &str) -> Result<File, String> {
+    let log = foreign::open_ours_with(&job.folder.join(name), OpenOptions::new().create(true).append(true));
+    log.map_err(|error| format!("cannot write {name} in {}: {error}", job.folder.display()))
+}
+
+fn own_path() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What starts the processes of a job's ranks.
+struct Starter<'a> {
+    job: &'a Job,
+    job_path: &'a Path,
+    /// `multicard`.
+    own: &'a Path,
+    /// The command line of a rank.
+    program: &'a [OsString],
+    rendezvous: Box<dyn Rendezvous>,
+}
+
+impl Starter<'_> {
+    /// Starts a rank on this node.
+    fn start(&self, place: &RankPlace) -> io::Result<Child> {
+        let mut command = command(self.own, self.program, self.job_path, place);
+        let (job, shape) = (self.job, &self.job.shape);
+        if !self.has_assigned_gpus() {
+            command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
+        } else if job.program.is_none() {
+            let all = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            let local = place.rank % shape.processes_per_node().max(1);
+            command.env("CUDA_VISIBLE_DEVICES", share(all.as_deref(), local, shape.devices_per_process));
+        }
+        self.spawn(command, place)
+    }
+
+    /// Starts the command that starts the ranks of all nodes.
+    fn start_step(&self, step: &Step, place: &RankPlace) -> io::Result<Child> {
+        let mut command = if self.job.program.is_some() {
+            let runner = self.program.get(1..).unwrap_or_default();
+            step.program(words(runner, self.job_path, place)).map_err(io::Error::other)?
+        } else {
+            step.ranks(self.job_path, self.program)
+        };
+        if !self.has_assigned_gpus() {
+            command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
+        }
+        self.spawn(command, place)
+    }
+
+    fn spawn(&self, mut command: Command, place: &RankPlace) -> io::Result<Child> {
+        let threads = place.compute_threads.to_string();
+        command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+        if self.job.without_calls {
+            command.env(CALLS_VARIABLE.0, CALLS_VARIABLE.1);
+        }
+        command.envs(self.rendezvous.environment());
+        on_cpus(&mut command, &place.cpus)
+    }
+
+    /// Whether a site's scheduler chooses the GPUs of the job.
+    fn has_assigned_gpus(&self) -> bool {
+        self.job.site.as_ref().is_some_and(|site| site.assigns_gpus(&self.job.shape))
+    }
+}
+
+/// The GPUs that one rank of a node gets, as `CUDA_VISIBLE_DEVICES` names them. `all` are the GPUs that the scheduler
+/// assigned to the job on this node. If it named none, GPUs are counted from 0.
+fn share(all: Option<&str>, rank_of_node: u32, devices: u32) -> String {
+    let (first, devices) = (rank_of_node as usize * devices as usize, devices as usize);
+    let assigned: Vec<&str> = all.unwrap_or_default().split(',').filter(|gpu| !gpu.is_empty()).collect();
+    let own = (first..first + devices).map(|place| match assigned.get(place) {
+        Some(gpu) => (*gpu).to_owned(),
+        None if assigned.is_empty() => place.to_string(),
+        // There are fewer GPUs than the run needs: this rank finds none and reports that.
+        None => "none".to_owned(),
+    });
+    own.collect::<Vec<_>>().join(",")
 }
 
 /// Kills the remaining processes of a program whose runner has ended: descendants of this process, and processes with the run's marker.
@@ -351,5 +456,18 @@ impl Group {
         if let Err(error) = written {
             eprintln!("multicard: cannot write {GROUP_LOG}: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_node_share_the_gpus_that_slurm_assigned() {
+        assert_eq!([0, 1].map(|rank| share(Some("4,5"), rank, 1)), ["4", "5"]);
+        assert_eq!(share(Some("GPU-a,GPU-b,GPU-c,GPU-d"), 1, 2), "GPU-c,GPU-d");
+        assert_eq!(share(None, 2, 1), "2", "a site whose Slurm sets no variable");
+        assert_eq!(share(Some("4"), 1, 1), "none");
     }
 }

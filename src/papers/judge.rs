@@ -245,7 +245,7 @@ fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[Pa
     let recorded = |cell: &Cell| cell.recording() == Recording::Traced;
     let mut about: Vec<&Cell> = cells
         .iter()
-        .filter(|cell| !matches!(cell.recording(), Recording::Report | Recording::BuiltIn))
+        .filter(|cell| cell.recording() != Recording::Report && !cell.recording().is_built_in())
         .filter(|cell| recorded(cell) == is_metric)
         .filter(|cell| filter.admits(&|key: &str| cell.level(key)))
         .collect();

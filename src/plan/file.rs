@@ -9,8 +9,8 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    AA_COPY, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
-    StudyTable, Tracing, WorkloadSpec, read, write,
+    AA_COPY, Capture, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
+    Search, StudyTable, Tracer, Tracing, WorkloadSpec, read, write,
 };
 use crate::foreign;
 
@@ -87,6 +87,8 @@ pub struct Plan {
     pub aa: bool,
     /// The measures that check whether cells did the same work, if these are not accuracy and loss.
     pub checked: Vec<Checked>,
+    /// The search for the cell that answers a question: `[search]`. Without one, all repeats of all cells run.
+    pub search: Option<Search>,
     /// Measures of one's own: `[measures]`. A session that runs the plan offers them.
     pub measures: Vec<PlannedMeasure>,
     /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
@@ -121,6 +123,7 @@ impl Plan {
             constraints: Vec::new(),
             aa: false,
             checked: Vec::new(),
+            search: None,
             measures: Vec::new(),
             studies: Vec::new(),
         }
@@ -252,6 +255,77 @@ impl Plan {
     /// Whether some cell needs the worker; commands do not.
     pub fn needs_worker(&self) -> bool {
         self.blocks().any(|block| block.spec.command.is_none())
+    }
+
+    /// Whether some cell can be recorded in windows. This needs the built-in tracer, and a cell of the worker: the
+    /// tracer does not know the steps of other programs.
+    pub fn can_record_windows(&self) -> bool {
+        self.tracing.has_built_in() && self.needs_worker()
+    }
+
+    /// Adds or removes this tracer, as [`super::Tracing::toggled`] does. If no cell can be recorded in windows then,
+    /// whole runs are recorded.
+    pub fn toggle(&mut self, tracer: Tracer) {
+        self.tracing = self.tracing.toggled(tracer);
+        if matches!(self.tracing.capture(), Some(Capture::Windows { .. })) && !self.can_record_windows() {
+            self.tracing = self.tracing.with_capture(Capture::Whole);
+        }
+    }
+
+    /// Every setting of the plan that excludes a search: its key, and what to do. Empty for a plan without a search.
+    pub fn search_conflicts(&self) -> Vec<(&'static str, String)> {
+        if self.search.is_none() {
+            return Vec::new();
+        }
+        let fitted = self.blocks().filter_map(|block| block.design.as_ref()).find(|design| design.kind.is_fitted());
+        let mut conflicts = Vec::new();
+        let mut add = |is_there: bool, key, message: &str| {
+            if is_there {
+                conflicts.push((key, message.to_owned()));
+            }
+        };
+        add(
+            self.repeats < 2,
+            "repeats",
+            "a search compares repeats: write repeats = 6 or more, the most that a cell gets",
+        );
+        add(
+            self.order == Order::Sequential,
+            "order",
+            "a search runs the cells of a repeat side by side: leave out order",
+        );
+        add(self.aa, "aa", "the copy of a cell ties with it in each search: leave out aa, or [search]");
+        add(
+            self.site.is_some(),
+            "where",
+            "searches run on this machine only, not at sites with Slurm: leave out [where]",
+        );
+        add(
+            self.has_several_workloads(),
+            "block",
+            "a search compares cells of one workload: leave out the blocks with others",
+        );
+        add(
+            !self.limits.exclusive,
+            "limits.exclusive",
+            "runs side by side disturb each other's times, which a search compares: leave out exclusive",
+        );
+        add(
+            self.tracing.tracers().len() > 1,
+            "measure.trace",
+            "a search compares cells that are recorded alike: name one tracer, or none",
+        );
+        if let Some(design) = fitted {
+            add(
+                true,
+                "design",
+                &format!(
+                    "a search drops cells, so that the effects of a {} design could not be estimated: leave out one of both",
+                    design.kind.title()
+                ),
+            );
+        }
+        conflicts
     }
 
     /// The keys of factors in which cells may differ: factors with more than one level, or with different levels in different blocks. The

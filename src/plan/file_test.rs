@@ -270,7 +270,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
     let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());
     let tracing = prop_oneof![
-        proptest::sample::subsequence(&Tracer::ALL, 0..=3).prop_map(|some| Tracing::by(&some, Capture::Whole)),
+        (proptest::sample::subsequence(&Tracer::KINDS, 0..=4), prop_oneof![Just(Capture::Whole), Just(Capture::USUAL)])
+            .prop_map(|(some, part)| Tracing::by(&some, part)),
+        (2..100_u64, 4..100_u64).prop_map(|(recorded, rest)| {
+            Tracing::by(&[Tracer::BuiltIn], Capture::Windows { recorded, period: recorded + rest })
+        }),
         (1e-6..1e9_f64).prop_map(|seconds| Tracing::by(&[Tracer::Nsys], Capture::First { seconds })),
         (1..1000_u64, 0..1000_u64)
             .prop_map(|(first, more)| Tracing::by(&Tracer::ALL, Capture::Steps { first, last: first + more })),
@@ -483,7 +487,7 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
     let steps = nsys(Capture::Steps { first: 20, last: 60 });
     assert_eq!(tracing("trace = \"nsys\"\ntrace_steps = [20, 60]"), steps);
     assert_eq!(tracing("trace = \"built-in\""), Tracing::by(&[Tracer::BuiltIn], Capture::Whole));
-    let steps = Tracing::by(&Tracer::ALL, Capture::Steps { first: 20, last: 60 });
+    let steps = Tracing::by(&[Tracer::Off, Tracer::BuiltIn, Tracer::Nsys], Capture::Steps { first: 20, last: 60 });
     assert_eq!(tracing("trace = [\"nsys\", \"off\", \"built-in\"]\ntrace_steps = [20, 60]"), steps);
     for (measure, wanted) in [
         ("trace = \"nsight\"", "my.toml:4: measure.trace: unknown level \"nsight\""),
@@ -500,10 +504,45 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
         ("trace = \"nsys\"\ntrace_steps = 20", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_first_s = -1", "above 0"),
         ("trace = \"nsys\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "remove one of them"),
+        ("trace = \"built-in\"\ntrace_first_s = 1\ntrace_windows = [4, 20]", "remove one of them"),
+        ("trace = \"built-in\"\ntrace_windows = true", "such as [4, 20]"),
+        ("trace = \"built-in\"\ntrace_windows = [1, 20]", "such as [4, 20]"),
+        ("trace = \"built-in\"\ntrace_windows = [4, 7]", "at least 4 more"),
+        ("trace = \"built-in\"\ntrace_windows = [4]", "such as [4, 20]"),
+        ("trace = \"nsys\"\ntrace_windows = [4, 20]", "trace_windows: has no effect without trace = \"built-in\""),
+        ("trace = \"nsys\"\ntrace_calls = \"off\"", "trace_calls: has no effect without trace = \"built-in\""),
+        ("trace = \"built-in\"\ntrace_calls = \"some\"", "measure.trace_calls: unknown level \"some\""),
+        ("trace = \"built-in without calls\"", "measure.trace: unknown level"),
     ] {
         let told = messages(&with(measure));
         assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");
     }
+}
+
+#[test]
+fn a_plan_says_whether_the_built_in_tracer_records_windows_and_calls() {
+    let tracing = |lines: &str| {
+        let text = format!("version = 1\nworkload = \"image\"\n[measure]\ntrace = [\"off\", \"built-in\"]\n{lines}\n");
+        Plan::parse(&text, "my.toml").map(|plan| plan.tracing).unwrap()
+    };
+    let by = |tracers: &[Tracer], part| Tracing::by(&[&[Tracer::Off][..], tracers].concat(), part);
+    assert_eq!(tracing(""), by(&[Tracer::BuiltIn], Capture::Whole));
+    assert_eq!(tracing("trace_windows = [4, 20]"), by(&[Tracer::BuiltIn], Capture::USUAL));
+    let windows = Capture::Windows { recorded: 2, period: 6 };
+    assert_eq!(tracing("trace_windows = [2, 6]"), by(&[Tracer::BuiltIn], windows));
+    assert_eq!(tracing("trace_calls = \"off\""), by(&[Tracer::BuiltInWithoutCalls], Capture::Whole));
+    let both = by(&[Tracer::BuiltInWithoutCalls, Tracer::BuiltIn], Capture::Whole);
+    assert_eq!(tracing("trace_calls = [\"off\", \"on\"]"), both);
+    let written = |tracing: Tracing| {
+        let text = Plan { tracing, ..small_plan(&[]) }.to_toml();
+        text.lines().filter(|line| line.starts_with("trace")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(written(tracing("")), "trace = [\"off\", \"built-in\"]");
+    assert_eq!(written(both), "trace = [\"off\", \"built-in\"]\ntrace_calls = [\"on\", \"off\"]");
+    assert!(written(tracing("trace_windows = [4, 20]")).ends_with("\ntrace_windows = [4, 20]"));
+    assert!(written(by(&[], windows)).is_empty());
+    let narrow = Tracing::by(&[Tracer::BuiltInWithoutCalls], windows);
+    assert_eq!(written(narrow), "trace = \"built-in\"\ntrace_calls = \"off\"\ntrace_windows = [2, 6]");
 }
 
 #[test]

@@ -7,17 +7,18 @@
 //! pair   = key ("=" | "!=" | "<" | "<=" | ">" | ">=") value
 //! ```
 //!
-//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so that `0.01` does
-//! not find `0.0123`. Values are compared as numbers if both
-//! sides are numbers, otherwise as names, in which only letters, digits and dots count: `Timed out`, `timed_out` and
-//! `timed-out` are equal. A thing without a key equals none of its values. Names and values with spaces,
-//! parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
+//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so
+//! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
+//! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
+//! `Timed out`, `timed_out` and `timed-out` are equal. A thing without a key equals none of its values. Names and
+//! values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them they must hold both, which no level does.
 
 mod parser;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use thiserror::Error;
@@ -147,6 +148,14 @@ impl Operand {
         Self { number: number(&text), name: plain(&text), text }
     }
 
+    /// How a level compares with the value; `None` if they are neither numbers nor days.
+    fn order_of(&self, level: &Level) -> Option<Ordering> {
+        match level.as_text().filter(|day| is_day(day) && is_day(&self.text)) {
+            Some(day) => Some(day.cmp(self.text.as_str())),
+            None => level.as_number()?.partial_cmp(&self.number?),
+        }
+    }
+
     fn equals(&self, level: &Level) -> bool {
         let theirs = match level {
             Level::Text(name) => number(name),
@@ -159,6 +168,13 @@ impl Operand {
             (_, _, Level::Integer(_) | Level::Number(_)) => false,
         }
     }
+}
+
+/// Whether a text is a day in the form `2026-11-26`.
+fn is_day(text: &str) -> bool {
+    let is_place =
+        |(place, byte): (usize, u8)| if place == 4 || place == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10 && text.bytes().enumerate().all(is_place)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -272,16 +288,14 @@ fn compare(facts: &dyn Facts, key: &str, comparison: Comparison, value: &Operand
     let known = [key, &lower, if lower == "gpu" { "gpus" } else { "" }];
     let known = known.into_iter().find(|key| facts.any_level(key, &mut |_| true));
     let any = |meets: &mut dyn FnMut(&Level) -> bool| known.is_some_and(|key| facts.any_level(key, meets));
-    let ordered = |holds: fn(&f64, &f64) -> bool| {
-        any(&mut |level| level.as_number().zip(value.number).is_some_and(|(own, value)| holds(&own, &value)))
-    };
+    let ordered = |holds: fn(Ordering) -> bool| any(&mut |level| value.order_of(level).is_some_and(holds));
     match comparison {
         Comparison::Equal => any(&mut |level| value.equals(level)),
         Comparison::NotEqual => !any(&mut |level| value.equals(level)),
-        Comparison::Less => ordered(f64::lt),
-        Comparison::AtMost => ordered(f64::le),
-        Comparison::Greater => ordered(f64::gt),
-        Comparison::AtLeast => ordered(f64::ge),
+        Comparison::Less => ordered(Ordering::is_lt),
+        Comparison::AtMost => ordered(Ordering::is_le),
+        Comparison::Greater => ordered(Ordering::is_gt),
+        Comparison::AtLeast => ordered(Ordering::is_ge),
     }
 }
 

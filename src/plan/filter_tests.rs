@@ -119,7 +119,10 @@ fn what_is_still_being_typed_hides_nothing_more() {
 fn errors_name_the_place_and_what_to_do() {
     for (text, message) in [
         ("gpus=", "character 6: no value after \"gpus=\": add one, in quotes if it has spaces"),
-        ("a gpus<fast", "character 8: gpus< with \"fast\": give a number; names are compared by = and !="),
+        (
+            "a gpus<fast",
+            "character 8: gpus< with \"fast\": give a number, or a day such as 2026-11-26; names are compared by = and !=",
+        ),
         ("a)", "character 2: \")\" without \"(\" before it: remove it, or put it in quotes"),
         ("é (a", "character 3: \"(\" that is not closed: add \")\", or put it in quotes"),
         ("a \"b", "character 3: the closing quote is missing: add it, or use the other kind of quotes"),

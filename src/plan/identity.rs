@@ -94,7 +94,7 @@ impl Head {
         match tracer {
             Tracer::Off => {}
             Tracer::Nsys => text.push_str("traced\n"),
-            Tracer::BuiltIn => text.push_str(&line("traced", &Level::text(tracer.name()))),
+            built_in => text.push_str(&line("traced", &Level::text(built_in.name()))),
         }
         if let Mode::Quick { step_precision } = mode {
             text.push_str(&line(mode.name(), &Level::Number(step_precision)));

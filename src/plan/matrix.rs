@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::designed;
 use super::identity::{Head, Identity, identity, line};
 use super::{
-    AA_COPY, Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing,
+    AA_COPY, Block, Capture, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing,
     WorkloadSpec,
 };
 
@@ -116,7 +116,9 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let (mut merged, mut ids) = (Merged::default(), HashSet::new());
     combine(plan, &mut merged, |block, tracer, identity, levels| {
         let workload = block.spec.key.clone();
-        match check(plan, block, node, &levels).and_then(|checked| can_trace(node, tracer).map(|()| checked)) {
+        match check(plan, block, node, &levels)
+            .and_then(|checked| can_trace(node, tracer, &checked.0).map(|()| checked))
+        {
             Ok((shape, estimate)) => {
                 let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
                 matrix.cells.push(Cell { workload, data, levels, tracer, identity, id, shape, estimate });
@@ -182,7 +184,7 @@ impl AskedCell {
 }
 
 /// A plan like `like`, but with only these cells: one block if they are all combinations of some levels, otherwise one block for each cell.
-/// It has every tracer of these cells. `None` without cells.
+/// It has every tracer of these cells; if some are recorded in windows and others as a whole, it records all in windows. `None` without cells.
 pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     let is_same = |(one, other): (&AskedCell, &AskedCell)| one.identity == other.identity;
     let all = asked_cells(like);
@@ -205,7 +207,13 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         }
     }
     let tracers: Vec<Tracer> = cells.iter().map(|cell| cell.tracer).collect();
-    let tracing = Tracing::by(&tracers, like.tracing.capture().unwrap_or_default());
+    let part = match like.tracing.capture() {
+        part @ Some(Capture::Windows { .. }) if tracers.iter().any(|tracer| tracer.is_in_windows()) => part,
+        Some(Capture::Windows { .. }) => None,
+        _ if tracers.iter().any(|tracer| tracer.is_in_windows()) => Some(Capture::USUAL),
+        part => part,
+    };
+    let tracing = Tracing::by(&tracers, part.unwrap_or(Capture::Whole));
     let mut grid = blocks.first()?.clone();
     for block in &blocks {
         for ((_, ticked), (_, own)) in grid.factors.iter_mut().zip(&block.factors) {
@@ -281,12 +289,18 @@ pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result
     Ok((shape, plan.mode.estimate(full, &shape)))
 }
 
-/// Whether a machine has what a tracer needs. For programs and without CUDA the built-in tracer records less, which a remark mentions.
-fn can_trace(node: &Node, tracer: Tracer) -> Result<(), String> {
+/// Whether a tracer can record a run of this shape on a machine. For programs and without CUDA the built-in tracer records less, which a remark
+/// mentions.
+fn can_trace(node: &Node, tracer: Tracer, shape: &Shape) -> Result<(), String> {
     match (tracer, &node.nsys) {
         (Tracer::Nsys, Err(missing)) => {
             Err(format!("trace = nsys: {missing}: install Nsight Systems, or leave nsys out of trace"))
         }
+        // Recordings of several nodes would need one clock, and several nodes cannot write one file.
+        _ if tracer.is_on() && shape.nodes() > 1 => Err(format!(
+            "trace = {0}: runs on several nodes cannot be recorded: set nodes = 1, or leave {0} out of trace",
+            tracer.name()
+        )),
         _ => Ok(()),
     }
 }
@@ -339,11 +353,11 @@ impl<'a> Pieces<'a> {
             let conditions = factor.idle.iter().filter_map(condition).collect();
             Some((place_of(&factor.key)?, factor.default.clone(), conditions))
         });
-        let head = |tracer: &Tracer| (*tracer, Head::new(spec, &block.data, *tracer, plan.mode));
+        let head = |tracer: Tracer| (tracer, Head::new(spec, &block.data, tracer, plan.mode));
         Self {
             factors,
             keys: factors.iter().map(|(key, _)| key.clone()).collect(),
-            heads: plan.tracing.tracers().iter().map(head).collect(),
+            heads: plan.tracing.of_cells(spec.command.is_some()).map(head).collect(),
             lines: lines.collect(),
             idle: idle.collect(),
         }
@@ -454,26 +468,48 @@ mod tests {
     #[test]
     fn each_tracer_has_the_cells_that_a_plan_of_it_alone_has_and_twins_stand_together() {
         let mut plan = small_plan(&[("precision", texts(&["fp32", "fp64"])), ("tf32", texts(&["off", "all"]))]);
-        let alone = Tracer::ALL.map(|tracer| {
+        let alone = Tracer::KINDS.map(|tracer| {
             let tracing = Tracing::by(&[tracer], Capture::Whole);
             expand(&Plan { tracing, ..plan.clone() }, &gpu_node(1))
         });
-        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        plan.tracing = Tracing::by(&Tracer::KINDS, Capture::Whole);
         let all = expand(&plan, &gpu_node(1));
-        for (place, (tracer, alone)) in Tracer::ALL.into_iter().zip(&alone).enumerate() {
+        for (place, (tracer, alone)) in Tracer::KINDS.into_iter().zip(&alone).enumerate() {
             let own: Vec<Cell> = all.cells.iter().filter(|cell| cell.tracer == tracer).cloned().collect();
             assert_eq!(own, alone.cells);
-            let twins = all.cells.chunks(3).map(|twins| (twins[place].tracer, &twins[place].levels));
+            let twins = all.cells.chunks(4).map(|twins| (twins[place].tracer, &twins[place].levels));
             assert!(twins.eq(alone.cells.iter().map(|cell| (tracer, &cell.levels))));
         }
         assert_eq!(
             (all.cells.len() as u64 + all.merged.combinations, all.merged.combinations),
-            (plan.combinations(), 3)
+            (plan.combinations(), 4)
         );
-        let some = plan_of_cells(&plan, &asked_cells(&plan)[3..6]).unwrap();
-        assert_eq!((asked_cells(&some), some.further.len()), (asked_cells(&plan)[3..6].to_vec(), 0));
+        let some = plan_of_cells(&plan, &asked_cells(&plan)[4..8]).unwrap();
+        assert_eq!((asked_cells(&some), some.further.len()), (asked_cells(&plan)[4..8].to_vec(), 0));
         let traced = plan_of_cells(&plan, &asked_cells(&plan)[1..3]).unwrap();
         assert_eq!(asked_cells(&traced), asked_cells(&plan)[1..3]);
+    }
+
+    #[test]
+    fn runs_in_windows_are_cells_of_their_own_and_a_plan_of_them_has_them_again() {
+        let mut plan = small_plan(&[("precision", texts(&["fp32", "fp64"]))]);
+        let cells = |plan: &mut Plan, part| {
+            plan.tracing = Tracing::by(&[Tracer::Off, Tracer::BuiltIn], part);
+            asked_cells(plan)
+        };
+        let whole = cells(&mut plan, Capture::Whole);
+        let windows = cells(&mut plan, Capture::USUAL);
+        let tracers = |cells: &[AskedCell]| cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>();
+        assert_eq!(tracers(&whole), [Tracer::Off, Tracer::BuiltIn, Tracer::Off, Tracer::BuiltIn]);
+        assert_eq!(tracers(&windows), [Tracer::Off, Tracer::InWindows, Tracer::Off, Tracer::InWindows]);
+        assert_eq!((whole[0].identity, whole[1].identity == windows[1].identity), (windows[0].identity, false));
+        // The cells need not be of this plan: one session may have both kinds of runs.
+        for wanted in [&windows, &whole] {
+            for part in [Capture::Whole, Capture::USUAL] {
+                plan.tracing = plan.tracing.with_capture(part);
+                assert_eq!(asked_cells(&plan_of_cells(&plan, wanted).unwrap()), **wanted);
+            }
+        }
     }
 
     #[test]
@@ -491,8 +527,9 @@ mod tests {
                 .collect()
         };
         let (fp32, fp16): (Vec<_>, Vec<_>) = (tracers("fp32"), tracers("fp16"));
-        assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), [Tracer::Off, Tracer::BuiltIn]);
-        assert_eq!((fp32, fp16), (vec![(Tracer::Nsys, true)], Tracer::ALL.map(|tracer| (tracer, false)).to_vec()));
+        let traced = [Tracer::Off, Tracer::BuiltIn, Tracer::BuiltInWithoutCalls];
+        assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), traced);
+        assert_eq!((fp32, fp16), (vec![(Tracer::Nsys, true)], Tracer::KINDS.map(|tracer| (tracer, false)).to_vec()));
     }
 
     #[test]
@@ -525,7 +562,7 @@ mod tests {
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         plan.mode = Mode::Quick { step_precision: 0.02 };
         let cells = expand(&plan, &gpu_node(1)).cells;
-        assert_eq!(cells.len(), 18);
+        assert_eq!(cells.len(), 24);
         for cell in cells {
             assert_eq!(identity(&plan.first.spec, &cell.data, cell.tracer, plan.mode, &cell.levels), cell.identity);
             assert_eq!(cell.id, cell.identity.digits(4));

@@ -60,6 +60,15 @@ pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
     runs
 }
 
+/// A random order of `count` things for one round. It depends only on the seed and the round.
+pub fn round_order(seed: u64, round: u32, count: usize) -> Vec<usize> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(u64::from(round));
+    let mut places: Vec<usize> = (0..count).collect();
+    shuffle(&mut places, &mut random);
+    places
+}
+
 /// Whether a cell and the next one differ only in their tracer.
 fn are_twins(one: &Cell, next: &Cell) -> bool {
     one.tracer < next.tracer && (&one.workload, &one.data, &one.levels) == (&next.workload, &next.data, &next.levels)
@@ -98,7 +107,7 @@ mod tests {
     #[test]
     fn twins_run_side_by_side_in_every_repeat_each_first_now_and_then() {
         let mut plan = fixture::small_plan(&[("epochs", (1..=4).map(Level::Integer).collect())]);
-        (plan.repeats, plan.tracing) = (3, Tracing::by(&Tracer::ALL, Capture::Whole));
+        (plan.repeats, plan.tracing) = (3, Tracing::by(&[Tracer::Off, Tracer::BuiltIn, Tracer::Nsys], Capture::Whole));
         let cells = expand(&plan, &fixture::gpu_node(1)).cells;
         let one = cells[..3].to_vec();
         let mut first = [0; 3];

@@ -12,11 +12,24 @@ use super::data::{Data, DataSetRule};
 use super::file::{MAX_REPEATS, ONE_ALLOCATION, ONE_PER_RUN, PLAN_VERSION};
 use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
-use super::workload::{command, usual_workload, workloads};
+use super::tracing::{TRACE_CALLS, TRACE_WINDOWS};
+use super::workload::{GPUS_PER_NODE, command, gpus_of, usual_workload, workloads};
 use super::{
-    Block, Capture, Checked, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Margin, Mode, Order, Plan,
-    Tracer, Tracing, WorkloadSpec, design_text, own, study,
+    Block, Capture, Checked, Constraint, Domain, Factor, GPUS, GpuChoice, Key, Level, Limits, Margin, Mode, NODES,
+    Order, Plan, Tracer, Tracing, WorkloadSpec, design_text, own, search_text, study,
 };
+
+/// Keys of `[measure]`.
+const MEASURE_KEYS: &[&str] = &[
+    "warm_up_steps",
+    "mode",
+    "step_precision",
+    Tracer::KEY,
+    TRACE_CALLS,
+    "trace_first_s",
+    "trace_steps",
+    TRACE_WINDOWS,
+];
 
 const TOP_KEYS: &[&str] = &[
     "version",
@@ -36,6 +49,7 @@ const TOP_KEYS: &[&str] = &[
     "block",
     "constraint",
     "check",
+    "search",
     "measures",
     "study",
 ];
@@ -95,8 +109,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         };
     }
     if let Some(measure) = top.table("measure", &mut problems) {
-        let keys = ["warm_up_steps", "mode", "step_precision", "trace", "trace_first_s", "trace_steps"];
-        measure.check_keys(&keys, &spec.factors, &mut problems);
+        measure.check_keys(MEASURE_KEYS, &spec.factors, &mut problems);
         plan.warm_up_steps =
             measure.whole("warm_up_steps", 0..=1_000_000_000, &mut problems).unwrap_or(plan.warm_up_steps);
         plan.mode = mode(&measure, &mut problems);
@@ -115,6 +128,8 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     only_whole_runs(&plan, &top, &mut problems);
     plan.constraints = constraints(&top, &plan, &mut problems);
     plan.checked = checked(&top, &mut problems);
+    plan.search = search_text::read(&top, &mut problems);
+    search_text::report(plan.search_conflicts(), &top, &mut problems);
     plan.measures = own::measures(&top, &mut problems);
     plan.studies = study::studies(&top, &mut problems);
     if let Some(reason) = plan.too_large() {
@@ -151,7 +166,14 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     }
     let Some(measure) = top.table("measure", problems) else { return };
     let whole = plan.tracing.capture().is_none_or(|capture| capture == Capture::Whole);
-    let refused = [("mode", !plan.mode.is_full()), ("trace_first_s", !whole), ("trace_steps", !whole)];
+    // Blocks without a command may use the windows.
+    let in_windows = !whole && plan.blocks().all(|block| block.spec.command.is_some());
+    let refused = [
+        ("mode", !plan.mode.is_full()),
+        ("trace_first_s", !whole),
+        ("trace_steps", !whole),
+        (TRACE_WINDOWS, in_windows),
+    ];
     for (key, _) in refused.into_iter().filter(|(_, refused)| *refused) {
         if let Some((span, _)) = measure.find(key) {
             problems.add(&span, measure.path(key), "cannot be used with commands: their runs always run to their end");
@@ -283,8 +305,22 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
             *ticked = vec![level];
         }
     }
+    name_all_gpus(&mut block, factor_table.as_ref());
     block.design = design_text::read(table, spec, level, problems);
     block
+}
+
+/// If a block names `gpus_per_node` but not `gpus`, sets `gpus` to `nodes` × `gpus_per_node`.
+fn name_all_gpus(block: &mut Block, named: Option<&Table>) {
+    let is_named = |key: &str| named.is_some_and(|table| table.find(key).is_some());
+    if block.spec.command.is_some() || is_named(GPUS) || !is_named(GPUS_PER_NODE) {
+        return;
+    }
+    let levels = |key: &str| block.factors.iter().find(|(known, _)| known == key).map(|(_, levels)| levels.as_slice());
+    let all = gpus_of(levels(NODES).unwrap_or_default(), levels(GPUS_PER_NODE).unwrap_or_default());
+    if let (Some(all), Some((_, gpus))) = (all, block.factors.iter_mut().find(|(key, _)| *key == *GPUS)) {
+        *gpus = all;
+    }
 }
 
 fn version(top: &Table, problems: &mut Problems) {
@@ -411,26 +447,72 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
 
 /// Which tracer records runs, and which part of each run.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
-    let factor = Factor::named(Tracer::KEY, "Trace", &Tracer::NAMES);
-    let named = factor_levels(&factor, None, Some(measure), problems).unwrap_or_default();
-    let tracers: Vec<Tracer> = named.iter().filter_map(|level| Tracer::of_name(level.as_text()?)).collect();
-    let tracing = Tracing::by(&tracers, Capture::Whole);
-    let first_s = measure.positive("trace_first_s", 1e9, problems);
-    let steps = measure.steps("trace_steps", problems);
-    for key in ["trace_first_s", "trace_steps"].into_iter().filter(|_| tracing.is_off()) {
-        if let Some((span, _)) = measure.find(key) {
-            problems.add(&span, measure.path(key), "has no effect without trace = \"nsys\" or \"built-in\"");
+    let tracing = Tracing::by(&tracers(measure, problems), Capture::Whole);
+    for (key, needs) in [
+        ("trace_first_s", (!tracing.is_off(), "trace = \"nsys\" or \"built-in\"")),
+        ("trace_steps", (!tracing.is_off(), "trace = \"nsys\" or \"built-in\"")),
+        (TRACE_WINDOWS, (tracing.has_built_in(), "trace = \"built-in\"")),
+        (TRACE_CALLS, (tracing.has_built_in(), "trace = \"built-in\"")),
+    ] {
+        if let (Some((span, _)), (false, tracer)) = (measure.find(key), needs) {
+            problems.add(&span, measure.path(key), format!("has no effect without {tracer}"));
         }
     }
-    match (first_s, steps) {
-        (Some(_), Some(_)) => {
-            let span = measure.find("trace_steps").map_or(0..0, |(span, _)| span);
-            problems.add(&span, "measure.trace_steps", "trace_first_s is given too: remove one of them");
+    let first_s = measure.positive("trace_first_s", 1e9, problems);
+    let steps = measure.steps("trace_steps", problems);
+    let parts = [
+        ("trace_first_s", first_s.map(|seconds| Capture::First { seconds })),
+        ("trace_steps", steps.map(|(first, last)| Capture::Steps { first, last })),
+        (TRACE_WINDOWS, windows(measure, problems)),
+    ];
+    let given: Vec<(&str, Capture)> = parts.into_iter().filter_map(|(key, part)| Some((key, part?))).collect();
+    match given[..] {
+        [] => tracing,
+        [(_, part)] => tracing.with_capture(part),
+        [(first, _), .., (last, _)] => {
+            let span = measure.find(last).map_or(0..0, |(span, _)| span);
+            problems.add(&span, measure.path(last), format!("{first} is given too: remove one of them"));
             Tracing::default()
         }
-        (Some(seconds), None) => tracing.with_capture(Capture::First { seconds }),
-        (None, Some((first, last))) => tracing.with_capture(Capture::Steps { first, last }),
-        (None, None) => tracing,
+    }
+}
+
+/// The tracers of a plan. `trace` names them; `trace_calls` says whether the built-in one records calls.
+fn tracers(measure: &Table, problems: &mut Problems) -> Vec<Tracer> {
+    let factor = Factor::named(Tracer::KEY, "Trace", &Tracer::PLANNED);
+    let named = factor_levels(&factor, None, Some(measure), problems).unwrap_or_default();
+    let mut tracers: Vec<Tracer> = named.iter().filter_map(|level| Tracer::of_name(level.as_text()?)).collect();
+    let calls = Factor::named(TRACE_CALLS, "Calls", &["on", "off"]);
+    let Some(calls) = factor_levels(&calls, None, Some(measure), problems) else { return tracers };
+    let is_asked = |name: &str| calls.iter().any(|level| level.as_text() == Some(name));
+    if tracers.contains(&Tracer::BuiltIn) && is_asked("off") {
+        tracers.push(Tracer::BuiltInWithoutCalls);
+        tracers.retain(|tracer| *tracer != Tracer::BuiltIn || is_asked("on"));
+    }
+    tracers
+}
+
+/// `trace_windows`: how many steps of each period are recorded.
+fn windows(measure: &Table, problems: &mut Problems) -> Option<Capture> {
+    let (span, value) = measure.find(TRACE_WINDOWS)?;
+    let numbers: Vec<Option<u64>> = match value.get_ref() {
+        DeValue::Array(items) => {
+            items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
+        }
+        _ => Vec::new(),
+    };
+    let least = Capture::LEAST_REST;
+    match numbers[..] {
+        [Some(recorded @ 2..=1_000_000), Some(period @ ..=1_000_000_000)] if period >= recorded + least => {
+            Some(Capture::Windows { recorded, period })
+        }
+        _ => {
+            let message = format!(
+                "must be the number of recorded steps (2 or more) and of steps in a period (at least {least} more), such as [4, 20]"
+            );
+            problems.add(&span, measure.path(TRACE_WINDOWS), message);
+            None
+        }
     }
 }
 

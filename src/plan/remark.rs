@@ -152,7 +152,7 @@ fn left_over(matrix: &Matrix) -> Option<String> {
 
 /// What the built-in trace does not record on this machine.
 fn without_cuda(plan: &Plan, node: &Node) -> Option<String> {
-    let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.has(Tracer::BuiltIn))?;
+    let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.has_built_in())?;
     let recorded = if plan.blocks().all(|block| block.spec.command.is_some()) {
         "nothing for programs of your own"
     } else {

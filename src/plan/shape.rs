@@ -63,6 +63,18 @@ pub struct Shape {
     /// its own ranks and is told nothing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ranks_per_node: u32,
+    /// The number of nodes over which the worker's ranks are spread evenly: the first ranks are on the first node, and
+    /// so on.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub rank_nodes: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -86,6 +98,7 @@ impl Default for Shape {
             cuda_graph: false,
             own_program: false,
             ranks_per_node: 0,
+            rank_nodes: 1,
         }
     }
 }
@@ -98,7 +111,22 @@ impl Shape {
 
     /// Nodes that the run spans.
     pub fn nodes(&self) -> u32 {
-        if self.own_program { self.processes } else { 1 }
+        if self.own_program { self.processes } else { self.rank_nodes.max(1) }
+    }
+
+    /// Processes on each node: the worker's ranks, or one process that starts the plan's own program.
+    pub fn processes_per_node(&self) -> u32 {
+        self.processes.div_ceil(self.nodes().max(1))
+    }
+
+    /// Devices of each node.
+    pub fn devices_per_node(&self) -> u32 {
+        self.processes_per_node().saturating_mul(self.devices_per_process)
+    }
+
+    /// The number of the node on which a process runs.
+    pub fn node_of(&self, process: u32) -> u32 {
+        process / self.processes_per_node().max(1)
     }
 
     /// Ranks of all nodes that are told their numbers; 0 for none.
@@ -160,6 +188,18 @@ impl Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_spread_evenly_over_nodes_and_a_run_on_one_node_is_written_as_ever() {
+        let shape = Shape { processes: 4, rank_nodes: 2, ..Shape::default() };
+        assert_eq!((shape.nodes(), shape.processes_per_node(), shape.devices_per_node()), (2, 2, 2));
+        assert_eq!([0, 1, 2, 3].map(|rank| shape.node_of(rank)), [0, 0, 1, 1]);
+        let program = Shape { processes: 3, devices_per_process: 4, own_program: true, ..Shape::default() };
+        assert_eq!((program.nodes(), program.devices_per_node(), program.node_of(2)), (3, 4, 2));
+        let text = serde_json::to_value(Shape { processes: 4, ..Shape::default() }).unwrap_or_default();
+        assert_eq!(text.get("rank_nodes"), None);
+        assert_eq!(serde_json::from_value::<Shape>(text).ok().map(|shape| shape.nodes()), Some(1));
+    }
 
     #[test]
     fn a_binding_goes_by_the_name_of_its_level_everywhere() {

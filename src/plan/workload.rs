@@ -21,9 +21,11 @@ pub mod command;
 pub mod image;
 pub mod llm;
 mod machine;
+mod nodes;
 mod typed;
 
 pub use command::Command;
+pub(super) use nodes::gpus_of;
 pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, OptimizerImpl, Passes};
 
 /// The word that most workloads use for a step.
@@ -34,6 +36,8 @@ pub const USUAL_DATA: &str = "Data set";
 pub const GPUS: &str = "gpus";
 /// The key of the factor for the number of nodes that a run spans, in every workload that has it.
 pub const NODES: &str = "nodes";
+/// The key of the factor that says how many GPUs each node has, in all workloads with such a factor.
+pub const GPUS_PER_NODE: &str = "gpus_per_node";
 
 /// What a workload counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

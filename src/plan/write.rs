@@ -3,9 +3,11 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
+use super::tracing::{TRACE_CALLS, TRACE_WINDOWS};
+use super::workload::GPUS_PER_NODE;
 use super::{
-    Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, StudyTable, Tracer,
-    Tracing, command, design_text,
+    Better, Block, Capture, Checked, GPUS, Level, Limits, Margin, Mode, NODES, OwnMeasure, Plan, PlannedMeasure,
+    StudyTable, Tracer, Tracing, command, design_text, search_text,
 };
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
@@ -78,6 +80,9 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.checked == b.checked) {
         checked(top, &plan.checked);
     }
+    if differs(|a, b| a.search == b.search) {
+        search_text::write(top, plan.search.as_ref());
+    }
     if differs(|a, b| a.measures == b.measures) {
         measures(top, &plan.measures);
     }
@@ -142,18 +147,34 @@ fn mode(table: &mut dyn TableLike, mode: Mode) {
 
 fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     let capture = tracing.capture();
-    let names: Vec<&str> = tracing.tracers().iter().map(|tracer| tracer.name()).collect();
-    let named = match names.as_slice() {
-        _ if tracing.is_off() => None,
-        [name] => Some((*name).into()),
-        names => Some(Value::Array(names.iter().copied().collect::<Array>())),
-    };
-    put_or_remove(table, Tracer::KEY, named);
+    let (with, without) = (tracing.has(Tracer::BuiltIn), tracing.has(Tracer::BuiltInWithoutCalls));
+    // Calls and windows have keys of their own.
+    let is_named = |name: &str| tracing.tracers().iter().any(|tracer| tracer.planned().name() == name);
+    let names: Vec<&str> = Tracer::PLANNED.into_iter().filter(|name| is_named(name)).collect();
+    put_or_remove(table, Tracer::KEY, (!tracing.is_off()).then(|| one_or_list(&names)));
+    // Without this key, calls are recorded.
+    let calls: &[&str] = if with { &["on", "off"] } else { &["off"] };
+    put_or_remove(table, TRACE_CALLS, without.then(|| one_or_list(calls)));
     let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
     put_or_remove(table, "trace_first_s", first_s);
     let steps = if let Some(Capture::Steps { first, last }) = capture { Some([first, last]) } else { None };
     let steps = steps.map(|steps| Value::Array(steps.into_iter().map(u64::cast_signed).collect::<Array>()));
     put_or_remove(table, "trace_steps", steps);
+    let windows = match capture {
+        Some(Capture::Windows { recorded, period }) => {
+            Some(Value::Array([recorded, period].into_iter().map(u64::cast_signed).collect::<Array>()))
+        }
+        _ => None,
+    };
+    put_or_remove(table, TRACE_WINDOWS, windows);
+}
+
+/// One name, or a list of several.
+fn one_or_list(names: &[&str]) -> Value {
+    match names {
+        [name] => (*name).into(),
+        names => Value::Array(names.iter().copied().collect::<Array>()),
+    }
 }
 
 /// The value of a block's `workload` key.
@@ -182,13 +203,19 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if before.is_none() {
         table(top, "factors");
     }
+    // If the file does not name `gpus`, they follow from `nodes` and `gpus_per_node`.
+    let names_gpus =
+        block.spec.factor(GPUS_PER_NODE).is_some_and(|each| !is_default(each, block.levels(GPUS_PER_NODE)));
+    let is_same = |key: &str| before.is_some_and(|before| before.levels(key) == block.levels(key));
+    let is_settled = |key: &str| is_same(key) && (key != GPUS || is_same(GPUS_PER_NODE) && is_same(NODES));
     for (key, levels) in &block.factors {
-        if before.is_some_and(|before| before.levels(key) == levels) {
+        if is_settled(key) {
             continue;
         }
         // A command has the factors that its plan names.
         let is_default =
             block.spec.command.is_none() && block.spec.factor(key).is_some_and(|factor| is_default(factor, levels));
+        let is_default = is_default && !(names_gpus && *key == GPUS);
         let written = match levels.as_slice() {
             _ if is_default => None,
             [level] => Some(value(level)),

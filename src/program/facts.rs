@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use sha2::{Digest as _, Sha256};
 
 use crate::processes;
-use crate::protocol::{Environment, Job, Program};
+use crate::protocol::{COMMIT_TIME, Environment, Job, Program};
 
 use super::ranks::Ranks;
 use super::words::Words;
@@ -64,6 +64,7 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     let Ok(filled) = Words::new(job, program, &Ranks::new(job, 0)).command() else { return };
     let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
     environment.set("program_git", git(&folder));
+    environment.set(COMMIT_TIME, commit_time(&folder));
     let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());
     let search = search.or_else(|| std::env::var_os("PATH"));
     let program = processes::executable(&filled.run[0], &folder, search.as_deref()).ok();
@@ -176,22 +177,31 @@ fn imports(known: &mut Facts, python: &Path, script: &Path, folder: &Path) -> BT
     files
 }
 
+/// The output of a git command in a folder.
+fn ask_git(folder: &Path, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new("git");
+    // git must not lock anything, since somebody may be working in the folder.
+    command.arg("-C").arg(folder).args(arguments).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
+    answer(command)
+}
+
 /// The commit of a folder, and the number of its files that differ from the commit.
 fn git(folder: &Path) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        // git must not lock anything, since somebody may be working in the folder.
-        command.arg("-C").arg(folder).args(arguments).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
-        answer(command)
-    };
-    let commit = git(&["rev-parse", "HEAD"])?;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?.lines().count();
+    let commit = ask_git(folder, &["rev-parse", "HEAD"])?;
+    let changed = ask_git(folder, &["status", "--porcelain", "--untracked-files=no"])?.lines().count();
     let dirty = match changed {
         0 => String::new(),
         1 => ", 1 file changed".to_owned(),
         many => format!(", {many} files changed"),
     };
     Some(format!("{}{dirty}", commit.trim()))
+}
+
+/// When the commit of a folder was made, in UTC. Histories order commits by it, so that they need no git.
+fn commit_time(folder: &Path) -> Option<String> {
+    let seconds = ask_git(folder, &["-c", "log.showSignature=false", "show", "--no-patch", "--format=%ct", "HEAD"])?;
+    let time = jiff::Timestamp::from_second(seconds.trim().parse().ok()?).ok()?;
+    Some(time.to_string())
 }
 
 /// The Python that runs a program: the program itself, or the one that a script's first line names.
@@ -258,7 +268,7 @@ mod tests {
     #[test]
     fn the_commit_of_a_folder_and_what_differs_from_it_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(git(folder.path()), None);
+        assert_eq!((git(folder.path()), commit_time(folder.path())), (None, None));
         let run = |arguments: &[&str]| {
             let mut command = Command::new("git");
             command.arg("-C").arg(folder.path()).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
@@ -270,6 +280,8 @@ mod tests {
         run(&["commit", "-qm", "first"]);
         let clean = git(folder.path()).unwrap();
         assert!(clean.len() == 40 && clean.chars().all(|c| c.is_ascii_hexdigit()), "{clean}");
+        let committed: jiff::Timestamp = commit_time(folder.path()).unwrap().parse().unwrap();
+        assert!(committed.duration_until(jiff::Timestamp::now()).as_secs().abs() < 3_600, "{committed}");
         fs::write(folder.path().join("train.py"), "2").unwrap();
         assert_eq!(git(folder.path()).unwrap(), format!("{clean}, 1 file changed"));
     }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::net::TcpListener;
 
-use crate::protocol::{Job, MASTER_ADDR, MASTER_PORT};
+use crate::protocol::{Job, MASTER_ADDR, MASTER_PORT, node_name};
 
 /// The address of the run's first node for runs on one node.
 const HERE: &str = "127.0.0.1";
@@ -126,12 +126,6 @@ impl Ranks {
         }
         all
     }
-}
-
-/// The name that Slurm has for this node, or the name of this machine.
-fn node_name() -> String {
-    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| own())
 }
 
 fn free_port() -> Option<u16> {

@@ -21,10 +21,11 @@ use super::watch::{Ended, Log, POLL, Use, children_cpu_s, log_name, now_s, watch
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
-use crate::plan::Tracer;
 use crate::plan::command::{CPU_TIME, Filled, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE};
-use crate::protocol::{Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program};
+use crate::protocol::{
+    CALLS_VARIABLE, Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
+};
 use crate::trace;
 
 /// Folder in a session with markers of the set-ups that have run.
@@ -217,7 +218,7 @@ impl Runner {
     /// Makes the tracer record the program, if the job asks for it. If that is impossible, the run continues, because its measurements
     /// count.
     fn inject(&mut self) {
-        if self.job.tracer() != Tracer::BuiltIn {
+        if !self.job.tracer().is_built_in() {
             return;
         }
         let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
@@ -241,6 +242,9 @@ impl Runner {
             all.push((READINGS_VARIABLE.into(), folder.join(READINGS_FILE).into()));
         }
         all.extend(self.injection.iter().map(|(name, path)| (name.clone(), path.clone().into_os_string())));
+        if self.job.without_calls {
+            all.push((CALLS_VARIABLE.0.to_owned(), CALLS_VARIABLE.1.into()));
+        }
         // The supervisor has set them for this process.
         for name in ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
             all.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));

@@ -13,6 +13,12 @@ pub const ENVIRONMENT_FILE: &str = "environment.json";
 /// The fact about what differs between the nodes of a run.
 pub const DIFFERENCES: &str = "node_differences";
 
+/// The fact that names the file from which a run was imported, and the file's format.
+pub const IMPORTED_FROM: &str = "imported_from";
+
+/// The fact that tells when a program's commit was made, by git.
+pub const COMMIT_TIME: &str = "program_git_time";
+
 /// The name of the file in which one of a run's nodes describes its environment.
 pub fn environment_file_of(node: u32) -> String {
     format!("environment-{node}.json")
@@ -35,7 +41,7 @@ pub fn set_build(commit: Option<&'static str>) {
 }
 
 /// The known facts, in the order in which they are shown: key and name.
-const FACTS: [(&str, &str); 24] = [
+const FACTS: [(&str, &str); 26] = [
     ("hostname", "Machine"),
     (DIFFERENCES, "Differs between nodes"),
     ("system", "System"),
@@ -57,9 +63,11 @@ const FACTS: [(&str, &str); 24] = [
     ("multicard_build", "multicard's git commit"),
     ("worker_build", "Worker's git commit"),
     ("program_git", "Program's git commit"),
+    (COMMIT_TIME, "Date of the program's commit"),
     ("program_files", "Program's files"),
     ("program_python", "Python"),
     ("program_packages", "Python packages"),
+    (IMPORTED_FROM, "Imported from"),
 ];
 
 /// The keys of the known facts.

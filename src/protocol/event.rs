@@ -113,6 +113,9 @@ pub enum Event {
         units: u32,
         /// Excluded from statistics.
         warm_up: bool,
+        /// Whether it is in a window of a recorded run, or next to one. Such steps do not count in times.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        traced: bool,
     },
     /// Any other number that the rank measured.
     Reading {

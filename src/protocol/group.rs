@@ -10,6 +10,11 @@ pub const EXPORT_FOLDER: &str = ".multicard-export-";
 /// The name of the supervisor's log in the run's folder.
 pub const GROUP_LOG: &str = "group.jsonl";
 
+/// The log of the processes of the ranks on one node; `node` is the node's number in the run.
+pub fn node_log(node: u32) -> String {
+    format!("node-{node}.jsonl")
+}
+
 /// Environment variable that names the ranks' rendezvous folder. Only the user can enter it; ranks exchange addresses and
 /// markers there.
 pub const MEETING_VARIABLE: &str = "MULTICARD_MEETING";
@@ -51,12 +56,13 @@ impl From<ExitStatus> for Exit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum GroupEvent {
-    /// The supervisor began to work in a job of a scheduler.
+    /// The supervisor, or the leader of a node's ranks, began to work in a job of a scheduler.
     SupervisorStarted {
         /// The name of its node.
         hostname: String,
     },
-    /// The supervisor of a scheduler's job ends; it is its last line.
+    /// The supervisor of a scheduler's job, or the leader of a node's ranks, ends. This is the last line that it
+    /// writes.
     SupervisorEnded {
         /// Whether all ranks succeeded.
         well: bool,

@@ -24,7 +24,7 @@ pub enum MemoryPolicy {
 }
 
 /// GPU, CPUs and memory of one rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankPlace {
     /// The rank, from 0.
@@ -78,7 +78,7 @@ pub struct AllocationSize {
 impl AllocationSize {
     /// What a run of this shape asks for at a site.
     pub fn of(site: &Site, shape: &Shape) -> Self {
-        Self { nodes: shape.nodes(), cpus: site.cpus(shape), devices: shape.devices_per_process }
+        Self { nodes: shape.nodes(), cpus: site.cpus(shape), devices: shape.devices_per_node() }
     }
 
     /// The least size in which runs of both sizes have room.
@@ -159,6 +159,13 @@ pub struct Job {
     /// Whether its ranks and the built-in tracer record it, into [`super::EVENTS_FILE`], instead of a profiler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in_trace: bool,
+    /// Whether the built-in tracer leaves out calls of CUDA.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_calls: bool,
+    /// Whether the plan asks the built-in tracer for windows. A run that is too short for windows is recorded as a
+    /// whole nevertheless: `trace` has the part that is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_windows: bool,
     /// The program that the run starts; `None` if the worker has a task for its workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -187,14 +194,25 @@ impl Job {
             resume: None,
             trace: None,
             built_in_trace: false,
+            without_calls: false,
+            in_windows: false,
             program: None,
         }
+    }
+
+    /// Whether a step of a scheduler's job starts its ranks. This is so on several nodes, and in an allocation that
+    /// runs share.
+    pub fn is_step(&self) -> bool {
+        self.shape.nodes() > 1 || self.allocation.is_some()
     }
 
     /// Which tracer records the run.
     pub fn tracer(&self) -> Tracer {
         match self.trace {
-            _ if self.built_in_trace => Tracer::BuiltIn,
+            _ if self.built_in_trace => {
+                let kind = if self.without_calls { Tracer::BuiltInWithoutCalls } else { Tracer::BuiltIn };
+                if self.in_windows { kind.in_windows() } else { kind }
+            }
             Some(_) => Tracer::Nsys,
             None => Tracer::Off,
         }

@@ -75,6 +75,8 @@ struct StepLine<'a> {
     #[serde(alias = "images")]
     units: u32,
     warm_up: bool,
+    #[serde(default)]
+    traced: bool,
 }
 
 #[derive(Deserialize)]
@@ -85,8 +87,8 @@ enum StepTag {
 
 impl From<StepLine<'_>> for EventLine {
     fn from(line: StepLine) -> Self {
-        let StepLine { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up, .. } = line;
-        let event = Event::Step { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up };
+        let StepLine { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up, traced, .. } = line;
+        let event = Event::Step { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up, traced };
         Self { run: line.run.to_owned(), rank: line.rank, time_s: line.time_s, event }
     }
 }
@@ -268,6 +270,7 @@ mod tests {
             loss: 2.25,
             units: 64,
             warm_up: false,
+            traced: false,
         };
         for count in ["units", "images"] {
             assert_eq!(read(&step(count, "2.25")).unwrap(), std::slice::from_ref(&expected));

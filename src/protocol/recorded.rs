@@ -10,6 +10,9 @@ pub const MOST_ENTRIES: usize = 1000;
 /// The name of the entry that sums up the names beyond [`MOST_ENTRIES`].
 pub const FURTHER: &str = "(further names)";
 
+/// The beginning of [`TraceLists::steps_by`] if ranges mark the steps.
+pub const STEPS_BY_RANGES: &str = "ranges";
+
 /// All calls of one name in a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEntry {
@@ -26,8 +29,12 @@ pub struct TraceEntry {
 pub struct TraceLists {
     /// Number of processes whose work was recorded.
     pub ranks: u32,
-    /// Number of steps, summed over ranks, that ranges mark; 0 if none do.
+    /// Number of steps, summed over ranks. Ranges mark them, or else a kernel or collective that recurs; 0 if nothing
+    /// marks steps.
     pub steps: u64,
+    /// What marks the steps, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_by: Option<String>,
     /// Time in which at least one kernel, copy or memset ran, summed over GPUs.
     pub gpu_busy_s: f64,
     /// Time in which nothing ran between the first and the last work of any GPU, summed over GPUs.
@@ -42,6 +49,13 @@ pub struct TraceLists {
     pub ranges: Vec<TraceEntry>,
     /// Kernels, copies and memsets by purpose.
     pub families: Vec<TraceEntry>,
+}
+
+impl TraceLists {
+    /// What marks the steps, in words; `None` if ranges do.
+    pub fn steps_without_ranges(&self) -> Option<&str> {
+        self.steps_by.as_deref().filter(|words| !words.starts_with(STEPS_BY_RANGES))
+    }
 }
 
 /// A list of a recording. Its name in patterns is given by attributes; the doc comment is also the help.

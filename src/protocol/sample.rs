@@ -21,6 +21,14 @@ pub struct GpuSample {
     pub sm_activity: Option<f64>,
     /// Share of cycles in which tensor cores worked, from 0 to 1 (GPM).
     pub tensor_activity: Option<f64>,
+    /// Share of cycles in which the FP64 pipe worked, from 0 to 1 (GPM).
+    pub fp64_activity: Option<f64>,
+    /// Share of cycles in which the FP32 pipe worked, from 0 to 1 (GPM).
+    pub fp32_activity: Option<f64>,
+    /// Share of cycles in which the FP16 pipe worked, tensor cores apart, from 0 to 1 (GPM).
+    pub fp16_activity: Option<f64>,
+    /// Share of the memory's bandwidth in use, from 0 to 1 (GPM).
+    pub dram_activity: Option<f64>,
     /// Power drawn.
     pub power_w: Option<f64>,
     /// Energy since the driver was loaded.
@@ -37,6 +45,10 @@ pub struct GpuSample {
     pub pcie_receive_bytes_per_s: Option<f64>,
     /// Bytes sent over PCIe per second.
     pub pcie_send_bytes_per_s: Option<f64>,
+    /// Bytes received over all NVLinks per second (GPM).
+    pub nvlink_receive_bytes_per_s: Option<f64>,
+    /// Bytes sent over all NVLinks per second (GPM).
+    pub nvlink_send_bytes_per_s: Option<f64>,
 }
 
 /// Sample of one rank's process.
@@ -117,10 +129,16 @@ pub fn check_sample(sample: &Sample) -> Result<(), String> {
             ("busy", gpu.busy),
             ("sm_activity", gpu.sm_activity),
             ("tensor_activity", gpu.tensor_activity),
+            ("fp64_activity", gpu.fp64_activity),
+            ("fp32_activity", gpu.fp32_activity),
+            ("fp16_activity", gpu.fp16_activity),
+            ("dram_activity", gpu.dram_activity),
             ("power_w", gpu.power_w),
             ("energy_j", gpu.energy_j),
             ("pcie_receive_bytes_per_s", gpu.pcie_receive_bytes_per_s),
             ("pcie_send_bytes_per_s", gpu.pcie_send_bytes_per_s),
+            ("nvlink_receive_bytes_per_s", gpu.nvlink_receive_bytes_per_s),
+            ("nvlink_send_bytes_per_s", gpu.nvlink_send_bytes_per_s),
         ] {
             check_amount(name, value)?;
         }

@@ -9,6 +9,12 @@ const USUAL_MOST_JOBS: u32 = 50;
 /// Most starts of a run that Slurm ends early, if the site's settings name no other number.
 const USUAL_MOST_STARTS: u32 = 3;
 
+/// The name of this node for the site's scheduler; without a scheduler, the machine's host name.
+pub fn node_name() -> String {
+    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| own())
+}
+
 /// The settings of a site's jobs: options of `sbatch`. Slurm decides what they leave open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -96,8 +102,13 @@ impl Site {
     /// The CPUs of a run on each of its nodes: those that the settings name, but at least one for each rank, and for each device of a run
     /// without GPUs.
     pub fn cpus(&self, shape: &Shape) -> u32 {
-        let devices = if self.gres.is_some() { 1 } else { shape.devices_per_process };
-        self.cpus_per_task.unwrap_or(1).max(devices).max(shape.ranks_per_node)
+        let devices = if self.gres.is_some() { 1 } else { shape.devices_per_node() };
+        self.cpus_per_task.unwrap_or(1).max(devices).max(shape.ranks_per_node).max(shape.processes_per_node())
+    }
+
+    /// Whether the site's scheduler assigns GPUs to a run with this shape.
+    pub fn assigns_gpus(&self, shape: &Shape) -> bool {
+        self.gres.is_some() && shape.devices() > 0
     }
 }
 
@@ -126,5 +137,7 @@ mod tests {
         assert_eq!(with(Some("gpu"), Some(8)), [8, 8, 8]);
         let ranks = Shape { ranks_per_node: 4, own_program: true, ..Shape::default() };
         assert_eq!(Site { gres: Some("gpu".to_owned()), ..Site::default() }.cpus(&ranks), 4);
+        let of_worker = Shape { processes: 6, rank_nodes: 2, ..Shape::default() };
+        assert_eq!(Site { gres: Some("gpu".to_owned()), ..Site::default() }.cpus(&of_worker), 3);
     }
 }

@@ -13,6 +13,9 @@ pub const CAPTURE_RANGE: &CStr = c"capture";
 /// File in a run's folder in which its ranks record themselves.
 pub const EVENTS_FILE: &str = "trace.events";
 
+/// The environment variable that tells the tracer's library which CUDA calls to record, and its value for no calls.
+pub const CALLS_VARIABLE: (&str, &str) = ("MULTICARD_TRACE_CALLS", "none");
+
 /// Metric of a profiler report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceMetricKind {
@@ -153,6 +156,9 @@ pub struct TraceSummary {
     pub product_version: Option<String>,
     /// Duration that it covers.
     pub wall_s: f64,
+    /// For a recording in several windows, the time from the start of the first window to the end of the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_s: Option<f64>,
     /// Number of GPUs that worked.
     pub gpus: u32,
     /// The papers' metrics, and NCCL's other collectives.

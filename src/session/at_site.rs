@@ -28,11 +28,6 @@ impl Where {
     pub fn of(plan: &Plan, here: &Node) -> Result<Self, SessionError> {
         let Some(name) = &plan.site else { return Ok(Self { site: None, node: here.clone() }) };
         let refused = |reason: String| SessionError::Site(reason);
-        if plan.needs_worker() {
-            return Err(refused(format!(
-                "site {name}: the built-in workloads do not run through Slurm yet, only programs of your own ([command]): remove `site`"
-            )));
-        }
         if plan.tracing.tracers().contains(&Tracer::Nsys) {
             let advice = "use trace = \"built-in\"";
             return Err(refused(format!("site {name}: nsys does not record runs that go through Slurm: {advice}")));
@@ -53,9 +48,19 @@ impl Where {
         Ok(Self { site: Some(site), node })
     }
 
-    /// The placement of a cell at the site, with one entry for each node: its scheduler chooses the nodes with their CPUs and GPUs.
+    /// The largest node of a site that only another machine's conductor knows. It is taken to have everything that the
+    /// runs of a plan ask for.
+    pub fn unknown(name: &str, login: &Node) -> Node {
+        // The site may have GPUs.
+        let site = Site { name: name.to_owned(), gres: Some("gpu".to_owned()), ..Site::default() };
+        launch::unlimited_node(&site, login)
+    }
+
+    /// The placement of a cell at the site, with one entry for each process. It names no CPUs and GPUs, because the
+    /// scheduler chooses these.
     pub(super) fn placement(site: &Site, shape: &Shape) -> Placement {
-        let ranks = (0..shape.nodes().max(1)).map(|node| RankPlace::on_cpu(node, site.cpus(shape)));
+        let threads = (site.cpus(shape) / shape.processes_per_node().max(1)).max(1);
+        let ranks = (0..shape.processes).map(|process| RankPlace::on_cpu(process, threads));
         Placement { ranks: ranks.collect(), links: String::new() }
     }
 }

@@ -35,6 +35,9 @@ pub enum SessionError {
     /// A plan cannot be run at its site.
     #[error("{0}")]
     Site(String),
+    /// The question of a plan's search cannot be answered.
+    #[error("{0}")]
+    Search(String),
     /// The plan asks for a trace and nsys is missing.
     #[error("the plan asks for trace = \"nsys\", but {0}: install Nsight Systems, or remove that line")]
     NoNsys(String),

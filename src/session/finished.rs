@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Added;
 use super::tracing::waits_for_import;
-use crate::plan::{InvalidCell, Plan, asked_cells};
+use crate::plan::{InvalidCell, Plan, RunState, SearchStep, asked_cells};
 use crate::store::{Reader, StoreError, held_cells};
 
 /// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan, its measures and its studies, has
@@ -16,7 +16,13 @@ use crate::store::{Reader, StoreError, held_cells};
 /// The index cannot be read.
 pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Option<Added>, StoreError> {
     let text = plan.to_toml();
-    let has_plan = reader.plans()?.iter().any(|(_, name, toml)| (name, toml) == (&plan.name, &text));
+    let plans = reader.plans()?;
+    let same: HashSet<&str> = plans
+        .iter()
+        .filter(|(_, name, toml)| (name, toml) == (&plan.name, &text))
+        .map(|(id, ..)| id.as_str())
+        .collect();
+    let has_plan = !same.is_empty();
     let saved: HashSet<String> = reader.studies()?.into_iter().map(|(name, _)| name).collect();
     let own = reader.own_measures()?;
     let has_measures = plan.measures.iter().all(|planned| own.iter().any(|own| own.key == planned.measure.key));
@@ -26,6 +32,14 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
     let runs = reader.headings()?;
     if runs.iter().any(|run| run.ended_time_s.is_none() || waits_for_import(run, &folder.join("runs").join(&run.run))) {
         return Ok(None);
+    }
+    if plan.search.is_some() {
+        let last = reader.searches()?.into_iter().rev().find(|(id, _)| same.contains(id.as_str()));
+        let over = last.filter(|(_, steps)| steps.iter().any(|step| matches!(step, SearchStep::Ended(_))));
+        return Ok(over.map(|(id, _)| {
+            let kept = runs.iter().filter(|run| run.launch == id && run.state == RunState::Finished).count();
+            Added { runs: Vec::new(), kept, invalid: Vec::new(), search: Some(id) }
+        }));
     }
     let held = held_cells(&runs);
     let (mut kept, mut invalid) = (0, Vec::new());
@@ -42,5 +56,5 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
         }
         kept += asked.len();
     }
-    Ok((kept > 0).then_some(Added { runs: Vec::new(), kept, invalid }))
+    Ok((kept > 0).then_some(Added { runs: Vec::new(), kept, invalid, search: None }))
 }

@@ -99,6 +99,7 @@ impl Session {
         let held: Vec<String> = self.queue.held().map(str::to_owned).collect();
         held.iter().try_for_each(|run| self.check_allowed(run))?;
         held.iter().try_for_each(|run| self.queue.release(run))?;
+        self.go_on_searching();
         self.queue.resume();
         self.kept_queue.paused = false;
         self.keep_queue();

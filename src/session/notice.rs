@@ -66,4 +66,7 @@ pub struct Added {
     pub kept: usize,
     /// Cells that cannot run here, with the reason.
     pub invalid: Vec<InvalidCell>,
+    /// If the plan is a search: the id of the plan in the session. The search queues further runs by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
 }

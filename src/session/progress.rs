@@ -15,7 +15,8 @@ pub enum Estimate {
     Estimated,
     /// For some runs, the mean of runs of other cells.
     Guessed,
-    /// Nothing is known of some runs, which take longer than nothing.
+    /// The estimate is too low: the durations of some runs are unknown and count as 0, or a run waits at its site for
+    /// an unknown time.
     AtLeast,
 }
 
@@ -33,6 +34,8 @@ pub struct RunProgress {
     cell: String,
     started_time_s: f64,
     estimate_s: f64,
+    /// Whether it waits at its site.
+    waits: bool,
 }
 
 /// A sum of durations, in seconds, and their number.
@@ -105,10 +108,17 @@ impl Progress {
         self.running.insert(run.to_owned(), progress);
     }
 
+    /// A run waits at its site, or no longer does.
+    pub(super) fn waits_at_site(&mut self, run: &str, waits: bool) {
+        if let Some(progress) = self.running.get_mut(run) {
+            progress.waits = waits;
+        }
+    }
+
     /// A run that waited at its site has started.
     pub(super) fn restarted(&mut self, run: &str, now_s: f64) {
         if let Some(progress) = self.running.get_mut(run) {
-            progress.started_time_s = now_s;
+            (progress.started_time_s, progress.waits) = (now_s, false);
         }
     }
 
@@ -133,9 +143,11 @@ impl Progress {
         }
     }
 
-    /// Time until the queue is empty, in seconds, and what this estimate is based on: the plan's estimate, corrected by the durations of the
-    /// ended runs and by the progress of the active ones. Runs without an estimate are expected to take as long as the earlier runs of their
-    /// cell; without any, as long as the mean of all.
+    /// Time until the queue is empty, in seconds, and what this estimate is based on: the plan's estimate, corrected by
+    /// the durations of the ended runs and by the progress of the active ones. Runs without an estimate are expected to
+    /// take as long as the earlier runs of their cell; without any, as long as the mean of all. Active runs run at the
+    /// same time, and as many queued runs at once as are active now. If a run waits at its site, nobody knows how long,
+    /// so the estimate is a lower bound.
     pub fn remaining(&self, now_s: f64) -> (f64, Estimate) {
         let (mut estimate_s, mut duration_s) = (self.ended_estimate_s, self.ended_duration_s);
         let mut by_cell = self.ended_unknown.clone();
@@ -161,19 +173,23 @@ impl Progress {
             is = if all.runs > 0 { Estimate::Guessed } else { Estimate::AtLeast };
             all.mean_s().unwrap_or(0.0)
         };
-        let mut remaining_s = correction * self.waiting_estimate_s;
+        let mut waiting_s = correction * self.waiting_estimate_s;
         for (cell, count) in &self.waiting_unknown {
-            remaining_s += usual_s(cell) * *count as f64;
+            waiting_s += usual_s(cell) * *count as f64;
         }
+        let mut active_s = 0.0_f64;
         for run in self.running.values() {
-            let elapsed_s = now_s - run.started_time_s;
-            remaining_s += match run.whole_s(now_s) {
+            let elapsed_s = if run.waits { 0.0 } else { now_s - run.started_time_s };
+            active_s = active_s.max(match run.whole_s(now_s) {
                 Some(whole_s) => whole_s - elapsed_s,
-                None if run.estimate_s > 0.0 => (run.estimate_s * correction - elapsed_s).max(0.0),
-                None => (usual_s(&run.cell) - elapsed_s).max(0.0),
-            };
+                None if run.estimate_s > 0.0 => run.estimate_s * correction - elapsed_s,
+                None => usual_s(&run.cell) - elapsed_s,
+            });
         }
-        (remaining_s, is)
+        if self.running.values().any(|run| run.waits) {
+            is = Estimate::AtLeast;
+        }
+        (active_s + waiting_s / self.running.len().max(1) as f64, is)
     }
 }
 
@@ -204,6 +220,7 @@ mod tests {
             loss: 1.0,
             units: 8,
             warm_up: false,
+            traced: false,
         };
         progress.event(&EventLine { run: run.into(), rank: 0, time_s: 5.0, event }, 5.0);
     }
@@ -269,6 +286,35 @@ mod tests {
         assert_eq!(remaining_s(&progress, 40.0), 80.0);
         progress.started("b", "c", 0.0, 40.0);
         assert_eq!(remaining_s(&progress, 50.0), 70.0);
+    }
+
+    #[test]
+    fn runs_that_wait_at_their_site_take_their_whole_time_and_nobody_knows_from_when_on() {
+        let mut progress = Progress::default();
+        for run in ["a", "b"] {
+            progress.queued("c", 100.0);
+            progress.started(run, "c", 100.0, 0.0);
+            progress.waits_at_site(run, true);
+        }
+        assert_eq!(
+            progress.remaining(5000.0),
+            (100.0, Estimate::AtLeast),
+            "they run beside each other once they start"
+        );
+        progress.waits_at_site("a", false);
+        progress.restarted("a", 5000.0);
+        assert_eq!(progress.remaining(5040.0), (100.0, Estimate::AtLeast), "the other one still waits");
+        progress.restarted("b", 5040.0);
+        assert_eq!(progress.remaining(5060.0), (80.0, Estimate::Estimated));
+    }
+
+    #[test]
+    fn queued_runs_run_beside_each_other_where_active_ones_do() {
+        let mut progress = Progress::default();
+        (0..6).for_each(|_| progress.queued("c", 100.0));
+        progress.started("a", "c", 100.0, 0.0);
+        progress.started("b", "c", 100.0, 0.0);
+        assert_eq!(remaining_s(&progress, 30.0), 70.0 + 400.0 / 2.0);
     }
 
     #[test]

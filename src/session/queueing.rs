@@ -55,9 +55,23 @@ fn program(spec: &WorkloadSpec, repeat: u32) -> Option<Program> {
 }
 
 /// The time limit of a run: the command's own, if it is shorter than the plan's.
-pub fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
+fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
     let own = spec.command.as_ref().and_then(|command| command.time_limit_s);
     own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
+}
+
+/// The node-hours of all runs of a plan at a site, and whether they are an upper bound. They come from the estimates of
+/// the runs; if a run has none, the time limits of all runs give the upper bound. `None` for runs on this machine, and
+/// if a run has neither.
+pub fn node_hours(plan: &Plan, matrix: &Matrix) -> Option<(f64, bool)> {
+    plan.site.as_ref()?;
+    let all = |time_s: &dyn Fn(&Cell) -> Option<f64>| {
+        let times = matrix.cells.iter().map(|cell| Some(time_s(cell)? * f64::from(cell.shape.nodes())));
+        Some(times.sum::<Option<f64>>()? * f64::from(plan.repeats) / 3600.0)
+    };
+    let estimated = all(&|cell| Some(cell.estimate.duration_s).filter(|duration_s| *duration_s > 0.0));
+    let limit_s = |cell: &Cell| plan.spec_of(&cell.workload).and_then(|spec| run_time_s(&plan.limits, spec));
+    estimated.map(|hours| (hours, false)).or_else(|| Some((all(&limit_s)?, true)))
 }
 
 /// Reads the data sets whose files are checked before a run occupies a GPU. Each combination of the factors that decide what is read is
@@ -97,8 +111,10 @@ fn queued_job(
         working_folder,
         ranks: placement.ranks,
         limits,
-        trace: plan.tracing.capture_by(cell.tracer),
-        built_in_trace: cell.tracer == Tracer::BuiltIn,
+        trace: plan.tracing.capture_by(cell.tracer, &cell.shape, plan.warm_up_steps),
+        built_in_trace: cell.tracer.is_built_in(),
+        without_calls: cell.tracer.is_without_calls(),
+        in_windows: cell.tracer.is_in_windows(),
         program: spec.and_then(|spec| program(spec, origin.repeat)),
         ..Job::new(cell.workload.clone(), cell.levels.clone(), cell.shape, cell.data.clone())
     };
@@ -129,8 +145,8 @@ fn allocation_size(plan: &Plan, cells: &[Cell], site: &Site) -> Option<Allocatio
 /// The positions of the cells that ask for most: for most of one node, and for most nodes.
 pub fn largest(cells: &[Cell]) -> Vec<usize> {
     let most = |measure: fn(&Shape) -> (u32, u32)| (0..cells.len()).max_by_key(|at| measure(&cells[*at].shape));
-    let of_one = most(|shape| (shape.devices_per_process.max(shape.ranks_per_node), shape.nodes()));
-    let of_all = most(|shape| (shape.nodes(), shape.devices_per_process.max(shape.ranks_per_node)));
+    let of_one = most(|shape| (shape.devices_per_node().max(shape.ranks_per_node), shape.nodes()));
+    let of_all = most(|shape| (shape.nodes(), shape.devices_per_node().max(shape.ranks_per_node)));
     let mut both: Vec<usize> = of_all.into_iter().chain(of_one).collect();
     both.dedup();
     both
@@ -160,6 +176,17 @@ fn program_digest(spec: &WorkloadSpec) -> Option<String> {
     spec.command.as_ref().map(|command| command.digest())
 }
 
+/// A plan of the session: its id, its name and its text.
+type RecordedPlan = (String, String, String);
+
+/// The plans that a run may belong to, the likeliest one first: the plan of its launch, then the last ones with its name. Launches of a plan
+/// whose text was changed in between have one name.
+fn plans_of<'p>(plans: &'p [RecordedPlan], record: &'p RunRecord) -> impl Iterator<Item = &'p RecordedPlan> {
+    let launched = plans.iter().filter(move |(id, _, _)| *id == record.launch);
+    let is_other = move |(id, name, _): &&RecordedPlan| *id != record.launch && *name == record.plan;
+    launched.chain(plans.iter().rev().filter(is_other))
+}
+
 /// The plan of a recorded run: its id and its text. For a program it must be a plan whose text names that program: whatever the session's
 /// record of the workload says, the user can only read the text.
 fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
@@ -169,17 +196,49 @@ fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), S
         let read = Plan::parse(text, &record.plan).ok();
         read.and_then(|plan| program_digest(plan.spec_of(&record.workload.key)?)) == program
     };
-    let mut named = reader.plans()?.into_iter().rev().filter(|(_, name, _)| *name == record.plan).peekable();
-    if named.peek().is_none() {
+    let plans = reader.plans()?;
+    let mut own = plans_of(&plans, record).peekable();
+    if own.peek().is_none() {
         return Err(SessionError::UnknownRun { run: run() });
     }
-    let (plan, _, text) = named
+    let (plan, _, text) = own
         .find(|(_, _, text)| program.is_none() || names_program(text))
         .ok_or_else(|| SessionError::OtherProgram { run: run() })?;
-    let brought = reader.brought_workloads(&plan)?;
-    let read = Plan::parse_with(&text, &record.plan, &brought);
+    let brought = reader.brought_workloads(plan)?;
+    let read = Plan::parse_with(text, &record.plan, &brought);
     let read = read.map_err(|error| SessionError::EarlierPlan { run: run(), reason: error.to_string() })?;
-    Ok((plan, read))
+    Ok((plan.clone(), read))
+}
+
+/// What a launch of a plan needs.
+pub(super) struct Prepared {
+    pub(super) matrix: Matrix,
+    /// For each cell of the matrix the job of one run, without a plan and a repeat.
+    pub(super) jobs: Vec<QueuedJob>,
+    /// For each cell the repeats that the session has.
+    repeats: Vec<Vec<u32>>,
+    /// The runs that an earlier process left, by cell and repeat.
+    waiting: HashMap<(Identity, u32), String>,
+    pub(super) working_folder: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// The lowest repeat number above those of all cells.
+    pub(super) fn next_repeat(&self) -> u32 {
+        1 + self.repeats.iter().flatten().max().copied().unwrap_or(0)
+    }
+}
+
+impl QueuedJob {
+    /// The job of this repeat for a plan of the session.
+    pub(super) fn of_repeat(mut self, plan: &str, repeat: u32, seed: u64) -> Self {
+        plan.clone_into(&mut self.origin.plan);
+        (self.origin.repeat, self.job.seed) = (repeat, seed);
+        if let Some(program) = &mut self.job.program {
+            program.repeat = repeat;
+        }
+        self
+    }
 }
 
 /// The folders of runs by their cell and repeat, which are part of their names.
@@ -200,13 +259,47 @@ impl Session {
         self.add_cells(plan, only_missing, |_| true)
     }
 
-    /// Like `add_plan`, but only for some of the plan's cells.
+    /// Like `add_plan`, but only for some of the plan's cells; a search chooses its cells itself.
     pub fn add_cells(
         &mut self,
         plan: &Plan,
         only_missing: bool,
         is_wanted: impl Fn(&Identity) -> bool,
     ) -> Result<Added, SessionError> {
+        if plan.search.is_some() {
+            return self.add_search(plan, only_missing);
+        }
+        let Prepared { matrix, jobs, repeats, waiting, working_folder } = self.prepared(plan)?;
+        let decided = self.record_plan(plan, working_folder.as_deref())?;
+        let (mut queued_runs, mut kept) = (Vec::new(), 0);
+        for planned in order(plan, &matrix.cells) {
+            let (cell, made) = (&matrix.cells[planned.cell], &repeats[planned.cell]);
+            if !is_wanted(&cell.identity) {
+                continue;
+            }
+            let repeat = if only_missing {
+                if made.contains(&planned.repeat) {
+                    kept += 1;
+                    // This launch names the run, so it may start.
+                    if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
+                        self.queue.release(run)?;
+                    }
+                    continue;
+                }
+                planned.repeat
+            } else {
+                planned.repeat + made.iter().max().copied().unwrap_or(0)
+            };
+            // All cells of a repeat start from the same weights and see the data in the same order.
+            let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
+            queued_runs.push(jobs[planned.cell].clone().of_repeat(&decided, repeat, seed));
+        }
+        let runs = self.queue_jobs(queued_runs, &self.folders_there())?;
+        Ok(Added { runs, kept, invalid: matrix.invalid, search: None })
+    }
+
+    /// Checks everything that a launch of a plan needs, and prepares a job for each of its cells. Nothing is recorded.
+    pub(super) fn prepared(&self, plan: &Plan) -> Result<Prepared, SessionError> {
         let Where { site, node } = Where::of(plan, &self.node)?;
         let matrix = runnable(plan, &node)?;
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
@@ -231,53 +324,31 @@ impl Session {
                 self.check_taken(site, job)?;
             }
         }
-        let decided = self.record_plan(plan, working_folder.as_deref())?;
-        let folders_there = self.folders_there();
-        let (mut queued_runs, mut kept) = (Vec::new(), 0);
-        for planned in order(plan, &matrix.cells) {
-            let cell = &matrix.cells[planned.cell];
-            if !is_wanted(&cell.identity) {
-                continue;
-            }
-            let earlier_s = earlier.get(&cell.identity).and_then(|before| before.last_s);
-            let (id, there) = match earlier.get(&cell.identity) {
-                Some(there) => (there.cell.clone(), there.repeats.as_slice()),
-                None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),
-                None => (cell.id.clone(), &[][..]),
+        let (mut jobs, mut repeats) = (Vec::new(), Vec::new());
+        for ((cell, folder), place) in matrix.cells.iter().zip(folders).zip(places) {
+            let before = earlier.get(&cell.identity);
+            let id = match before {
+                Some(before) => before.cell.clone(),
+                None if ids.contains(cell.id.as_str()) => cell.identity.digits(8),
+                None => cell.id.clone(),
             };
-            let repeat = if only_missing {
-                if there.contains(&planned.repeat) {
-                    kept += 1;
-                    // This launch names the run, so it may start.
-                    if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
-                        self.queue.release(run)?;
-                    }
-                    continue;
-                }
-                planned.repeat
-            } else {
-                planned.repeat + there.iter().max().copied().unwrap_or(0)
-            };
+            let origin = Origin { plan: String::new(), cell: id, repeat: 1 };
             let spec = plan.spec_of(&cell.workload);
-            // All cells of a repeat start from the same weights and see the data in the same order.
-            let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
-            let origin = Origin { plan: decided.clone(), cell: id, repeat };
-            let in_folders = (folders[planned.cell].clone(), working_folder.clone());
-            let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
-            let mut queued = queued.at(site.as_ref());
+            let in_folders = (folder, working_folder.clone());
+            let mut queued = queued_job(plan, spec, cell, origin, plan.seed, in_folders, place).at(site.as_ref());
             queued.job.allocation = size;
             if queued.estimate_s <= 0.0 {
                 // The duration of a program is known only from its earlier runs.
-                queued.estimate_s = earlier_s.unwrap_or(0.0);
+                queued.estimate_s = before.and_then(|before| before.last_s).unwrap_or(0.0);
             }
-            queued_runs.push(queued);
+            jobs.push(queued);
+            repeats.push(before.map_or_else(Vec::new, |before| before.repeats.clone()));
         }
-        let runs = self.queue_jobs(queued_runs, &folders_there)?;
-        Ok(Added { runs, kept, invalid: matrix.invalid })
+        Ok(Prepared { matrix, jobs, repeats, waiting, working_folder })
     }
 
     /// Records a plan with its workloads and studies; returns its id within the session.
-    fn record_plan(&mut self, plan: &Plan, working_folder: Option<&Path>) -> Result<String, SessionError> {
+    pub(super) fn record_plan(&mut self, plan: &Plan, working_folder: Option<&Path>) -> Result<String, SessionError> {
         let id = format!("p{}", self.next_plan);
         self.next_plan += 1;
         let brought = plan.brought_workloads().into_iter();
@@ -334,7 +405,9 @@ impl Session {
             return Err(self.not_allowed());
         }
         let folders = self.folders_there();
-        self.queue_jobs(vec![queued], &folders).map(|_| ())
+        self.queue_jobs(vec![queued], &folders)?;
+        self.go_on_with_search_of(run);
+        Ok(())
     }
 
     /// Puts a run that was cancelled while it waited back into its place in the queue; it is the same run.
@@ -353,6 +426,7 @@ impl Session {
             return self.push_job(run.to_owned(), queued);
         }
         self.queue.revive(run)?;
+        self.go_on_with_search_of(run);
         self.store.decide(run_queued(run, &queued))?;
         self.progress.queued(&queued.origin.cell, queued.estimate_s);
         Ok(())
@@ -384,7 +458,7 @@ impl Session {
     }
 
     /// The job of a recorded run of a plan.
-    fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
+    pub(super) fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
         let run = record.run.as_str();
         let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
         let spec = &*record.workload;
@@ -511,7 +585,7 @@ impl Session {
                 }
                 self.progress.queued(&record.cell, 0.0);
                 self.progress.started(run, &record.cell, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
-                let plan = plans.iter().rev().find(|(_, name, _)| *name == record.plan);
+                let plan = plans_of(&plans, record).next();
                 let plan = plan.map_or_else(|| record.plan.clone(), |(plan, _, _)| plan.clone());
                 let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
                 // Whether it may share the machine is unknown, so nothing else starts until it ends.
@@ -558,7 +632,7 @@ impl Session {
         record: &RunRecord,
         plans: &mut HashMap<(String, Option<String>), (String, Plan)>,
     ) -> Result<(), SessionError> {
-        let (plan, plan_file) = match plans.entry((record.plan.clone(), program_digest(&record.workload))) {
+        let (plan, plan_file) = match plans.entry((record.launch.clone(), program_digest(&record.workload))) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(earlier_plan(reader, record)?),
         };

@@ -1,5 +1,5 @@
-//! Tries a site: what Slurm says about its settings, and a run of a program that does nothing, by which its nodes show that they share this
-//! machine's files and have the same multicard.
+//! Tries a site: asks Slurm about its settings, and runs a test job. The job shows whether a node shares this machine's
+//! files, has the same multicard, and can start the worker.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,33 @@ use super::at_site::Where;
 use super::doctor::Check;
 use super::trial::Scratch;
 use super::{Machine, Notice, Session, SessionError};
-use crate::launch::{self, Nodes};
-use crate::plan::{Plan, RunState};
+use crate::launch::{self, Nodes, WorkerCommand};
+use crate::plan::{CudaState, Plan, RunState, Worker};
 use crate::protocol::{Environment, Site, build};
 
-/// What is tried at a site: a program that does nothing.
-const PLAN: &str =
-    "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 60\n[command]\nname = \"nothing\"\nrun = [\"true\"]\n";
+/// The first lines of the plan that is tried at a site.
+const PLAN: &str = "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 120\n[command]\nname = \"nothing\"\n";
+/// Longest output of the worker that describes itself.
+const MOST_OUTPUT_BYTES: u64 = 1 << 20;
+
+/// The plan of the test job. The worker describes itself; if it cannot start, the job succeeds nevertheless. Without a
+/// worker, the job does nothing.
+fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> {
+    let mut words: Vec<String> = ["sh", "-c", "\"$@\"; true", "sh"].map(str::to_owned).into();
+    match worker {
+        None => words.push("true".to_owned()),
+        Some(worker) => {
+            words.push("env".to_owned());
+            words.extend(worker.environment.iter().map(|(name, value)| format!("{name}={value}")));
+            words.extend([worker.path.display().to_string(), "describe".to_owned()]);
+        }
+    }
+    // Braces stand for placeholders, so they are doubled.
+    let words: Vec<String> = words.iter().map(|word| word.replace('{', "{{").replace('}', "}}")).collect();
+    let words = serde_json::to_string(&words).map_err(|error| error.to_string())?;
+    let plan = Plan::parse(&format!("{PLAN}run = {words}\n"), "site").map_err(|error| error.to_string())?;
+    Ok(Plan { site: Some(site.name.clone()), ..plan })
+}
 
 /// Tries a site from a folder that its nodes are to share, and passes what the run waits for to `tell`. It takes as long as Slurm lets the
 /// run wait; `stop` cancels it.
@@ -27,10 +47,10 @@ pub fn examine_site(
     tell: &mut dyn FnMut(&str),
 ) -> Vec<Check> {
     let settings = "Settings";
-    let plan = Plan::parse(PLAN, "site").map(|plan| Plan { site: Some(site.name.clone()), ..plan });
-    let plan = match plan {
+    let worker = machine.node.worker.is_ok().then(launch::find_worker).and_then(Result::ok);
+    let plan = match plan_of(site, worker.as_ref()) {
         Ok(plan) => plan,
-        Err(error) => return vec![Check::bad(settings, error.to_string(), "report this")],
+        Err(error) => return vec![Check::bad(settings, error, "report this")],
     };
     let correct = || match launch::sites_file() {
         Ok(file) => format!("edit [{}] in {}", site.name, file.display()),
@@ -41,11 +61,48 @@ pub fn examine_site(
     }
     let mut checks = vec![partition(site)];
     let begun = Instant::now();
-    checks.push(match probe(&plan, machine, folder, stop, tell) {
-        Ok(environment) => node(&environment, folder, begun.elapsed()),
-        Err(reason) => Check::bad("Run", reason, correct()),
-    });
+    match probe(&plan, machine, folder, stop, tell) {
+        Ok((environment, printed)) => {
+            checks.push(node(&environment, folder, begun.elapsed()));
+            checks.extend(worker.map(|worker| worker_check(site, &worker, &printed)));
+        }
+        Err(reason) => checks.push(Check::bad("Run", reason, correct())),
+    }
     checks
+}
+
+/// Checks that the worker on the node has the same version as here, and can use CUDA at a site with GPUs. `printed` are
+/// the worker's stdout and the end of its stderr.
+fn worker_check(site: &Site, here: &WorkerCommand, printed: &(String, String)) -> Check {
+    let name = "Worker";
+    let (stdout, stderr) = printed;
+    let found = stdout.lines().find_map(|line| serde_json::from_str::<Worker>(line).ok());
+    let Some(described) = found else {
+        let path = here.path.display();
+        let reason = if stderr.is_empty() { "it printed nothing" } else { stderr.as_str() };
+        return Check::bad(
+            name,
+            format!(
+                "{path} does not start on the node: {reason}; built-in workloads cannot run at the site, programs of your own can"
+            ),
+            "put the worker and its libtorch into folders that nodes and this machine share (`multicard setup`)",
+        );
+    };
+    let own = &here.description;
+    let version = |worker: &Worker| format!("{} with torch {}", worker.version, worker.torch_version);
+    if (&described.version, &described.torch_version) != (&own.version, &own.torch_version) {
+        let found = format!("the node's worker is {}, and this machine's {}", version(&described), version(own));
+        return Check::bad(name, found, "install one version in a folder that nodes and this machine share");
+    }
+    let cuda = match &described.cuda {
+        CudaState::Available => ", which can use CUDA".to_owned(),
+        CudaState::Unavailable { reason } if site.gres.is_some() => {
+            let found = format!("the worker on the node cannot use CUDA: {reason}");
+            return Check::bad(name, found, "let the node's administrator check the driver (`nvidia-smi` in a job)");
+        }
+        CudaState::Unavailable { .. } => String::new(),
+    };
+    Check::good(name, format!("{}{cuda}", version(&described)))
 }
 
 /// What the nodes of the site's partition have.
@@ -95,14 +152,15 @@ fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
     )
 }
 
-/// Runs a plan of one run in a session of its own below `folder`; returns the environment of its node.
+/// Runs a plan of one run in a session of its own below `folder`; returns the environment of its node, what its program printed, and the end
+/// of its stderr.
 fn probe(
     plan: &Plan,
     machine: Machine,
     folder: &Path,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&str),
-) -> Result<Environment, String> {
+) -> Result<(Environment, (String, String)), String> {
     let words = |error: SessionError| error.to_string();
     let scratch = Scratch::new(folder, "multicard-site").map_err(words)?;
     let mut session = Session::open_or_create(&scratch.folder().join("session"), machine).map_err(words)?;
@@ -130,5 +188,6 @@ fn probe(
     let run = runs.first().map(String::as_str).unwrap_or_default();
     let record = session.reader().map_err(words)?.run(run).map_err(|error| error.to_string())?;
     let environment = record.and_then(|record| record.environment).map(|environment| Environment::clone(&environment));
-    environment.ok_or_else(|| "the node did not describe itself".to_owned())
+    let environment = environment.ok_or_else(|| "the node did not describe itself".to_owned())?;
+    Ok((environment, launch::output(&session.folder().join("runs").join(run), MOST_OUTPUT_BYTES)))
 }

@@ -3,6 +3,7 @@
 
 mod finished;
 mod rates;
+mod searching;
 
 use std::fs;
 use std::process::Command;
@@ -571,6 +572,32 @@ fn a_queue_that_is_taken_over_keeps_its_order_and_the_folder_that_its_plan_was_l
     session.resume_queue().unwrap();
     to_end(&mut session);
     assert_eq!(states(&session), [RunState::Finished; 3]);
+}
+
+#[test]
+fn runs_that_are_taken_over_and_retried_belong_to_the_launch_that_queued_them_whatever_its_name() {
+    let scene = Scene::new(UNTIL_TOLD);
+    let mut session = scene.open();
+    // The plan's file was changed between two launches.
+    let first = session.add_plan(&plan(2, "run_time_s = 600"), false).unwrap().runs;
+    session.add_plan(&plan(1, "run_time_s = 700"), false).unwrap();
+    until_running(&mut session, &first[0]);
+    session.leave().unwrap();
+    let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
+    let folder = scene.folder.path().join("session");
+    let session = Session::open_with(&folder, scene.machine.clone(), options, true).unwrap();
+    // The first run is active, and the second one waits.
+    assert!(first.iter().all(|run| session.jobs[run].origin.plan == "p1"));
+    assert_eq!(session.jobs[&first[1]].job.limits.run_time_s, Some(600.0));
+    session.leave().unwrap();
+    // Without a takeover, the second one is interrupted.
+    let mut session = scene.open();
+    session.retry(&first[1]).unwrap();
+    let again = runs(&session).pop().unwrap();
+    assert_eq!(session.jobs[&again].origin.plan, "p1");
+    assert_eq!(session.jobs[&again].job.limits.run_time_s, Some(600.0));
+    session.cancel_all().unwrap();
+    to_end(&mut session);
 }
 
 /// Ends a session of one finished cell and writes its journal as another version would have, without an index.

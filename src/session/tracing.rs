@@ -86,7 +86,7 @@ pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
     let recorded = match record.tracer {
         Tracer::Off => false,
         Tracer::Nsys => recording(folder).exists(),
-        Tracer::BuiltIn => folder.join(EVENTS_FILE).exists() || trace::has_raw_files(folder),
+        _ => folder.join(EVENTS_FILE).exists() || trace::has_raw_files(folder),
     };
     recorded && record.state.is_final() && record.trace.is_none()
 }
@@ -235,7 +235,7 @@ impl Session {
 
     fn import_trace(&mut self, run: &str, tracer: Tracer, planned: Planned) -> Result<(), SessionError> {
         let folder = self.store.run_folder(run);
-        let source = if tracer == Tracer::BuiltIn { Source::Events(folder) } else { Source::Recorded(folder) };
+        let source = if tracer.is_built_in() { Source::Events(folder) } else { Source::Recorded(folder) };
         self.to_import.push_back(ToImport { name: run.to_owned(), of_run: true, planned: Some(planned), source });
         self.start_import()
     }

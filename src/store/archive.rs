@@ -8,6 +8,7 @@
 //! ```
 
 mod anonymous;
+mod ended;
 mod error;
 mod export;
 mod import;
@@ -16,6 +17,7 @@ mod tree;
 mod unpack;
 mod words;
 
+pub use ended::{EndedRun, create_ended};
 pub use error::ArchiveError;
 pub use export::{LeftOut, export_anonymous, export_session};
 pub use import::import_session;

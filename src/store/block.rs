@@ -5,8 +5,12 @@ use super::StepRecord;
 
 /// Number of steps per block.
 const BLOCK_STEPS: u64 = 256;
-/// Size of a packed step: number, time, epoch, duration, wait, loss, units, warm-up.
+/// Size of a packed step: number, time, epoch, duration, wait, loss, units, flags.
 const STEP_BYTES: usize = 8 + 8 + 4 + 8 + 8 + 8 + 4 + 1;
+
+/// Bits of a step's flags.
+const WARM_UP: u8 = 1;
+const TRACED: u8 = 2;
 
 /// Number of the block that a step belongs to.
 pub(super) fn block_of(step: u64) -> i64 {
@@ -40,7 +44,7 @@ impl Block {
             bytes.extend(step.load_wait_s.to_le_bytes());
             bytes.extend(step.loss.to_le_bytes());
             bytes.extend(step.units.to_le_bytes());
-            bytes.push(u8::from(step.warm_up));
+            bytes.push(u8::from(step.warm_up) * WARM_UP + u8::from(step.traced) * TRACED);
         }
         bytes
     }
@@ -71,7 +75,8 @@ fn unpack_step(bytes: &[u8]) -> Option<StepRecord> {
         load_wait_s,
         loss,
         units: u32::from_le_bytes(*units),
-        warm_up: *rest.first()? != 0,
+        warm_up: *rest.first()? & WARM_UP != 0,
+        traced: *rest.first()? & TRACED != 0,
     })
 }
 
@@ -89,6 +94,7 @@ mod tests {
             loss,
             units: 64,
             warm_up: step < 3,
+            traced: step.is_multiple_of(2),
         }
     }
 

@@ -175,7 +175,8 @@ fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
         Some(ErrorCode::SystemIoFailure) if has_no_room(path) => FULL_DISK,
         Some(ErrorCode::SystemIoFailure) if is_limited(path) => foreign::LONG_FILE,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            "grant write access, or choose another folder with --session"
+            // SQLite does not say why it cannot open a file.
+            foreign::no_more_files().unwrap_or("grant write access, or choose another folder with --session")
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another program has locked the index; close it, and the index is then updated from the logs"

@@ -178,6 +178,13 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<Lock, StoreError> {
     if session_file(folder).exists() {
         return Err(exists());
     }
+    let written = write_session_file(folder, node);
+    written.inspect_err(|_| remove_created(folder))?;
+    Ok(lock)
+}
+
+/// Writes the files of an empty session: `session.toml` last, which makes the folder a session.
+pub(super) fn write_session_file(folder: &Path, node: &Node) -> Result<(), StoreError> {
     let created = jiff::Timestamp::now().to_string();
     let session = SessionFile { version: SESSION_VERSION, created, node: node.clone() };
     let text = toml::to_string(&session)
@@ -192,8 +199,7 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<Lock, StoreError> {
         File::create(journal(folder))?.sync_all()?;
         File::open(folder)?.sync_all()
     };
-    write().inspect_err(|_| remove_created(folder)).map_err(StoreError::io("creating a session in", folder))?;
-    Ok(lock)
+    write().map_err(StoreError::io("creating a session in", folder))
 }
 
 /// Removes what [`create`] made, and the index, as far as possible. The folder itself stays: the user may have created it.

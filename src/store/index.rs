@@ -10,7 +10,7 @@ use super::journal::{Decision, JournalLine};
 use super::record::tracer_number;
 use super::telemetry::TelemetryFold;
 use super::{LogSum, StepRecord};
-use crate::plan::{OwnMeasure, RunState};
+use crate::plan::{OwnMeasure, RunState, SearchStep};
 use crate::protocol::{Event, EventLine, Phase};
 
 /// Maximum number of blocks of steps in memory.
@@ -83,6 +83,7 @@ impl Index {
                     workloads = excluded.workloads",
                 params![plan, name, toml, json(workloads)?],
             ),
+            Decision::Searched { plan, step } => self.search_step(plan, step),
             Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, tracer, mode } => self.execute(
                 "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced, mode)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
@@ -152,6 +153,10 @@ impl Index {
         }
     }
 
+    fn search_step(&self, plan: &str, step: &SearchStep) -> Result<()> {
+        self.execute("INSERT OR IGNORE INTO search (plan, step) VALUES (?1, ?2)", params![plan, json(step)?])
+    }
+
     fn own_measure(&self, measure: &OwnMeasure) -> Result<()> {
         self.execute(
             "INSERT INTO measure (key, measure) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET measure = excluded.measure",
@@ -162,11 +167,14 @@ impl Index {
     pub(super) fn event(&mut self, line: &EventLine) -> Result<()> {
         let key = self.key(&line.run, line.rank)?;
         match &line.event {
-            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } => {
+            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, traced, .. } => {
                 let (epoch, step, time_s) = (*epoch, *step, line.time_s);
                 let (duration_s, load_wait_s, loss) = (*duration_s, *load_wait_s, *loss);
-                let (units, warm_up) = (*units, *warm_up);
-                self.step(key, StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up })
+                let (units, warm_up, traced) = (*units, *warm_up, *traced);
+                self.step(
+                    key,
+                    StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up, traced },
+                )
             }
             Event::Started { torch_version, device, world_size, .. } => self.execute(
                 "UPDATE rank SET device = ?2, torch_version = ?3, world_size = ?4 WHERE key = ?1",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::LogSum;
-use crate::plan::{Data, Key, Levels, Mode, OwnMeasure, RunState, Tracer, usual_workload};
+use crate::plan::{Data, Key, Levels, Mode, OwnMeasure, RunState, SearchStep, Tracer, usual_workload};
 use crate::protocol::{DeviceRates, Environment, Placement, TraceOutcome, check_duration, check_moment};
 
 /// The workload of old journals, which name none.
@@ -26,6 +26,13 @@ pub enum Decision {
         /// The workloads that come with it, each serialized as [`crate::plan::WorkloadSpec`]: those that are not identified by a key alone.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         workloads: Vec<serde_json::Value>,
+    },
+    /// The search of a plan took a step.
+    Searched {
+        /// Id of its plan.
+        plan: String,
+        /// The step.
+        step: SearchStep,
     },
     /// A run was queued.
     RunQueued {

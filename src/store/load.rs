@@ -10,9 +10,9 @@ const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
 /// The number of means: busy CPUs, CPUs of others, stolen CPUs, runnable tasks, temperature and clock of the GPUs, the slowest GPU's clock
-/// over the median, the share of time in which GPUs worked, their multiprocessors' and tensor cores' activity, and the bytes per second
-/// that a GPU receives and sends over PCIe.
-const QUANTITIES: usize = 12;
+/// over the median, the share of time in which GPUs worked, the activity of their multiprocessors, tensor cores, pipes and memory, and the
+/// bytes per second that a GPU receives and sends over PCIe and NVLink.
+const QUANTITIES: usize = 18;
 
 /// Sums and counts over the samples of one piece of time.
 type Piece = [(f64, u32); QUANTITIES];
@@ -94,6 +94,12 @@ impl LoadFold {
             tensor_activity: mean(&all, 9),
             pcie_receive_bytes_per_s: mean(&all, 10),
             pcie_send_bytes_per_s: mean(&all, 11),
+            fp64_activity: mean(&all, 12),
+            fp32_activity: mean(&all, 13),
+            fp16_activity: mean(&all, 14),
+            dram_activity: mean(&all, 15),
+            nvlink_receive_bytes_per_s: mean(&all, 16),
+            nvlink_send_bytes_per_s: mean(&all, 17),
         }
     }
 }
@@ -141,6 +147,12 @@ fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
         of_all(|gpu| gpu.tensor_activity),
         of_all(|gpu| gpu.pcie_receive_bytes_per_s),
         of_all(|gpu| gpu.pcie_send_bytes_per_s),
+        of_all(|gpu| gpu.fp64_activity),
+        of_all(|gpu| gpu.fp32_activity),
+        of_all(|gpu| gpu.fp16_activity),
+        of_all(|gpu| gpu.dram_activity),
+        of_all(|gpu| gpu.nvlink_receive_bytes_per_s),
+        of_all(|gpu| gpu.nvlink_send_bytes_per_s),
     ]
 }
 
@@ -181,6 +193,8 @@ mod tests {
                 sm_activity,
                 tensor_activity,
                 pcie_receive_bytes_per_s: Some(2e9),
+                fp32_activity: Some(0.25),
+                dram_activity: Some(0.5),
                 busy: Some(1.0),
                 ..GpuSample::default()
             };
@@ -192,6 +206,7 @@ mod tests {
         let near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 1e-9;
         assert!(near(all.sm_activity, 0.7) && near(all.tensor_activity, 0.3) && near(all.gpus_busy, 1.0), "{all:?}");
         assert!(near(all.pcie_receive_bytes_per_s, 2e9) && all.pcie_send_bytes_per_s.is_none());
+        assert!(near(all.fp32_activity, 0.25) && near(all.dram_activity, 0.5) && all.fp16_activity.is_none());
         let partly = fold((0..200).map(|tick| at(tick, None))).summary(steady);
         assert_eq!(partly.tensor_activity, None, "one of two GPUs reports none");
         assert!(near(partly.sm_activity, 0.7));

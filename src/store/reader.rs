@@ -19,7 +19,8 @@ use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
 use crate::plan::{
-    Block as PlanBlock, Checked, Design, Key, Node, OwnMeasure, Plan, RunState, WorkloadSpec, workload_or_unknown,
+    Block as PlanBlock, Checked, Design, Key, Node, OwnMeasure, Plan, RunState, SearchStep, WorkloadSpec,
+    workload_or_unknown,
 };
 use crate::protocol::{DeviceRates, Environment, Sample, TraceLists, TraceOutcome, TraceSummary};
 
@@ -183,6 +184,21 @@ impl Reader {
     pub fn studies(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, study FROM study ORDER BY position";
         self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
+    }
+
+    /// The session's searches in the order in which they began: the ids of their plans, and their steps.
+    pub fn searches(&self) -> Result<Vec<(String, Vec<SearchStep>)>, StoreError> {
+        let sql = "SELECT plan, step FROM search ORDER BY position";
+        let steps: Vec<(String, SearchStep)> =
+            self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, json(row, 1)?))))?;
+        let mut searches: Vec<(String, Vec<SearchStep>)> = Vec::new();
+        for (plan, step) in steps {
+            match searches.iter_mut().find(|(known, _)| *known == plan) {
+                Some((_, all)) => all.push(step),
+                None => searches.push((plan, vec![step])),
+            }
+        }
+        Ok(searches)
     }
 
     /// The session's measures of one's own, in the order in which they were first saved.

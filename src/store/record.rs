@@ -27,6 +27,16 @@ pub struct StepRecord {
     pub units: u32,
     /// Excluded from statistics.
     pub warm_up: bool,
+    /// In a window in which the run was recorded, or next to one: excluded from times.
+    pub traced: bool,
+}
+
+impl StepRecord {
+    /// Whether its time counts: it belongs neither to the warm-up nor to a window in which the run was recorded, and it
+    /// is not next to a window.
+    pub fn counts(&self) -> bool {
+        !self.warm_up && !self.traced
+    }
 }
 
 /// Number that a rank measured; see [`crate::protocol::Event::Reading`].
@@ -129,6 +139,18 @@ pub struct LoadRecord {
     pub pcie_receive_bytes_per_s: Option<f64>,
     /// Bytes that a GPU sends over PCIe per second: the mean over the GPUs.
     pub pcie_send_bytes_per_s: Option<f64>,
+    /// Share of cycles in which the FP64 pipe worked, from 0 to 1 (GPM): the mean over the GPUs.
+    pub fp64_activity: Option<f64>,
+    /// Share of cycles in which the FP32 pipe worked: the mean over the GPUs.
+    pub fp32_activity: Option<f64>,
+    /// Share of cycles in which the FP16 pipe worked, without tensor cores: the mean over the GPUs.
+    pub fp16_activity: Option<f64>,
+    /// Share of the memory's bandwidth in use, from 0 to 1 (GPM): the mean over the GPUs.
+    pub dram_activity: Option<f64>,
+    /// Bytes that a GPU receives over all its NVLinks per second: the mean over the GPUs.
+    pub nvlink_receive_bytes_per_s: Option<f64>,
+    /// Bytes that a GPU sends over all its NVLinks per second: the mean over the GPUs.
+    pub nvlink_send_bytes_per_s: Option<f64>,
 }
 
 /// Everything known about one run.
@@ -198,6 +220,9 @@ pub(super) fn tracer_number(tracer: Tracer) -> i64 {
         Tracer::Off => 0,
         Tracer::Nsys => 1,
         Tracer::BuiltIn => 2,
+        Tracer::BuiltInWithoutCalls => 3,
+        Tracer::InWindows => 4,
+        Tracer::InWindowsWithoutCalls => 5,
     }
 }
 
@@ -206,6 +231,9 @@ pub(super) fn tracer(number: i64) -> Tracer {
     match number {
         0 => Tracer::Off,
         2 => Tracer::BuiltIn,
+        3 => Tracer::BuiltInWithoutCalls,
+        4 => Tracer::InWindows,
+        5 => Tracer::InWindowsWithoutCalls,
         _ => Tracer::Nsys,
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 16;
+pub(super) const INDEX_VERSION: i64 = 17;
 
 // `position` is the order in the journal, `start_order` the order of starts. Workloads, levels, data sets, modes, placements, environments,
 // devices and the telemetry fold are JSON. `rank_key` is the key of the row in `rank`.
@@ -58,6 +58,8 @@ CREATE TABLE trace (
 ) WITHOUT ROWID;
 -- Saved studies as JSON.
 CREATE TABLE study (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, study TEXT NOT NULL);
+-- The steps of searches as JSON, by the ids of their plans.
+CREATE TABLE search (position INTEGER PRIMARY KEY, plan TEXT NOT NULL, step TEXT NOT NULL, UNIQUE (plan, step));
 -- Measures of one's own, as JSON.
 CREATE TABLE measure (position INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, measure TEXT NOT NULL);
 -- What devices were measured to reach, both as JSON.

@@ -30,8 +30,8 @@ pub(super) fn open() -> Result<&'static Nvml, String> {
     }
 }
 
-/// To be held during each use of NVML. Its documentation lets threads use it at the same time, but driver 580.159 once ended the process with a
-/// segmentation fault in a moment in which two threads may have read the same GPU.
+/// Hold this during each use of NVML. By its documentation, several threads may use NVML at the same time. But driver
+/// 580.159 once ended the process with a segmentation fault, when two threads may have been reading the same GPU.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -348,15 +348,27 @@ impl Gpm {
             self.earlier.pop_front();
         }
         if let Some((_, first)) = self.earlier.front().filter(|first| old(first)) {
-            let ids =
-                [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::PcieRxPerSec, GpmMetricId::PcieTxPerSec];
+            let ids = [
+                GpmMetricId::SmUtil,
+                GpmMetricId::AnyTensorUtil,
+                GpmMetricId::Fp64Util,
+                GpmMetricId::Fp32Util,
+                GpmMetricId::Fp16Util,
+                GpmMetricId::DramBwUtil,
+                GpmMetricId::PcieRxPerSec,
+                GpmMetricId::PcieTxPerSec,
+                GpmMetricId::NvlinkTotalRxPerSec,
+                GpmMetricId::NvlinkTotalTxPerSec,
+            ];
             let metrics = self.value.read(|| gpm_metrics_get(nvml, first, &current, &ids)).unwrap_or_default();
             let metric = |index: usize| metrics.get(index)?.as_ref().ok().map(|m| m.value).filter(|v| v.is_finite());
-            let mib = f64::from(1 << 20);
-            sample.sm_activity = metric(0).map(|percent| percent / 100.0);
-            sample.tensor_activity = metric(1).map(|percent| percent / 100.0);
-            sample.pcie_receive_bytes_per_s = metric(2).map(|mib_per_s| mib_per_s * mib);
-            sample.pcie_send_bytes_per_s = metric(3).map(|mib_per_s| mib_per_s * mib);
+            let share = |index: usize| metric(index).map(|percent| percent / 100.0);
+            let bytes_per_s = |index: usize| metric(index).map(|mib_per_s| mib_per_s * f64::from(1 << 20));
+            (sample.sm_activity, sample.tensor_activity) = (share(0), share(1));
+            (sample.fp64_activity, sample.fp32_activity, sample.fp16_activity) = (share(2), share(3), share(4));
+            sample.dram_activity = share(5);
+            (sample.pcie_receive_bytes_per_s, sample.pcie_send_bytes_per_s) = (bytes_per_s(6), bytes_per_s(7));
+            (sample.nvlink_receive_bytes_per_s, sample.nvlink_send_bytes_per_s) = (bytes_per_s(8), bytes_per_s(9));
         }
         self.earlier.push_back((now, current));
     }
@@ -411,6 +423,28 @@ mod tests {
                 scope.spawn(|| (0..200).for_each(|_| assert!(read().memory_used_bytes.is_some())));
             }
         });
+    }
+
+    #[test]
+    #[ignore = "needs a GPU: make test-gpu"]
+    fn samples_of_a_hopper_gpu_have_all_activities_on_a_gpu() {
+        let nvml = open().unwrap();
+        let mut reader = GpuReader::new(Some(nvml), &list(nvml).unwrap()[0].identity.uuid);
+        if !reader.gpm.works() {
+            return;
+        }
+        let samples: Vec<GpuSample> = (0..4)
+            .map(|_| {
+                std::thread::sleep(2 * GPM_SPAN);
+                reader.read().sample
+            })
+            .collect();
+        let last = samples.last().unwrap();
+        let shares =
+            [last.sm_activity, last.tensor_activity, last.fp64_activity, last.fp32_activity, last.fp16_activity];
+        let all = shares.into_iter().chain([last.dram_activity]).collect::<Option<Vec<f64>>>();
+        assert!(all.is_some_and(|all| all.iter().all(|share| (0.0..=1.0).contains(share))), "{last:?}");
+        assert!(last.pcie_receive_bytes_per_s.is_some(), "{last:?}");
     }
 
     #[test]

@@ -167,6 +167,11 @@ fn append(
     Ok(())
 }
 
+/// The name that stands for all calls, in the record of calls that are left out.
+const ALL_CALLS: &str = "*";
+/// The note on a recording without calls.
+const NO_CALLS: &str = "calls of CUDA, and waits for it, are not recorded: trace_calls = \"off\"";
+
 /// The note on calls that are not recorded.
 fn left_out(names: &str) -> String {
     const NAMED: usize = 4;
@@ -220,6 +225,7 @@ impl<'a> Gathering<'a> {
         let mut problems = Vec::new();
         let mut lost = 0;
         let mut is_whole = false;
+        let mut windows = Vec::new();
         while let Some(piece) = raw.next()? {
             match piece {
                 Piece::Name(id, text) => {
@@ -234,9 +240,14 @@ impl<'a> Gathering<'a> {
                 }
                 Piece::Window(span) if check_span(span).is_ok() => {
                     self.head.covered = super::window::union(self.head.covered, Some(span));
+                    windows.push(span);
                 }
                 Piece::Window(_) => {}
                 Piece::Problem(text) => problems.push(text),
+                Piece::LeftOut(names) if names == ALL_CALLS => {
+                    self.head.without_calls = true;
+                    self.head.notes.push(NO_CALLS.to_owned());
+                }
                 Piece::LeftOut(names) => self.head.notes.push(left_out(&names)),
                 Piece::End { dropped } => {
                     (lost, is_whole) = (dropped, true);
@@ -248,6 +259,9 @@ impl<'a> Gathering<'a> {
                 looked = raw.read_bytes();
                 watch.look(looked as usize)?;
             }
+        }
+        if windows.len() > 1 {
+            self.head.windows = windows;
         }
         self.head.without_cuda = !self.intake.has_work() && !problems.is_empty();
         let warnings =

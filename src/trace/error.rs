@@ -112,6 +112,14 @@ pub enum TraceError {
         /// Its end.
         to_s: f64,
     },
+    /// It cannot be divided into steps as asked.
+    #[error(
+        "{reason}: `multicard trace FILE` lists names; two marks are seconds from the start of the recording, such as 3.2:3.4"
+    )]
+    Steps {
+        /// What was sought and not found.
+        reason: String,
+    },
     /// The caller cancelled the import.
     #[error("import cancelled; nothing was kept")]
     Cancelled,

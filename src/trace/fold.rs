@@ -21,14 +21,18 @@ use gpu::GpuWork;
 use host::{Calls, Ranges, by_text, entries};
 use metric::metrics;
 use proof::proof;
-use timeline::Sweep;
+use timeline::{Pause, Sweep};
 
 use super::TraceError;
+use super::division::{StepsFrom, divide};
 use super::event::{Kind, nameless};
 use super::progress::Watch;
-use super::source::Source;
-use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, NvtxRange, Trace};
-use super::window::{Limits, Window, union};
+use super::source::{Head, Source};
+use super::value::{
+    Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, NvtxRange, REPORTED_STEPS, Trace,
+};
+use super::window::{Limits, Window, in_windows, length_ns, outside, union, unite};
+use crate::protocol::STEPS_BY_RANGES;
 
 pub(super) use host::synchronisation_name;
 pub(super) use operation::{label as copy_label, memory_name};
@@ -89,36 +93,30 @@ impl Meanings {
 pub(super) fn summarise(
     source: &impl Source,
     window: &Window,
+    steps_from: &StepsFrom,
     tell: &mut dyn FnMut(super::Progress) -> std::ops::ControlFlow<()>,
 ) -> Result<Trace, TraceError> {
     let head = source.head()?;
     let units = Kind::TIMED.into_iter().map(|kind| source.units(kind)).sum::<Result<_, _>>()?;
     let watch = &mut Watch::new(tell, units);
     let covered = head.covered;
-    let begin = match covered {
-        Some((start, _)) => start,
-        None if window.is_whole() => 0,
-        None => source.first_start()?,
-    };
+    let begin = begin_of(source, covered, window)?;
     let limits = window.limits(begin)?;
     let meanings = Meanings::read(source)?;
 
     let mut work = GpuWork::read(source, watch, limits, |id| meanings.is_nccl(id))?;
     let mut gaps = Gaps::default();
-    let per_gpu = per_gpu(&mut work, limits, &mut gaps);
+    let windows = windows_of(&head, limits);
+    let per_gpu = per_gpu(&mut work, limits, windows.as_deref(), &mut gaps);
     let calls = Calls::read(source, watch, limits, &mut gaps)?;
     let sync = host::synchronisations(source, watch, limits)?;
     let allocations = allocation::allocations(source, watch, limits)?;
     let ranges = Ranges::read(source, watch, limits, |id| meanings.marker(id), &mut gaps)?;
 
-    let wanted: HashSet<i64> = (work.kernels.keys().map(|(_, id)| *id))
-        .chain(calls.names())
-        .chain(ranges.names())
-        .chain(gaps.names())
-        .collect();
-    let names = source.names(&wanted)?;
+    let names = source.names(&shown(&work, &calls, &ranges, &gaps))?;
     let name = |id: i64| names.texts.get(&id).cloned().unwrap_or_else(|| nameless(id));
 
+    let unseen = unseen(windows.is_none() && !allocations.is_empty(), covered, ranges.extent);
     let ranges_extent = head.without_cuda.then_some(ranges.extent).flatten();
     let extent = covered.or_else(|| union(work.extent, calls.extent)).or(ranges_extent);
     let too_much = |kind| source.damaged(&[kind], "the sum of times is beyond 64 bits".to_owned());
@@ -130,13 +128,16 @@ pub(super) fn summarise(
     let families = families(&kernels, &memory);
 
     let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
+    let (steps, steps_by) = steps(source, (&nvtx, &head.notes), (steps_from, begin, limits), tell)?;
     let within = extent.and_then(|extent| limits.clip(extent));
-    let wall_ns = within.map_or(0, |(start, end)| end.abs_diff(start));
+    let whole_ns = within.map(|(start, end)| end.abs_diff(start));
+    let wall_ns = windows.as_deref().map_or(whole_ns.unwrap_or_default(), length_ns);
     let gpus = work.gpus();
+    let metrics = metrics(|list| head.records(list), &api, &kernels, &memory, wall_ns, gpus.len());
     let outside = (within.is_none() && !window.is_whole()).then(|| nothing_within(window, begin, covered));
     let missing = not_recorded(&work, names.missing.len());
     let warnings = head.warnings.into_iter().chain(outside).chain(missing).chain(source.losses()).collect();
-    let metrics = if head.without_cuda { Vec::new() } else { metrics(&api, &kernels, &memory, wall_ns, gpus.len()) };
+    let in_windows = windows.as_deref().and_then(in_windows);
     let proof = proof(&work, &api, &kernels, name);
     Ok(Trace {
         format_version: FORMAT_VERSION,
@@ -144,10 +145,12 @@ pub(super) fn summarise(
         product_version: head.product_version,
         begin_ns: begin,
         wall_ns,
+        span_ns: whole_ns.filter(|_| windows.is_some()),
         window: *window,
         gpus: gpus.into_iter().map(|index| gpu(index, &head.gpus)).collect(),
         ranks,
-        steps: steps(&nvtx),
+        steps,
+        steps_by,
         memcpy: work.operations.memcpy(),
         memset: work.operations.memset_rows(),
         transfers: work.operations.transfers(),
@@ -163,7 +166,7 @@ pub(super) fn summarise(
         metrics,
         proof,
         warnings,
-        notes: head.notes,
+        notes: head.notes.into_iter().chain(in_windows).chain(unseen).collect(),
     })
 }
 
@@ -195,22 +198,36 @@ fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = St
     names.into_iter().chain(graphs)
 }
 
-/// Busy and idle time between the first and the last activity of any GPU within the window.
-fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> {
+/// Busy and idle time of each GPU between the first and the last activity of any GPU within the limits. For a recording
+/// in several windows: between the first and the last activity in each window.
+fn per_gpu(work: &mut GpuWork, limits: Limits, windows: Option<&[(i64, i64)]>, gaps: &mut Gaps) -> Vec<GpuTime> {
     let Some((from, to)) = work.extent.and_then(|extent| limits.clip(extent)) else { return Vec::new() };
+    let holes = windows.map_or_else(Vec::new, |windows| outside(windows, (from, to)));
     let mut swept: Vec<(i64, Sweep)> = Vec::new();
+    let (mut shortened, mut around) = (Vec::new(), Vec::new());
     for (gpu, timeline) in std::mem::take(&mut work.timelines) {
-        let mut longest = Longest::default();
-        swept.push((gpu, timeline.sweep(from, to, |pause| longest.add(pause))));
+        let (mut longest, mut crossing) = (Longest::default(), Vec::new());
+        let sweep = timeline.sweep(from, to, |pause| match pause.holds_any(&holes) {
+            true => crossing.push(pause),
+            false => longest.add(pause),
+        });
+        swept.push((gpu, sweep));
+        shortened.push((gpu, longest));
+        around.push(crossing);
+    }
+    let holes = unrecorded(&holes, &around);
+    for ((gpu, mut longest), crossing) in shortened.into_iter().zip(around) {
+        crossing.into_iter().flat_map(|pause| pause.without(&holes)).for_each(|pause| longest.add(pause));
         gaps.add(gpu, longest, &work.ranks);
     }
+    let all_ns = to.abs_diff(from).saturating_sub(length_ns(&holes));
     let mean = swept.iter().map(|(_, sweep)| sweep.other_ns as f64).sum::<f64>() / swept.len().max(1) as f64;
     swept
         .into_iter()
         .map(|(gpu, sweep)| GpuTime {
             gpu,
             busy_ns: sweep.busy_ns,
-            idle_ns: to.abs_diff(from) - sweep.busy_ns,
+            idle_ns: all_ns.saturating_sub(sweep.busy_ns),
             comm_ns: sweep.comm_ns,
             overlap_ns: sweep.overlap_ns(),
             imbalance: if mean > 0.0 { sweep.other_ns as f64 / mean - 1.0 } else { 0.0 },
@@ -218,14 +235,85 @@ fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> 
         .collect()
 }
 
-/// The number of ranges that mark steps: of the most frequent word for a step.
-fn steps(ranges: &[NvtxRange]) -> u64 {
+/// For each hole, the time from the last activity of any GPU before it to the first one after it. `around` are the
+/// pauses of each GPU that contain holes, in order.
+fn unrecorded(holes: &[(i64, i64)], around: &[Vec<Pause>]) -> Vec<(i64, i64)> {
+    let mut all: Vec<(i64, i64)> = Vec::with_capacity(holes.len());
+    for hole in holes {
+        let holding = around.iter().filter_map(|pauses| {
+            let pause = pauses.get(pauses.partition_point(|pause| pause.end < hole.1))?;
+            pause.holds(*hole).then_some(pause)
+        });
+        let apart = holding.map(|pause| (pause.start, pause.end)).reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)));
+        all.extend(apart);
+    }
+    unite(&mut all);
+    all
+}
+
+/// The note on memory of a recording that begins when its program has been running for a while.
+const UNSEEN: &str = "of memory, only what was allocated and released while it was recorded was seen: what the program had before is not counted";
+/// A recording that begins within this time of the program's start misses no memory that matters.
+const MOMENT_NS: u64 = 100_000_000;
+
+/// The ids of the names that are shown.
+fn shown(work: &GpuWork, calls: &Calls, ranges: &Ranges, gaps: &Gaps) -> HashSet<i64> {
+    let kernels = work.kernels.keys().map(|(_, id)| *id);
+    kernels.chain(calls.names()).chain(ranges.names()).chain(gaps.names()).collect()
+}
+
+/// The note, if the recording of memory begins when the program has been running for a while. The ranks' phases tell
+/// when the program began.
+fn unseen(has_memory: bool, covered: Option<(i64, i64)>, ranges: Option<(i64, i64)>) -> Option<String> {
+    let (covered, ranges) = (covered?, ranges?);
+    let is_late = ranges.0 < covered.0 && covered.0.abs_diff(ranges.0) > MOMENT_NS;
+    (has_memory && is_late).then(|| UNSEEN.to_owned())
+}
+
+/// The start of a recording. If the recording does not tell it: the first event, if only a part is asked for, else 0.
+fn begin_of(source: &impl Source, covered: Option<(i64, i64)>, window: &Window) -> Result<i64, TraceError> {
+    match covered {
+        Some((start, _)) => Ok(start),
+        None if window.is_whole() => Ok(0),
+        None => source.first_start(),
+    }
+}
+
+/// The parts within the limits of the windows in which everything was recorded. `None` unless the recording has several
+/// windows.
+fn windows_of(head: &Head, limits: Limits) -> Option<Vec<(i64, i64)>> {
+    (head.windows.len() > 1).then(|| head.windows.iter().filter_map(|window| limits.clip(*window)).collect())
+}
+
+/// The number of steps, and what marks them, in words: ranges if there are some and nothing else is asked for, else an
+/// event that recurs.
+fn steps(
+    source: &impl Source,
+    (ranges, notes): (&[NvtxRange], &[String]),
+    (from, begin, limits): (&StepsFrom, i64, Limits),
+    tell: &mut dyn FnMut(super::Progress) -> std::ops::ControlFlow<()>,
+) -> Result<(u64, Option<String>), TraceError> {
+    let (marked, by) = steps_of_ranges(ranges, notes);
+    if *from == StepsFrom::Found && marked > 0 {
+        return Ok((marked, Some(by)));
+    }
+    let Some(division) = divide(source, from, begin, tell)? else { return Ok((0, None)) };
+    let held = division.steps.iter().filter(|(_, span)| limits.holds(span.0)).count() as u64;
+    Ok((held, (held > 0).then_some(division.by)))
+}
+
+/// The number of ranges that mark steps, for the most frequent word for a step, and what marks the steps, in words.
+fn steps_of_ranges(ranges: &[NvtxRange], notes: &[String]) -> (u64, String) {
     let mut by_word: BTreeMap<&str, u64> = BTreeMap::new();
     for range in ranges.iter().filter(|range| is_step(&range.name)) {
         let word = range.name.trim_end_matches(|letter: char| !letter.is_ascii_alphabetic());
         *by_word.entry(word).or_default() += range.statistics.calls;
     }
-    by_word.into_values().max().unwrap_or_default()
+    let (word, steps) = by_word.into_iter().max_by_key(|(_, steps)| *steps).unwrap_or_default();
+    match notes.iter().find(|note| *note == REPORTED_STEPS) {
+        Some(_) => (steps, "lines of the program's output".to_owned()),
+        None => (steps, format!("{STEPS_BY_RANGES} named {word}")),
+    }
 }
 
 /// Kernels of all ranks by name; like nsys, joined by text.

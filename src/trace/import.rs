@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::TraceError;
 use super::cupti;
+use super::division::StepsFrom;
 use super::export;
 use super::file::{self, EventsFile};
 use super::fold::summarise;
@@ -26,13 +27,22 @@ type Tell<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 ///
 /// If the file is neither a complete report of a known schema nor an events file, contains an impossible value, or `tell` cancelled.
 pub fn import(file: &Path, window: &Window, tell: Tell<'_>) -> Result<Trace, TraceError> {
+    import_divided(file, window, &StepsFrom::Found, tell)
+}
+
+/// As [`import`], with steps as `steps` asks.
+///
+/// # Errors
+///
+/// As [`import`], and if the recording cannot be divided into steps in this way.
+pub fn import_divided(file: &Path, window: &Window, steps: &StepsFrom, tell: Tell<'_>) -> Result<Trace, TraceError> {
     if is_events(file)? {
-        return summarise(&EventsFile::open(file)?, window, tell);
+        return summarise(&EventsFile::open(file)?, window, steps, tell);
     }
     if let Some(converted) = converted(file, tell)? {
-        return summarise(&EventsFile::open(&converted.file(CONVERTED))?, window, tell);
+        return summarise(&EventsFile::open(&converted.file(CONVERTED))?, window, steps, tell);
     }
-    with_report(file, tell, |report, tell| summarise(report, window, tell))
+    with_report(file, tell, |report, tell| summarise(report, window, steps, tell))
 }
 
 /// Writes the events of a recording to an events file, which must not exist yet. [`import`] gives the same result for both files.
@@ -116,7 +126,7 @@ fn with_report<T>(
 /// As [`import`]. If the export was made but could not be read, it is stored as well.
 pub fn import_recording(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<Trace, TraceError> {
     export::export(file, tell)?.keep(kept)?;
-    summarise(&NsysReport::open(kept)?, &Window::default(), tell)
+    summarise(&NsysReport::open(kept)?, &Window::default(), &StepsFrom::Found, tell)
 }
 
 /// Imports an `.sqlite` export, a trace of PyTorch's profiler or an events file from memory; `file` is its name in messages.
@@ -127,10 +137,15 @@ pub fn import_recording(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<Trac
 pub fn import_bytes(file: &Path, bytes: &[u8], window: &Window) -> Result<Trace, TraceError> {
     let tell: Tell<'_> = &mut |_| ControlFlow::Continue(());
     if EventsFile::are(bytes) {
-        return summarise(&EventsFile::from_bytes(file, bytes)?, window, tell);
+        return summarise(&EventsFile::from_bytes(file, bytes)?, window, &StepsFrom::Found, tell);
     }
     if pytorch::are(bytes) {
-        return summarise(&EventsFile::from_bytes(file, &pytorch::converted(file, bytes)?)?, window, tell);
+        return summarise(
+            &EventsFile::from_bytes(file, &pytorch::converted(file, bytes)?)?,
+            window,
+            &StepsFrom::Found,
+            tell,
+        );
     }
-    summarise(&NsysReport::from_bytes(file, bytes)?, window, tell)
+    summarise(&NsysReport::from_bytes(file, bytes)?, window, &StepsFrom::Found, tell)
 }

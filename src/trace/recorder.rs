@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::event::{Kind, What};
-use super::file::{EventsWriter, Lane, Row, extras};
+use super::file::{Entry, EventsWriter, Lane, Row, extras};
 use super::source::Head;
 use super::value::BUILT_IN;
 
@@ -22,6 +22,7 @@ pub struct Recorder {
     /// The current phase, its start and its thread.
     phase: Option<(&'static str, i64, i64)>,
     flushed: Instant,
+    head: Head,
 }
 
 impl Recorder {
@@ -50,9 +51,9 @@ impl Recorder {
     }
 
     fn of_process(file: &Path, rank: u16, head: Head, process: i64) -> io::Result<Self> {
-        let mut writer = EventsWriter::append(file, rank, head)?;
+        let mut writer = EventsWriter::append(file, rank, head.clone())?;
         writer.process(process, format!("rank {rank}"));
-        Ok(Self { writer, process, lanes: HashMap::new(), phase: None, flushed: Instant::now() })
+        Ok(Self { writer, process, lanes: HashMap::new(), phase: None, flushed: Instant::now(), head })
     }
 
     /// Records a range of a thread. It is written within about a second, or with the next range.
@@ -85,6 +86,16 @@ impl Recorder {
         }
         self.flushed = Instant::now();
         self.writer.flush()
+    }
+
+    /// Notes one of several windows: a time in which everything was recorded.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn window(&mut self, span: (i64, i64)) -> io::Result<()> {
+        let head = Head { covered: Some(span), windows: vec![span], warnings: Vec::new(), ..self.head.clone() };
+        self.writer.define(Entry::Head(head))
     }
 
     /// Ends the current phase, and begins the next one, if any.

@@ -25,6 +25,9 @@ fn head(trace: &Trace) -> String {
     for warning in trace.warnings.iter().chain(&trace.notes) {
         text += &format!("\n> {}\n", markdown_text(&short(warning)));
     }
+    if let Some(by) = &trace.steps_by {
+        text += &format!("\n- {} steps of all ranks ({})\n", trace.steps, markdown_text(&short(by)));
+    }
     for gpu in &trace.gpus {
         let name = markdown_text(&short(gpu.name.as_deref().unwrap_or("unknown")));
         let memory = gpu.memory_bytes.map_or(String::new(), |bytes| format!(", {:.1} GB", bytes as f64 / 1e9));

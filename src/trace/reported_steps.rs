@@ -11,10 +11,8 @@ use super::event::{Kind, What};
 use super::file::{EventsFile, EventsWriter, Lane, Row, extras};
 use super::fold::is_step;
 use super::source::{Head, Source as _};
-use super::value::BUILT_IN;
+use super::value::{BUILT_IN, REPORTED_STEPS};
 
-/// The note on a recording whose steps were marked in this way.
-const NOTE: &str = "steps are the program's own: each ends when its line of output arrives";
 /// The name of such a step.
 const STEP: &str = "step";
 
@@ -55,7 +53,7 @@ pub(super) fn mark_steps(events: &Path, steps: &[ReportedStep]) -> Result<(), Tr
         schema_version: format!("{BUILT_IN} 1"),
         epoch_ns: Some(epoch_ns),
         without_cuda: true,
-        notes: vec![NOTE.to_owned()],
+        notes: vec![REPORTED_STEPS.to_owned()],
         ..Head::default()
     };
     let mut writer = EventsWriter::append(events, file.next_writer(), head).map_err(failed)?;

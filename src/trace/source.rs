@@ -14,6 +14,7 @@ use super::TraceError;
 use super::event::{Event, Kind};
 use super::progress::Watch;
 use super::value::GpuInfo;
+use crate::protocol::TraceList;
 
 /// Where the bytes of a recording are: in memory or in a file.
 pub(super) enum Storage<'a> {
@@ -66,12 +67,18 @@ pub(super) struct Head {
     /// The time that it covers, according to its own records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<(i64, i64)>,
+    /// The windows in which everything was recorded, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<(i64, i64)>,
     /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_ns: Option<i64>,
     /// Whether it contains no CUDA calls and no work of GPUs because these were not recorded. It then has no metrics, instead of zeros.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_cuda: bool,
+    /// Whether calls of CUDA were left out on request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_calls: bool,
     /// GPUs that have more known facts than their index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuInfo>,
@@ -84,6 +91,13 @@ pub(super) struct Head {
     /// What it does not contain, by design.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl Head {
+    /// Whether the events that this list sums up were recorded.
+    pub fn records(&self, list: TraceList) -> bool {
+        !(self.without_cuda || self.without_calls && list == TraceList::Api)
+    }
 }
 
 /// Names of ids.

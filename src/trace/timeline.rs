@@ -21,6 +21,7 @@ pub use steps::Steps;
 use rows::{Label, Labels, name_groups, rows_of};
 
 use super::TraceError;
+use super::division::{StepsFrom, divide};
 use super::event::Kind;
 use super::file::{EventsFile, Lane, LaneKey};
 use super::fold::{is_epoch, is_step};
@@ -30,7 +31,8 @@ use super::progress::{Progress, Stage};
 use super::pytorch;
 use super::source::Source as _;
 use super::tile;
-use crate::protocol::{PYTORCH_PROFILER, recorder};
+use super::window::{between, in_windows};
+use crate::protocol::{PYTORCH_PROFILER, STEPS_BY_RANGES, recorder};
 
 /// Maximum number of marks kept.
 const MOST_MARKS: usize = 200_000;
@@ -96,6 +98,13 @@ pub struct Timeline {
     has_gpus: bool,
     /// Whether ranks record their collectives: ranks without GPUs perform them and wait for them, others launch them.
     has_collectives: bool,
+    /// Times between windows, in which nothing was recorded.
+    holes: Vec<(i64, i64)>,
+    /// What marks its steps, in words; `None` without steps.
+    steps_by: Option<String>,
+    /// Whether each step is exactly as long as its mark. Otherwise a step lasts from the end of the previous one to its
+    /// own end.
+    has_exact_steps: bool,
     epoch_ns: Option<i64>,
     profiler: Option<String>,
 }
@@ -144,6 +153,19 @@ impl Timeline {
     ///
     /// If the file cannot be read or `tell` cancelled.
     pub fn open(file: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Self, TraceError> {
+        Self::open_divided(file, &StepsFrom::Found, tell)
+    }
+
+    /// As [`Self::open`], with steps as `steps` asks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`], and if it cannot be divided into steps in this way.
+    pub fn open_divided(
+        file: &Path,
+        steps: &StepsFrom,
+        tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Self, TraceError> {
         let file = EventsFile::open(file)?;
         let head = file.head()?;
         let lanes: Vec<(LaneKey, Lane, u64)> = (file.lanes().into_iter())
@@ -172,17 +194,47 @@ impl Timeline {
             }
         }
         name_groups(&mut rows, &lanes, |process| file.process_name(process));
-        let marks = marks(&file, &lanes)?;
+        let mut marks = marks(&file, &lanes)?;
         let span = span(&rows);
+        let is_step = |mark: &Mark| mark.kind == MarkKind::Step;
+        let has_ranges = *steps == StepsFrom::Found && marks.iter().any(is_step);
+        let division = if has_ranges { None } else { divide(&file, steps, span.0, tell)? };
+        let has_exact_steps = division.is_some();
+        let mut steps_by = has_ranges.then(|| format!("{STEPS_BY_RANGES} that name them"));
+        if let Some(division) = division {
+            marks.retain(|mark| !is_step(mark));
+            let steps = division.steps.into_iter().take(MOST_MARKS);
+            marks.extend(steps.map(|(process, span)| Mark { kind: MarkKind::Step, process, span }));
+            marks.sort_by_key(|mark| (mark.process, mark.span.0));
+            steps_by = Some(division.by);
+        }
         live(&file, &mut rows, span)?;
         let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some() && lane.kind != Kind::Allocation);
         let has_collectives = lanes.iter().any(|(_, lane, _)| lane.kind == Kind::Collective);
-        let warnings = [head.warnings, file.losses(), head.notes].concat();
+        let holes: Vec<(i64, i64)> = between(&head.windows).collect();
+        let in_windows = in_windows(&head.windows);
+        let divided = steps_by.as_ref().filter(|_| has_exact_steps).map(|by| format!("steps: {by}"));
+        let said = in_windows.into_iter().chain(divided).collect();
+        let warnings = [head.warnings, file.losses(), head.notes, said].concat();
         let epoch_ns = head.epoch_ns;
         let is_pytorch = head.schema_version.starts_with(PYTORCH_PROFILER);
         let profiler = is_pytorch.then(|| recorder(&head.schema_version, head.product_version.as_deref()));
         let labels = labels.all;
-        Ok(Self { file, rows, labels, marks, span, warnings, has_gpus, has_collectives, epoch_ns, profiler })
+        Ok(Self {
+            file,
+            rows,
+            labels,
+            marks,
+            span,
+            warnings,
+            has_gpus,
+            has_collectives,
+            holes,
+            steps_by,
+            has_exact_steps,
+            epoch_ns,
+            profiler,
+        })
     }
 
     /// All rows in the order in which they are drawn.
@@ -213,6 +265,11 @@ impl Timeline {
     /// The profiler that recorded it, with its version, if it is PyTorch's.
     pub fn profiler(&self) -> Option<&str> {
         self.profiler.as_deref()
+    }
+
+    /// What marks its steps, in words; `None` without steps.
+    pub fn steps_by(&self) -> Option<&str> {
+        self.steps_by.as_deref()
     }
 
     /// Caveats: what is damaged or was not recorded.

@@ -16,6 +16,9 @@ pub(super) const BUILT_IN: &str = crate::protocol::BUILT_IN_TRACER;
 /// The schema version of traces of PyTorch's profiler, before their number.
 pub(super) const PYTORCH: &str = crate::protocol::PYTORCH_PROFILER;
 
+/// The note on a recording whose steps were marked by the lines of output of its program.
+pub(super) const REPORTED_STEPS: &str = "steps are the program's own: each ends when its line of output arrives";
+
 /// Maximum number of ranges in a summary.
 const MOST_RANGES: usize = 30;
 
@@ -36,6 +39,10 @@ pub struct Trace {
     pub begin_ns: i64,
     /// Time covered by the report or its window.
     pub wall_ns: u64,
+    /// For a recording in several windows: the time from the start of the first window to the end of the last one.
+    /// `wall_ns` is the time within windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_ns: Option<u64>,
     /// The part of the report that was read.
     pub window: Window,
     /// GPUs with any activity, by index.
@@ -43,10 +50,14 @@ pub struct Trace {
     /// Number of processes that used a GPU; if none did, of those with ranges. 0 in files of earlier versions.
     #[serde(default)]
     pub ranks: usize,
-    /// Steps that ranges mark, summed over these processes. If steps of several kinds of names are marked (`step 7` within `iteration 3`),
-    /// the most frequent ones count. 0 if none are marked, and in files of earlier versions.
+    /// The number of steps, summed over these processes. Ranges mark them, or else an event that recurs. If steps of
+    /// several kinds of names are marked (`step 7` within `iteration 3`), the most frequent ones count. 0 if none are
+    /// marked, and in files of earlier versions.
     #[serde(default)]
     pub steps: u64,
+    /// What marks these steps, in words; `None` without steps, and in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_by: Option<String>,
     /// CUDA runtime and driver calls, as `nsys stats -r cuda_api_sum`.
     pub api: Vec<Entry>,
     /// Kernels, as `nsys stats -r cuda_gpu_kern_sum`.
@@ -458,6 +469,7 @@ impl Trace {
         TraceLists {
             ranks: u32::try_from(self.ranks).unwrap_or(u32::MAX),
             steps: self.steps,
+            steps_by: self.steps_by.clone(),
             gpu_busy_s: sum(|gpu| gpu.busy_ns),
             gpu_idle_s: sum(|gpu| gpu.idle_ns),
             kernels: listed(self.kernels.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
@@ -508,6 +520,7 @@ impl Trace {
             schema_version: self.schema_version.clone(),
             product_version: self.product_version.clone(),
             wall_s: self.wall_ns as f64 * 1e-9,
+            span_s: self.span_ns.map(|ns| ns as f64 * 1e-9),
             gpus: u32::try_from(self.gpus.len()).unwrap_or(u32::MAX),
             metrics: self.metrics.iter().map(metric).collect(),
             ranges: ranges.map(range).collect(),

@@ -66,6 +66,52 @@ impl Limits {
     }
 }
 
+/// Sorts spans, and joins spans that overlap or touch.
+pub(super) fn unite(spans: &mut Vec<(i64, i64)>) {
+    spans.sort_unstable();
+    let mut joined: Vec<(i64, i64)> = Vec::with_capacity(spans.len());
+    for span in spans.drain(..) {
+        match joined.last_mut() {
+            Some(last) if last.1 >= span.0 => last.1 = last.1.max(span.1),
+            _ => joined.push(span),
+        }
+    }
+    *spans = joined;
+}
+
+/// The times between spans, which [`unite`] has sorted. Between windows, nothing was recorded.
+pub(super) fn between(spans: &[(i64, i64)]) -> impl Iterator<Item = (i64, i64)> {
+    spans.windows(2).map(|pair| (pair[0].1, pair[1].0))
+}
+
+/// The parts of a span that are outside of `spans`, which [`unite`] has sorted.
+pub(super) fn outside(spans: &[(i64, i64)], (from, to): (i64, i64)) -> Vec<(i64, i64)> {
+    let mut outside = Vec::with_capacity(spans.len() + 1);
+    let mut at = from;
+    for (start, end) in spans.iter().chain([&(to, to)]) {
+        outside.extend((at < *start).then_some((at, (*start).min(to))));
+        at = at.max(*end);
+    }
+    outside.retain(|(start, end)| start < end);
+    outside
+}
+
+/// The total length of spans, in nanoseconds.
+pub(super) fn length_ns(spans: &[(i64, i64)]) -> u64 {
+    spans.iter().fold(0, |sum: u64, (start, end)| sum.saturating_add(end.abs_diff(*start)))
+}
+
+/// The note on a recording in several windows; `None` for one window.
+pub(super) fn in_windows(windows: &[(i64, i64)]) -> Option<String> {
+    let ([(begin, _), .., (_, end)], seconds) = (windows, |ns: u64| ns as f64 / 1e9) else { return None };
+    Some(format!(
+        "recorded in {} windows: sums are of the {:.3} s in them, not of all {:.3} s; of memory, only changes within windows were seen",
+        windows.len(),
+        seconds(length_ns(windows)),
+        seconds(end.abs_diff(*begin))
+    ))
+}
+
 /// The smallest span that contains two time spans.
 pub(super) fn union(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (a, b) {

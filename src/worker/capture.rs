@@ -1,9 +1,10 @@
-//! The capture window of a trace: the steps of a run that are recorded if the plan asks for only some of them.
+//! The part of a run that a trace records, if the plan asks for only some of its steps: one window, or one window in
+//! each period of steps.
 
 use std::time::{Duration, Instant};
 
-use multicard::analysis::recording_cost;
-use multicard::plan::{Capture, Tracer};
+use multicard::analysis::{RecordingCost, TimedStep, median, recording_cost};
+use multicard::plan::{Capture, Tracer, WindowRole};
 use multicard::protocol::CAPTURE_RANGE;
 
 use crate::recording;
@@ -22,7 +23,11 @@ pub struct CaptureWindow {
     begun: Instant,
     recording: Option<Open>,
     /// Steady steps and their durations, if only some steps are recorded.
-    durations_s: Vec<(u64, f64)>,
+    steps: Vec<TimedStep>,
+    /// First steps of windows that an epoch's end cut short.
+    cut: Vec<u64>,
+    /// How long it took to begin and to end the recording of each window, in seconds.
+    switches_s: [Vec<f64>; 2],
 }
 
 /// A capture window that is open.
@@ -33,7 +38,7 @@ enum Open {
 
 impl Open {
     fn new(tracer: Tracer) -> Self {
-        if tracer == Tracer::BuiltIn {
+        if tracer.is_built_in() {
             recording::resume();
             return Self::BuiltIn;
         }
@@ -59,21 +64,32 @@ impl Open {
 impl CaptureWindow {
     /// The capture window of a rank's run. Does nothing if the run has none.
     pub fn new(capture: Option<Capture>, tracer: Tracer, rank: u32) -> Self {
-        let (capture, tells) = (capture.unwrap_or_default(), rank == 0 || tracer == Tracer::BuiltIn);
+        let (capture, tells) = (capture.unwrap_or(Capture::Whole), rank == 0 || tracer.is_built_in());
         let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Open::new(tracer));
-        Self { capture, tracer, tells, begun: Instant::now(), recording, durations_s: Vec::new() }
+        let (steps, cut, switches_s) = Default::default();
+        Self { capture, tracer, tells, begun: Instant::now(), recording, steps, cut, switches_s }
     }
 
-    /// Called before a step is launched; steps are counted from 1. `meet` waits for the device and for the other ranks, so that the window
-    /// holds whole steps and no rank's kernels wait for a rank that waits for the profiler.
-    pub fn before_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
-        if let Capture::Steps { first, .. } = self.capture
-            && step == first
-        {
+    /// Called before a step is launched; steps are counted from 1, and from `first_steady` on they count. `meet` waits for the device and for
+    /// the other ranks, so that the window holds whole steps and no rank's kernels wait for a rank that waits for the profiler.
+    pub fn before_step(
+        &mut self,
+        step: u64,
+        first_steady: u64,
+        mut meet: impl FnMut() -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let begins = match self.capture {
+            Capture::Steps { first, .. } => step == first,
+            Capture::Windows { .. } => self.window(step, first_steady) == Some((step, WindowRole::First)),
+            Capture::Whole | Capture::First { .. } => false,
+        };
+        if begins {
             meet()?;
             if self.tells {
+                let asked = Instant::now();
                 self.recording = Some(Open::new(self.tracer));
-                if self.tracer != Tracer::BuiltIn {
+                self.switches_s[0].push(asked.elapsed().as_secs_f64());
+                if !self.tracer.is_built_in() {
                     std::thread::sleep(SPREAD);
                 }
             }
@@ -83,7 +99,7 @@ impl CaptureWindow {
     }
 
     /// Called after a step was launched.
-    pub fn after_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+    pub fn after_step(&mut self, step: u64, meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         match self.capture {
             Capture::First { seconds } => {
                 let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -91,30 +107,73 @@ impl CaptureWindow {
                     // Only this rank knows that the window's time is over; the other ranks continue.
                     recording.end_beside();
                 }
+                Ok(())
             }
-            Capture::Steps { last, .. } if step == last => {
-                meet()?;
-                if let Some(recording) = self.recording.take() {
-                    recording.end();
-                }
-                meet()?;
-            }
-            Capture::Whole | Capture::Steps { .. } => {}
+            Capture::Steps { last, .. } if step == last => self.close(meet),
+            Capture::Windows { .. } if self.recording.is_some() => match self.capture.window(step) {
+                Some((_, WindowRole::Last)) => self.close(meet),
+                _ => Ok(()),
+            },
+            Capture::Whole | Capture::Steps { .. } | Capture::Windows { .. } => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Called after the last step of an epoch. If one of several windows is open, ends it, since other work than steps
+    /// follows.
+    pub fn after_epoch(&mut self, step: u64, meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+        let Some((first, _)) = self.capture.window(step).filter(|_| self.recording.is_some()) else { return Ok(()) };
+        self.cut.push(first);
+        self.close(meet)
+    }
+
+    fn close(&mut self, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+        meet()?;
+        if let Some(recording) = self.recording.take() {
+            let asked = Instant::now();
+            recording.end();
+            self.switches_s[1].push(asked.elapsed().as_secs_f64());
+        }
+        meet()
+    }
+
+    /// For a run with several windows: the window in which a step is, or to which it is next. Windows with warm-up
+    /// steps are not recorded.
+    fn window(&self, step: u64, first_steady: u64) -> Option<(u64, WindowRole)> {
+        self.capture.window(step).filter(|(first, _)| *first >= first_steady)
+    }
+
+    /// Whether a step is in one of several windows or next to one, so that its time does not count.
+    pub fn touches(&self, step: u64, first_steady: u64) -> bool {
+        self.window(step, first_steady).is_some()
     }
 
     /// Notes how long a steady step took.
-    pub fn took(&mut self, step: u64, duration_s: f64) {
-        if matches!(self.capture, Capture::Steps { .. }) {
-            self.durations_s.push((step, duration_s));
+    pub fn took(&mut self, step: TimedStep) {
+        if matches!(self.capture, Capture::Steps { .. } | Capture::Windows { .. }) {
+            self.steps.push(step);
         }
     }
 
-    /// By how much recording lengthened the recorded steps; none if all steps are recorded, or too few to tell.
-    pub fn cost(&self) -> Option<f64> {
-        let Capture::Steps { first, last } = self.capture else { return None };
-        recording_cost(&self.durations_s, first, last)
+    /// What recording costs, as readings of the run. There are none if all steps are recorded, or too few for a
+    /// comparison.
+    pub fn readings(&self) -> Vec<(&'static str, f64)> {
+        let mut readings = Vec::new();
+        if let Some(RecordingCost { cost, pairs }) = recording_cost(&self.steps, self.capture, &self.cut) {
+            readings.push(("recording_cost", cost));
+            if let Some((pairs, interval)) = pairs {
+                readings.extend([
+                    ("recording_cost_low", interval.low),
+                    ("recording_cost_high", interval.high),
+                    ("recording_pairs", pairs as f64),
+                ]);
+            }
+        }
+        if matches!(self.capture, Capture::Windows { .. }) {
+            for (key, times_s) in ["recording_begin_s", "recording_end_s"].into_iter().zip(&self.switches_s) {
+                readings.extend((!times_s.is_empty()).then(|| (key, median(times_s))));
+            }
+        }
+        readings
     }
 }
 
@@ -123,18 +182,20 @@ impl CaptureWindow {
 mod tests {
     use super::*;
 
-    /// The steps before and after which a rank waits for the device and the other ranks.
+    /// The steps before and after which a rank waits for the device and the other ranks; two epochs of 20 steps.
     fn waits(capture: Option<Capture>, rank: u32) -> Vec<(u64, &'static str)> {
         let mut waits = Vec::new();
-        let mut window = CaptureWindow::new(capture, Tracer::Nsys, rank);
-        for step in 1..=6 {
-            for (when, is_before) in [("before", true), ("after", false)] {
-                let meet = || {
-                    waits.push((step, when));
-                    Ok(())
-                };
-                let met = if is_before { window.before_step(step, meet) } else { window.after_step(step, meet) };
-                assert!(met.is_ok());
+        let in_windows = matches!(capture, Some(Capture::Windows { .. }));
+        let mut window = CaptureWindow::new(capture, if in_windows { Tracer::BuiltIn } else { Tracer::Nsys }, rank);
+        for step in 1..=40 {
+            let mut meet = |when| {
+                waits.push((step, when));
+                Ok(())
+            };
+            assert!(window.before_step(step, 3, || meet("before")).is_ok());
+            assert!(window.after_step(step, || meet("after")).is_ok());
+            if step % 20 == 0 {
+                assert!(window.after_epoch(step, || meet("epoch")).is_ok());
             }
         }
         waits
@@ -151,14 +212,41 @@ mod tests {
     }
 
     #[test]
-    fn only_a_window_of_steps_tells_what_recording_costs() {
-        let cost = |capture| {
+    fn windows_by_turns_open_and_close_in_each_period_of_steady_steps_and_end_with_an_epoch() {
+        // Steps 7 and 8, 15 and 16, 23 and 24, …; no window is in the warm-up of two steps.
+        let all = waits(Some(Capture::Windows { recorded: 2, period: 8 }), 0);
+        let times = |wanted: &[(u64, &'static str)]| wanted.iter().flat_map(|one| [*one, *one]).collect::<Vec<_>>();
+        assert_eq!(all[..8], times(&[(7, "before"), (8, "after"), (15, "before"), (16, "after")])[..]);
+        // Steps 19 to 21 of each 21. The epoch ends within the first window, which ends with it.
+        let cut = waits(Some(Capture::Windows { recorded: 3, period: 21 }), 0);
+        assert_eq!(cut[..6], times(&[(19, "before"), (20, "epoch"), (40, "before")])[..]);
+        // Recorded steps before the warm-up's end.
+        let warm = CaptureWindow::new(Some(Capture::USUAL), Tracer::BuiltIn, 0);
+        assert!(warm.touches(16, 5) && warm.touches(21, 17) && !warm.touches(21, 18) && !warm.touches(10, 5));
+        assert!(!CaptureWindow::new(Some(Capture::Whole), Tracer::BuiltIn, 0).touches(17, 1));
+    }
+
+    #[test]
+    fn only_windows_of_steps_tell_what_recording_costs() {
+        let readings = |capture: Capture, is_recorded: &dyn Fn(u64) -> bool| {
             let mut window = CaptureWindow::new(Some(capture), Tracer::BuiltIn, 0);
-            (1..=40).for_each(|step| window.took(step, if step > 20 { 3.0 } else { 2.0 }));
-            window.cost()
+            for step in 1..=400 {
+                let duration_s = if is_recorded(step) { 3.0 } else { 2.0 };
+                window.took(TimedStep { epoch: 1, step, duration_s });
+            }
+            window.readings()
         };
-        assert_eq!(cost(Capture::Steps { first: 21, last: 40 }), Some(0.5));
-        assert_eq!(cost(Capture::Whole), None);
+        let steps = Capture::Steps { first: 21, last: 40 };
+        assert_eq!(readings(steps, &|step| step > 20), [("recording_cost", 0.5)]);
+        let in_turns = readings(Capture::USUAL, &|step| (step - 1) % 20 >= 16);
+        let wanted = [
+            ("recording_cost", 0.5),
+            ("recording_cost_low", 0.5),
+            ("recording_cost_high", 0.5),
+            ("recording_pairs", 19.0),
+        ];
+        assert_eq!(in_turns, wanted);
+        assert_eq!(readings(Capture::Whole, &|_| true), []);
     }
 
     #[test]

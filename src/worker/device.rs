@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use multicard::plan::CudaState;
-use multicard::protocol::{self, FailureKind, RankPlace};
+use multicard::protocol::{self, FailureKind, Job, RankPlace};
 use tch::{Device, TchError};
 
 use crate::report::Stop;
@@ -26,6 +26,21 @@ pub fn cuda_state() -> CudaState {
         Ok(()) => CudaState::Available,
         Err(reason) => CudaState::Unavailable { reason },
     }
+}
+
+/// Stands for the UUID in messages about a GPU that the scheduler should have assigned.
+const NOT_ASSIGNED: &str = "the GPU that Slurm should assign";
+
+/// The place of a rank with the GPUs that a site's scheduler assigned to it. These are the GPUs that CUDA shows this
+/// process; the place in the job names none.
+pub fn assigned(job: &Job, place: &RankPlace) -> RankPlace {
+    if !job.site.as_ref().is_some_and(|site| site.assigns_gpus(&job.shape)) {
+        return place.clone();
+    }
+    let uuid = |index| cuda::open().ok().and_then(|()| cuda::gpu_info(index).ok()).map(|gpu| gpu.uuid);
+    let mut uuids =
+        (0..job.shape.devices_per_process as usize).map(|index| uuid(index).unwrap_or_else(|| NOT_ASSIGNED.into()));
+    RankPlace { gpu_uuid: uuids.next(), more_gpu_uuids: uuids.collect(), ..place.clone() }
 }
 
 impl RankDevice {

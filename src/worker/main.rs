@@ -35,6 +35,7 @@ mod image;
 mod job;
 mod llm;
 mod module;
+mod nodes;
 mod order;
 mod parallel;
 #[cfg(test)]
@@ -168,6 +169,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     };
     // Before there are threads, which inherit the policy, and before there are data.
     binding::bind_memory(place);
+    let place = &device::assigned(&job, place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
         if job.built_in_trace {
@@ -192,7 +194,8 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
 fn record(job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
     let open = |tracer: shim::Tracer| Box::new(tracer) as Box<dyn recording::Tracer>;
     let tracer = place.gpu_uuid.is_some().then(|| shim::Tracer::open(&job.folder, place.rank).map(open));
-    match recording::open(&job.folder, place.rank, tracer) {
+    let in_windows = matches!(job.trace, Some(Capture::Windows { .. }));
+    match recording::open(&job.folder, place.rank, in_windows, tracer) {
         Ok(()) => {
             // NCCL's collectives are kernels, which do not tell their sizes.
             shim::record_collectives(place.gpu_uuid.is_none())?;

@@ -68,13 +68,14 @@ impl Quick {
         self.steady_from
     }
 
-    /// Takes a finished step; `step` counts over the run.
-    pub fn see(&mut self, epoch: u32, step: u64, duration_s: f64) {
+    /// Takes a finished step; `step` counts over the run. A step in or next to a recorded window has no duration,
+    /// because its time does not count.
+    pub fn see(&mut self, epoch: u32, step: u64, duration_s: Option<f64>) {
         let opens = std::mem::replace(&mut self.epoch, epoch) != epoch;
         // Warm-up steps may be reported after the warm-up has ended.
         let counts = self.steady_from.is_none_or(|first| step >= first);
         if counts && !opens {
-            self.durations_s.push(duration_s);
+            self.durations_s.extend(duration_s);
         }
     }
 
@@ -131,7 +132,7 @@ mod tests {
             if !quick.goes_on(step - 1, None).unwrap() {
                 return (step - 1, quick.steady_from());
             }
-            quick.see(1, step, duration_s(step));
+            quick.see(1, step, Some(duration_s(step)));
         }
         (steps, quick.steady_from())
     }

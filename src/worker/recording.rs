@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use multicard::protocol::{EVENTS_FILE, Phase};
@@ -11,6 +11,11 @@ use multicard::trace::{Recorder, now_ns, this_thread};
 
 /// Whether ranges are being recorded; every range checks this first.
 static ON: AtomicBool = AtomicBool::new(false);
+/// Whether the run is recorded in windows. Then each window is noted, and ranges around windows are recorded as a
+/// whole.
+static IN_WINDOWS: AtomicBool = AtomicBool::new(false);
+/// When the recording was begun or resumed, in nanoseconds.
+static SINCE: AtomicI64 = AtomicI64::new(0);
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 static TRACER: Mutex<Option<Box<dyn Tracer>>> = Mutex::new(None);
 
@@ -23,23 +28,29 @@ pub trait Tracer: Send {
     /// Begins or resumes recording.
     fn resume(&self);
 
-    /// Stops recording until it is resumed. Waits for everything that still has to be finished.
+    /// Stops recording until it is resumed. Events that were recorded before may be written later.
     fn pause(&self);
 
     /// Writes everything that is left. Nothing is recorded after that.
     fn close(&self);
 }
 
-/// Prepares to record this rank. If it has a GPU, `tracer` is the tracer, or the reason why there is none. [`resume`] begins the recording.
-/// Call it before CUDA is first used.
+/// Prepares to record this rank, in windows or not. If it has a GPU, `tracer` is the tracer, or the reason why there is
+/// none. [`resume`] begins the recording. Call it before CUDA is first used.
 ///
 /// # Errors
 ///
 /// The file cannot be written.
-pub fn open(folder: &Path, rank: u32, tracer: Option<Result<Box<dyn Tracer>, String>>) -> io::Result<()> {
+pub fn open(
+    folder: &Path,
+    rank: u32,
+    in_windows: bool,
+    tracer: Option<Result<Box<dyn Tracer>, String>>,
+) -> io::Result<()> {
     let tracer = tracer.transpose();
     let missing = tracer.as_ref().err().map(|why| format!("CUDA calls and kernels are not recorded: {why}"));
     let recorder = Recorder::append(&folder.join(EVENTS_FILE), rank, missing)?;
+    IN_WINDOWS.store(in_windows, Ordering::Release);
     *TRACER.lock().unwrap_or_else(PoisonError::into_inner) = tracer.unwrap_or_default();
     *RECORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorder);
     Ok(())
@@ -52,12 +63,17 @@ pub fn resume() {
         if let Some(tracer) = &*TRACER.lock().unwrap_or_else(PoisonError::into_inner) {
             tracer.resume();
         }
+        SINCE.store(now_ns(), Ordering::Release);
     }
 }
 
-/// Stops recording everything but phases until it is resumed.
+/// Stops recording until it is resumed. Phases, and ranges around windows, are still recorded.
 pub fn pause() {
+    let window = (SINCE.load(Ordering::Acquire), now_ns());
     ON.store(false, Ordering::Release);
+    if IN_WINDOWS.load(Ordering::Acquire) {
+        with(|recorder, _| recorder.window(window));
+    }
     if let Some(tracer) = &*TRACER.lock().unwrap_or_else(PoisonError::into_inner) {
         tracer.pause();
     }
@@ -68,9 +84,15 @@ pub fn begin() -> Option<i64> {
     ON.load(Ordering::Acquire).then(now_ns)
 }
 
-/// Records a range that ends now.
-pub fn end(name: &str, start: i64) {
-    if ON.load(Ordering::Acquire) {
+/// The time at which a range around windows begins, which is recorded as a whole. `None` if the run is not recorded in
+/// windows.
+pub fn begin_around() -> Option<i64> {
+    IN_WINDOWS.load(Ordering::Acquire).then(now_ns)
+}
+
+/// Records a range that ends now. While the recording is paused, only ranges around windows are recorded.
+pub fn end(name: &str, start: i64, is_around: bool) {
+    if is_around || ON.load(Ordering::Acquire) {
         let span = (start, now_ns());
         with(|recorder, thread| recorder.range(name, thread, span));
     }
@@ -98,6 +120,10 @@ pub fn phase(phase: Phase) {
 
 /// Ends the recording.
 pub fn finish() {
+    if ON.load(Ordering::Acquire) && IN_WINDOWS.load(Ordering::Acquire) {
+        // The run ends within a window.
+        pause();
+    }
     ON.store(false, Ordering::Release);
     if let Some(tracer) = TRACER.lock().unwrap_or_else(PoisonError::into_inner).take() {
         tracer.close();

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::time::Instant;
 
+use multicard::analysis::TimedStep;
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPlace};
 use tch::Tensor;
@@ -13,6 +14,7 @@ use crate::checkpoint::{self, Checkpoint, Keeper};
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
 use crate::module::{Tensors, parameter_count};
+use crate::nodes;
 use crate::parallel::{self, Peers};
 use crate::proof;
 use crate::quick::Quick;
@@ -101,9 +103,10 @@ pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report
     shim::set_threads(place.compute_threads.max(1), 1)?;
     let mut log = report.clone();
     let hangs = move |stop| give_up(&mut log, &stop);
-    let Some(peers) = Peers::join(place.rank, ranks as u32, device.device, hangs)? else {
+    let Some(peers) = Peers::join(place.rank, ranks as u32, job.shape.nodes(), device.device, hangs)? else {
         return run(task, Rank { job, place, device: &device, peers: None }, report);
     };
+    nodes::report(&peers, job.shape.nodes(), report)?;
     let rank = Rank { job, place, device: &device, peers: Some(&peers) };
     run(task, rank, report).map_err(|stop| peers.explain(stop))?;
     peers.leave()
@@ -203,8 +206,7 @@ impl<T: Task> Run<'_, T> {
                 break;
             }
         }
-        let cost = self.capture.cost();
-        self.report_readings(cost.map(|cost| ("recording_cost", cost)).into_iter().collect(), None)?;
+        self.report_readings(self.capture.readings(), None)?;
         let replays = self.trainer.replays();
         self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.step - self.resumed)])?;
         let held = self.trainer.strategy().held()?;
@@ -298,7 +300,7 @@ impl<T: Task> Run<'_, T> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
         let mut sums = Sums::default();
         let mut kept = None;
-        let _range = NvtxRange::new(&CString::new(format!("epoch {epoch}")).unwrap_or_default());
+        let _range = NvtxRange::around_windows(&CString::new(format!("epoch {epoch}")).unwrap_or_default());
         self.enter(if self.warm_up(self.step + 1) { Phase::WarmUp } else { Phase::Steady })?;
         self.rank.device.synchronize()?;
         let begin = Instant::now();
@@ -319,7 +321,8 @@ impl<T: Task> Run<'_, T> {
             if !warm_up {
                 self.enter(Phase::Steady)?;
             }
-            self.capture.before_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
+            let first_steady = self.first_steady_step();
+            self.capture.before_step(self.step, first_steady, || meet(self.rank, self.watchdog.as_ref()))?;
             if self.step == self.memory_counts_from() && self.step > 1 {
                 self.report_memory(true)?;
             }
@@ -347,6 +350,7 @@ impl<T: Task> Run<'_, T> {
                 if warm_up { self.report_proof(&batch)? } else { kept = Some(batch) }
             }
         };
+        self.capture.after_epoch(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
         self.report_steps(epoch, true, &mut sums)?;
         let duration_s = begin.elapsed().as_secs_f64();
         if let Some(batch) = kept {
@@ -411,12 +415,13 @@ impl<T: Task> Run<'_, T> {
             sums.loss += loss * info.loss_weight;
             sums.loss_weight += info.loss_weight;
             sums.units += u64::from(info.units);
+            let traced = self.capture.touches(info.step, self.first_steady_step());
             if let Some(quick) = &mut self.quick {
-                quick.see(epoch, info.step, duration_s);
+                quick.see(epoch, info.step, (!traced).then_some(duration_s));
             }
             let warm_up = self.warm_up(info.step);
             if !warm_up {
-                self.capture.took(info.step, duration_s);
+                self.capture.took(TimedStep { epoch, step: info.step, duration_s });
             }
             self.report.event(Event::Step {
                 epoch,
@@ -427,6 +432,7 @@ impl<T: Task> Run<'_, T> {
                 loss,
                 units: info.units,
                 warm_up,
+                traced,
             })?;
             for (key, value) in self.trainer.measures().into_iter().zip(&seen[1..]) {
                 self.report.reading(key, *value, Some(epoch), Some(info.step))?;

@@ -98,6 +98,7 @@ fn step(run: u64, number: u64) -> LiveStep {
         loss: 2.0 / (1.0 + number as f64 * 1e-5) + 0.3 * noise + 0.05 * run as f64,
         units: 64,
         warm_up: number < 1000,
+        traced: false,
     };
     LiveStep { rank: 0, step }
 }

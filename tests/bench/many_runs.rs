@@ -55,6 +55,7 @@ fn trace(gpus: f64, time_s: f64) -> TraceSummary {
         schema_version: "built-in 1".to_owned(),
         product_version: None,
         wall_s: time_s,
+        span_s: None,
         gpus: gpus as u32,
         metrics: TRACE_METRICS.iter().map(|kind| kind.key).enumerate().map(metric).collect(),
         copied: None,

@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             loss: 2.3 / step as f64,
             units: 64,
             warm_up: false,
+            traced: false,
         };
         let begin = Instant::now();
         report.event(event)?;

@@ -222,7 +222,20 @@ fn write_rank(store: &Store, folder: &Path, run: &str, rank: u32, number: f64) {
             time_s += duration_s;
             let loss = 2.3 / (1.0 + 0.01 * step as f64);
             let warm_up = epoch == 1;
-            say(time_s, Event::Step { epoch, step, steps, duration_s, load_wait_s: 1e-4, loss, units: 64, warm_up });
+            say(
+                time_s,
+                Event::Step {
+                    epoch,
+                    step,
+                    steps,
+                    duration_s,
+                    load_wait_s: 1e-4,
+                    loss,
+                    units: 64,
+                    warm_up,
+                    traced: false,
+                },
+            );
         }
         let loss = 2.3 / f64::from(epoch);
         for (key, value) in [

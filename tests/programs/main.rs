@@ -343,7 +343,10 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
         }
     }
     commands.sort();
-    assert_eq!(commands, ["compiled", "nccl-tests", "pytorch", "ring", "torchtune", "trainer", "triad", "triad"]);
+    assert_eq!(
+        commands,
+        ["compiled", "nccl-tests", "pytorch", "ring", "torchtune", "trainer", "transpose", "triad", "triad"]
+    );
     let scene = Scene::new();
     let text_of_plan = fs::read_to_string(root.join("sessions/command-quickstart.toml")).unwrap();
     let plan = text_of_plan.replace("version = 1\n", "").replace("repeats = 3", "repeats = 1");

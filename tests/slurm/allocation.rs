@@ -136,6 +136,8 @@ fn an_allocation_goes_on_without_its_conductor_and_the_next_one_finds_its_runs()
     scene.detach();
     scene.await_start(0);
     wait("both runs are on the list", || scene.listed() == 2);
+    // The run can start before the conductor has written down the job that Slurm gave it.
+    wait("the conductor knows its job", || scene.allocations().len() == 1);
     let jobs = scene.allocations();
     scene.kill_conductor();
     scene.open_gate();

@@ -16,12 +16,16 @@ use tempfile::TempDir;
 /// Its nodes.
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
+/// The controller.
+pub const CONTROLLER: &str = "slurmctld";
+
 /// Far longer than the daemons take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
     folder: TempDir,
-    daemons: Mutex<Vec<Child>>,
+    /// The daemons, by the name of their program, or of the node for `slurmd`.
+    daemons: Mutex<Vec<(String, Child)>>,
 }
 
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
@@ -57,6 +61,7 @@ impl Cluster {
         let cluster = Self { daemons: Mutex::default(), folder };
         cluster.configure();
         cluster.spawn(
+            "munged",
             Command::new("munged")
                 .args(["--foreground", "--force", "--num-threads=2"])
                 .arg(format!("--key-file={}", cluster.at("munge.key").display()))
@@ -66,15 +71,38 @@ impl Cluster {
                 .arg(format!("--seed-file={}", cluster.at("munged.seed").display())),
         );
         cluster.wait("munged listens", |cluster| cluster.at("munge.socket").exists());
-        cluster.spawn(Command::new("slurmctld").args(["-D", "-c", "-i"]));
+        cluster.spawn(CONTROLLER, Command::new(CONTROLLER).args(["-D", "-c", "-i"]));
         for node in NODES {
-            cluster.spawn(Command::new("slurmd").args(["-D", "-N", node]));
+            cluster.spawn(node, Command::new("slurmd").args(["-D", "-N", node]));
         }
-        cluster.wait("all nodes are idle", |cluster| {
+        cluster.until_idle();
+        cluster
+    }
+
+    /// Waits until all nodes are idle.
+    pub fn until_idle(&self) {
+        self.wait("all nodes are idle", |cluster| {
             let states = cluster.ask("sinfo", &["--noheader", "--Node", "--format", "%N %t"]);
             NODES.iter().all(|node| states.lines().any(|line| line.trim() == format!("{node} idle")))
         });
-        cluster
+    }
+
+    /// Kills the controller, or the daemon of a node.
+    pub fn kill(&self, name: &str) {
+        let mut daemons = self.daemons.lock().unwrap();
+        let at = daemons.iter().position(|(known, _)| known == name).unwrap();
+        let (_, mut daemon) = daemons.remove(at);
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
+    /// Starts the controller, or the daemon of a node, after it was killed. The controller continues with the state
+    /// that it had written.
+    pub fn start_again(&self, name: &str) {
+        match name {
+            CONTROLLER => self.spawn(name, Command::new(CONTROLLER).args(["-D", "-i"])),
+            node => self.spawn(node, Command::new("slurmd").args(["-D", "-N", node])),
+        }
     }
 
     fn configure(&self) {
@@ -110,13 +138,13 @@ impl Cluster {
         self.at("slurm.conf")
     }
 
-    fn spawn(&self, command: &mut Command) {
+    fn spawn(&self, daemon: &str, command: &mut Command) {
         let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
         let name = command.get_program().to_string_lossy().into_owned();
         let log = File::options().create(true).append(true).open(self.at(&format!("{name}.out"))).unwrap();
         command.env("SLURM_CONF", self.conf()).env("PATH", search).stdin(Stdio::null());
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        self.daemons.lock().unwrap().push(command.spawn().unwrap());
+        self.daemons.lock().unwrap().push((daemon.to_owned(), command.spawn().unwrap()));
     }
 
     /// The output of a command of Slurm; empty if it fails.
@@ -157,7 +185,7 @@ impl Drop for Cluster {
             }
         };
         within(&mut || self.ask("squeue", &["--noheader"]).trim().is_empty());
-        for daemon in self.daemons.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().rev() {
+        for (_, daemon) in self.daemons.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().rev() {
             let _ = kill_process(Pid::from_child(daemon), Signal::TERM);
             within(&mut || !matches!(daemon.try_wait(), Ok(None)));
             let _ = daemon.kill();

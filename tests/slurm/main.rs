@@ -4,11 +4,16 @@
 
 mod allocation;
 mod cluster;
+#[path = "../executable/mod.rs"]
+mod executable;
+mod nightly;
 mod nodes;
 mod refusals;
 #[path = "../seeded/mod.rs"]
 mod seeded;
 mod sites;
+#[cfg(feature = "torch")]
+mod workers;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

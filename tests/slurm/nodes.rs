@@ -186,11 +186,7 @@ fn a_node_whose_runner_is_killed_ends_the_run_and_is_named() {
     kill_process(Pid::from_raw(runner().unwrap()).unwrap(), Signal::KILL).unwrap();
     scene.until_ended(1);
     assert!(begun.elapsed() < NAMED, "{:?}", begun.elapsed());
-    assert!(
-        scene.reason(0).starts_with("multicard on node 1 (n2) ended before the program did"),
-        "{}",
-        scene.reason(0)
-    );
+    assert!(scene.reason(0).starts_with("multicard on node 1 (n2) ended before its ranks did"), "{}", scene.reason(0));
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn what_slurm_would_not_take_is_refused_before_anything_is_queued() {
 }
 
 #[test]
-fn a_site_that_is_not_there_and_a_workload_that_is_built_in_are_refused() {
+fn a_site_that_is_not_there_and_a_workload_whose_worker_is_not_there_are_refused() {
     let missing = |scene: &Scene| {
         scene.plan(1, "true", "");
         let plan = fs::read_to_string(scene.path("plan.toml")).unwrap().replace("\"tried\"", "\"tired\"");
@@ -45,7 +45,7 @@ fn a_site_that_is_not_there_and_a_workload_that_is_built_in_are_refused() {
         fs::write(scene.path("plan.toml"), plan).unwrap();
     };
     let Some(said) = refused("", built_in) else { return };
-    assert!(said.contains("only programs of your own"), "{said}");
+    assert!(said.contains("MULTICARD_WORKER names /nonexistent/worker"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! `multicard site`, and what `multicard plan` shows of a plan at a site.
 
 use std::fs;
+use std::path::Path;
+
+use multicard::plan::RunState;
 
 use crate::Scene;
 use crate::seeded::{succeed, text};
@@ -71,4 +74,33 @@ fn a_plan_tells_when_its_runs_would_start_at_a_site_and_what_cannot_run_there() 
     let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
     assert!(said.contains("2 cells") && said.contains("at site lab, the largest run would start at "), "{said}");
     assert!(said.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{said}");
+}
+
+#[test]
+fn a_plan_is_launched_at_a_site_over_ssh() {
+    let Some(scene) = Scene::at("lab") else { return };
+    // Stands for a login node: another home, with Slurm and the sites.
+    let login = Scene::at("lab").unwrap();
+    let (config, state, data) = (login.path("config"), login.path("state"), login.path("data"));
+    let script = format!(
+        "#!/bin/sh\nfor command; do :; done\nexport HOME={home} XDG_CONFIG_HOME={config} XDG_STATE_HOME={state} XDG_DATA_HOME={data} \
+         SLURM_CONF={conf} MULTICARD_SLURM_INTERVAL_S=0.3\ncd {home}\nPATH={programs}:$PATH exec sh -c \"$command\"\n",
+        home = login.path("").display(),
+        config = config.display(),
+        state = state.display(),
+        data = data.display(),
+        conf = login.cluster.conf().display(),
+        programs = Path::new(env!("CARGO_BIN_EXE_multicard")).parent().unwrap().display(),
+    );
+    crate::executable::write(&scene.path("ssh"), &script);
+    scene.plan(2, "echo score: $SLURM_JOB_ID", "");
+    // The laptop knows neither the site nor Slurm.
+    fs::remove_file(scene.path("config/multicard/sites.toml")).unwrap();
+    let address = format!("ssh://login{}", login.path("session").display());
+    let mut command = scene.multicard(&["run", "plan.toml", "--session", &address]);
+    command.env("MULTICARD_SSH", scene.path("ssh")).env_remove("SLURM_CONF").env("XDG_CACHE_HOME", scene.path("cache"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(login.states(), [RunState::Finished; 2]);
+    assert_eq!(login.own_jobs().len(), 2, "they were jobs of Slurm");
 }

@@ -8,6 +8,7 @@ use super::Desk;
 use crate::analysis;
 use crate::app::command::ScreenName;
 use crate::app::engine::{Records, Request};
+use crate::session::short_names;
 
 /// A compared session.
 #[derive(Clone)]
@@ -109,7 +110,7 @@ impl Desk {
         let is_open = |folder: &Path| self.session.as_ref().is_some_and(|session| session.folder == folder);
         all.extend(self.compared.others.iter().filter(|other| !is_open(&other.folder)).cloned());
         let folders: Vec<&Path> = all.iter().map(|records| records.folder.as_path()).collect();
-        let names = if all.len() > 1 { names(&folders) } else { vec![String::new(); all.len()] };
+        let names = if all.len() > 1 { short_names(&folders) } else { vec![String::new(); all.len()] };
         names.into_iter().zip(all).map(|(name, records)| Source { name, records }).collect()
     }
 }
@@ -117,32 +118,4 @@ impl Desk {
 /// Whether two paths lead to the same folder.
 fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
-/// The shortest ends of paths that distinguish the folders.
-fn names(folders: &[&Path]) -> Vec<String> {
-    let end = |folder: &Path, parts: usize| -> String {
-        let all: Vec<_> = folder.components().collect();
-        let end: PathBuf = all[all.len().saturating_sub(parts)..].iter().collect();
-        end.display().to_string()
-    };
-    let name = |folder: &&Path| {
-        let is_clear = |parts: &usize| {
-            let own = end(folder, *parts);
-            folders.iter().filter(|other| end(other, *parts) == own).count() == 1
-        };
-        end(folder, (1..12).find(is_clear).unwrap_or(usize::MAX))
-    };
-    folders.iter().map(name).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_sessions_are_as_short_as_tells_them_apart() {
-        let paths = ["/x/a/study", "/x/b/study", "/x/other"].map(Path::new);
-        assert_eq!(names(&paths), ["a/study", "b/study", "other"]);
-    }
 }

@@ -13,7 +13,7 @@ use super::Desk;
 use crate::app::command::{Command, DataCommand};
 use crate::app::task::{on_thread, typed_path};
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{fields_on_cards, muted, radio_ui, strong, text_field};
+use crate::app::widgets::{muted, radio_ui, strong, text_field};
 use crate::app::words::shell_word;
 use crate::export::{Exported, Format, What, export_to_file};
 use crate::plan::Filter;
@@ -151,7 +151,6 @@ pub fn data_menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, comman
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new("Export data").config(config).ui(ui, |ui| {
         ui.set_width(380.0);
-        fields_on_cards(ui);
         menu_ui(ui, desk, filter, others, commands);
     });
     response.on_hover_text("Write the runs that are shown as a long table for other programs");

@@ -540,11 +540,11 @@ impl Follower {
     }
 
     fn take_event(&mut self, line: &EventLine) {
-        let Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } = line.event else {
+        let Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, traced, .. } = line.event else {
             return;
         };
         let time_s = line.time_s;
-        let step = StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up };
+        let step = StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up, traced };
         self.batch(&line.run).steps.push(LiveStep { rank: line.rank, step });
     }
 

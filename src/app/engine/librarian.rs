@@ -228,7 +228,7 @@ impl Librarian<'_> {
 fn is_same(a: &Records, b: &Records) -> bool {
     (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans, &a.notes, &a.rates)
         == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans, &b.notes, &b.rates)
-        && a.own_measures == b.own_measures
+        && (&a.own_measures, &a.searches) == (&b.own_measures, &b.searches)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -15,7 +15,7 @@ use crate::figure::SavedStudy;
 use crate::plan::{Identity, Key, Node, OwnMeasure, Plan, PlanError};
 use crate::program;
 use crate::protocol::{DeviceRates, Sample};
-use crate::session::Places;
+use crate::session::{Places, SearchReport};
 use crate::store::{HeldCell, RunRecord, held_cells};
 
 /// A request from the window to its threads.
@@ -159,6 +159,8 @@ pub struct Records {
     pub rates: Vec<Arc<DeviceRates>>,
     /// Its measures of one's own.
     pub own_measures: Arc<[OwnMeasure]>,
+    /// Its searches.
+    pub searches: Arc<[SearchReport]>,
 }
 
 impl Records {

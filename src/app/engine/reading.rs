@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::messages::{Records, SessionPlan};
 use crate::analysis::{summarise_report, summarise_runs};
 use crate::figure::SavedStudy;
-use crate::session::open_reader;
+use crate::session::{open_reader, search_reports};
 use crate::store::{Reader, StoreError, run_notes};
 
 /// Reads all of a session, which takes seconds for thousands of runs.
@@ -49,6 +49,7 @@ pub(super) fn unsummarised(folder: &Path, reader: &Reader) -> Result<Records, St
         notes: Arc::new(run_notes(folder)?),
         rates: reader.rates()?,
         own_measures: reader.own_measures()?,
+        searches: search_reports(reader)?.into(),
         ..Records::default()
     };
     Ok(records.folded())

@@ -26,11 +26,11 @@ use eframe::egui::{
 };
 use poll_promise::Promise;
 
-use crate::analysis::CellKey;
+use crate::analysis::{CellKey, is_of_session};
 use crate::app::canvas::{Asked, Selected};
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
-use crate::app::command_line::{of_session, study_words};
+use crate::app::command_line::{of_compared, study_words};
 use crate::app::desk::{Desk, Intent, Looks, News, Source};
 use crate::app::engine::Request;
 use crate::app::history::History;
@@ -45,7 +45,13 @@ use marks::Marks;
 use picture::Picture;
 
 /// Least height of the charts above the table.
-const LEAST_CHARTS: f32 = 240.0;
+const LEAST_CHARTS: f32 = 200.0;
+
+/// The table's share of the height, unless the user moved the boundary: usually [`TABLE`]. If charts and table together
+/// are lower than [`LOW`], it is [`LOW_TABLE`], so that more than a few rows can be seen.
+const TABLE: f32 = 0.42;
+const LOW_TABLE: f32 = 0.58;
+const LOW: f32 = 560.0;
 
 /// Longer notes of charts are cut off; a tooltip shows them completely.
 const MOST_LINES_OF_NOTES: f32 = 2.0;
@@ -97,6 +103,8 @@ pub enum CompareCommand {
     Choose,
     /// Remove the session in a folder from the comparison.
     Remove(PathBuf),
+    /// Remember the table's share of the height.
+    TableShare(f32),
     /// Copy the table as shown.
     Copy(Format),
     /// Show the runs of a cell.
@@ -309,6 +317,10 @@ impl Executes for CompareScreen {
                 desk.compared.remove(&folder);
                 desk.tell(News::Compared);
             }
+            CompareCommand::TableShare(share) => {
+                desk.settings.compare_table = Some(share);
+                desk.settings.save();
+            }
             CompareCommand::Copy(format) => {
                 if let Some(picture) = &self.picture {
                     let text = render(&table::copied_table(picture, &self.order, &desk.settings), format);
@@ -405,7 +417,7 @@ impl Screen for CompareScreen {
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
-        of_session(desk, "table", &study_words(desk, &self.study)?)
+        of_compared(desk, "table", &study_words(desk, &self.study)?)
     }
 }
 
@@ -443,7 +455,14 @@ impl CompareScreen {
         }
         // Levels of removed sessions must not stay hidden.
         let names = |name: &str| sources.iter().any(|source| source.name == name);
-        self.study.hidden.retain(|(key, level)| *key != "session" || level.as_text().is_some_and(names));
+        let is_factor = |key: &str| {
+            sources.iter().any(|source| source.records.summaries.iter().any(|run| run.levels.get(key).is_some()))
+        };
+        self.study.hidden.retain(|(key, level)| match &**key {
+            "session" => level.as_text().is_some_and(names),
+            // Machine, commit and date tell cells apart only if there are several sessions.
+            key => sources.len() > 1 || !is_of_session(key) || is_factor(key),
+        });
     }
 }
 
@@ -472,22 +491,40 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     paper::paper_ui(ui, view, picture, commands);
     warnings_ui(ui, picture);
-    let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
-    let height = ui.available_height();
-    Panel::bottom("compare-table")
-        .frame(below)
-        .resizable(true)
-        .default_size((height * 0.42).round())
-        // A size that was chosen in a larger window must leave room for the charts.
-        .size_range(96.0..=(height - LEAST_CHARTS).max(97.0))
-        .show(ui, |ui| {
-            // A short table would shrink the panel for the next one.
-            ui.take_available_height();
-            status::status_ui(ui, view, picture, commands);
-            table::table_ui(ui, view, picture, commands);
-        });
+    table_panel_ui(ui, view, picture, commands);
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));
+}
+
+/// Draws the table with its status line below the charts. The user can move the boundary between them, and it stays
+/// there.
+fn table_panel_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    let height = ui.available_height();
+    let usual = if height < LOW { LOW_TABLE } else { TABLE };
+    let share = view.settings.compare_table.filter(|share| (0.0..1.0).contains(share)).unwrap_or(usual);
+    let panel = Panel::bottom("compare-table")
+        .frame(below)
+        .resizable(true)
+        .default_size((height * share).round())
+        // A size that was chosen in a larger window must leave room for the charts.
+        .size_range(96.0..=(height - LEAST_CHARTS).max(97.0));
+    let shown = panel.show(ui, |ui| {
+        // Without this, a short table would shrink the panel, also for the next table.
+        ui.take_available_height();
+        status::status_ui(ui, view, picture, commands);
+        table::table_ui(ui, view, picture, commands);
+    });
+    if ui.input(|input| input.pointer.any_down()) {
+        return;
+    }
+    let (id, now) = (Id::unique("height of the table of Compare"), shown.response.rect.height());
+    let before = ui.data(|data| data.get_temp::<f32>(id));
+    let is_moved = before.is_some_and(|before| (before - now).abs() > 1.0);
+    if is_moved && ui.input(|input| input.pointer.any_released()) {
+        commands.push(Command::from(CompareCommand::TableShare(now / height.max(1.0))));
+    }
+    ui.data_mut(|data| data.insert_temp(id, now));
 }
 
 /// Draws the fastest cell within the limits, and warnings about missing items of the study and about its baseline.

@@ -6,11 +6,13 @@ mod controls;
 mod drawn;
 mod editor;
 mod export;
+mod level;
 mod open;
 mod pointing;
 mod preview;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::path::PathBuf;
 
@@ -22,7 +24,7 @@ use poll_promise::Promise;
 use crate::analysis::CellKey;
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
-use crate::app::command_line::{of_session, study_words, style_words};
+use crate::app::command_line::{of_compared, study_words, style_words};
 use crate::app::desk::{Desk, Intent, News, Source};
 use crate::app::history::History;
 use crate::app::screen::{self, Executes, Keys, Screen};
@@ -423,7 +425,7 @@ impl Screen for FiguresScreen {
         let out = ["--out".to_owned(), path_word(&self.export_path(desk))];
         let overrides: Vec<String> = override_words(&study)?.iter().map(|word| shell_word(word)).collect();
         let asked = study_words(desk, &Study { order: Vec::new(), ..study.clone() })?;
-        of_session(desk, "figure", &[asked, style_words(&study.style), overrides, out.to_vec()].concat())
+        of_compared(desk, "figure", &[asked, style_words(&study.style), overrides, out.to_vec()].concat())
     }
 }
 

@@ -10,9 +10,11 @@ mod document;
 mod edit;
 mod files;
 mod grid;
+mod launch;
 mod list;
 mod matrix;
 mod outlook;
+mod search;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -28,18 +30,19 @@ use poll_promise::Promise;
 use crate::analysis::SpreadSeen;
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
-use crate::app::engine::{Records, Request, SessionPlan};
+use crate::app::engine::{Records, SessionPlan};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
 use crate::app::task::on_thread;
 use crate::app::theme::GRID;
-use crate::app::widgets::fields_on_cards;
 use crate::app::words::{path_word, shell_word};
 use crate::plan::{CommandTexts, Identity, Key, Plan, Tracer};
 use crate::store::HeldCell;
 
 use document::Document;
 use files::{Purpose, Question, Saved};
+use launch::Launch;
 use outlook::{Kept, Outlook};
+use search::SearchTexts;
 use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
@@ -91,6 +94,8 @@ pub enum PlanCommand {
     Texts(Box<CommandTexts>),
     /// Set the texts of the plan's constraints: the excluded cells, and the reasons.
     Constraints(Vec<(String, String)>),
+    /// Set the texts of the plan's search.
+    Search(SearchTexts),
     /// Run the first cell for some seconds and show the readings that are found.
     TryOnce,
     /// End the trial.
@@ -149,20 +154,10 @@ pub struct PlanScreen {
     program: command::Form,
     /// The constraints as typed texts.
     constraints: Option<constraints::Typed>,
+    /// The search as typed texts.
+    search: Option<search::Typed>,
     /// The plan that would replace this one, while the user is asked about the loss of typed text.
     replacing: Option<(Plan, Option<PathBuf>)>,
-}
-
-/// Progress of a launch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Launch {
-    /// Not requested.
-    #[default]
-    Idle,
-    /// Requested; sent as soon as the outlook is known.
-    Wanted,
-    /// Sent and not answered yet; another request now would launch twice.
-    Sent,
 }
 
 impl Default for PlanScreen {
@@ -185,6 +180,7 @@ impl Default for PlanScreen {
             awaits_plan: false,
             program: command::Form::default(),
             constraints: None,
+            search: None,
             replacing: None,
         }
     }
@@ -239,7 +235,7 @@ impl PlanScreen {
     pub fn form_error(&self) -> Option<String> {
         let of_program =
             self.program.error(self.document.plan()).map(|error| format!("The program is not complete: {error}"));
-        of_program.or_else(|| self.constraint_error())
+        of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
     }
 
     /// The edited plan, with the chosen block as its first.
@@ -254,72 +250,6 @@ impl PlanScreen {
             self.replacing = Some((plan, path));
         } else {
             self.document.open(plan, path);
-        }
-    }
-
-    fn ask(&mut self, purpose: Purpose, context: &Context) {
-        let path = self.document.path().map(PathBuf::from);
-        let path = path.unwrap_or_else(|| files::suggested_path(self.plan()));
-        let suggestion = match (purpose, path.parent()) {
-            (Purpose::Open, Some(folder)) => format!("{}/", folder.display()),
-            _ => path.display().to_string(),
-        };
-        self.questions += 1;
-        self.question = Some(Question {
-            number: self.questions,
-            purpose,
-            suggestion,
-            dialog: Some(files::dialog(purpose, &path, context)),
-            note: None,
-            replace: None,
-        });
-    }
-
-    fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
-        let own = self.document.path() == Some(path.as_path());
-        let from = self.document.path().map(PathBuf::from);
-        self.saving = Some(files::write(self.document.plan().clone(), from, path, replace || own, context));
-    }
-
-    fn poll_question(&mut self, context: &Context) {
-        let Some(question) = &mut self.question else { return };
-        let Some(chosen) = question.dialog.take_if(|dialog| dialog.ready().is_some()) else { return };
-        match (chosen.block_and_take(), question.purpose) {
-            (Some(path), Purpose::Open) => {
-                self.question = None;
-                self.opening = Some(files::read(path, context));
-            }
-            (Some(path), Purpose::Save) => {
-                self.question = None;
-                // The dialog has already asked whether to replace an existing file.
-                self.save(path, true, context);
-            }
-            (None, _) => {
-                question.note = Some("No file was chosen. If no dialog appeared, type the path here.".to_owned());
-            }
-        }
-    }
-
-    /// The file that was just saved, if any.
-    fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
-        let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
-        match saved.block_and_take() {
-            Saved::Done(plan, path) => {
-                let before = Arc::clone(self.document.shown());
-                self.document.saved(plan, path.clone());
-                self.program.saved(&before, self.document.shown());
-                self.question = None;
-                Ok(Some(path))
-            }
-            Saved::Exists(path) => match &mut self.question {
-                Some(question) => {
-                    question.note = Some(format!("{} exists: press Replace to overwrite it.", path.display()));
-                    question.replace = Some(path);
-                    Ok(None)
-                }
-                None => Err(format!("{} exists and was not replaced: choose another name", path.display())),
-            },
-            Saved::Failed(message) => Err(message),
         }
     }
 }
@@ -365,6 +295,7 @@ impl Executes for PlanScreen {
             PlanCommand::RemoveBlock => self.document.remove_block(),
             PlanCommand::Edit(plan, kind) => self.document.edit_shown(&plan, kind),
             PlanCommand::Texts(texts) => self.type_texts(*texts),
+            PlanCommand::Search(texts) => self.search = Some(search::Typed::new(texts, self.document.plan())),
             PlanCommand::Constraints(texts) => {
                 self.constraints = Some(constraints::Typed::new(texts, self.document.plan()));
             }
@@ -381,6 +312,9 @@ impl Executes for PlanScreen {
             PlanCommand::Launch => self.launch_plan(desk),
         }
         // Another factor may have made the texts valid.
+        if let Some(typed) = &mut self.search {
+            typed.settle(&mut self.document);
+        }
         if let Some(typed) = &mut self.constraints {
             typed.settle(&mut self.document);
         }
@@ -472,10 +406,10 @@ impl Screen for PlanScreen {
         for path in &desk.settings.recent_plans {
             add(format!("Open plan {}", path.display()), PlanCommand::OpenFile(path.clone()));
         }
-        for tracer in Tracer::ALL {
+        for tracer in Tracer::KINDS {
             let verb = if self.plan().tracing.has(tracer) { "Untick" } else { "Tick" };
             let mut edited = self.plan().clone();
-            edited.tracing = edited.tracing.toggled(tracer);
+            edited.toggle(tracer);
             let name = format!("{verb} trace {} in the plan", tracer.name());
             add(name, PlanCommand::Edit(Box::new(edited), None));
         }
@@ -520,84 +454,8 @@ impl Screen for PlanScreen {
     }
 }
 
-impl PlanScreen {
-    fn poll_outlook(&mut self, desk: &Desk, context: &Context) {
-        if let Some(outlook) = self.pending.take_if(|pending| pending.ready().is_some()) {
-            self.outlook = Some(Arc::new(outlook.block_and_take()));
-        }
-        let Some(node) = desk.node.clone() else { return };
-        if self.pending.is_none() && (View { own: self, desk }).outlook().is_none() {
-            let (plan, shown) = (Arc::clone(self.document.plan()), Arc::clone(self.document.shown()));
-            // It is unknown here what is installed on another machine.
-            let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
-            self.pending = Some(on_thread("plan outlook", context, move || {
-                if is_here { Outlook::here(plan, shown, node) } else { Outlook::new(plan, shown, node) }
-            }));
-        }
-    }
-
-    fn launch_plan(&mut self, desk: &mut Desk) {
-        if self.launch == Launch::Sent {
-            return;
-        }
-        self.launch = Launch::Idle;
-        let view = View { own: self, desk };
-        if let Some(reason) = view.launch_refusal() {
-            return desk.problem(ScreenName::PLAN, format!("Nothing was launched. {reason}"));
-        }
-        if view.outlook().is_none() {
-            self.launch = Launch::Wanted;
-            return;
-        }
-        self.launch = Launch::Sent;
-        desk.ask(Request::Launch {
-            plan: Box::new(Plan::clone(self.document.plan())),
-            only_missing: self.only_missing,
-        });
-    }
-}
-
-impl<'a> View<'a> {
-    /// The outlook of the current plan on the current machine, once known.
-    fn outlook(self) -> Option<&'a Arc<Outlook>> {
-        let node = self.desk.node.as_ref()?;
-        let outlook = self.own.outlook.as_ref()?;
-        let current = Arc::ptr_eq(&outlook.shown, self.own.document.shown()) && Arc::ptr_eq(&outlook.node, node);
-        current.then_some(outlook)
-    }
-
-    /// Why nothing can be launched now; `None` if it can, or if that is not known yet.
-    fn launch_refusal(self) -> Option<String> {
-        let session = self.session.as_ref().filter(|session| !session.is_sample());
-        if let Some(reason) = session.and_then(|session| session.read_only.as_ref()) {
-            return Some(reason.clone());
-        }
-        let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
-        if let Some(error) = self.own.form_error() {
-            return Some(error);
-        }
-        if self.own.program.is_trying() {
-            return Some("A trial is running.".to_owned());
-        }
-        if let (true, Err(reason)) = (self.own.plan().needs_worker(), &node.worker) {
-            return Some(format!("Runs need the worker: {reason}"));
-        }
-        let outlook = self.outlook()?;
-        if outlook.runs > 0 {
-            let is_all_there = self.own.only_missing && self.own.kept_runs() >= outlook.runs;
-            return is_all_there.then(|| {
-                "Nothing is missing: the session holds all of these runs. Untick \"keep finished repeats\" to run them again."
-                    .to_owned()
-            });
-        }
-        let reason = outlook.matrix.invalid.first().map_or("no cell", |cell| cell.reason.as_str());
-        Some(format!("No cell can run here: {reason}"))
-    }
-}
-
 /// Draws the Plan screen.
 fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    fields_on_cards(ui);
     let width = ui.available_width();
     let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
     Panel::right("plan-matrix")

@@ -5,6 +5,7 @@ mod header;
 mod list;
 mod orders;
 mod page;
+mod searches;
 mod summary;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -16,11 +17,11 @@ use std::collections::HashMap;
 use eframe::egui::{Context, Frame, Id, Key, Modifiers, Panel, Ui};
 use strum::{EnumIter, IntoStaticStr};
 
+use crate::app::asking::ask_ui;
 use crate::app::command::{Command, ScreenCommand, ScreenName};
 use crate::app::command_line::of_session;
 use crate::app::desk::{Desk, News, Row};
 use crate::app::engine::{Request, UiEvent};
-use crate::app::notices::ask_ui;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::theme::GRID;
 use crate::app::widgets::{main_button, muted, strong};
@@ -322,14 +323,6 @@ impl Screen for RunsScreen {
 
     fn keys(&self, desk: &Desk, keys: &mut Keys<'_>) {
         keys.on(Modifiers::NONE, Key::Slash, RunsCommand::FocusFilter);
-        let question = match (self.asking_cancel_all, &self.asking_stop) {
-            (true, _) => Some(RunsCommand::AnswerCancelAll(false)),
-            (false, Some(_)) => Some(RunsCommand::AnswerStop(false)),
-            (false, None) => None,
-        };
-        if let Some(no) = question.filter(|_| keys.pressed(Modifiers::NONE, Key::Escape)) {
-            return keys.send(no);
-        }
         if !keys.has_arrows() {
             return;
         }
@@ -400,6 +393,7 @@ fn runs_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         empty_ui(ui, view, commands);
         return;
     }
+    searches::searches_ui(ui, view);
     if let Some(row) = view.selected_row() {
         let width = ui.available_width();
         let frame = Frame::new().inner_margin(eframe::egui::Margin { left: 12, ..Default::default() });
@@ -423,7 +417,7 @@ fn questions_ui(ui: &Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let active = view.queue.rows.iter().filter(|row| !row.state.is_final()).count();
         let question = format!("Cancel {}?", runs_text(active));
         let loss = "Runs that have started are stopped, and their results are lost. Undo restores the waiting runs.";
-        let answer = ask_ui(ui, "cancel all", &question, loss, "Yes, cancel", "No");
+        let answer = ask_ui(ui.ctx(), "cancel all", &question, loss, "Yes, cancel", "No");
         commands.extend(answer.map(|yes| Command::from(RunsCommand::AnswerCancelAll(yes))));
         return;
     }
@@ -432,7 +426,7 @@ fn questions_ui(ui: &Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let question = format!("Stop run {}?", row.number);
         let loss = "It has started: its results so far are lost, and stopping it cannot be undone.";
         let yes = format!("Stop run {}", row.number);
-        let answer = ask_ui(ui, &row.run, &question, loss, &yes, "Let it run");
+        let answer = ask_ui(ui.ctx(), &row.run, &question, loss, &yes, "Let it run");
         commands.extend(answer.map(|yes| Command::from(RunsCommand::AnswerStop(yes))));
     }
 }

@@ -28,7 +28,7 @@ use crate::app::desk::{Desk, Intent};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::Task;
 use crate::app::words::path_word;
-use crate::trace::{CriticalPath, Found, Split, Timeline, TraceError};
+use crate::trace::{CriticalPath, Found, Split, StepsFrom, Timeline, TraceError};
 pub use anchor::Anchor;
 use background::Details;
 use fold::Folds;
@@ -112,6 +112,8 @@ pub enum TimelineCommand {
     Align(Anchor),
     /// Align the runs at the selected event, and at the first event with the same name in each other run.
     AlignAtSelected,
+    /// Divide the run at an index into steps: by an event that begins each step, or by two marks.
+    Divide(usize, StepsFrom),
     /// Fold or unfold the run at an index, or its rank with this name.
     Fold(usize, Option<String>),
     /// Set the first or second mark, or remove both.
@@ -379,6 +381,7 @@ impl Executes for TimelineScreen {
             TimelineCommand::Arrange(arrangement) => self.arrangement = arrangement,
             TimelineCommand::Align(anchor) => self.align(anchor),
             TimelineCommand::AlignAtSelected => self.align_at_selected(context),
+            TimelineCommand::Divide(place, steps) => self.divide(place, steps, context),
             TimelineCommand::Fold(place, group) => self.fold(place, group),
             TimelineCommand::Mark(None) => self.marks = [None; 2],
             TimelineCommand::Mark(at) => {

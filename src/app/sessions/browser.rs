@@ -11,12 +11,13 @@ use eframe::egui::{
 use poll_promise::Promise;
 
 use super::{field, plain_name};
+use crate::app::asking::ask_ui;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::desk::Desk;
 use crate::app::settings::Settings;
 use crate::app::task::on_thread;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{fields_on_cards, filter_field, main_button, muted, named, strong};
+use crate::app::widgets::{filter_field, main_button, muted, named, strong};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts};
@@ -43,6 +44,8 @@ pub struct Browser {
     picked: Option<PathBuf>,
     reading: Option<Promise<Vec<Known>>>,
     acting: Option<Promise<Result<Done, String>>>,
+    /// The session that the user is asked whether to delete.
+    asking: Option<PathBuf>,
     /// Sessions that were deleted in this window: where each is until the window is closed, and where it was.
     deleted: Vec<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
@@ -148,7 +151,7 @@ impl Browser {
     pub(super) fn execute(&mut self, command: SessionsCommand, settings: &Settings, context: &Context) {
         match command {
             SessionsCommand::Browse(open) => {
-                (self.is_open, self.said) = (open, None);
+                (self.is_open, self.said, self.asking) = (open, None, None);
                 if open {
                     context.memory_mut(|memory| memory.request_focus(filter_id()));
                     self.read_sessions(settings, context);
@@ -195,10 +198,15 @@ impl Browser {
                     self.said = Some(Err(message));
                     return;
                 }
-                self.act(context, move || {
-                    let at = delete_session(&was).map_err(|error| error.to_string())?;
-                    Ok(Done::Deleted { at, was })
-                });
+                self.asking = Some(was);
+            }
+            SessionsCommand::AnswerDelete(yes) => {
+                if let Some(was) = self.asking.take().filter(|_| yes) {
+                    self.act(context, move || {
+                        let at = delete_session(&was).map_err(|error| error.to_string())?;
+                        Ok(Done::Deleted { at, was })
+                    });
+                }
             }
             SessionsCommand::UndoDelete => {
                 let Some((at, was)) = self.deleted.last().cloned() else { return };
@@ -271,7 +279,6 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
     let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
         ui.set_width(SIZE[0].min(room.x - 80.0));
         ui.set_height(SIZE[1].min(room.y - 80.0));
-        fields_on_cards(ui);
         head_ui(ui, browser, &mut asked);
         ui.add_space(2.0 * GRID);
         let (width, height) = (ui.available_width(), ui.available_height());
@@ -297,7 +304,20 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
     if modal.should_close() {
         asked.push(SessionsCommand::Browse(false));
     }
+    asked.extend(ask_delete_ui(context, browser).map(SessionsCommand::AnswerDelete));
     commands.extend(asked.into_iter().map(Command::Sessions));
+}
+
+/// Asks whether to delete a session; says what would be lost.
+fn ask_delete_ui(context: &Context, browser: &Browser) -> Option<bool> {
+    let folder = browser.asking.as_ref()?;
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    let runs = browser.heading(folder).map_or_else(|| "runs".to_owned(), runs_text);
+    let loss = format!(
+        "It holds {runs}, with their logs and recordings, in {}. Undo restores it until this window is closed; then it is removed for good.",
+        folder.display()
+    );
+    ask_ui(context, "delete a session", &format!("Delete the session {name}?"), &loss, "Delete it", "Keep it")
 }
 
 fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
@@ -336,12 +356,7 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
 
 fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<SessionsCommand>) {
     if browser.listed.is_empty() {
-        let text = match (browser.reading.is_some(), browser.headings.is_empty()) {
-            (true, _) => "Reading the sessions …",
-            (false, true) => "No session yet: launching a plan creates one.",
-            (false, false) => "No session matches.",
-        };
-        ui.label(muted(ui, text));
+        ui.label(muted(ui, nothing_listed(browser)));
         return;
     }
     ScrollArea::vertical().id_salt("sessions-list").auto_shrink(false).show_rows(
@@ -355,6 +370,16 @@ fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<Sessions
             }
         },
     );
+}
+
+/// Why no session is listed.
+fn nothing_listed(browser: &Browser) -> &'static str {
+    match (browser.reading.is_some(), browser.headings.is_empty()) {
+        (true, _) => "Reading the sessions …",
+        (false, true) => "No session yet: launching a plan creates one.",
+        (false, false) if browser.filter.is_empty() => "All sessions are archived: search for “archived” to see them.",
+        (false, false) => "No session matches.",
+    }
 }
 
 /// `16 finished, 2 failed`.
@@ -416,8 +441,9 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
             if ui.button(if archive { "Archive" } else { "Take out of the archive" }).clicked() {
                 asked.push(SessionsCommand::Archive(heading.folder.clone(), archive));
             }
-            let delete = ui.add_enabled(free, Button::new("Delete")).on_disabled_hover_text(why_not);
-            if delete.on_hover_text("Can be undone until the window is closed").clicked() {
+            let delete = ui.add_enabled(free, Button::new("Delete …")).on_disabled_hover_text(why_not);
+            let help = "Asks first, and can be undone until the window is closed";
+            if delete.on_hover_text(help).clicked() {
                 asked.push(SessionsCommand::Delete(heading.folder.clone()));
             }
         });

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use eframe::egui::{Button, Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
-use super::{EXPORT_FIELD, IMPORT_FIELD, Sessions, field};
+use super::mapping::{Read, name_of};
+use super::{EXPORT_FIELD, IMPORT_FIELD, MappingDialog, Sessions, field};
 use crate::app::command::SessionsCommand;
 use crate::app::desk::Desk;
 use crate::app::engine::Request;
 use crate::app::task::{on_thread, typed_path};
 use crate::app::theme::palette;
 use crate::app::widgets::strong;
+use crate::import::write_session;
 use crate::session::default_sessions_folder;
 use crate::store::{ArchiveError, export_session, import_session};
 
@@ -75,8 +77,29 @@ impl Sessions {
                 }
                 Err(message) => desk.problem(desk.screen, message),
             },
+            (SessionsCommand::TakeMapping, None) => self.take_mapping(desk, context),
             _ => {}
         }
+    }
+
+    /// Makes a session of the file whose columns are shown.
+    fn take_mapping(&mut self, desk: &mut Desk, context: &Context) {
+        // What was read before the last change is not what the user asks for.
+        if self.mapping.as_ref().is_some_and(MappingDialog::is_reading) {
+            return;
+        }
+        let Some(dialog) = self.mapping.take() else { return };
+        let Some(Ok(Read { table, mapping, results: Ok(results), .. })) = dialog.read else { return };
+        let folder = match imported_folder(&dialog.file) {
+            Ok(folder) => folder,
+            Err(message) => return desk.problem(desk.screen, message),
+        };
+        let (what, file) = (format!("importing {}", dialog.file.display()), name_of(&dialog.file));
+        self.start_transfer(what, context, move |shared, context| {
+            let progress = &mut |done, total| shared.take(done, total, context);
+            write_session(&folder, (&file, table.format), &mapping, &results, progress)?;
+            Ok(Done::Session(folder))
+        });
     }
 
     fn start_transfer(
@@ -111,6 +134,11 @@ impl Sessions {
             }
         }
     }
+}
+
+/// Whether a file's name is that of an archive.
+pub(super) fn is_archive(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
 /// The path with the ending that archives have.
@@ -162,7 +190,14 @@ pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &
         let id = format!("export-path {}", session.folder.display());
         row(ui, "Export session", &id, EXPORT_FIELD, "a path that ends in .zip", SessionsCommand::Export);
     }
-    row(ui, "Import session", "import-path", IMPORT_FIELD, "the path of an archive", SessionsCommand::Import);
+    row(
+        ui,
+        "Import session",
+        "import-path",
+        IMPORT_FIELD,
+        "a .zip, CSV, JSON lines, hyperfine's JSON",
+        SessionsCommand::Import,
+    );
     if let Some((said, good)) = &sessions.transferred {
         let palette = palette(ui.visuals());
         let colour = if *good { palette.good } else { palette.bad };

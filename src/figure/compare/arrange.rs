@@ -1,10 +1,12 @@
 //! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
+use std::collections::HashMap;
+
 use super::Scene;
-use crate::analysis::{Cell, Level, RANKS, Setting};
+use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, RANKS, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
-use crate::plan::GPUS;
+use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
 
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
@@ -44,6 +46,22 @@ pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
 
+/// The factors along the horizontal axis of scaling. The first one is the axis: the number of GPUs, or the number of
+/// nodes if no run has a number of GPUs. The others say how GPUs are spread over nodes; they are along the axis if each
+/// number on the axis has one spread only. Otherwise each spread has a line of its own.
+pub(super) fn along_scaling(cells: &[Cell]) -> Vec<&'static str> {
+    let axis = if cells.iter().all(|cell| cell.level(GPUS).is_none()) { NODES } else { GPUS };
+    let follows = |key: &&str| {
+        let mut known: HashMap<Option<i64>, Option<Level>> = HashMap::new();
+        let is_same = |cell: &Cell| {
+            let (count, level) = (cell.level(axis).and_then(|count| count.as_integer()), cell.level(key));
+            *known.entry(count).or_insert_with(|| level.clone()) == level
+        };
+        *key != axis && cells.iter().all(is_same)
+    };
+    [axis].into_iter().chain([NODES, GPUS_PER_NODE].into_iter().filter(follows)).collect()
+}
+
 /// Arranges settings as the study says, and chooses a suitable arrangement where the study leaves it open. `shown` are the settings that
 /// differ among `cells`.
 pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: &[Cell]) -> Arrangement {
@@ -51,19 +69,26 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
     };
-    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline | Form::Scatter);
+    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline | Form::Scatter | Form::History);
     let mut rows = if is_line { None } else { chosen(&study.rows) };
     let mut columns = chosen(&study.columns);
     let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };
-    // The number of GPUs is the x axis of scaling.
+    // The number of GPUs, or of nodes, is the x axis of scaling.
+    let along = if study.form == Form::Scaling { along_scaling(cells) } else { Vec::new() };
     let is_x = |setting: &Setting| match study.form {
-        Form::Scaling => setting.key == GPUS,
+        Form::Scaling => along.contains(&&*setting.key),
         Form::Scatter => setting.key == study.shown_across(),
         _ => false,
     };
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
+    // The x axis of a history shows sessions and what they are made with, by date or commit; each machine has a history of its own.
+    if study.form == Form::History {
+        free.retain(|setting| {
+            !(setting.is_fact || [SESSION, MADE_WITH].contains(&&*setting.key)) || setting.key == MACHINE
+        });
+    }
     // If only one workload has data sets, the setting `data` only repeats the setting `workload`.
     if free.iter().any(|setting| setting.key == WORKLOAD) {
         free.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
@@ -128,7 +153,7 @@ impl Scene<'_> {
     pub(super) fn look(&self, cell: &Cell) -> Look {
         let Some(setting) = &self.arrangement.colour else { return Look::Place(4) };
         let Some(level) = cell.level(&setting.key) else { return Look::Grey };
-        if !["session", "data", "cell"].contains(&&*setting.key) {
+        if !setting.is_fact && !["session", "data", "cell"].contains(&&*setting.key) {
             return Look::of_level(setting, &level);
         }
         let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(&setting.key)).collect();

@@ -64,6 +64,7 @@ fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
     if metric_unit == study.metric_unit {
         chart.notes.extend(scaled_note(study, scene.cells).map(|note| capitalised(&note) + "."));
     }
+    chart.notes.extend(windows_note(scene.cells));
     // A copy from pageable memory takes as long as the call that waits for it.
     let counts_twice =
         ["host_to_device", "cuda_memcpy_async"].iter().all(|key| study.metrics.iter().any(|one| one == key));
@@ -84,6 +85,20 @@ pub(super) fn scaled_note(study: &Study, cells: &[Cell]) -> Option<String> {
     let from = if significant(low) == significant(high) { significant(low) } else { from_to(low, high) };
     (high > 0.0)
         .then(|| format!("scaled from recordings of {from} s to 720 s, which the papers record with their start"))
+}
+
+/// The note on runs that were recorded in windows: their sums cover only a part of the run.
+pub(super) fn windows_note(cells: &[Cell]) -> Option<String> {
+    let summaries = cells.iter().flat_map(finished).filter_map(RunSummary::trace_summary);
+    let shares: Vec<f64> = summaries.filter_map(|trace| Some(trace.wall_s / trace.span_s?)).collect();
+    let (first, rest) = shares.split_first()?;
+    let (low, high) = rest.iter().fold((*first, *first), |(low, high), share| (low.min(*share), high.max(*share)));
+    let percent = |share: f64| significant(100.0 * share);
+    let share = if percent(low) == percent(high) { percent(low) } else { from_to(100.0 * low, 100.0 * high) };
+    let runs = if rest.is_empty() { "1 run was".to_owned() } else { format!("{} runs were", shares.len()) };
+    Some(format!(
+        "{runs} recorded in windows, {share} % of the time from the first to the last: seconds and counts are of these windows."
+    ))
 }
 
 fn value(run: &RunSummary, key: &str, unit: MetricUnit, shown: &[Key]) -> Option<f64> {

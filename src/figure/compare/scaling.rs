@@ -1,5 +1,6 @@
-//! A measure over the number of GPUs, next to the values of perfect scaling.
+//! A measure over the number of GPUs, or of nodes, next to the values of perfect scaling.
 
+use super::arrange::along_scaling;
 use super::bars::scaled;
 use super::curves::Lines;
 use super::{Scene, shown_measure};
@@ -7,7 +8,7 @@ use crate::analysis::{Cell, Method, Scaling, Setting, Value, measure_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Role, Series};
 use crate::figure::ratio::over_baseline;
 use crate::figure::study::SPEEDUP;
-use crate::plan::GPUS;
+use crate::plan::NODES;
 
 /// Maximum number of lines with an ideal of their own.
 const IDEAL_LINES: usize = 8;
@@ -33,78 +34,85 @@ fn factor(ideal: Scaling, more: f64) -> f64 {
 /// The measure, and its efficiency if it has one.
 pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let metric = scene.study.shown_measure();
+    let along = along_scaling(scene.cells);
+    let what = if along[0] == NODES { "nodes" } else { "GPUs" };
     let (name, unit, factor) = shown_measure(scene, metric);
     let mut lines = Lines::default();
     let mut cells: Vec<(f64, usize, &Cell)> =
-        scene.cells.iter().enumerate().filter_map(|(row, cell)| Some((gpus(cell)?, row, cell))).collect();
+        scene.cells.iter().enumerate().filter_map(|(row, cell)| Some((count(cell, along[0])?, row, cell))).collect();
     cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     for (x, row, cell) in &cells {
         let value = scene.value(*row, metric).map(|value| scaled(value, factor));
         let point = value.map(|value| Point { x: *x, across: None, value, ratio: None, cell: Some(cell.key()) });
-        lines.add(scene, cell, &[GPUS], point.into_iter().collect());
+        lines.add(scene, cell, &along, point.into_iter().collect());
     }
     let mut notes: Vec<String> = lines.note().into_iter().collect();
     let most = lines.panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).max();
     let scales = most.is_some_and(|most| most > 1);
     if !scales {
-        notes.push("Scaling needs at least two GPU counts per configuration.".to_owned());
+        let counts = if what == "GPUs" { "GPU counts" } else { "numbers of nodes" };
+        notes.push(format!("Scaling needs at least two {counts} per configuration."));
     }
     let ideal = ideal_of(scene, metric);
-    let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells));
+    let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells, &along, what));
     if let Some(ideal) = ideal {
         if lines.panels.iter().any(|panel| panel.series.len() > IDEAL_LINES) {
             notes.push(format!("Ideals are drawn for up to {IDEAL_LINES} lines."));
         }
         lines.panels.iter_mut().for_each(|panel| add_ideal(&mut panel.series, ideal));
         if lines.panels.iter().flat_map(|panel| &panel.series).any(|series| series.role == Role::Ideal) {
-            notes.push("Dotted lines: ideal, from the fewest GPUs of each line.".to_owned());
+            notes.push(format!("Dotted lines: ideal, from the fewest {what} of each line."));
         }
     } else {
         notes.push(format!("{name} has no ideal to compare with."));
     }
-    let title = format!("{name} over GPUs");
-    let axes = Chart::new(title, Geometry::Scaling, Axis::new("GPUs", ""), Axis::new(name, unit));
+    let title = format!("{name} over {what}");
+    let axes = Chart::new(title, Geometry::Scaling, Axis::new(axis_name(what), ""), Axis::new(name, unit));
     let chart = Chart { panels: lines.panels, notes, ..axes };
     std::iter::once(chart).chain(efficiency).collect()
 }
 
-fn gpus(cell: &Cell) -> Option<f64> {
-    cell.level(GPUS)?.as_number().filter(|gpus| gpus.is_finite() && *gpus > 0.0)
+fn count(cell: &Cell, axis: &str) -> Option<f64> {
+    cell.level(axis)?.as_number().filter(|count| count.is_finite() && *count > 0.0)
 }
 
-/// The efficiency: the speed-up over the fewest GPUs, divided by the ratio of the numbers of GPUs.
-fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> Chart {
+fn axis_name(what: &str) -> &str {
+    if what == "nodes" { "Nodes" } else { "GPUs" }
+}
+
+/// The efficiency: the speed-up over the run with the fewest GPUs or nodes, divided by the ratio of the numbers of GPUs
+/// or nodes.
+fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)], along: &[&str], what: &str) -> Chart {
     let mut lines = Lines::default();
     let measure_key = scene.study.own_measure();
     for (x, _, cell) in cells {
-        let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
+        let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2, along);
         let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
         let value =
             over_baseline(cell, Some(base), measure_key, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
         let point = value.map(|value| Point { x: *x, across: None, value, ratio: None, cell: Some(cell.key()) });
-        lines.add(scene, cell, &[GPUS], point.into_iter().collect());
+        lines.add(scene, cell, along, point.into_iter().collect());
     }
     let (low, high) = cells.iter().fold((f64::MAX, 0.0_f64), |(low, high), cell| (low.min(cell.0), high.max(cell.0)));
     for panel in &mut lines.panels {
         panel.series.push(ideal_series("100 %", Look::Grey, vec![(low, 100.0), (high, 100.0)]));
     }
-    let (x, y) = (Axis::new("GPUs", ""), Axis::new("Efficiency", "%"));
+    let (x, y) = (Axis::new(axis_name(what), ""), Axis::new("Efficiency", "%"));
     Chart {
         panels: lines.panels,
-        notes: vec![
-            "Efficiency is the speed-up over the fewest GPUs of each line, divided by the ratio of the numbers of GPUs. Dotted: 100 %."
-                .to_owned(),
-        ],
+        notes: vec![format!(
+            "Efficiency is the speed-up over the fewest {what} of each line, divided by the ratio of the numbers of {what}. Dotted: 100 %."
+        )],
         ..Chart::new("Parallel efficiency", Geometry::Scaling, x, y)
     }
 }
 
-/// Whether two cells differ only in the number of GPUs.
-fn alike(scene: &Scene, cell: &Cell, other: &Cell) -> bool {
+/// Whether two cells differ only in the factors along the axis.
+fn alike(scene: &Scene, cell: &Cell, other: &Cell, along: &[&str]) -> bool {
     let arrangement = scene.arrangement;
     let mut settings = arrangement.columns.iter().chain(&arrangement.colour).chain(&arrangement.rest);
-    settings.all(|Setting { key, .. }| *key == GPUS || cell.level(key) == other.level(key))
+    settings.all(|Setting { key, .. }| along.contains(&&**key) || cell.level(key) == other.level(key))
 }
 
 fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {

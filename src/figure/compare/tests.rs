@@ -262,6 +262,26 @@ fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
 }
 
 #[test]
+fn scaling_has_one_line_where_nodes_follow_from_gpus_and_one_a_spread_where_they_do_not() {
+    let spread = |(gpus, nodes): &(i64, i64), repeat: u32| {
+        let mut record = fixture::run(&fixture::cell("fp32", *gpus, "ddp-ds"), repeat, 0.4 / *gpus as f64);
+        let own = record.levels.iter().filter(|(key, _)| **key != *"nodes");
+        let own = own.map(|(key, level)| (key.clone(), level.clone()));
+        record.levels = Levels::new(own.chain([("nodes".into(), Level::Integer(*nodes))]).collect::<Vec<_>>());
+        record.cell += &format!("-{nodes}");
+        summarise_run(&record)
+    };
+    let lines = |counts: &[(i64, i64)]| -> Vec<usize> {
+        let runs: Vec<_> = counts.iter().flat_map(|count| [spread(count, 1), spread(count, 2)]).collect();
+        let scaling = of(&runs, &Study { form: Form::Scaling, ..Study::default() });
+        let measured = scaling.charts[0].series().filter(|series| series.role != Role::Ideal);
+        measured.map(|series| series.points.len()).collect()
+    };
+    assert_eq!(lines(&[(1, 1), (2, 2), (4, 4)]), [3]);
+    assert_eq!(lines(&[(1, 1), (2, 1), (2, 2), (4, 2)]), [2, 2]);
+}
+
+#[test]
 fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
     let runs = runs(&[("fp32", 1, 0.4)]);
     let chart = |place: usize, over: Over| -> Vec<(f64, f64)> {

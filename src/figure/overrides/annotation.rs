@@ -170,7 +170,7 @@ pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge
             None => Err(format!("the figure has {count} charts, not {nth}")),
             Some(chart) => {
                 let added = addition(annotation, chart, verdict);
-                added.map(|added| chart.additions.push(Addition { nth: place, ..added }))
+                added.map(|added| chart.additions.push(Addition { nth: Some(place), ..added }))
             }
         };
         if let Err(message) = added {
@@ -244,10 +244,10 @@ fn addition(
             }
             let text = if text.is_empty() { judged.text } else { text.clone() };
             let kind = AdditionKind::Bracket { from: from.1, to: to.1 };
-            return Ok(Addition { panel: Some(from.0), text, kind, nth: 0 });
+            return Ok(Addition { panel: Some(from.0), text, kind, nth: None });
         }
     };
-    Ok(Addition { panel, text: text.clone(), kind, nth: 0 })
+    Ok(Addition { panel, text: text.clone(), kind, nth: None })
 }
 
 /// The position of text along x.

@@ -1,8 +1,9 @@
 //! Draws an author's annotations in a panel: shaded regions below the data; lines, brackets and text above it.
 
+use super::bars::each_slot;
+use super::field::{Field, sound};
 use super::letter::{Anchor, Line};
 use super::look::{FAINT, INK};
-use super::marks::{Field, each_slot, sound};
 use super::path::Area;
 use super::scene::{Mark, Part, Scene, Stroke};
 use super::side::Type;
@@ -49,7 +50,7 @@ pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
         } else {
             Area::between((field.area.left, low), (field.area.right(), high))
         };
-        scene.part(Part::Annotation(*nth), |scene| {
+        part(scene, *nth, |scene| {
             scene.rectangle(&area, Some((FAINT, 0.6)), None);
             say_on(scene, field, text, (area.left + 2.0, area.top), Anchor::Start, true);
         });
@@ -60,9 +61,17 @@ pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
 pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     let mut taken: Vec<Area> = Vec::new();
     for addition in of_panel(chart, field.place[1]) {
-        scene.part(Part::Annotation(addition.nth), |scene| {
+        part(scene, addition.nth, |scene| {
             one_above(scene, field, (chart, panel), addition, &mut taken);
         });
+    }
+}
+
+/// Draws an annotation: an author's is a part of the page that can be changed.
+fn part(scene: &mut Scene, nth: Option<usize>, draw: impl FnOnce(&mut Scene)) {
+    match nth {
+        Some(nth) => scene.part(Part::Annotation(nth), draw),
+        None => draw(scene),
     }
 }
 

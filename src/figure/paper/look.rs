@@ -3,7 +3,7 @@
 use super::path::{Area, Segment, circle, polygon, rectangle};
 use super::scene::{Colour, Scene, Stroke};
 use crate::figure::chart::Look;
-use crate::figure::palette::{Hatch, Marker, Sign};
+use crate::figure::palette::{Hatch, Marker, Sign, luminance, mix, on_white};
 use crate::figure::style::Palette;
 
 /// The colour of text and axes.
@@ -37,9 +37,7 @@ impl Paint {
             Palette::Colour => {
                 // Bright colours have dark hatches, and dark colours have bright ones.
                 let toward = if luminance(rgb) > 0.22 { [0; 3] } else { [0xff; 3] };
-                // Bright yellow is darkened for lines, because thin lines would not be visible on white paper.
-                let line = if luminance(rgb) > 0.6 { mix(rgb, [0; 3], 0.22) } else { rgb };
-                Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line, sign }
+                Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line: on_white(rgb), sign }
             }
             Palette::Grey => {
                 let grey = match look {
@@ -58,21 +56,6 @@ impl Paint {
         let dash = self.sign.dash.0.iter().map(|length| f64::from(*length) * width).collect();
         Stroke { colour: self.line, width, dash, round: false }
     }
-}
-
-/// The perceived brightness, from 0 for black to 1 for white.
-pub(super) fn luminance(colour: Colour) -> f64 {
-    let [red, green, blue] = colour.map(|byte| (f64::from(byte) / 255.0).powf(2.2));
-    0.2126 * red + 0.7152 * green + 0.0722 * blue
-}
-
-/// A mixture of two colours.
-pub(super) fn mix(from: Colour, to: Colour, share: f64) -> Colour {
-    let byte = |index: usize| {
-        let (from, to) = (f64::from(from[index]), f64::from(to[index]));
-        (from + (to - from) * share.clamp(0.0, 1.0)).round() as u8
-    };
-    [byte(0), byte(1), byte(2)]
 }
 
 /// Draws an area in a look, with its hatch and a thin edge.

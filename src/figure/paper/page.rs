@@ -3,6 +3,9 @@
 use super::side::Side;
 use crate::figure::style::{Family, PT_PER_MM, Palette, Style, Width};
 
+/// Margin of a page in points, so that no line is cut.
+pub(super) const MARGIN: f64 = 1.5;
+
 /// Distances in points that a panel of a composed figure must keep, so that its data is aligned with that of other panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Inset {

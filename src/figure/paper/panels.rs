@@ -1,14 +1,16 @@
 //! Lays charts of different studies out as panels of one figure. In the grid, the data of a row has the same top and bottom, and the data
 //! of a column the same left and right edge. Panels can share a legend and axes of values.
 
+use super::below::{say_below, sayings_of};
 use super::blank::blank;
-use super::layout::{MARGIN, begins_at_zero, compose, extent, letter, say_below, sayings_of, title, told_apart};
+use super::layout::{compose, letter, title, told_apart};
 use super::legend::{Apart, Legend};
 use super::letter::{Anchor, Line, Typist};
-use super::page::{Inset, Page};
+use super::page::{Inset, MARGIN, Page};
 use super::path::Area;
 use super::scene::Scene;
 use super::side::{Type, wrapped};
+use super::spot::{begins_at_zero, extent};
 use crate::figure::chart::{Axis, Chart, Geometry, Scale};
 use crate::figure::composition::{Composition, Share};
 use crate::figure::overrides::{LegendPlace, Overrides};

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use super::tests::svg;
 use super::{PaperFormat, encode};
-use crate::analysis::{Source, fixture};
-use crate::figure::{Figure, Runs, Study, figure, presets};
+use crate::analysis::{RunSummary, Source, fixture};
+use crate::figure::{Figure, Form, Runs, Study, figure, presets};
 use crate::papers::artefact;
 use crate::plan::{Capture, Mode, Plan, Tracer, Tracing};
 
@@ -28,6 +28,29 @@ fn plan_of(study: &Study) -> Plan {
     let plan = artefact(other).unwrap().plan().unwrap().clone();
     // Quick runs report no losses.
     Plan { mode: Mode::Full, ..plan }
+}
+
+/// The sessions of a preset's runs. A history has one session a day; two of its cells become slower, one later than the
+/// other. Other forms have one session.
+fn sessions_of(study: &Study, plan: &Plan) -> Vec<(String, Vec<RunSummary>)> {
+    let mut runs = fixture::runs_of(plan);
+    if study.form != Form::History {
+        return vec![(String::new(), runs)];
+    }
+    let cells: Vec<String> = runs.iter().map(|run| run.cell.clone()).take(4).collect();
+    runs.retain(|run| cells.contains(&run.cell));
+    let mut noise = fixture::Noise::new(8);
+    let of_day = |day: u32| {
+        let mut runs = runs.clone();
+        for (place, run) in runs.iter_mut().enumerate() {
+            let slower = if place < 3 { day >= 9 } else { day >= 12 };
+            let factor = (1.0 + 0.02 * noise.normal()) * if slower { 1.3 } else { 1.0 };
+            run.values.entry("training_time_s".into()).and_modify(|time_s| *time_s *= factor);
+            run.started_s = Some(1_767_261_600.0 + 86_400.0 * f64::from(day));
+        }
+        (format!("night-{day}"), runs)
+    };
+    (0..16).map(of_day).collect()
 }
 
 fn golden(study: &Study) -> PathBuf {
@@ -56,10 +79,12 @@ fn every_preset_of_a_session_of_its_own_cells_is_drawn_as_its_golden_file_shows(
     for study in presets() {
         let mut plan = plan_of(study);
         if study.runs == Runs::All && study.paper.is_none() {
-            plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+            plan.tracing = Tracing::by(&[Tracer::Off, Tracer::BuiltIn, Tracer::Nsys], Capture::Whole);
         }
-        let runs = fixture::runs_of(&plan);
-        let drawn = figure(&[Source { session: "", runs: &runs, reports: &[] }], study).unwrap();
+        let sessions = sessions_of(study, &plan);
+        let sources: Vec<Source> =
+            sessions.iter().map(|(session, runs)| Source { session, runs, reports: &[] }).collect();
+        let drawn = figure(&sources, study).unwrap();
         if drawn.charts.iter().all(|chart| chart.is_empty()) {
             differ.push(format!("{} (nothing is drawn)", study.name));
         }

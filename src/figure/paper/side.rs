@@ -20,6 +20,8 @@ const TITLE_OUT: f64 = 6.0;
 const LINES: usize = 3;
 /// Maximum length of vertical names, in points.
 const UPWARDS: f64 = 104.0;
+/// The least distance of vertical names, as a share of their leading.
+const TIGHT: f64 = 0.75;
 /// The separator between the parts of a name.
 const SEPARATOR: &str = " · ";
 
@@ -332,7 +334,10 @@ impl Fitted {
                 }
             }
             Self::Upwards(names) => {
-                for (index, lines) in names.iter().enumerate() {
+                // Names that would cover their neighbours are left out.
+                let needed = TIGHT * typist.leading(kind.small) * count as f64;
+                let every = (needed / area.width).ceil().max(1.0) as usize;
+                for (index, lines) in names.iter().enumerate().step_by(every) {
                     let middle = x(index) + typist.capital(kind.small) / 2.0;
                     scene.part(Part::Place(chart, axis, index), |scene| {
                         for (line, text) in lines.iter().enumerate() {

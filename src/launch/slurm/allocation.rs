@@ -1,6 +1,7 @@
 //! Allocations that many runs share: one job of Slurm whose steward, on the job's first node, executes the runs of a list one after the other.
 //! Conductor and steward communicate by files: the list, a request to end in a run's folder, and a record of each step there.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::foreign;
 use crate::launch::error::LaunchError;
 use crate::launch::follower::LauncherOptions;
 use crate::launch::place::{End, Group, Lead, Pace, Standing};
+use crate::launch::worker::find_supervisor;
 use crate::plan::RunState;
 use crate::protocol::{AllocationSize, Exit, GROUP_LOG, Job};
 
@@ -102,9 +104,15 @@ impl Allocations {
         Arc::new(Self { queue, submitter, known: Mutex::default() })
     }
 
-    /// Adds a run to the list of an allocation that has room for it, or of a new one.
-    pub fn start(self: &Arc<Self>, job: &Job, size: AllocationSize) -> Result<Box<dyn Group>, LaunchError> {
-        let allocation = self.join(job, size)?;
+    /// Adds a run to the list of an allocation with room for it, or of a new allocation. `command` starts the run's
+    /// supervisor.
+    pub fn start(
+        self: &Arc<Self>,
+        job: &Job,
+        size: AllocationSize,
+        command: Vec<OsString>,
+    ) -> Result<Box<dyn Group>, LaunchError> {
+        let allocation = self.join(job, size, command)?;
         Ok(Box::new(SharedRun::new(self, job, allocation)))
     }
 
@@ -141,8 +149,8 @@ impl Allocations {
         }
     }
 
-    fn join(&self, job: &Job, size: AllocationSize) -> Result<Arc<Allocation>, LaunchError> {
-        let line = Line::of(job, Lead::of(job, None)?.command())?;
+    fn join(&self, job: &Job, size: AllocationSize, command: Vec<OsString>) -> Result<Arc<Allocation>, LaunchError> {
+        let line = Line::of(job, command)?;
         let mut known = self.known();
         let fitting = known.iter().find(|allocation| allocation.takes(&size)).cloned();
         let allocation = match fitting {
@@ -189,7 +197,7 @@ pub(super) fn sample(job: &Job, size: AllocationSize, comment: &str) -> Result<S
 /// The script of an allocation whose files are in `folder`. Without work for `idle`, it ends.
 fn script(job: &Job, size: AllocationSize, folder: &Path, comment: &str, idle: Duration) -> Result<String, String> {
     let idle = idle.max(LEAST_IDLE);
-    let supervisor = Lead::of(job, None).map_err(|error| error.to_string())?.supervisor;
+    let supervisor = find_supervisor(None)?;
     let command = [
         supervisor.into(),
         ALLOCATION_COMMAND.into(),
@@ -293,7 +301,9 @@ impl SharedRun {
             let ending = end.ending.or(Some((RunState::Failed, reason)));
             return Standing::Ended(End { exit: None, ending, again: false });
         }
-        match self.allocations.join(&self.job, self.job.allocation.unwrap_or_default()) {
+        let size = self.job.allocation.unwrap_or_default();
+        let joined = Lead::found(&self.job).and_then(|lead| self.allocations.join(&self.job, size, lead.command()));
+        match joined {
             Ok(next) => {
                 self.allocation.has_one_less();
                 self.allocation = next;

@@ -1,7 +1,7 @@
 //! What a cluster has, as `sinfo` tells: partitions with the nodes of each, and the largest node as a machine for plans.
 
 use super::tools::{self, SlurmError};
-use crate::plan::{Gpu, Node};
+use crate::plan::{CudaState, Gpu, Node, Worker};
 use crate::protocol::Site;
 
 /// Partition, availability, time limit, number of nodes, and of each node CPUs, memory in MB, generic resources and features.
@@ -140,6 +140,10 @@ pub fn unlimited_node(site: &Site, here: &Node) -> Node {
     Node { nodes: MOST_DEVICES, ..node }
 }
 
+fn no_gres(site: &str) -> String {
+    format!("the settings of site {site} ask for no `gres`")
+}
+
 /// A machine of a site, with this number of CPUs and GPUs.
 fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> Node {
     let gpu = |index| Gpu {
@@ -151,11 +155,14 @@ fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> No
         mig: false,
     };
     let name = &site.name;
+    // CUDA is assumed to be usable if the nodes have GPUs. `multicard site` tries whether the worker can use them.
+    let cuda = if gpus > 0 { CudaState::Available } else { CudaState::Unavailable { reason: no_gres(name) } };
     Node {
+        worker: here.worker.clone().map(|worker| Worker { cuda, ..worker }),
         hostname: format!("the largest node of site {name}"),
         cpus,
         gpus: (0..gpus).map(gpu).collect(),
-        no_gpu_reason: (gpus == 0).then(|| format!("the settings of site {name} ask for no `gres`")),
+        no_gpu_reason: (gpus == 0).then(|| no_gres(name)),
         ..here.clone()
     }
 }

@@ -1,6 +1,6 @@
 //! The grammar of filters: from text to tokens, from tokens to terms.
 
-use super::{Comparison, Filter, FilterError, Known, Operand, Term};
+use super::{Comparison, Filter, FilterError, Known, Operand, Term, is_day};
 use crate::plan::Level;
 use crate::plan::problem::{quoted as shown, suggestion};
 
@@ -303,11 +303,11 @@ impl<'a> Parser<'a> {
             return if self.typing { Ok(None) } else { Err(self.error(found, "add one, in quotes if it has spaces")) };
         };
         let value = Operand::new(value);
-        if comparison.is_order() && value.number.is_none() {
+        if comparison.is_order() && value.number.is_none() && !is_day(&value.text) {
             let sign = comparison.sign();
             return Err(self.error(
                 format!("{key}{sign} with {}", shown(&value.text)),
-                "give a number; names are compared by = and !=",
+                "give a number, or a day such as 2026-11-26; names are compared by = and !=",
             ));
         }
         self.known.map_or(Ok(()), |known| self.check(start, known, (&key, comparison, &value)))?;

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 pub use readings::{ReadFile, ReadingsSpec};
 pub(in crate::plan) use spread::PLACING;
+pub use spread::RANKS_PER_NODE;
 use spread::Spread;
-pub use spread::{GPUS_PER_NODE, RANKS_PER_NODE};
 pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
 
@@ -170,7 +170,7 @@ pub(in crate::plan) fn spec(
 ) -> WorkloadSpec {
     let factors = ticked.into_iter().map(|(key, levels)| {
         let texts = command.factors.iter().find(|texts| texts.key == key);
-        factor(&key, &levels, texts)
+        factor_of_levels(&key, &levels, texts)
     });
     let one = unit.strip_suffix('s').filter(|one| !one.is_empty()).unwrap_or(unit);
     WorkloadSpec {
@@ -205,9 +205,9 @@ pub fn own_measures() -> Vec<DeclaredMeasure> {
     ]
 }
 
-/// A factor made from its levels. If a built-in workload has the same key, the factor takes over its name, its unit, and the order of
-/// levels that decides colours.
-fn factor(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
+/// A factor made from its levels; the first level is the default. If a built-in workload has the same key, the factor
+/// takes over its name, its unit, and the order of levels that decides colours.
+pub fn factor_of_levels(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
     let known = workloads().iter().find_map(|spec| spec.factor(key));
     let first = levels.first().cloned().unwrap_or(Level::text(""));
     let names: Vec<Arc<str>> = levels.iter().filter_map(|level| level.as_text().map(Arc::from)).collect();

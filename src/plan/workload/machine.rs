@@ -1,5 +1,6 @@
 //! Questions that every workload asks about a machine: the devices and memory that the ranks of a cell can use, and what is missing.
 
+use super::NODES;
 use crate::plan::{CudaState, Gpu, Limits, Node};
 
 /// GPUs that can run a rank: those without MIG mode.
@@ -7,17 +8,34 @@ pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
     node.gpus.iter().filter(|gpu| !gpu.mig)
 }
 
-/// The memory that one rank may use: the smallest usable GPU's memory, or the rank's share of the host's; at most the plan's limit.
+/// Why a run cannot span this number of nodes. `node` is this machine, or stands for the nodes of a site. `None` if
+/// there are enough nodes.
+pub(super) fn no_nodes(node: &Node, nodes: u32) -> Option<String> {
+    let hostname = &node.hostname;
+    if nodes > 1 && node.nodes == 1 {
+        return Some(format!(
+            "{NODES} = {nodes}: the run needs {nodes} machines, and {hostname} is one: run the plan at a site with that many nodes \
+             ([where] or --site, see `multicard help slurm`)"
+        ));
+    }
+    (nodes > node.nodes)
+        .then(|| format!("{NODES} = {nodes}: the partition of {hostname} has {} nodes: use fewer", node.nodes))
+}
+
+/// The memory that one rank may use: the smallest usable GPU's memory, or the rank's share of the host's; at most the
+/// plan's limit. The memory of a site's GPUs is unknown. `ranks` is the number of ranks on one node.
 pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) -> u64 {
     let device = if node.has_cuda() {
-        usable_gpus(node).map(|gpu| gpu.memory_bytes).min().unwrap_or(0)
+        let known = usable_gpus(node).map(|gpu| gpu.memory_bytes).filter(|bytes| *bytes > 0);
+        known.min().unwrap_or(u64::MAX)
     } else {
         node.memory_bytes / ranks.max(1) as u64
     };
     limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
 }
 
-/// Why the machine lacks devices for this number of ranks: GPUs where CUDA is usable, CPUs elsewhere; `None` if it has enough.
+/// Why a node has too few devices for this number of ranks; `None` if it has enough. Devices are GPUs if CUDA can be
+/// used, and CPUs otherwise.
 pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
     let hostname = &node.hostname;
     if !node.has_cuda() {

@@ -325,6 +325,7 @@ impl Logged {
             loss: loss.unwrap_or(f64::NAN),
             units: units.unwrap_or(0.0).round() as u32,
             warm_up: self.warm_up,
+            traced: false,
         }
     }
 }

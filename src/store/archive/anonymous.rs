@@ -17,7 +17,7 @@ use super::tree::Tree;
 use super::words;
 use crate::foreign::{self, Line, Lines};
 use crate::plan::{Node, Plan, WorkloadSpec};
-use crate::protocol::{GroupLine, Job, read_event_line, read_sample_line};
+use crate::protocol::{GroupLine, Job, node_log, read_event_line, read_sample_line};
 use crate::store::journal::read_journal_line;
 use crate::store::{Decision, folder};
 
@@ -83,9 +83,16 @@ impl Kind {
             "job.json" => Some(Self::Job),
             "group.jsonl" => Some(Self::Group),
             "samples.jsonl" => Some(Self::Samples),
+            _ if is_node_log(name) => Some(Self::Group),
             _ => folder::rank_of(name).map(|_| Self::Events),
         }
     }
+}
+
+/// Whether a file is the log of the ranks' processes on a node.
+fn is_node_log(name: &str) -> bool {
+    let number = name.strip_prefix("node-").and_then(|rest| rest.split('.').next()?.parse().ok());
+    number.is_some_and(|number| node_log(number) == name)
 }
 
 /// Whether a file of a session contains only values in a form that multicard defines.
@@ -183,6 +190,7 @@ impl Pseudonyms {
             | Decision::StudyDeleted { .. }
             | Decision::MeasureSaved { .. }
             | Decision::MeasureDeleted { .. }
+            | Decision::Searched { .. }
             | Decision::Noted { .. } => Some(Vec::new()),
             Decision::PlanAdded { name, toml, workloads, .. } => {
                 let specs = std::mem::take(workloads).into_iter().filter_map(|spec| serde_json::from_value(spec).ok());
@@ -203,14 +211,14 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a plan without its studies, measures and constraints; empty if it is not a plan.
+    /// The text of a plan without its studies, measures, search and constraints; empty if it is not a plan.
     fn plan_text(&mut self, text: &str, name: &str) -> String {
         if Plan::parse_with(text, name, &self.brought).is_err() {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
         // They contain names which are replaced here.
-        fields.retain(|(key, _)| !["study", "constraint", "measures"].contains(&key.as_str()));
+        fields.retain(|(key, _)| !["study", "constraint", "measures", "search"].contains(&key.as_str()));
         toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
     }
 

@@ -147,10 +147,14 @@ fn finds(written: &str, secret: &str) -> bool {
 }
 
 /// Lines that the kept sessions lack.
-const MORE: [(Kind, &str); 8] = [
+const MORE: [(Kind, &str); 9] = [
     (Kind::Journal, r#"{"time_s":1,"decision":"noted","run":"0001-978cbae2-1","note":"n"}"#),
     (Kind::Journal, r#"{"time_s":1,"decision":"study_saved","name":"n","study":{"measure":"m"}}"#),
     (Kind::Journal, r#"{"time_s":1,"decision":"study_deleted","name":"n"}"#),
+    (
+        Kind::Journal,
+        r#"{"time_s":1,"decision":"searched","plan":"p1","step":{"step":"begun","candidates":["c"],"first_repeat":1}}"#,
+    ),
     (Kind::Journal, r#"{"time_s":1,"decision":"run_ended","run":"0001-978cbae2-1","state":"failed","reason":"r"}"#),
     (Kind::Events, r#"{"run":"0001-978cbae2-1","rank":0,"time_s":1,"event":"warning","message":"m"}"#),
     (Kind::Events, r#"{"run":"0001-978cbae2-1","rank":0,"time_s":1,"event":"failed","kind":"engine","message":"m"}"#),

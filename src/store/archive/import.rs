@@ -17,6 +17,17 @@ const SPARE_BYTES: u64 = 1 << 20;
 pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
     let file = foreign::open(archive).map_err(ArchiveError::io("reading", archive))?;
     let mut opened = Archive::open(file, archive)?;
+    let total_bytes = opened.total_bytes();
+    beside(session, total_bytes, &mut |unfinished| unpack(&mut opened, unfinished, progress))
+}
+
+/// Makes the session `session`, which must not exist yet. `fill` writes it into a folder beside it; then this folder
+/// gets the session's name. The disk must have room for `needed_bytes`.
+pub(super) fn beside(
+    session: &Path,
+    needed_bytes: u64,
+    fill: &mut dyn FnMut(&Path) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
     if session.symlink_metadata().is_ok() {
         return Err(ArchiveError::Exists { path: session.to_owned() });
     }
@@ -26,14 +37,13 @@ pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<
     };
     fs::create_dir_all(parent).map_err(ArchiveError::io("creating", parent))?;
     let free_bytes = foreign::free_bytes(parent).unwrap_or(u64::MAX).saturating_sub(SPARE_BYTES);
-    if opened.total_bytes() > free_bytes {
-        let needed_bytes = opened.total_bytes();
+    if needed_bytes > free_bytes {
         return Err(ArchiveError::NoRoom { path: parent.to_owned(), needed_bytes, free_bytes });
     }
     let unfinished = parent.join(format!(".{}.importing", name.to_string_lossy()));
     let _lock = take_over(&unfinished, &session)?;
-    let unpacked = unpack(&mut opened, &unfinished, progress).and_then(|()| put_in_place(&unfinished, &session));
-    unpacked.inspect_err(|_| {
+    let filled = fill(&unfinished).and_then(|()| put_in_place(&unfinished, &session));
+    filled.inspect_err(|_| {
         let _ = fs::remove_dir_all(&unfinished);
     })
 }

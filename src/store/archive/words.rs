@@ -12,7 +12,7 @@ use crate::protocol::{BUILT_IN_TRACER, EVENTS_FILE, PASSES, PRODUCTS, PYTORCH_PR
 const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
     interleaved limits lower measure measures memory_limit_gb mode multicard name neither nsys off on on_speed ondemand order own \
     performance powersave quick reason repeat repeats run run_time_s schedutil seed sequential set setup step step_precision steps \
-    time_limit_s trace trace_first_s trace_steps unit units version warm_up warm_up_steps workload";
+    time_limit_s trace trace_calls trace_first_s trace_steps trace_windows unit units version warm_up warm_up_steps workload";
 
 /// Units of measures.
 const UNITS: &str =
@@ -51,7 +51,7 @@ const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
 
 /// The names of the plans in `sessions`: whoever runs one of them is not told from others.
-const PLANS: [&str; 49] = [
+const PLANS: [&str; 53] = [
     "2503.15252 Figure 1: strategies",
     "2503.15252 Figure 3, 2505.22905 Figures 3, 4: metrics",
     "2503.15252 Figure 4: iterations by data set",
@@ -84,11 +84,13 @@ const PLANS: [&str; 49] = [
     "TorchTune LoRA",
     "command quickstart",
     "cost of tracing",
+    "cost of windows",
     "design",
     "host, DALI and device loaders at 100 to 700 px",
     "llm-data-sets",
     "llm-pin-memory",
     "llm-quickstart",
+    "llm-search",
     "llm-techniques",
     "loaders and layouts on 1 to 4 GPUs, scenario b",
     "nccl-tests",
@@ -98,7 +100,9 @@ const PLANS: [&str; 49] = [
     "precision, layout and pinned memory",
     "precision, traced",
     "quickstart",
+    "search",
     "slurm nodes",
+    "slurm scaling",
     "slurm triad",
     "strategies on 1, 2 and 4 GPUs",
 ];

@@ -87,6 +87,7 @@ pub(super) fn step(step: u64) -> Event {
         loss: 2.3 / step as f64,
         units: 64,
         warm_up: step < 3,
+        traced: false,
     }
 }
 

@@ -50,7 +50,8 @@ fn event() -> impl Strategy<Value = Event> {
             load_wait_s,
             loss,
             units,
-            warm_up
+            warm_up,
+            traced: step % 3 == 0
         }),
         3 => ("[a-c]", number(), epoch_and_step).prop_map(|(key, value, (epoch, step))| Event::Reading {
             key: key.into(),

@@ -240,7 +240,8 @@ fn a_loss_that_is_no_number_keeps_its_step() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();
     let Event::Step { epoch, steps, duration_s, load_wait_s, units, warm_up, .. } = step(1) else { unreachable!() };
-    let lost = Event::Step { epoch, step: 1, steps, duration_s, load_wait_s, loss: f64::NAN, units, warm_up };
+    let lost =
+        Event::Step { epoch, step: 1, steps, duration_s, load_wait_s, loss: f64::NAN, units, warm_up, traced: false };
     say(&store, "r1", 0, 1.0, lost);
     store.flush().unwrap();
     assert!(store.reader().unwrap().steps("r1", 0).unwrap()[0].loss.is_nan());

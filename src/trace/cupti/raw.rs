@@ -56,7 +56,7 @@ pub(super) enum Piece {
     Window((i64, i64)),
     /// Why CUDA is not recorded.
     Problem(String),
-    /// Names of calls that are not recorded.
+    /// Names of calls that are not recorded; `*` stands for all.
     LeftOut(String),
     /// Something else that is not recorded.
     Note(String),

@@ -339,3 +339,85 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
     assert!(marks.iter().all(|length| (length - 1_000_000).abs() < 2_000), "{marks:?}");
     assert_eq!(mark(true), (vec![500], false));
 }
+
+/// Three windows of a millisecond, ten milliseconds apart. In each, two kernels of 200 µs with a pause of 300 µs between them.
+fn in_windows(process: i64, begin: i64, without_calls: bool) -> Vec<u8> {
+    let mut file = header(process, 0);
+    text(&mut file, 12, 0, if without_calls { "*" } else { "cudaGetDevice" });
+    text(&mut file, 1, 2, "kernel");
+    text(&mut file, 1, 3, "step");
+    for window in 0..3 {
+        let from = begin + window * 10_000_000;
+        for (correlation, start) in [100_000, 600_000].into_iter().enumerate() {
+            let (span, place) = ((from + start, from + start + 200_000), [0, 7, correlation as u32 + 1, 0]);
+            Record { kind: 2, name: 2, span, place, ..Record::default() }.put(&mut file);
+        }
+        for (start, end) in [(50_000, 550_000), (550_000, 950_000)] {
+            let span = (from + start, from + end);
+            Record { kind: 7, name: 3, span, place: [0, 77, 0, 0], ..Record::default() }.put(&mut file);
+        }
+        Record { kind: 10, span: (from, from + 1_000_000), ..Record::default() }.put(&mut file);
+    }
+    Record { kind: 13, ..Record::default() }.put(&mut file);
+    file
+}
+
+#[test]
+fn what_lies_between_windows_is_neither_recorded_time_nor_idle_nor_part_of_a_step() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trace-11-0.cupti"), in_windows(11, 1_000_000_000, false)).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
+    let file = folder.path().join(EVENTS_FILE);
+    let trace = read(&file);
+    assert_eq!((trace.wall_ns, trace.span_ns, trace.steps), (3_000_000, Some(21_000_000), 6));
+    let [gpu] = &trace.per_gpu[..] else { panic!("{:?}", trace.per_gpu) };
+    assert_eq!((gpu.busy_ns, gpu.idle_ns), (1_200_000, 900_000));
+    let gaps: Vec<_> = trace.gaps.iter().map(|gap| (gap.start_ns, gap.length_ns)).collect();
+    assert_eq!(gaps, [0, 1, 2].map(|window| (window * 10_000_000 + 300_000, 300_000)));
+    let note = "recorded in 3 windows: sums are of the 0.003 s in them, not of all 0.021 s";
+    assert!(trace.notes.iter().any(|said| said.starts_with(note)), "{:?}", trace.notes);
+    assert_eq!(trace.summary("f", None).span_s, Some(0.021));
+    // A part of the recording: the second window and half of the third one.
+    let part = Window { from_s: Some(0.005), to_s: Some(0.0205) };
+    let trace = import(&file, &part, &mut go_on).unwrap();
+    // As in any recording, a GPU is idle from its last work in the part to the part's end.
+    assert_eq!((trace.wall_ns, trace.per_gpu[0].busy_ns, trace.per_gpu[0].idle_ns), (1_500_000, 600_000, 500_000));
+    let timeline = Timeline::open(&file, &mut go_on).unwrap();
+    assert!(timeline.warnings().iter().any(|said| said.starts_with(note)), "{:?}", timeline.warnings());
+    let split = timeline.split(&mut go_on).unwrap();
+    let spans: Vec<_> = split.steps.iter().map(|step| (step.span.1 - step.span.0, step.warm_up)).collect();
+    // The first step of a window does not count. It begins with the window if there is an unrecorded time before.
+    let expected = [(500_000, true), (550_000, true), (550_000, true)].map(|first| [first, (400_000, false)]);
+    assert_eq!(spans, expected.concat());
+    assert!(split.gaps.iter().all(|gap| gap.span.1 - gap.span.0 == 300_000) && split.gaps.len() == 3);
+}
+
+#[test]
+fn a_recording_without_calls_has_no_metric_of_calls_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trace-11-0.cupti"), in_windows(11, 1_000_000_000, true)).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
+    let trace = read(&folder.path().join(EVENTS_FILE));
+    let has = |key: &str| trace.metrics.iter().any(|metric| metric.key == key);
+    assert!(has("nccl_all_reduce") && has("host_to_device") && !has("cuda_launch_kernel"), "{:?}", trace.metrics);
+    assert!(trace.notes.iter().any(|note| note == NO_CALLS) && trace.warnings.is_empty(), "{:?}", trace.notes);
+}
+
+#[test]
+fn ranks_without_a_gpu_tell_their_windows_themselves_and_ranges_around_them_are_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(EVENTS_FILE);
+    for rank in 0..2_i64 {
+        let mut recorder = Recorder::append(&file, rank as u32, None).unwrap();
+        for window in 0..4_i64 {
+            let from = window * 1000 + rank;
+            recorder.range("step", 7, (from + 10, from + 90)).unwrap();
+            recorder.window((from, from + 100)).unwrap();
+        }
+        recorder.range("epoch 1", 7, (0, 9000)).unwrap();
+        recorder.finish(7).unwrap();
+    }
+    let trace = read(&file);
+    // A time is recorded if at least one rank recorded it.
+    assert_eq!((trace.begin_ns, trace.wall_ns, trace.span_ns, trace.steps), (0, 4 * 101, Some(3101), 8));
+}

@@ -88,34 +88,29 @@ public:
 
   /// Begins to record, or goes on.
   void resume() {
-    if (recording_since_.exchange(now_ns()) != 0 || !has_cupti_) return;
-    std::string problem;
-    for (CUpti_ActivityKind kind : ON_GPUS) enable(kind, problem);
-    enable_allocations();
-    const char *calls = getenv("MULTICARD_TRACE_CALLS");
-    if (calls == nullptr || strcmp(calls, "none") != 0) {
-      enable_calls(calls != nullptr && strcmp(calls, "driver") == 0, problem);
-    }
-    if (!problem.empty()) queue_text(PROBLEM, problem);
+    if (recording_since_.exchange(now_ns()) != 0) return;
+    if (has_cupti_) begin();
+    // The time that it takes to begin is not part of the window.
+    window_begin_.store(now_ns());
   }
 
-  /// Ends recording until it is resumed.
+  /// Ends recording until it is resumed. It waits for nothing, because steps that are not recorded may follow at once:
+  /// the writing thread, or `close`, later asks CUPTI for the records that it still holds. A caller that needs all work
+  /// of the window waits for the device first.
   void pause() {
-    const int64_t since = recording_since_.exchange(0);
-    if (since == 0) return;
+    Record window;
+    window.kind = WINDOW;
+    window.end = now_ns();
+    if (recording_since_.exchange(0) == 0) return;
     if (has_cupti_) {
-      cupti_.cuptiActivityFlushAll(1);
       for (CUpti_ActivityKind kind : ON_GPUS) cupti_.cuptiActivityDisable(kind);
       cupti_.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMORY2);
       for (CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_DRIVER_API}) {
         cupti_.cuptiEnableDomain(0, subscriber_, domain);
       }
-      cupti_.cuptiActivityFlushAll(1);
+      unflushed_.store(true);
     }
-    Record window;
-    window.kind = WINDOW;
-    window.start = since;
-    window.end = now_ns();
+    window.start = window_begin_.load();
     queue(window);
   }
 
@@ -123,6 +118,7 @@ public:
   void close() {
     if (closed_.exchange(true)) return;
     pause();
+    if (has_cupti_) cupti_.cuptiActivityFlushAll(1);
     {
       std::lock_guard<std::mutex> lock(mutex_);
       ended_ = true;
@@ -173,6 +169,21 @@ public:
   }
 
 private:
+  /// Makes CUPTI record.
+  void begin() {
+    std::string problem;
+    for (CUpti_ActivityKind kind : ON_GPUS) enable(kind, problem);
+    enable_allocations();
+    const char *calls = getenv("MULTICARD_TRACE_CALLS");
+    if (calls == nullptr || strcmp(calls, "none") != 0) {
+      enable_calls(calls != nullptr && strcmp(calls, "driver") == 0, problem);
+    } else if (!said_left_out_.exchange(true)) {
+      // All of them.
+      queue_text(LEFT_OUT, "*");
+    }
+    if (!problem.empty()) queue_text(PROBLEM, problem);
+  }
+
   /// Takes CUPTI for this process. Why it cannot be had; empty if it can.
   std::string attach() {
     // Whoever subscribes first has CUPTI to himself: two who register buffers take each other's records.
@@ -276,7 +287,7 @@ private:
           end.kind = END;
           end.bytes = dropped_;
           put(end);
-        } else if (has_cupti_ && this->records()) {
+        } else if (has_cupti_ && (this->records() || unflushed_.exchange(false))) {
           // Buffers that are not full, so that little is lost with a process that is killed.
           cupti_.cuptiActivityFlushAll(0);
         }
@@ -459,6 +470,10 @@ private:
   std::thread thread_;
   /// Since when it records; 0 while it does not.
   std::atomic<int64_t> recording_since_{0};
+  /// When CUPTI was ready for the last recording.
+  std::atomic<int64_t> window_begin_{0};
+  /// Whether it recorded since CUPTI was last asked for the records that it holds.
+  std::atomic<bool> unflushed_{false};
   std::atomic<bool> closed_{false};
 
   std::mutex mutex_;

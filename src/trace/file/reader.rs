@@ -15,7 +15,7 @@ use crate::trace::progress::Watch;
 use crate::trace::source::parts::in_parts;
 use crate::trace::source::{Head, Names, Reading, Source, Storage};
 use crate::trace::tile::Tile;
-use crate::trace::window::union;
+use crate::trace::window::{union, unite};
 
 /// Maximum number of threads.
 const MOST_THREADS: usize = 16;
@@ -265,6 +265,8 @@ impl<'a> EventsFile<'a> {
                     self.head.without_cuda &= head.without_cuda;
                     self.head.epoch_ns = self.head.epoch_ns.or(head.epoch_ns);
                     self.head.covered = union(self.head.covered, head.covered);
+                    self.head.windows.extend(&head.windows);
+                    self.head.without_calls |= head.without_calls;
                     for gpu in &head.gpus {
                         if self.head.gpus.iter().all(|known| known.index != gpu.index) {
                             self.head.gpus.push(gpu.clone());
@@ -286,6 +288,7 @@ impl<'a> EventsFile<'a> {
                 Entry::Lane(..) | Entry::Process(..) | Entry::Name(..) | Entry::Nameless(..) => {}
             }
         }
+        unite(&mut self.head.windows);
         for block in &self.blocks {
             unfinished.entry(block.writer).or_insert(true);
         }

@@ -206,6 +206,10 @@ pub(super) fn collective(name: &str) -> Option<String> {
 /// The number format in which a convolution or a matrix product multiplies; `None` if its name does not tell.
 pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
     let lower = name.to_ascii_lowercase();
+    // cuDNN calls its attention for bf16 `f16`, too.
+    if lower.contains("sdpa") {
+        return None;
+    }
     let is_named = |format: &&NumberFormat| format.words().iter().any(|word| lower.contains(word));
     if let Some(format) = NumberFormat::VARIANTS.iter().find(is_named) {
         return Some(*format);
@@ -343,6 +347,10 @@ mod tests {
             ("cutlass_80_simt_sgemm_64x64_8x5_nn_align1", Some("fp32")),
             ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckcrs_nhwc", Some("fp16")),
             ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", Some("bf16")),
+            (
+                "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x64_4x1x1_cga1x1x1_kernel0_0",
+                None,
+            ),
             ("sm80_xmma_gemm_f64f64_f64f64_f64_nt_n", Some("fp64")),
             ("void conv_depthwise2d_forward_kernel<(int)3, double, int>(float)", Some("fp64")),
             ("splitKreduce", None),

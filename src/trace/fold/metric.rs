@@ -10,8 +10,9 @@ static PATTERNS: LazyLock<Vec<(&TraceMetricKind, TracePattern)>> = LazyLock::new
     TRACE_METRICS.iter().filter_map(|kind| Some((kind, TracePattern::parse(kind.pattern).ok()?))).collect()
 });
 
-/// The metrics of a report of `wall_ns` on `gpus` GPUs.
+/// The metrics of a report of `wall_ns` on `gpus` GPUs. Lists that were not recorded give no metrics.
 pub(super) fn metrics(
+    is_recorded: impl Fn(TraceList) -> bool,
     api: &[Entry],
     kernels: &[Entry],
     memory: &[MemoryOperation],
@@ -20,6 +21,7 @@ pub(super) fn metrics(
 ) -> Vec<Metric> {
     let mut all: Vec<Metric> = PATTERNS
         .iter()
+        .filter(|(_, pattern)| is_recorded(pattern.list))
         .map(|(kind, pattern)| {
             let entries: &mut dyn Iterator<Item = (&str, &Statistics, f64)> = match pattern.list {
                 TraceList::Copy => &mut memory.iter().map(|one| (one.name.as_str(), &one.statistics, one.percent)),

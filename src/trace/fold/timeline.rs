@@ -69,6 +69,32 @@ pub(super) struct Pause {
     pub next: Option<Work>,
 }
 
+impl Pause {
+    /// Whether it covers the whole span.
+    pub fn holds(&self, span: (i64, i64)) -> bool {
+        self.start <= span.0 && span.1 <= self.end
+    }
+
+    /// Whether it covers any of these spans as a whole. The spans are in order and do not overlap.
+    pub fn holds_any(&self, spans: &[(i64, i64)]) -> bool {
+        spans.get(spans.partition_point(|span| span.0 < self.start)).is_some_and(|span| self.holds(*span))
+    }
+
+    /// The parts of it that are outside of these spans. The spans are in order and do not overlap.
+    pub fn without(self, spans: &[(i64, i64)]) -> Vec<Self> {
+        let mut left = Vec::new();
+        let mut at = self.start;
+        let first = spans.partition_point(|span| span.1 <= self.start);
+        for span in spans[first..].iter().take_while(|span| span.0 < self.end) {
+            left.push(Self { start: at, end: span.0.max(at), next: None });
+            at = at.max(span.1);
+        }
+        left.push(Self { start: at, ..self });
+        left.retain(|pause| pause.start < pause.end);
+        left
+    }
+}
+
 impl Timeline {
     /// Adds an interval; empty ones are ignored.
     pub fn push(&mut self, (start, end): (i64, i64), work: Work) {

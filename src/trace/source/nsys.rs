@@ -202,12 +202,9 @@ impl Source for NsysReport<'_> {
             schema_version: version,
             product_version,
             covered: self.covered()?,
-            epoch_ns: None,
-            without_cuda: false,
-            raw_of: None,
             gpus: devices.infos.values().cloned().collect(),
             warnings: warning.into_iter().chain(self.not_recorded()).collect(),
-            notes: Vec::new(),
+            ..Head::default()
         };
         // If the head is read again, it finds the same devices.
         let _ = self.devices.set(devices);

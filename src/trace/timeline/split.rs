@@ -1,12 +1,14 @@
 //! Where the time of each step of each rank went, and what limits a run.
 //!
-//! The time of a step lasts from the end of the previous step to its own end, as [`crate::protocol`] counts it; the first step of an epoch
-//! begins with the epoch. Each nanosecond is assigned to one part: the first one in this order that was active. Kernels by family, data
-//! movement; waiting for the slowest rank, communication (as far as nothing overlaps them); waiting for data; waiting of the host for a
-//! GPU; launching (the GPU is idle while the host calls CUDA, or for less than 200 µs between two kernels or copies); idle. Without records
-//! of GPUs, the ranges of the ranks are used: waiting for data, waiting for the slowest rank, communication, forward, backward, optimizer,
-//! the rest of the step, idle. If the ranks also record their collectives, communication is the time in which they wait for them;
-//! collectives that run at the same time as computing are hidden.
+//! The time of a step lasts from the end of the previous step to its own end, as [`crate::protocol`] counts it; the
+//! first step of an epoch begins with the epoch. If several windows were recorded, the first step of a window begins
+//! with the window, and does not count. Each nanosecond is assigned to one part: the first one in this order that was
+//! active. Kernels by family, data movement; waiting for the slowest rank, communication (as far as nothing overlaps
+//! them); waiting for data; waiting of the host for a GPU; launching (the GPU is idle while the host calls CUDA, or for
+//! less than 200 µs between two kernels or copies); idle. Without records of GPUs, the ranges of the ranks are used:
+//! waiting for data, waiting for the slowest rank, communication, forward, backward, optimizer, the rest of the step,
+//! idle. If the ranks also record their collectives, communication is the time in which they wait for them; collectives
+//! that run at the same time as computing are hidden.
 //!
 //! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted by
 //! time, not by the step that launched them: a GPU that lags behind its host shows its work a little later.
@@ -20,12 +22,13 @@ use std::ops::ControlFlow;
 
 use strum::{EnumCount, EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
-use super::{Class, Mark, MarkKind, Timeline, TimelineRow};
+use super::{Class, MarkKind, Timeline, TimelineRow};
 use crate::statistics::{Interval, linear, median_interval, median_of_sorted};
 use crate::trace::TraceError;
 use crate::trace::event::Kind;
 use crate::trace::progress::{Progress, Watch};
 use crate::trace::source::Source as _;
+use crate::trace::window::unite;
 
 pub use collectives::Collective;
 use sizes::Sizes;
@@ -303,23 +306,26 @@ pub(super) fn split(
     }
     let (mut steps, mut has_steps) = (Vec::new(), false);
     for (id, process) in &processes {
-        let windows = windows(&timeline.marks, *id);
+        let windows = windows(timeline, *id);
         has_steps |= !windows.is_empty();
         let windows = if windows.is_empty() { process.extent.into_iter().collect() } else { windows };
         let count = windows.len();
         for (place, span) in windows.into_iter().enumerate() {
             let in_phase = process.warm_up.iter().any(|warm_up| warm_up.0 < span.1 && span.0 < warm_up.1);
             let first = count >= LEAST_STEPS && process.warm_up.is_empty() && place < (count / 10).max(1);
+            // In the first step of a window, the host has no lead over its GPU.
+            let opens = timeline.holes.binary_search_by_key(&span.0, |hole| hole.1).is_ok()
+                || place == 0 && !timeline.holes.is_empty();
             steps.push(StepSplit {
                 process: *id,
                 step: place + 1,
                 span,
                 parts: process.parts(span),
-                warm_up: in_phase || first,
+                warm_up: in_phase || first || opens,
             });
         }
     }
-    let gaps = gaps(&processes);
+    let gaps = gaps(&processes, &timeline.holes);
     let binding = Binding { part: None, sentence: String::new() };
     let collectives = collectives::collectives(timeline, &processes);
     let mut split = Split { steps, has_steps, gaps, binding, parts: Vec::new(), collectives };
@@ -432,19 +438,6 @@ pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Par
     })
 }
 
-/// Sorts spans and joins adjacent ones.
-fn unite(spans: &mut Spans) {
-    spans.sort_unstable();
-    let mut joined: Spans = Vec::with_capacity(spans.len());
-    for span in spans.drain(..) {
-        match joined.last_mut() {
-            Some(last) if last.1 >= span.0 => last.1 = last.1.max(span.1),
-            _ => joined.push(span),
-        }
-    }
-    *spans = joined;
-}
-
 /// When the last rank began each collective; `None` if ranks began different numbers of collectives.
 fn latest_starts(processes: &BTreeMap<i64, Process>) -> Option<Vec<i64>> {
     let counts: Vec<usize> = processes.values().map(|process| process.collectives.len()).filter(|n| *n > 0).collect();
@@ -475,8 +468,9 @@ fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
     }
 }
 
-/// The times of a process's steps.
-fn windows(marks: &[Mark], process: i64) -> Spans {
+/// The times of a process's steps. No step contains a time that was not recorded.
+fn windows(timeline: &Timeline, process: i64) -> Spans {
+    let Timeline { marks, holes, has_exact_steps, .. } = timeline;
     let spans_of_kind =
         |kind| marks.iter().filter(move |mark| mark.process == process && mark.kind == kind).map(|mark| mark.span);
     let epochs: Vec<i64> = spans_of_kind(MarkKind::Epoch).map(|span| span.0).collect();
@@ -488,8 +482,9 @@ fn windows(marks: &[Mark], process: i64) -> Spans {
             continue;
         }
         let epoch = epochs[..epochs.partition_point(|epoch| *epoch <= start)].last().copied();
-        let begin = before.into_iter().chain(epoch).max().unwrap_or(start).min(start);
-        windows.push((begin, end));
+        let hole = holes[..holes.partition_point(|hole| hole.1 <= start)].last().map(|hole| hole.1);
+        let begin = before.into_iter().chain(epoch).chain(hole).max().unwrap_or(start).min(start);
+        windows.push((if *has_exact_steps { start } else { begin }, end));
         before = Some(end);
     }
     windows
@@ -545,13 +540,14 @@ fn take(left: &mut Spans, layer: &[(i64, i64)]) -> u64 {
     taken
 }
 
-/// The longest times in which a rank's GPUs are idle.
-fn gaps(processes: &BTreeMap<i64, Process>) -> Vec<Stretch> {
+/// The longest times in which a rank's GPUs are idle, without times that were not recorded.
+fn gaps(processes: &BTreeMap<i64, Process>, holes: &[(i64, i64)]) -> Vec<Stretch> {
     let mut gaps = Vec::new();
     for (id, process) in processes.iter().filter(|(_, process)| process.has_gpu) {
         for pair in process.busy().windows(2) {
             let span = (pair[0].1, pair[1].0);
-            if span.1.abs_diff(span.0) < SHORTEST_GAP_NS {
+            let next = holes.get(holes.partition_point(|hole| hole.1 <= span.0));
+            if span.1.abs_diff(span.0) < SHORTEST_GAP_NS || next.is_some_and(|hole| hole.0 < span.1) {
                 continue;
             }
             let parts = process.parts(span);

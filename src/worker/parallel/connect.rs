@@ -1,10 +1,12 @@
-//! Connects the ranks of a group over gloo, which does not ask who connects. Its ports are on the loopback interface, where every user of
-//! the machine can take a rank's place: ranks prove to each other who they are, and try again on new ports if somebody came between them.
+//! Connects the ranks of a group over gloo, which does not ask who connects. For ranks on one machine, its ports are on
+//! the loopback interface, where every user of the machine can take a rank's place. For ranks on several nodes, they
+//! are on the cluster's network, where everybody on that network can. Ranks therefore prove to each other who they are,
+//! and try again on new ports if somebody came between them.
 //!
 //! An attempt:
 //!
-//! 1. Each rank leaves a card in the folder that only their user can enter: its process, and a random number for each rank. It waits for
-//!    the cards of all.
+//! 1. Each rank leaves a card in the folder that only their user can enter: its host, its process, and a random number for each rank. It
+//!    waits for the cards of all.
 //! 2. The ranks connect over gloo, through a store of this attempt.
 //! 3. Each rank says its numbers to the others over gloo, and compares what it hears with their cards.
 //!
@@ -42,22 +44,27 @@ pub fn connect(meeting: &Meeting, timeout: Duration) -> Result<ProcessGroup, Sto
         }
     }
     if !strangers.is_empty() {
-        return Err(among(&strangers));
+        return Err(among(meeting, &strangers));
     }
     // No stranger was there, so the machine is slow.
     let number = LIMITS_MS.len() + 1;
     match (Attempt { meeting, number, limit: timeout }).connect(&mut strangers)? {
         Ok(group) => Ok(group),
-        Err(_) if !strangers.is_empty() => Err(among(&strangers)),
+        Err(_) if !strangers.is_empty() => Err(among(meeting, &strangers)),
         Err(error) => Err(meeting.explain(error.into())),
     }
 }
 
-fn among(strangers: &Strangers) -> Stop {
+fn among(meeting: &Meeting, strangers: &Strangers) -> Stop {
+    let advice = if meeting.is_shared() {
+        "Everybody on the cluster's network can connect to them: find out what does"
+    } else {
+        "Every user of this machine can connect to its loopback interface: find out what does, or run in a network namespace of your own \
+         (`multicard help trust` says how)"
+    };
     let message = format!(
         "strangers kept the ranks from meeting, {} times in a row; connections to ports of the ranks that none of them made: {strangers}. \
-         Every user of this machine can connect to its loopback interface: find out what does, or run in a network namespace of your own \
-         (`multicard help trust` says how)",
+         {advice}",
         LIMITS_MS.len()
     );
     Stop::failed(FailureKind::Peer, message)
@@ -73,6 +80,7 @@ struct Attempt<'a> {
 
 /// What a rank publishes before it connects.
 struct Card {
+    host: String,
     process: u32,
     /// The number that it will send to each rank.
     numbers: Vec<i64>,
@@ -82,7 +90,8 @@ impl Attempt<'_> {
     /// Connects the group; the inner error says why the attempt is spoiled.
     fn connect(&self, strangers: &mut Strangers) -> Result<Result<ProcessGroup, TchError>, Stop> {
         let cards = self.swap_cards()?;
-        let ranks: Vec<_> = cards.iter().map(|card| card.process).collect();
+        // The kernel lists only the connections of this machine.
+        let ranks: Vec<_> = cards.iter().filter(|card| card.host == host()).map(|card| card.process).collect();
         // In the first attempt no rank waits for another.
         let opened = if self.number == 1 { self.open() } else { self.open_and_look(&ranks, strangers) };
         let connected = match self.agree("connected", opened)? {
@@ -104,7 +113,7 @@ impl Attempt<'_> {
     /// Publishes this rank's card, and waits for the cards of all ranks.
     fn swap_cards(&self) -> Result<Vec<Card>, Stop> {
         let name = |rank: u32| format!("card-{}-{rank}", self.number);
-        let mut own = std::process::id().to_string();
+        let mut own = format!("{} {}", host(), std::process::id());
         for _ in 0..self.meeting.world_size {
             own += &format!(" {}", rand::random::<i64>());
         }
@@ -117,9 +126,10 @@ impl Attempt<'_> {
     }
 
     fn open(&self) -> Result<ProcessGroup, TchError> {
-        let Meeting { folder, rank, world_size } = self.meeting;
+        let Meeting { folder, rank, world_size, .. } = self.meeting;
+        let backend = if self.meeting.is_shared() { Backend::GlooOverNodes } else { Backend::Gloo };
         let store = Store::open(&folder.join(format!("store-{}", self.number)), self.limit)?;
-        ProcessGroup::new(&store, Backend::Gloo, *rank, *world_size, self.limit)
+        ProcessGroup::new(&store, backend, *rank, *world_size, self.limit)
     }
 
     /// Opens the connections and looks for strangers meanwhile, because the ports are closed if opening fails.
@@ -160,10 +170,16 @@ impl Attempt<'_> {
 
 impl Card {
     fn read(text: &str) -> Option<Self> {
-        let (process, numbers) = text.split_once(' ')?;
+        let (host, rest) = text.split_once(' ')?;
+        let (process, numbers) = rest.split_once(' ')?;
         let numbers = numbers.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-        Some(Self { process: process.parse().ok()?, numbers })
+        Some(Self { host: host.to_owned(), process: process.parse().ok()?, numbers })
     }
+}
+
+/// The name of this machine.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Sends this rank's numbers to the others and compares the numbers received with their cards: a stranger that took a rank's place does not

@@ -1,7 +1,6 @@
 //! The other ranks of a run: how this rank joins them, its collectives with them, and which rank to blame when one is gone.
 
 use std::cell::Cell;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tch::{Device, TchError, Tensor};
 
 use super::connect::connect;
-use super::meeting::Meeting;
+use super::meeting::{MEETING_TIMEOUT, Meeting};
+use super::{clocks, network};
 use crate::report::Stop;
 use crate::shim::{Backend, Combine, ProcessGroup, Store};
 use crate::watchdog::Watchdog;
@@ -43,11 +43,13 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Joins the other ranks; `None` for a single rank. `give_up` ends this rank from another thread if the others do not come: they wait
-    /// for a rank that hangs, and gloo keeps trying to connect for five times its timeout.
+    /// Joins the other ranks, which are spread over this number of nodes in order; `None` for a single rank. `give_up`
+    /// ends this rank from another thread if the others do not come: they wait for a rank that hangs, and gloo keeps
+    /// trying to connect for five times its timeout.
     pub fn join(
         rank: u32,
         world_size: u32,
+        nodes: u32,
         device: Device,
         give_up: impl FnOnce(Stop) + Send + 'static,
     ) -> Result<Option<Rc<Self>>, Stop> {
@@ -59,9 +61,10 @@ impl Peers {
             Stop::failed(FailureKind::Input, message)
         })?;
         allow_all_files();
-        let meeting = Meeting { folder: folder.clone().into(), rank, world_size };
+        let meeting = Meeting { folder: folder.into(), rank, world_size, nodes };
+        let through = meeting.clone();
         // NCCL is watched by c10d.
-        let limit = PEER_TIMEOUT + WATCHDOG_FIRST;
+        let limit = if meeting.is_shared() { MEETING_TIMEOUT } else { PEER_TIMEOUT + WATCHDOG_FIRST };
         let alarm = move || {
             let message = format!("the ranks did not connect within {} s", limit.as_secs());
             give_up(meeting.explain(Stop::failed(FailureKind::Peer, message)));
@@ -70,12 +73,17 @@ impl Peers {
         if let Some(watchdog) = &watchdog {
             watchdog.given();
         }
-        Ok(Some(Rc::new(Self::join_in(Path::new(&folder), rank, world_size, device)?)))
+        Ok(Some(Rc::new(Self::join_through(through, device)?)))
     }
 
-    /// Joins the other ranks through a folder.
-    pub fn join_in(folder: &Path, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
-        let meeting = Meeting { folder: folder.to_owned(), rank, world_size };
+    /// Joins the other ranks of this node through a folder.
+    #[cfg(test)]
+    pub fn join_in(folder: &std::path::Path, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
+        Self::join_through(Meeting { folder: folder.to_owned(), rank, world_size, nodes: 1 }, device)
+    }
+
+    fn join_through(meeting: Meeting, device: Device) -> Result<Self, Stop> {
+        let Meeting { rank, world_size, .. } = meeting;
         let group = match device {
             Device::Cuda(index) => over_nccl(&meeting, index)?,
             _ => connect(&meeting, PEER_TIMEOUT)?,
@@ -94,11 +102,13 @@ impl Peers {
     pub fn meet(&self) -> Result<(), Stop> {
         let number = self.meetings.get();
         self.meetings.set(number + 1);
-        let mark = |rank: u32| format!("meeting-{number}-{rank}");
-        self.meeting.mark(&mark(self.rank))?;
-        let late = || self.meeting.late(mark);
-        self.meeting
-            .wait(|| late().is_none().then_some(()), || format!("rank {} did not arrive", late().unwrap_or_default()))
+        let mark = |number: u64, rank: u32| format!("meeting-{number}-{rank}");
+        self.meeting.gather(|rank| mark(number, rank))?;
+        // All ranks have left the meeting before this one. A run with many windows would leave files without end.
+        if let Some(before) = number.checked_sub(1) {
+            self.meeting.unmark(&mark(before, self.rank));
+        }
+        Ok(())
     }
 
     /// Publishes a small number to the other ranks under a new name, for [`Self::read`].
@@ -114,6 +124,14 @@ impl Peers {
         )
     }
 
+    /// Tells all ranks a text, and returns the texts of all ranks. `name` must be used once only.
+    pub fn tell(&self, name: &str, text: &str) -> Result<Vec<String>, Stop> {
+        let of_rank = |rank: u32| format!("{name}-of-{rank}");
+        self.meeting.leave(&of_rank(self.rank), text)?;
+        let all = || (0..self.world_size).map(|rank| self.meeting.read(&of_rank(rank))).collect();
+        self.meeting.wait(all, || format!("rank {} did not arrive", self.meeting.late(of_rank).unwrap_or_default()))
+    }
+
     /// The process group.
     pub fn group(&self) -> &Rc<ProcessGroup> {
         &self.group
@@ -127,6 +145,26 @@ impl Peers {
     /// The library that carries out collectives.
     pub fn backend(&self) -> &'static str {
         if self.device.is_cuda() { "NCCL" } else { "gloo" }
+    }
+
+    /// The library, with the network between nodes that its log names: `NCCL (IB through [0]mlx5_0:1/IB)`.
+    pub fn backend_in_words(&self) -> String {
+        let own = if self.meeting.is_shared() { network::of_this_process(&self.meeting.folder) } else { None };
+        own.map_or_else(|| self.backend().to_owned(), |network| format!("{} ({network})", self.backend()))
+    }
+
+    /// How far the clock of this rank's node is ahead of the first node's, in seconds. Only the first rank of each
+    /// further node returns it. All ranks must call it.
+    pub fn clock_offset_s(&self) -> Result<Option<f64>, Stop> {
+        if !self.meeting.is_shared() {
+            return Ok(None);
+        }
+        let sum = |numbers: &[i64]| self.combine(numbers, Combine::Sum);
+        let offset_s = clocks::offset_s(self.rank, self.world_size, sum);
+        let offset_s = offset_s.map_err(|error| self.explain(error.into()))?;
+        let node = self.meeting.node_of(self.rank);
+        let is_first_of_node = self.rank > 0 && self.meeting.node_of(self.rank - 1) != node;
+        Ok(is_first_of_node.then_some(offset_s))
     }
 
     /// Combines the numbers of all ranks, element by element.
@@ -180,6 +218,10 @@ impl Peers {
 
 /// The group over NCCL, which keeps the store, because it also creates communicators later.
 fn over_nccl(meeting: &Meeting, index: usize) -> Result<ProcessGroup, Stop> {
+    if meeting.is_shared() {
+        // Nodes read libraries from a shared file system at different times.
+        meeting.gather(|rank| format!("here-{rank}"))?;
+    }
     let store = Store::open(&meeting.folder.join("store"), PEER_TIMEOUT)?;
     let group = ProcessGroup::new(&store, Backend::Nccl(index), meeting.rank, meeting.world_size, PEER_TIMEOUT);
     group.map_err(|error| meeting.explain(error.into()))

@@ -72,7 +72,7 @@ impl<M: Module> Strategy<M> for Ranks {
 
     fn seen(&self) -> Result<(u32, String), TchError> {
         let size = self.peers.group().size()?;
-        let (backend, buckets) = (self.peers.backend(), self.reducer.buckets()?);
+        let (backend, buckets) = (self.peers.backend_in_words(), self.reducer.buckets()?);
         Ok((size, format!("world size {size} in c10d over {backend}, gradients in {buckets} buckets")))
     }
 }

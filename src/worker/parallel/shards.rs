@@ -314,7 +314,7 @@ impl<M: Module> Strategy<M> for Shards {
     fn seen(&self) -> Result<(u32, String), TchError> {
         let (size, units) = (self.peers.group().size()?, self.units.last + 1);
         let together = if self.units.wrap == Wrap::Inner { ", the first and last together" } else { "" };
-        let backend = self.peers.backend();
+        let backend = self.peers.backend_in_words();
         Ok((size, format!("world size {size} in c10d over {backend}, parameters sharded in {units} units{together}")))
     }
 }

@@ -16,7 +16,13 @@ unsafe extern "C" {
     fn mc_store_open(path: *const c_char, timeout_ms: i64) -> *mut c_void;
     fn mc_store_free(store: *mut c_void);
     fn mc_store_c10d(store: *mut c_void) -> *mut c_void;
-    fn mc_group_gloo(store: *mut c_void, rank: c_int, world_size: c_int, timeout_ms: i64) -> *mut c_void;
+    fn mc_group_gloo(
+        store: *mut c_void,
+        rank: c_int,
+        world_size: c_int,
+        timeout_ms: i64,
+        over_nodes: c_int,
+    ) -> *mut c_void;
     fn mc_group_set_timeout(group: *mut c_void, timeout_ms: i64) -> c_int;
     fn mc_group_leave(group: *mut c_void) -> c_int;
     fn mc_group_size(group: *mut c_void) -> c_int;
@@ -92,8 +98,10 @@ pub enum Combine {
 /// Where the tensors of a group are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// On the CPU.
+    /// On the CPU, for ranks on one node.
     Gloo,
+    /// On the CPU, for ranks on several nodes.
+    GlooOverNodes,
     /// On the GPU with this index.
     Nccl(usize),
 }
@@ -115,7 +123,9 @@ impl ProcessGroup {
         let (rank, size, timeout_ms) = (rank as c_int, world_size as c_int, milliseconds(timeout));
         let group = match backend {
             // SAFETY: the store is alive; the group keeps a reference of its own.
-            Backend::Gloo => check_pointer(unsafe { mc_group_gloo(store.0, rank, size, timeout_ms) })?,
+            Backend::Gloo | Backend::GlooOverNodes => check_pointer(unsafe {
+                mc_group_gloo(store.0, rank, size, timeout_ms, c_int::from(backend == Backend::GlooOverNodes))
+            })?,
             // SAFETY: as above; the pointer within the store is read only during the call.
             Backend::Nccl(device) => cuda::group(unsafe { mc_store_c10d(store.0) }, rank, size, device, timeout_ms)?,
         };

@@ -26,7 +26,7 @@ unsafe extern "C" fn end(name: *const c_char, bytes: i64, begun: i64) {
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     match u64::try_from(bytes) {
         Ok(bytes) => recording::collective(&name, bytes, begun),
-        Err(_) => recording::end(&name, begun),
+        Err(_) => recording::end(&name, begun, false),
     }
 }
 

@@ -133,6 +133,8 @@ fn function(place: usize) -> Option<*mut c_void> {
 pub struct NvtxRange {
     /// Its name and start, if the built-in trace records it.
     recorded: Option<(String, i64)>,
+    /// Whether it is around windows, so that it is recorded even if it ends while the recording is paused.
+    is_around: bool,
     /// Keeps the value on its thread.
     thread: PhantomData<*const ()>,
 }
@@ -140,19 +142,29 @@ pub struct NvtxRange {
 impl NvtxRange {
     /// Begins a range on this thread.
     pub fn new(name: &CStr) -> Self {
+        Self::begin(name, recording::begin(), false)
+    }
+
+    /// Begins a range around many steps. If the built-in tracer records in windows, the whole range is recorded.
+    pub fn around_windows(name: &CStr) -> Self {
+        let around = recording::begin_around();
+        Self::begin(name, around.or_else(recording::begin), around.is_some())
+    }
+
+    fn begin(name: &CStr, start: Option<i64>, is_around: bool) -> Self {
         if let Some(push) = function(RANGE_PUSH_A) {
             // SAFETY: NVTX's signature; the name lives until the call returns.
             unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(push)(name.as_ptr()) };
         }
-        let recorded = recording::begin().map(|start| (name.to_string_lossy().into_owned(), start));
-        Self { recorded, thread: PhantomData }
+        let recorded = start.map(|start| (name.to_string_lossy().into_owned(), start));
+        Self { recorded, is_around, thread: PhantomData }
     }
 }
 
 impl Drop for NvtxRange {
     fn drop(&mut self) {
         if let Some((name, start)) = self.recorded.take() {
-            recording::end(&name, start);
+            recording::end(&name, start, self.is_around);
         }
         if let Some(pop) = function(RANGE_POP) {
             // SAFETY: NVTX's signature; this thread began the range, because the value cannot leave it.

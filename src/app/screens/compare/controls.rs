@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Button, DragValue, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    Button, DragValue, Id, Key, Label, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -12,17 +12,16 @@ use super::measures_menu::measures_menu_ui;
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
-use crate::analysis::{Setting, measure};
+use crate::analysis::{Circumstances, Setting, measure};
 use crate::app::command::{Command, edit};
 use crate::app::look;
 use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, choice, cut_to, fields_on_cards, filter_field, muted, named, strong, text_field, text_width,
-    together_ui,
+    card, check_ui, choice, cut_to, filter_field, muted, named, strong, text_field, text_width, together_ui,
 };
-use crate::figure::{Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
+use crate::figure::{Along, Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
 /// Width of the arrow of a drop-down list, and of its widest text.
 const ARROW: f32 = 36.0;
@@ -30,7 +29,6 @@ const MOST_CHOICE: f32 = 340.0;
 
 /// Draws the left column: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    fields_on_cards(ui);
     ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
         card(ui).show(ui, |ui| {
             ui.take_available_width();
@@ -57,7 +55,7 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.horizontal(|ui| {
             // Controls after a long name keep their room.
             let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
-            let label = eframe::egui::Label::new(&name).truncate();
+            let label = Label::new(&name).truncate();
             let label = if text_width(ui, &name) <= room {
                 ui.add(label)
             } else {
@@ -75,6 +73,12 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                 }
             }
         });
+        if sources.len() > 1 {
+            let about = Circumstances::of_session(&source.records.summaries);
+            if !about.is_empty() {
+                ui.add(Label::new(muted(ui, about).small()).truncate());
+            }
+        }
     }
     for folder in view.compared.reading() {
         ui.horizontal(|ui| {
@@ -98,7 +102,6 @@ pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) 
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new(ADD_SESSION).config(config).ui(ui, |ui| {
         ui.set_min_width(280.0);
-        fields_on_cards(ui);
         let shown = view.sources();
         let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
         for folder in view.settings.recent.iter().filter(|folder| !is_shown(folder)) {
@@ -148,7 +151,11 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
         ui.horizontal(|ui| {
-            ui.label(muted(ui, &*levels.setting.name));
+            let name = &*levels.setting.name;
+            // The button at the right end has a frame.
+            let button = text_width(ui, &levels_menu::button_text(study, &levels.setting.key)) + 6.0 * GRID;
+            let label = ui.label(muted(ui, cut_to(ui, name, ui.available_width() - button)));
+            label.on_hover_text(name);
             levels_menu::menu_ui(ui, study, levels, commands);
         });
         levels_ui(ui, view, picture, levels, commands);
@@ -250,14 +257,11 @@ fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
         if study.form == Form::Scatter {
             across_ui(ui, study, picture, commands);
         }
+        if study.form == Form::History {
+            along_ui(ui, study, commands);
+        }
         if study.form == Form::Loss {
-            choice_ui(ui, "Over", study.over.name(), |ui| {
-                for &over in Over::ALL {
-                    if ui.selectable_label(study.over == over, over.name()).clicked() {
-                        edit::<CompareCommand>(commands, study, None, |study| study.over = over);
-                    }
-                }
-            });
+            over_ui(ui, study, commands);
         }
         baseline_ui(ui, picture, commands);
         if study.form.has_measure() {
@@ -421,6 +425,28 @@ fn across_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<C
         for &law in Law::ALL {
             if ui.selectable_label(study.law == law, law.name()).on_hover_text(law.help()).clicked() {
                 edit::<CompareCommand>(commands, study, None, |study| study.law = law);
+            }
+        }
+    });
+}
+
+/// Draws the choice of the horizontal axis of losses.
+fn over_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
+    choice_ui(ui, "Over", study.over.name(), |ui| {
+        for &over in Over::ALL {
+            if ui.selectable_label(study.over == over, over.name()).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.over = over);
+            }
+        }
+    });
+}
+
+/// Draws the choice of the order of sessions in a history.
+fn along_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
+    choice_ui(ui, "Along", study.along.name(), |ui| {
+        for &along in Along::ALL {
+            if ui.selectable_label(study.along == along, along.name()).on_hover_text(along.help()).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.along = along);
             }
         }
     });

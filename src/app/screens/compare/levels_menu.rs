@@ -15,8 +15,7 @@ use crate::plan::Level;
 /// Draws the button, which shows the level if only one is shown, and its menu.
 pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let Setting { key, name, .. } = &levels.setting;
-    let held = study.held_level(key);
-    let text = held.map_or("all".to_owned(), |level| format!("only {level}"));
+    let (held, text) = (study.held_level(key), button_text(study, key));
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = Button::new(text).small().selected(held.is_some());
@@ -30,6 +29,11 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {state}")));
         response.on_hover_text("Show only one level of this factor; change the order and colours of its levels");
     });
+}
+
+/// The text of the button.
+pub fn button_text(study: &Study, key: &str) -> String {
+    study.held_level(key).map_or("all".to_owned(), |level| format!("only {level}"))
 }
 
 /// Draws the choice between all levels and one.

@@ -17,7 +17,7 @@ use crate::app::widgets::{muted, strong};
 use crate::figure::{Chart, PUBLISHED, Panel, Role, Scale, Series, tick_text, ticks_between};
 
 const LEAST: f32 = 200.0;
-const LEAST_HEIGHT: f32 = 168.0;
+const LEAST_HEIGHT: f32 = 116.0;
 /// Distance from a line within which a click selects it, in points.
 const REACH: f32 = 10.0;
 /// Maximum number of markers per line.
@@ -96,7 +96,7 @@ fn panel_ui(
     let shown = empty_plot(chart, panel, size, palette(ui.visuals()).line).show(ui, |plot| {
         for series in all {
             let stands_back = any_chosen && !is_chosen(series);
-            let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
+            let colour = look::line_colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
             let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
             draw_series(plot, series, (colour, width), values);
         }

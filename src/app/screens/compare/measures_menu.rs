@@ -12,7 +12,7 @@ use crate::app::command::{Command, ScreenName};
 use crate::app::deliberate;
 use crate::app::desk::{Deed, Desk, Inverse};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, fields_on_cards, muted, named, text_field};
+use crate::app::widgets::{choice, muted, named, text_field};
 use crate::conduct::Order;
 use crate::plan::{Key, OwnMeasure};
 
@@ -81,7 +81,6 @@ pub(super) fn measures_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<C
     let (response, _) = MenuButton::new("fx").config(config).ui(ui, |ui| {
         ui.set_min_width(420.0);
         ui.set_max_width(520.0);
-        fields_on_cards(ui);
         let id = Id::unique("own-measure");
         // The texts being typed are local and are stored in egui's own memory.
         let mut draft: Draft = ui.data(|data| data.get_temp(id)).unwrap_or_default();

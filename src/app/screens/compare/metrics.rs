@@ -8,7 +8,7 @@ use super::CompareCommand;
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::app::command::{Command, edit};
 use crate::app::screens::compare::View;
-use crate::app::widgets::{check_ui, fields_on_cards, muted, named, text_field};
+use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::figure::{Runs, Study};
 
 /// Draws the choice of metrics and of their unit.
@@ -64,7 +64,6 @@ pub fn attach_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     let menu = ui.menu_button(ATTACH, |ui| {
         ui.set_min_width(300.0);
-        fields_on_cards(ui);
         let accepted = "An .nsys-rep or .sqlite file of Nsight Systems, or a .json or .json.gz of PyTorch's profiler. You can also drop \
                         it on the window.";
         ui.label(muted(ui, accepted));

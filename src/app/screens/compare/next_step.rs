@@ -83,7 +83,7 @@ pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellK
 fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Option<Plan> {
     let first = cells.first()?;
     let launched = source.records.plans.iter().rfind(|plan| plan.name == first.plan)?.plan().ok()?;
-    let plan = Plan { repeats: repeats.unwrap_or(launched.repeats), ..launched };
+    let plan = Plan { repeats: repeats.unwrap_or(launched.repeats), search: None, ..launched };
     let asked = |run: &&RunRecord| {
         let (workload, data, levels) = (run.workload.clone(), run.data.clone(), run.levels.clone());
         AskedCell { workload, data, levels, tracer: run.tracer, identity: run.identity() }

@@ -10,7 +10,7 @@ use crate::analysis::{
     Key, RecordedMeasure, RecordedStatistic, TRACE_METRICS, TraceList, TraceMetricKind, TracePattern, counted,
 };
 use crate::app::command::{Command, edit};
-use crate::app::widgets::{check_ui, fields_on_cards, muted, named, text_field};
+use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::figure::Study;
 
 /// The name of the menu.
@@ -49,7 +49,6 @@ pub fn recorded_ui(ui: &mut Ui, study: &Study, names: &[(TraceList, String)], co
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new(RECORDINGS).config(config).ui(ui, |ui| {
         ui.set_min_width(WIDTH);
-        fields_on_cards(ui);
         // What is typed and chosen is local state, stored in egui's memory.
         let id = Id::unique("compare-recorded");
         let mut asked: Asked = ui.data(|data| data.get_temp(id)).unwrap_or_default();

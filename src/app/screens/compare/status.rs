@@ -12,6 +12,7 @@ use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, muted, strong};
+use crate::app::words::runs_text;
 use crate::figure::{duration_text, filter_of};
 use crate::plan::asked_cells;
 
@@ -26,33 +27,47 @@ pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut 
     let buttons = [picture.full_runs.is_some(), picture.more_repeats.is_some(), picture.lacking.is_some()];
     let for_button = FULL_RUNS * buttons.into_iter().filter(|is_there| *is_there).count() as f32;
     let is_narrow = ui.available_width() < ONE_LINE + for_button;
-    if is_narrow {
-        // The suggested runs get their own line if there is no room.
-        ui.horizontal_wrapped(|ui| counts_ui(ui, view, picture, commands));
-        ui.horizontal(|ui| notes_ui(ui, view, picture, commands));
-    } else {
-        ui.horizontal(|ui| {
-            counts_ui(ui, view, picture, commands);
-            notes_ui(ui, view, picture, commands);
-        });
+    ui.horizontal(|ui| {
+        counts_ui(ui, view, picture, is_narrow);
+        if !is_narrow {
+            next_ui(ui, view, picture, commands);
+        }
+        notes_ui(ui, view, picture, commands);
+    });
+    // In a narrow window, the next actions and the waiting runs have a line of their own.
+    if is_narrow && (buttons.contains(&true) || picture.waiting > 0 || picture.pending > 0) {
+        ui.horizontal_wrapped(|ui| next_ui(ui, view, picture, commands));
     }
     ui.add_space(GRID);
 }
 
-/// Draws which runs are included and which are not.
-fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+/// Draws which runs are included and which are excluded, in few words if there is little room.
+fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, is_narrow: bool) {
     let comparison = &picture.comparison;
     let (shown, all) = (comparison.cells.len(), comparison.all_cells);
     let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
     ui.label(strong(cells));
-    let runs = if comparison.finished == 1 { "run" } else { "runs" };
-    ui.label(muted(ui, format!("{} finished {runs}", comparison.finished)));
+    let finished = format!("{} finished {}", comparison.finished, runs(comparison.finished));
+    let text = if is_narrow { runs_text(comparison.finished) } else { finished.clone() };
+    ui.label(muted(ui, text)).on_hover_text(finished);
     if comparison.unfinished > 0 {
         let colour = palette(ui.visuals()).warning;
-        let runs = if comparison.unfinished == 1 { "run" } else { "runs" };
-        let text = format!("{} unfinished {runs} excluded", comparison.unfinished);
-        ui.colored_label(colour, text).on_hover_text("Marks and notes list these runs with the reasons");
+        let whole = format!("{} unfinished {} excluded", comparison.unfinished, runs(comparison.unfinished));
+        let text = if is_narrow { format!("{} excluded", comparison.unfinished) } else { whole.clone() };
+        let help = format!("{whole}. Marks and notes list these runs with the reasons");
+        ui.colored_label(colour, text).on_hover_text(help);
     }
+    if view.own.is_updating() {
+        ui.label(muted(ui, "updating …"));
+    }
+}
+
+fn runs(count: usize) -> &'static str {
+    if count == 1 { "run" } else { "runs" }
+}
+
+/// Draws the next actions and the waiting runs.
+fn next_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     if let Some(full) = &picture.full_runs {
         let count = asked_cells(full).len();
         let text = format!("Plan full runs of {count} quick {}", if count == 1 { "cell" } else { "cells" });
@@ -68,9 +83,6 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
     if picture.pending > 0 {
         let text = format!("computing the measures of {} runs", picture.pending);
         ui.label(muted(ui, text));
-    }
-    if view.own.is_updating() {
-        ui.label(muted(ui, "updating …"));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::app::deliberate;
 use crate::app::desk::{Deed, Desk, Inverse};
 use crate::app::study_list::{built_in_ui, is_sought, search_ui};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{fields_on_cards, muted, named, text_field};
+use crate::app::widgets::{muted, named, text_field};
 use crate::conduct::Order;
 use crate::figure::{SavedStudy, Study, find_study, refused_name};
 
@@ -85,7 +85,6 @@ pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let (response, _) = MenuButton::new(text).config(config).ui(ui, |ui| {
         ui.set_min_width(320.0);
         ui.set_max_width(420.0);
-        fields_on_cards(ui);
         save_ui(ui, view, commands);
         ui.separator();
         let search = search_ui(ui, Id::unique("study-search"));

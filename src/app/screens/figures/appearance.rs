@@ -4,10 +4,9 @@ use eframe::egui::{Button, DragValue, Grid, Role, Ui, WidgetInfo};
 use strum::VariantArray;
 
 use super::FiguresCommand;
-use super::editor::{
-    Editing, Typing, annotation_ui, axis_ui, bracket_ui, legend_ui, level_name_ui, level_ui, order_ui, sizes_ui,
-    switches_ui, title_ui,
-};
+use super::editor::{Editing, annotation_ui, axis_ui, bracket_ui, legend_ui, sizes_ui, switches_ui, title_ui};
+use super::level::{level_name_ui, level_ui, order_ui};
+use super::typed::Typing;
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
 use crate::app::theme::GRID;

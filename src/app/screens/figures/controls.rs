@@ -9,15 +9,13 @@ use crate::app::screens::figures::View;
 use crate::app::study_list::{built_in_ui, is_sought, search_ui};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{
-    card, check_ui, choice, fields_on_cards, filter_field, main_button, muted, named, searched_choice, strong,
-    text_field,
+    card, check_ui, choice, filter_field, main_button, muted, named, searched_choice, strong, text_field,
 };
 use crate::figure::paper::{Family, Palette, Style, Width};
 use crate::figure::{Study, find_study, level_name};
 
 /// Draws the left column.
 pub fn side_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    fields_on_cards(ui);
     ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
         type Part = fn(&mut Ui, View<'_>, &mut Vec<Command>);
         let parts: [(&str, Part); 6] = [

@@ -1,30 +1,18 @@
-//! Controls of one part of a figure: its title, an axis, a level, the legend, the line below, what an author added. The side has them
+//! Controls of one part of a figure: its title, an axis, the legend, the line below, what an author added. The side has them
 //! all; pointing at a part of the preview opens its own.
 
-use eframe::egui::text::{CCursor, CCursorRange};
-use eframe::egui::text_edit::TextEditState;
-use eframe::egui::{Button, Context, DragValue, Grid, Id, Key, Response, Role, Ui, WidgetInfo};
+use eframe::egui::{DragValue, Grid, Role, Ui, WidgetInfo};
 use strum::{EnumMessage, VariantArray};
 
 use super::FiguresCommand;
+use super::typed::{Field, Typing, any_text, field, number, number_field};
 use crate::analysis::CellKey;
 use crate::app::command::{Command, edit};
-use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, choice, muted, named, text_field};
+use crate::app::theme::GRID;
+use crate::app::widgets::{check_ui, choice, muted, named};
 use crate::figure::{
-    Annotation, AnnotationKind, Axis, AxisName, COLOUR_NAMES, DashKind, Figure, Geometry, Hatch, LegendPlace,
-    LevelOverride, Marker, Nth, Overrides, Study, colour_of, level_name, units_of,
+    Annotation, AnnotationKind, Axis, AxisName, Figure, LegendPlace, LevelOverride, Nth, Overrides, Study, units_of,
 };
-use crate::plan::Level;
-
-/// When what is typed counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Typing {
-    /// With each letter.
-    Live,
-    /// Once Enter, Tab or a click elsewhere ends it; Esc leaves what was there.
-    Kept,
-}
 
 /// A study that controls change.
 pub(super) struct Editing<'a> {
@@ -43,124 +31,10 @@ impl Editing<'_> {
         });
     }
 
-    fn level(&self, key: &str) -> LevelOverride {
+    /// The author's changes to a level.
+    pub fn level(&self, key: &str) -> LevelOverride {
         self.study.overrides.levels.iter().find(|one| one.level == key).cloned().unwrap_or_default()
     }
-}
-
-/// The field that is to have the focus in the next frame, by its name.
-fn focus_id() -> Id {
-    Id::unique("figures-focus")
-}
-
-/// Whether what was typed last is no value of its field.
-fn refused_id() -> Id {
-    Id::unique("figures-refused")
-}
-
-/// Gives a field of this name the focus, with all of its text selected.
-pub(super) fn focus(context: &Context, name: &str) {
-    context.data_mut(|data| data.insert_temp(focus_id(), name.to_owned()));
-}
-
-/// Whether a field was left with something that is no value of it; asked once.
-pub(super) fn was_refused(context: &Context) -> bool {
-    context.data_mut(|data| data.remove_temp::<bool>(refused_id())).is_some()
-}
-
-/// A field with its accessible name and what it says where it is empty.
-#[derive(Clone, Copy)]
-struct Field<'a> {
-    name: &'a str,
-    hint: &'a str,
-    width: f32,
-}
-
-/// Shows a text; what was typed, where it counts and differs. `check` says what is wrong with it: that is kept while it is typed.
-fn field(
-    ui: &mut Ui,
-    typing: Typing,
-    Field { name, hint, width }: Field<'_>,
-    text: &str,
-    check: impl Fn(&str) -> Result<(), String>,
-) -> Option<String> {
-    let id = ui.scope_id().with(name);
-    let now = ui.ctx().cumulative_pass_nr();
-    // The same field of the side is typed in live; while a popup is measured nothing has the focus.
-    let is_asked = typing == Typing::Kept
-        && !ui.is_sizing_pass()
-        && ui.data(|data| data.get_temp::<String>(focus_id())).is_some_and(|asked| asked == name);
-    let draft = ui.data(|data| data.get_temp::<(String, u64)>(id)).filter(|(_, seen)| seen + 2 >= now && !is_asked);
-    let had_draft = draft.is_some();
-    let mut typed = draft.map_or_else(|| text.to_owned(), |(draft, _)| draft);
-    let wrong = check(&typed).err();
-    let colour = wrong.is_some().then(|| palette(ui.visuals()).bad);
-    let mut response = ui.add(text_field(&mut typed, hint, width).id(id).text_color_opt(colour));
-    response.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
-        info.current_text_value = Some(typed.clone());
-        info
-    });
-    if is_asked {
-        ui.data_mut(|data| data.remove_temp::<String>(focus_id()));
-        select(ui, &response, &typed);
-    }
-    let is_dropped = ui.input(|input| input.key_pressed(Key::Escape));
-    let is_entered = ui.input(|input| input.key_pressed(Key::Enter));
-    // A press elsewhere ends it before what is pressed does something.
-    let is_pressed_elsewhere = ui.input(|input| {
-        let press = input.pointer.interact_pos().filter(|_| input.pointer.any_pressed());
-        press.is_some_and(|place| !response.rect.contains(place))
-    });
-    let is_left = had_draft && (!response.has_focus() || is_pressed_elsewhere);
-    let wrong = check(&typed).err();
-    if let Some(message) = &wrong {
-        if is_left && is_entered {
-            response.request_focus();
-            ui.data_mut(|data| data.insert_temp(refused_id(), true));
-        }
-        response = response.on_hover_text(message);
-        response.show_tooltip_text(message);
-    }
-    if response.has_focus() && !is_dropped {
-        ui.data_mut(|data| data.insert_temp(id, (typed.clone(), now)));
-    } else {
-        ui.data_mut(|data| data.remove_temp::<(String, u64)>(id));
-    }
-    let counts = match typing {
-        Typing::Live => response.changed(),
-        Typing::Kept => is_left && !is_dropped,
-    };
-    (counts && wrong.is_none() && typed != text).then_some(typed)
-}
-
-fn select(ui: &Ui, response: &Response, text: &str) {
-    response.request_focus();
-    let mut state = TextEditState::load(ui.ctx(), response.id).unwrap_or_default();
-    let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
-    state.cursor.set_char_range(Some(all));
-    state.store(ui.ctx(), response.id);
-}
-
-fn any_text(_: &str) -> Result<(), String> {
-    Ok(())
-}
-
-fn number(text: &str) -> Result<Option<f64>, String> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.map(Some).ok_or_else(|| format!("{text:?} is not a number"))
-}
-
-/// A field for a number, or nothing.
-fn number_field(ui: &mut Ui, typing: Typing, name: &str, value: Option<f64>) -> Option<Option<f64>> {
-    let shown = value.map_or(String::new(), |value| value.to_string());
-    let input = Field { name, hint: "auto", width: 52.0 };
-    let typed = field(ui, typing, input, &shown, |text| number(text).map(drop))?;
-    number(&typed).ok().filter(|asked| *asked != value)
 }
 
 /// Letters of the choices of a row at most, each with the room around it, and how wide a letter is about.
@@ -168,7 +42,7 @@ const LETTERS: usize = 30;
 const LETTER_WIDTH: f32 = 7.5;
 
 /// Choices beside each other, with what they are about.
-fn one_of<T: PartialEq>(ui: &mut Ui, about: &str, now: &T, choices: Vec<(T, String)>) -> Option<T> {
+pub(super) fn one_of<T: PartialEq>(ui: &mut Ui, about: &str, now: &T, choices: Vec<(T, String)>) -> Option<T> {
     let mut asked = None;
     // A grid does not know how high rows become that wrap by themselves.
     let most = LETTERS.min((ui.available_width() / LETTER_WIDTH) as usize);
@@ -202,15 +76,17 @@ fn one_of<T: PartialEq>(ui: &mut Ui, about: &str, now: &T, choices: Vec<(T, Stri
     asked
 }
 
-const USUAL: &str = "as usual";
+/// The name of the choice that changes nothing.
+pub(super) const USUAL: &str = "as usual";
 
 /// All of a kind by their names, with the usual one in front.
-fn kinds<T: VariantArray + EnumMessage + Copy>() -> Vec<(Option<T>, String)> {
+pub(super) fn kinds<T: VariantArray + EnumMessage + Copy>() -> Vec<(Option<T>, String)> {
     let name = |one: &T| one.get_serializations().first().copied().unwrap_or_default().to_owned();
     std::iter::once((None, USUAL.to_owned())).chain(T::VARIANTS.iter().map(|one| (Some(*one), name(one)))).collect()
 }
 
-fn grid(id: &str) -> Grid {
+/// Rows of a name and its control.
+pub(super) fn grid(id: &str) -> Grid {
     Grid::new(id.to_owned()).num_columns(2).spacing([8.0, GRID])
 }
 
@@ -407,122 +283,6 @@ pub(super) fn sizes_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
                 ui.label(muted(ui, USUAL));
             }
             ui.end_row();
-        }
-    });
-}
-
-/// The name of a level, or of what else an override is of, and its setting's place among those of the figure.
-fn level_of<'a>(figure: &'a Figure, key: &'a str) -> (String, Option<(usize, &'a Level)>) {
-    for (place, settings) in figure.settings.iter().enumerate() {
-        let setting = &settings.setting;
-        let is_asked = |level: &&(Level, usize)| {
-            let name = level_name(setting, &level.0);
-            key == format!("{}={}", setting.key, level.0) || key == name || key == level.0.to_string()
-        };
-        if let Some((level, _)) = settings.levels.iter().find(is_asked) {
-            return (level_name(setting, level), Some((place, level)));
-        }
-    }
-    (key.to_owned(), None)
-}
-
-/// The field that has the focus first where a level is pointed at.
-pub(super) fn name_of_level(figure: &Figure, key: &str) -> String {
-    format!("Name of {}", level_of(figure, key).0)
-}
-
-/// The field of a level's name.
-pub(super) fn level_name_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, key: &str, width: f32) {
-    let (usual, _) = level_of(figure, key);
-    let label = editing.level(key).label;
-    let text = label.unwrap_or(if editing.typing == Typing::Kept { usual.clone() } else { String::new() });
-    let name = name_of_level(figure, key);
-    if let Some(text) = field(ui, editing.typing, Field { name: &name, hint: &usual, width }, &text, any_text) {
-        let label = Some(text).filter(|text| !text.is_empty() && *text != usual);
-        editing.change("label", |one| one.level_mut(key).label = label);
-    }
-}
-
-/// A level: its name, colour, hatch, marker and dash, and its place among those of its factor.
-pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, key: &str) {
-    let (name, place) = level_of(figure, key);
-    let LevelOverride { colour, hatch, marker, dash, .. } = editing.level(key);
-    grid(&format!("level {key}")).show(ui, |ui| {
-        ui.label("Name");
-        level_name_ui(ui, editing, figure, key, 160.0);
-        ui.end_row();
-        ui.label("Colour");
-        ui.vertical(|ui| {
-            let known =
-                COLOUR_NAMES.iter().copied().chain(["grey"]).map(|name| (Some(name.to_owned()), name.to_owned()));
-            let choices = std::iter::once((None, USUAL.to_owned())).chain(known).collect();
-            if let Some(colour) = one_of(ui, &format!("Colour of {name}"), &colour, choices) {
-                editing.change("level colour", |one| one.level_mut(key).colour = colour);
-            }
-            let own = colour.clone().filter(|colour| colour.starts_with('#')).unwrap_or_default();
-            let check = |text: &str| if text.is_empty() { Ok(()) } else { colour_of(text).map(drop) };
-            let label = format!("Own colour of {name}");
-            let input = Field { name: &label, hint: "#rrggbb", width: 72.0 };
-            if let Some(text) = field(ui, editing.typing, input, &own, check) {
-                editing
-                    .change("own colour", |one| one.level_mut(key).colour = Some(text).filter(|text| !text.is_empty()));
-            }
-        });
-        ui.end_row();
-        // Only what the figure draws: a marker changes no bar.
-        let draws = |is: fn(Geometry) -> bool| figure.charts.iter().any(|chart| is(chart.geometry));
-        if hatch.is_some() || draws(Geometry::has_areas) {
-            ui.label("Hatch");
-            if let Some(asked) = one_of(ui, &format!("Hatch of {name}"), &hatch, kinds::<Hatch>()) {
-                editing.change("hatch", |one| one.level_mut(key).hatch = asked);
-            }
-            ui.end_row();
-        }
-        if marker.is_some() || draws(|geometry| !geometry.has_areas()) {
-            ui.label("Marker");
-            if let Some(asked) = one_of(ui, &format!("Marker of {name}"), &marker, kinds::<Marker>()) {
-                editing.change("marker", |one| one.level_mut(key).marker = asked);
-            }
-            ui.end_row();
-        }
-        if dash.is_some() || draws(Geometry::has_lines) {
-            ui.label("Dash");
-            if let Some(asked) = one_of(ui, &format!("Dash of {name}"), &dash, kinds::<DashKind>()) {
-                editing.change("dash", |one| one.level_mut(key).dash = asked);
-            }
-            ui.end_row();
-        }
-        if let Some((setting, level)) = place {
-            ui.label("Order");
-            order_ui(ui, editing, figure, (setting, level));
-            ui.end_row();
-        }
-    });
-}
-
-/// Moves a level among those of its factor.
-pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, (setting, level): (usize, &Level)) {
-    let Some(setting_levels) = figure.settings.get(setting) else { return };
-    let levels: Vec<Level> = setting_levels.levels.iter().map(|(level, _)| level.clone()).collect();
-    let Some(place) = levels.iter().position(|known| known == level) else { return };
-    let name = level_name(&setting_levels.setting, level);
-    ui.horizontal(|ui| {
-        ui.spacing_mut().item_spacing.x = 2.0;
-        for (sign, word, to) in [("⬆", "earlier", place.checked_sub(1)), ("⬇", "later", Some(place + 1))] {
-            let to = to.filter(|to| *to < levels.len());
-            let button = ui.add_enabled(to.is_some(), Button::new(sign).small());
-            let about = format!("Move {name} {word}");
-            button.widget_info(|| WidgetInfo::labeled(Role::Button, to.is_some(), &about));
-            if let (true, Some(to)) = (button.clicked(), to) {
-                let mut levels = levels.clone();
-                levels.swap(place, to);
-                edit::<FiguresCommand>(editing.commands, editing.study, None, |study| {
-                    // What is drawn may have the order of Compare, which this one adds to.
-                    study.order.clone_from(&figure.study.order);
-                    study.put_in_order(setting_levels.setting.key.clone(), levels);
-                });
-            }
-            button.on_hover_text(about);
         }
     });
 }

@@ -6,7 +6,9 @@ use eframe::egui::{
     WidgetInfo, vec2,
 };
 
-use super::editor::{self, Editing, Typing};
+use super::editor::{self, Editing};
+use super::level::{level_ui, name_of_level};
+use super::typed::{Typing, focus, was_refused};
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::command::Command;
 use crate::app::theme::palette;
@@ -109,7 +111,7 @@ fn editor_ui(
     if context.data(|data| data.get_temp::<Part>(known_id())).as_ref() != Some(part) {
         context.data_mut(|data| data.insert_temp(known_id(), part.clone()));
         if let Some(field) = first_field(part, figure) {
-            editor::focus(context, &field);
+            focus(context, &field);
         }
     }
     let had_popup = Popup::is_any_open(context);
@@ -123,7 +125,7 @@ fn editor_ui(
             let mut editing = Editing { study: &figures.study, typing: Typing::Kept, commands };
             part_ui(ui, &mut editing, part, figure);
         });
-    let is_refused = editor::was_refused(context);
+    let is_refused = was_refused(context);
     let keys = context.input(|input| [Key::Escape, Key::Enter].map(|key| input.key_pressed(key)));
     let is_left_by_key = (keys[0] || keys[1] && !response.has_focus() && !is_refused) && !had_popup;
     let is_pressed_elsewhere = popup.is_some_and(|popup| {
@@ -153,7 +155,7 @@ fn part_ui(ui: &mut Ui, editing: &mut Editing<'_>, part: &Part, figure: &Figure)
                 if place > 0 {
                     ui.separator();
                 }
-                editor::level_ui(ui, editing, figure, key);
+                level_ui(ui, editing, figure, key);
             }
         }
     }
@@ -167,7 +169,7 @@ fn first_field(part: &Part, figure: &Figure) -> Option<String> {
         Part::Ticks(chart, axis) => Some(editor::low_of_axis(*chart, *axis)),
         Part::Annotation(place) => Some(editor::name_of_annotation(*place)),
         Part::Legend | Part::Caption => None,
-        _ => keys_of(part, figure).first().map(|key| editor::name_of_level(figure, key)),
+        _ => keys_of(part, figure).first().map(|key| name_of_level(figure, key)),
     }
 }
 

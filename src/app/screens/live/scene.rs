@@ -307,7 +307,7 @@ fn look(slot: usize) -> Look {
 /// Colour of a slot. `part` is the index and the number of its GPUs or ranks; later ones are paler.
 pub fn colour(visuals: &Visuals, slot: usize, part: (usize, usize)) -> Color32 {
     let share = 0.65 * part.0 as f32 / part.1.max(1) as f32;
-    looks::colour(&look(slot), visuals.dark_mode).lerp_to_gamma(visuals.extreme_bg_color, share)
+    looks::line_colour(&look(slot), visuals.dark_mode).lerp_to_gamma(visuals.extreme_bg_color, share)
 }
 
 /// Marker of a slot.

@@ -30,6 +30,7 @@ fn step(rank: u32, step: u64) -> LiveStep {
         loss: 1.0 / step as f64 + f64::from(rank),
         units: 64,
         warm_up: step <= 3,
+        traced: false,
     };
     LiveStep { rank, step: record }
 }

@@ -8,6 +8,7 @@ use eframe::egui::{
 
 use super::PlanCommand;
 use super::design::design_ui;
+use super::search::search_ui;
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::app::command::{Command, edit};
 use crate::app::deliberate;
@@ -57,6 +58,7 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
         data_ui(ui, view, commands);
         where_ui(ui, view, commands);
         design_ui(ui, view, commands);
+        search_ui(ui, view, commands);
         CollapsingHeader::new("Details")
             .id_salt("plan details")
             .show(ui, |ui| details_ui(ui, plan, view.node.as_deref(), commands));
@@ -252,11 +254,11 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
 
         let programs = plan.blocks().any(|block| block.spec.command.is_some());
         if let Some(tracer) = tracers_ui(ui, width, &plan.tracing, (programs, node)) {
-            edit::<PlanCommand>(commands, plan, None, |plan| plan.tracing = plan.tracing.toggled(tracer));
+            edit::<PlanCommand>(commands, plan, None, |plan| plan.toggle(tracer));
         }
         ui.end_row();
         if let Some(part) = plan.tracing.capture() {
-            if let Some(part) = traced_part_ui(ui, width, part, programs) {
+            if let Some(part) = traced_part_ui(ui, width, part, (programs, plan.can_record_windows())) {
                 edit::<PlanCommand>(commands, plan, Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
             }
             ui.end_row();
@@ -361,10 +363,14 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
         let no_nsys = node
             .and_then(|node| node.nsys.as_ref().err())
             .map(|why| format!("nsys cannot record on this machine: {why}"));
-        for tracer in Tracer::ALL {
+        for tracer in Tracer::KINDS {
             let (help, refusal) = match tracer {
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
+                Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => (
+                    "The same without CUDA calls: it costs a quarter to a half less on launch-bound steps",
+                    no_part.as_deref(),
+                ),
                 Tracer::Nsys => {
                     let help = "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others";
                     (no_nsys.as_deref().unwrap_or(help), no_nsys.as_deref())
@@ -388,12 +394,19 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
     asked
 }
 
-/// Draws the choice of the recorded part of traced runs. Programs are traced as a whole.
-fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Option<Capture> {
+/// Draws the choice of the part of traced runs that is recorded. Runs of programs are always recorded as a whole, and
+/// only the built-in tracer records windows.
+fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (bool, bool)) -> Option<Capture> {
     let mut asked = None;
     ui.label("Traced part");
     wrapped(ui, width, |ui| {
         for (capture, name, help) in [
+            (
+                Capture::USUAL,
+                "windows",
+                "A few steps in each period are recorded: times are those of the other steps, and the run shows what recording costs. Runs of \
+                 programs, of nsys, and those with less than two periods of steady steps are recorded as a whole",
+            ),
             (Capture::Whole, "whole run", "Records each run from its start to its end"),
             (
                 Capture::First { seconds: 720.0 },
@@ -406,8 +419,15 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
                 "Only these steps are recorded; if at least ten steady steps come before them, the run also shows what recording costs",
             ),
         ] {
-            let refusal = (programs && capture != Capture::Whole)
-                .then_some("Programs of your own are always recorded as a whole");
+            let refusal = match capture {
+                Capture::Windows { .. } if !windows => {
+                    Some("Only the built-in tracer records windows, of workloads that are built in")
+                }
+                Capture::First { .. } | Capture::Steps { .. } if programs => {
+                    Some("Programs of your own are always recorded as a whole")
+                }
+                _ => None,
+            };
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
             let radio = radio_ui(ui, chosen, refusal.is_none(), name);
@@ -431,6 +451,13 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
                 let changed = number(ui, "First step that is recorded", &mut first, 1);
                 if number(ui, "Last step that is recorded", &mut last, first) || changed {
                     asked = Some(Capture::Steps { first, last: last.max(first) });
+                }
+            }
+            Capture::Windows { mut recorded, mut period } => {
+                let changed = number(ui, "Steps that are recorded in a period", &mut recorded, 2);
+                let least = recorded.saturating_add(Capture::LEAST_REST);
+                if number(ui, "Steps in a period", &mut period, least) || changed {
+                    asked = Some(Capture::Windows { recorded, period: period.max(least) });
                 }
             }
             Capture::Whole => {}

@@ -1,14 +1,15 @@
 //! The bar above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
-use eframe::egui::{Id, Key, Response, Role, ScrollArea, Stroke, Ui, WidgetInfo};
+use eframe::egui::{Id, Key, Response, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::PlanCommand;
 use super::files::{Purpose, Question};
 use super::start::STARTING_PLANS;
+use crate::app::asking::ask_ui;
 use crate::app::command::Command;
 use crate::app::screens::plan::View;
 use crate::app::task::typed_path;
-use crate::app::theme::{GRID, palette};
+use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, text_field};
 use crate::papers;
 use crate::plan::{Plan, usual_workload};
@@ -41,22 +42,14 @@ pub(super) fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
     });
     if let Some((other, _)) = &view.own.replacing {
-        ui.add_space(GRID);
-        card(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).warning)).show(ui, |ui| {
-            ui.set_width(ui.available_width() - super::SCROLL_BAR);
-            ui.horizontal_wrapped(|ui| {
-                ui.label(format!(
-                    "The form of {} contains an error, and undo does not bring it back.",
-                    view.own.plan().name
-                ));
-                if ui.button(format!("Open {} and lose the changes", other.name)).clicked() {
-                    asked.push(PlanCommand::AnswerReplace(true));
-                }
-                if ui.button("Stay").clicked() {
-                    asked.push(PlanCommand::AnswerReplace(false));
-                }
-            });
-        });
+        let question = format!("Open {} in place of {}?", other.name, view.own.plan().name);
+        let loss = format!(
+            "The form of {} contains an error: what was typed into it is lost, and undo does not bring it back.",
+            view.own.plan().name
+        );
+        let yes = format!("Open {} and lose the changes", other.name);
+        let answer = ask_ui(ui.ctx(), "replace the plan", &question, &loss, &yes, "Stay");
+        asked.extend(answer.map(PlanCommand::AnswerReplace));
     }
     if let Some(question) = &view.own.question {
         question_ui(ui, question, &mut asked);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use eframe::egui::Context;
 use poll_promise::Promise;
 
-use crate::analysis::check_measures;
+use super::PlanScreen;
+use crate::analysis::{check_measures, check_search};
 use crate::app::task::on_thread;
 use crate::figure::check_studies;
 use crate::foreign;
@@ -44,8 +45,79 @@ pub(super) enum Saved {
     Failed(String),
 }
 
+impl PlanScreen {
+    /// Asks for a path, in a field and in the system's dialog.
+    pub(super) fn ask(&mut self, purpose: Purpose, context: &Context) {
+        let path = self.document.path().map(PathBuf::from);
+        let path = path.unwrap_or_else(|| suggested_path(self.plan()));
+        let suggestion = match (purpose, path.parent()) {
+            (Purpose::Open, Some(folder)) => format!("{}/", folder.display()),
+            _ => path.display().to_string(),
+        };
+        self.questions += 1;
+        self.question = Some(Question {
+            number: self.questions,
+            purpose,
+            suggestion,
+            dialog: Some(dialog(purpose, &path, context)),
+            note: None,
+            replace: None,
+        });
+    }
+
+    /// Begins to save the plan.
+    pub(super) fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
+        let own = self.document.path() == Some(path.as_path());
+        let from = self.document.path().map(PathBuf::from);
+        self.saving = Some(write(self.document.plan().clone(), from, path, replace || own, context));
+    }
+
+    /// Acts on what was chosen in the system's dialog.
+    pub(super) fn poll_question(&mut self, context: &Context) {
+        let Some(question) = &mut self.question else { return };
+        let Some(chosen) = question.dialog.take_if(|dialog| dialog.ready().is_some()) else { return };
+        match (chosen.block_and_take(), question.purpose) {
+            (Some(path), Purpose::Open) => {
+                self.question = None;
+                self.opening = Some(read(path, context));
+            }
+            (Some(path), Purpose::Save) => {
+                self.question = None;
+                // The dialog has already asked whether to replace an existing file.
+                self.save(path, true, context);
+            }
+            (None, _) => {
+                question.note = Some("No file was chosen. If no dialog appeared, type the path here.".to_owned());
+            }
+        }
+    }
+
+    /// The file that was just saved, if any.
+    pub(super) fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
+        let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
+        match saved.block_and_take() {
+            Saved::Done(plan, path) => {
+                let before = Arc::clone(self.document.shown());
+                self.document.saved(plan, path.clone());
+                self.program.saved(&before, self.document.shown());
+                self.question = None;
+                Ok(Some(path))
+            }
+            Saved::Exists(path) => match &mut self.question {
+                Some(question) => {
+                    question.note = Some(format!("{} exists: press Replace to overwrite it.", path.display()));
+                    question.replace = Some(path);
+                    Ok(None)
+                }
+                None => Err(format!("{} exists and was not replaced: choose another name", path.display())),
+            },
+            Saved::Failed(message) => Err(message),
+        }
+    }
+}
+
 /// Opens the system's dialog. The answer is `None` if it is cancelled or missing.
-pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> Promise<Option<PathBuf>> {
+fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> Promise<Option<PathBuf>> {
     let folder = suggestion.parent().map(Path::to_owned);
     let name = suggestion.file_name().map(|name| name.to_string_lossy().into_owned());
     on_thread("file dialog", context, move || {
@@ -65,6 +137,7 @@ pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, Pa
     let read = |path: &Path| {
         let plan = Plan::read(path)?;
         check_measures(&plan, &path.display().to_string())?;
+        check_search(&plan, &path.display().to_string())?;
         check_studies(&plan, &path.display().to_string())?;
         Ok::<_, PlanError>(plan)
     };
@@ -76,13 +149,7 @@ pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, Pa
 
 /// Writes a plan atomically. An existing file is replaced only if `replace` is set. `from` is the file that the plan came
 /// from, whose comments and order are kept.
-pub(super) fn write(
-    plan: Arc<Plan>,
-    from: Option<PathBuf>,
-    path: PathBuf,
-    replace: bool,
-    context: &Context,
-) -> Promise<Saved> {
+fn write(plan: Arc<Plan>, from: Option<PathBuf>, path: PathBuf, replace: bool, context: &Context) -> Promise<Saved> {
     on_thread("plan writer", context, move || {
         if !replace && path.exists() {
             return Saved::Exists(path);
@@ -99,7 +166,7 @@ pub(super) fn write(
 }
 
 /// Suggested path of a plan without a file: in the working folder, named after the plan.
-pub(super) fn suggested_path(plan: &Plan) -> PathBuf {
+fn suggested_path(plan: &Plan) -> PathBuf {
     let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = plan.name.chars().map(plain).collect();
     let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();

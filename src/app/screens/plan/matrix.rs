@@ -92,13 +92,16 @@ fn memory_by_kind(outlook: &Outlook) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("peak: {}", kinds.join(", ")))
 }
 
-/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; unknown values are left out.
+/// `36 runs · 12 cells × 3 · about 9 min · 0.6 node-hours · peak 24.0 GB`; unknown values are left out.
 fn sums(outlook: &Outlook, duration_s: f64) -> String {
     let cells = outlook.matrix.cells.len();
     if cells == 0 {
         return "nothing can run".to_owned();
     }
     let time = if duration_s > 0.0 { format!(" · about {}", about(duration_s)) } else { String::new() };
+    let hours = outlook.node_hours.map_or(String::new(), |(hours, is_most)| {
+        format!(" · {}{}\u{a0}node-hours", if is_most { "at most " } else { "" }, significant(hours))
+    });
     let peak = match outlook.peak_bytes {
         0 => String::new(),
         // A number and its unit stay on one line.
@@ -106,8 +109,10 @@ fn sums(outlook: &Outlook, duration_s: f64) -> String {
     };
     let number = |count: u64| grouped(&count.to_string());
     let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
+    // A search drops cells long before they have all repeats.
+    let most = if outlook.plan.search.is_some() { "at most " } else { "" };
     let some = if cells == 1 { "1 cell".to_owned() } else { format!("{} cells", number(cells as u64)) };
-    format!("{runs} · {some} × {}{time}{peak}", outlook.plan.repeats)
+    format!("{most}{runs} · {some} × {}{time}{hours}{peak}", outlook.plan.repeats)
 }
 
 /// An estimated duration without false precision: whole minutes from three on.
@@ -183,6 +188,7 @@ fn buttons_ui(ui: &mut Ui, view: View<'_>, can_launch: bool, commands: &mut Vec<
         let runs = if view.own.only_missing { all - view.own.kept_runs().min(all) } else { all };
         let number = |count: u64| grouped(&count.to_string());
         let text = match runs {
+            _ if view.own.plan().search.is_some() => "Launch the search".to_owned(),
             _ if runs < all => format!("Launch {} of {} runs", number(runs), number(all)),
             1 => "Launch 1 run".to_owned(),
             _ => format!("Launch {} runs", number(runs)),

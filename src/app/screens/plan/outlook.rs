@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::analysis::Question;
 use crate::dataset;
 use crate::plan::{
     Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Resolved, Tracer, check,
@@ -10,7 +11,7 @@ use crate::plan::{
 };
 
 use super::edit::offered;
-use crate::session::Where;
+use crate::session::{Where, node_hours};
 use crate::store::HeldCell;
 
 /// The key of the column with the workload.
@@ -32,6 +33,8 @@ pub(super) struct Outlook {
     pub(super) runs: u64,
     /// Total time of all runs one after the other, in seconds; a rough estimate.
     pub(super) duration_s: f64,
+    /// Node-hours of all runs at the plan's site, and whether they are an upper bound from the runs' time limits.
+    pub(super) node_hours: Option<(f64, bool)>,
     /// Greatest memory peak of any rank, in bytes; a rough estimate.
     pub(super) peak_bytes: u64,
     /// Levels without any cell that can run, with the reason.
@@ -44,6 +47,8 @@ pub(super) struct Outlook {
     pub(super) resolved: Option<Resolved>,
     /// Why the design of some block cannot be made.
     pub(super) design_trouble: Option<String>,
+    /// Why the plan's search cannot be answered.
+    pub(super) search_trouble: Option<String>,
     /// Folder of the plan's data set, or how to get it; `None` for a data set that needs no fetching.
     pub(super) data: Option<Result<String, String>>,
 }
@@ -84,6 +89,7 @@ impl Outlook {
             },
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,
+            node_hours: node_hours(&plan, &matrix),
             peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
             refusals: probe.refusals(&shown),
             data_refusals: probe.data_refusals(),
@@ -91,6 +97,7 @@ impl Outlook {
             remarks: remarks(&plan, &matrix, machine),
             resolved: resolved(&plan, &shown.first, &matrix),
             design_trouble: design_trouble(&plan),
+            search_trouble: search_trouble(&plan, &matrix),
             matrix,
             plan,
             shown,
@@ -111,6 +118,17 @@ impl Outlook {
     /// Why a data set cannot be used.
     pub(super) fn data_refusal(&self, set: &str) -> Option<&str> {
         self.data_refusals.get(set).map(String::as_str)
+    }
+}
+
+/// Why the search of a plan cannot be answered; `None` if it can, and for a plan without one.
+fn search_trouble(plan: &Plan, matrix: &Matrix) -> Option<String> {
+    if let Some((_, message)) = plan.search_conflicts().into_iter().next() {
+        return Some(message);
+    }
+    match Question::of(plan) {
+        Ok(question) => question?.refuses(matrix.cells.len()).filter(|_| !matrix.cells.is_empty()),
+        Err(wrong) => Some(wrong.join("; ")),
     }
 }
 

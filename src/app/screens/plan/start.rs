@@ -31,6 +31,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "precision-layout-pin",
     "design",
     "strategies",
+    "slurm-scaling",
     "pin-memory",
     "loaders",
     "loaders-scenario-b",
@@ -38,11 +39,13 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "trace-precision",
     "trace-pin",
     "trace-cost",
+    "trace-windows",
     "sample",
     "sample-traced",
     "llm-techniques",
     "llm-data-sets",
     "llm-pin-memory",
+    "llm-search",
 ];
 
 /// The starting plan with this name.

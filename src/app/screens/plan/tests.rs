@@ -6,6 +6,7 @@ mod command;
 mod constraints;
 mod design;
 mod files;
+mod search;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
 use crate::app::command::edit as send_edit;
-use crate::app::engine::{SessionPlan, UiEvent};
+use crate::app::engine::{Request, SessionPlan, UiEvent};
 use crate::app::{Settings, Window as State};
 use crate::conduct::{QueueRow, QueueView};
 use crate::figure::{duration_text, grouped, significant};
@@ -152,8 +153,7 @@ fn the_sites_of_the_user_are_a_choice_of_the_plan_and_what_a_site_refuses_is_a_w
     click(&mut window, "Where lab");
     assert_eq!(site(&window).as_deref(), Some("lab"));
     let remarks = outlook(&window.state().state).unwrap().remarks.clone();
-    let warns =
-        |remark: &Remark| remark.is_warning && remark.text.contains("built-in workloads do not run through Slurm");
+    let warns = |remark: &Remark| remark.is_warning && remark.text.contains("there is no site \"lab\"");
     assert!(remarks.iter().any(warns), "{remarks:?}");
     click(&mut window, "Where this machine");
     assert_eq!(site(&window), None);

@@ -1,6 +1,8 @@
 //! The header above the list: progress of the queue, result of a launch, filter, state chips and actions on all runs.
 
-use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, ScrollArea, Stroke, Ui, Vec2, WidgetInfo};
+use eframe::egui::{
+    Align, Button, Color32, Label, Layout, ProgressBar, RichText, Role, ScrollArea, Stroke, Ui, Vec2, WidgetInfo,
+};
 use strum::VariantArray;
 
 use super::{RunsCommand, filter_id, list};
@@ -9,7 +11,7 @@ use crate::app::deliberate;
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::runs::View;
 use crate::app::theme::palette;
-use crate::app::widgets::{filter_field, muted};
+use crate::app::widgets::{filter_field, muted, text_width};
 use crate::app::words::left_text;
 use crate::plan::RunState;
 use crate::plan::filter::{holds, toggled};
@@ -90,12 +92,14 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if let Some(text) = filter_field(ui, filter_id(), ("Filter runs", hint), text, 250.0, &view.filter_keys()) {
         commands.push(Command::from(RunsCommand::Filter(text)));
     }
-    if !view.own.filter_text.is_empty() {
-        let (shown, all) = (view.own.shown.len(), view.runs.rows.len());
-        ui.label(muted(ui, format!("{shown} of {all}")));
-        if ui.small_button("Clear filter").clicked() {
-            commands.push(Command::from(RunsCommand::Filter(String::new())));
-        }
+    // Both are always drawn, with a fixed width, so that the controls after them keep their places.
+    let (shown, all) = (view.own.shown.len(), view.runs.rows.len());
+    let widest = format!("{all} of {all}").replace(|letter: char| letter.is_ascii_digit(), "0");
+    let room = [text_width(ui, &widest) + 2.0, ui.spacing().interact_size.y];
+    ui.add_sized(room, Label::new(muted(ui, format!("{shown} of {all}"))));
+    let clear = ui.add_enabled(!text.is_empty(), Button::new("Clear filter").small());
+    if clear.on_disabled_hover_text("No filter is set").clicked() {
+        commands.push(Command::from(RunsCommand::Filter(String::new())));
     }
 }
 
@@ -108,10 +112,9 @@ fn chips_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
         let (symbol, color) = list::sign(ui, run_state);
         let text = RichText::new(format!("{symbol} {count} {}", run_state.name())).color(color);
-        let mut chip = Button::new(text).corner_radius(12).selected(false);
-        if on {
-            chip = chip.stroke(Stroke::new(1.5, color));
-        }
+        // An invisible outline takes the same room, so that nothing moves.
+        let outline = Stroke::new(1.5, if on { color } else { Color32::TRANSPARENT });
+        let chip = Button::new(text).corner_radius(12).selected(false).stroke(outline);
         let response = ui.add(chip).on_hover_text("Show only these; click again to show all");
         response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name())));
         if response.clicked() {

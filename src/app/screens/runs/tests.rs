@@ -1,6 +1,7 @@
 //! Tests of the Runs screen, the session menu and closing, by accessible names.
 
 mod changing;
+mod searching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -179,7 +180,9 @@ fn cancelling_all_asks_first() {
     let mut harness = window(state(Vec::new(), rows), State::draw::<RunsScreen>);
     click(&mut harness, "Cancel all …");
     assert!(sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::Order(Order::CancelAll)));
-    click(&mut harness, "No");
+    assert!(sees(&harness, "their results are lost"), "what is lost is said");
+    harness.key_press(Key::Enter);
+    harness.run();
     assert!(!sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::Order(Order::CancelAll)));
     click(&mut harness, "Cancel all …");
     click(&mut harness, "Yes, cancel");
@@ -208,6 +211,9 @@ fn the_filter_narrows_by_typing_and_by_chips() {
         all.count()
     };
     assert_eq!(listed(&harness), 3);
+    let controls = ["Filter runs", "Clear filter", "Columns", "Export data", "Only failed"];
+    let places = |harness: &Harness<'_, Window>| controls.map(|name| harness.get_by_label(name).rect());
+    let before = places(&harness);
     harness.get_by_label("Filter runs").focus();
     harness.run();
     harness.get_by_label("Filter runs").type_text("precision=fp16");
@@ -215,6 +221,10 @@ fn the_filter_narrows_by_typing_and_by_chips() {
     assert_eq!(listed(&harness), 2);
     click(&mut harness, "Only failed");
     assert_eq!(harness.state().state.own::<RunsScreen>().filter_text, "precision=fp16 state=failed");
+    // A button under the pointer is drawn larger.
+    harness.remove_cursor();
+    harness.run();
+    assert_eq!(places(&harness), before, "nothing moved when the filter began");
     assert_eq!(listed(&harness), 1);
     harness.get_by_label_contains("Run 1: fp16");
     click(&mut harness, "Clear filter");
@@ -522,7 +532,7 @@ fn the_session_menu_exports_and_imports_archives() {
     let mut harness = window(state, session_menu);
     click(&mut harness, "Session: study");
     harness.get_by_label("Path of the archive to write");
-    harness.get_by_label("Path of the archive to read");
+    harness.get_by_label("Path of the archive or the results to read");
     assert!(sees(&harness, "absent.zip"));
     harness.state_mut().state.take(UiEvent::Session { folder: another, read_only: None });
     harness.run();
@@ -556,6 +566,8 @@ fn closing_while_runs_are_active_asks_whether_to_keep_them_running() {
         closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands);
     });
     assert!(sees(&harness, "1 run is active and 1 is queued. Stop them or keep them running?"));
+    assert!(sees(&harness, "Cancelling stops the active runs, whose results so far are lost"));
+    assert!(harness.get_by_label("Don't close").is_focused(), "Enter and Space keep the window");
     click(&mut harness, "Don't close");
     assert_eq!(harness.state().state.closing, Closing::No);
     harness.state_mut().state.close_requested(&context);

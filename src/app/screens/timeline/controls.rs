@@ -7,8 +7,8 @@ use strum::VariantArray;
 use super::{Anchor, Arrangement, TimelineCommand, layout, search_id};
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, fields_on_cards, main_button, muted, path_ui, strong, text_field};
-use crate::trace::MarkKind;
+use crate::app::widgets::{choice, main_button, muted, path_ui, strong, text_field};
+use crate::trace::{MarkKind, StepsFrom};
 
 /// The field for a recording's path.
 const PATH: &str = "Path of a recording";
@@ -87,7 +87,6 @@ fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     let traced = traced(view);
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     MenuButton::new("Open …").config(config).ui(ui, |ui| {
-        fields_on_cards(ui);
         if let Some(file) = path_ui(ui, Id::unique("recording-path"), PATH, "Open this file", 280.0) {
             commands.push(TimelineCommand::file(file));
             ui.close();
@@ -191,6 +190,20 @@ fn marks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
         [a, b, ..] => format!("between marks {}", layout::time_text((b - a).abs())),
     };
     ui.label(strong(text)).on_hover_text(hint);
+    if let [a, b] = marks[..] {
+        let hover = "Divides recordings into steps: the first event that begins after the first mark begins a step as often as it begins \
+                     until the second mark";
+        if ui.small_button("Marks are a step").on_hover_text(hover).clicked() {
+            for (place, run) in view.own.runs.iter().enumerate() {
+                // The times of marks are those of the shown clock.
+                let at = |mark: i64| mark.saturating_add(run.zero).saturating_sub(run.timeline.span().0) as f64 / 1e9;
+                let (from_s, to_s) = (at(a.min(b)), at(a.max(b)));
+                if 0.0 <= from_s && from_s < to_s {
+                    commands.push(TimelineCommand::Divide(place, StepsFrom::Between { from_s, to_s }));
+                }
+            }
+        }
+    }
     if ui.small_button("Clear").on_hover_text("Remove the marks (Esc)").clicked() {
         commands.push(TimelineCommand::Mark(None));
     }

@@ -14,7 +14,7 @@ use crate::app::task::Task;
 use crate::app::task::on_thread;
 use crate::foreign::cache_folder;
 use crate::protocol::EVENTS_FILE;
-use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
+use crate::trace::{Progress, StepsFrom, Timeline, TraceError, keep_for_timeline};
 
 /// The message if a dialog ended without a file, which happens at once if the system has no dialog.
 const NOTHING_CHOSEN: &str =
@@ -56,10 +56,23 @@ impl TimelineScreen {
             return;
         }
         let from = file.clone();
-        let task = Task::start("timeline opener", context, move |tell| open(&from, tell));
+        let task = Task::start("timeline opener", context, move |tell| open(&from, &StepsFrom::Found, tell));
         self.asked += 1;
         let cell = cells.find(|summary| summary.run == name).map(|summary| summary.cell.clone());
         self.opening.push(Opening { order: self.asked, name, file, cell, task });
+    }
+
+    /// Opens the run at an index again, divided into other steps. The new run takes the place of the old one.
+    pub(super) fn divide(&mut self, place: usize, steps: StepsFrom, context: &Context) {
+        let Some(run) = self.runs.get(place) else { return };
+        if self.opening.iter().any(|one| one.file == run.file) {
+            return;
+        }
+        self.said = None;
+        let file = run.file.clone();
+        let task = Task::start("timeline opener", context, move |tell| open(&file, &steps, tell));
+        let (order, name, file, cell) = (run.order, run.name.clone(), run.file.clone(), run.cell.clone());
+        self.opening.push(Opening { order, name, file, cell, task });
     }
 
     /// Takes over recordings that are open.
@@ -81,7 +94,10 @@ impl TimelineScreen {
                     let splitting_timeline = Arc::clone(&timeline);
                     let splitting =
                         Some(Task::start("timeline split", context, move |tell| splitting_timeline.split(tell)));
-                    let zero = timeline.span().0;
+                    // A run that was divided again stays at its place.
+                    let before =
+                        self.runs.iter().position(|run| run.order == order).map(|place| self.runs.remove(place));
+                    let zero = before.as_ref().map_or(timeline.span().0, |before| before.zero);
                     let details = std::collections::HashMap::new();
                     let place = self.runs.partition_point(|run| run.order < order);
                     if place < self.runs.len() {
@@ -102,8 +118,10 @@ impl TimelineScreen {
                         following: None,
                     };
                     self.runs.insert(place, shown);
-                    self.anchor_opened(order, context);
-                    self.fit();
+                    if before.is_none() {
+                        self.anchor_opened(order, context);
+                        self.fit();
+                    }
                 }
                 Ok(Err(TraceError::Cancelled)) => {
                     self.said = Some((format!("{name} was not opened, because it was cancelled"), true));
@@ -135,11 +153,12 @@ impl TimelineCommand {
 
 fn open(
     file: &Path,
+    steps: &StepsFrom,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Timeline, Vec<counters::Counter>), TraceError> {
     let cache = cache_folder().map(|folder| folder.join("multicard").join("traces"));
     let events = keep_for_timeline(file, cache, tell)?;
-    let timeline = Timeline::open(&events, tell)?;
+    let timeline = Timeline::open_divided(&events, steps, tell)?;
     let counters = timeline.epoch_ns().map_or_else(Vec::new, |epoch_ns| counters::beside(file, epoch_ns));
     Ok((timeline, counters))
 }

@@ -9,7 +9,7 @@ use crate::app::theme::palette;
 use crate::app::widgets::{muted, strong};
 use crate::app::words::bytes_text;
 use crate::figure::significant;
-use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, over_repeats};
+use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, StepsFrom, over_repeats};
 
 /// The most lines of a table that are drawn.
 const MOST_LINES: usize = 200;
@@ -98,6 +98,14 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     }
     for line in lines {
         ui.add(Label::new(line).selectable(true));
+    }
+    if let Some(run) = state.runs.get(pick.run).filter(|_| pick.found.item.events == 1) {
+        let hover = "Divides this recording into steps: each event of this name begins one, or is one if it is a range. The caveats of the \
+                     recording say what divides it.";
+        if ui.button("Steps begin at this event").on_hover_text(hover).clicked() {
+            let name = run.timeline.name(pick.found.item.label).to_owned();
+            commands.push(TimelineCommand::Divide(pick.run, StepsFrom::Named(name)));
+        }
     }
     if state.runs.len() > 1 && pick.found.item.events == 1 {
         let hover =

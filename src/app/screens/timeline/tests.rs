@@ -583,6 +583,34 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
 }
 
 #[test]
+fn a_recording_is_divided_into_steps_by_the_selected_event_or_by_two_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 2_000); 8]);
+    let mut state = state_of(&[("a", file)], folder.path());
+    let steps = |own: &TimelineScreen| {
+        let [run] = &own.runs[..] else { panic!("{} runs", own.runs.len()) };
+        let split = run.split.as_ref().unwrap().as_ref().unwrap();
+        (run.timeline.steps_by().unwrap().to_owned(), split.steps.len(), split.steps[1].span.0 - run.timeline.span().0)
+    };
+    assert_eq!(steps(state.own()), ("ranges that name them".to_owned(), 8, 3_000));
+    send(&mut state, TimelineCommand::Search("forward".to_owned()));
+    send(&mut state, TimelineCommand::Find);
+    let mut harness = harness(state);
+    answer(&mut harness);
+    let view = now(&harness).view;
+    click(&mut harness, "Steps begin at this event");
+    assert_eq!(steps(now(&harness)), ("asked for: the range forward, each".to_owned(), 8, 4_000));
+    assert_eq!(now(&harness).view, view, "what is in view stays");
+    send(&mut harness.state_mut().0, TimelineCommand::Mark(Some(0)));
+    send(&mut harness.state_mut().0, TimelineCommand::Mark(Some(3_000)));
+    harness.run_steps(2);
+    click(&mut harness, "Marks are a step");
+    let by = "marked by hand: each beginning of the range load".to_owned();
+    assert_eq!(steps(now(&harness)), (by.clone(), 7, 3_000));
+    assert!(now(&harness).runs[0].timeline.warnings().contains(&format!("steps: {by}")));
+}
+
+#[test]
 fn runs_are_aligned_at_an_event_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let a = ranges(folder.path(), "a.events", &[(1_000, 2_000), (1_000, 2_000)]);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use eframe::egui::Key;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
@@ -110,13 +111,23 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     let second = home.path().join("second study");
     assert_eq!(window.state().state.desk.settings.recent[1], second, "it is found under its new name");
     send(&mut window, SessionsCommand::Pick(second.clone()));
-    window.get_by_label("Delete").click();
+    window.get_by_label("Delete …").click();
+    settle(&mut window);
+    assert!(window.query_by_label("Delete the session second study?").is_some() && second.exists());
+    assert!(window.query_by_label_contains("then it is removed for good").is_some(), "what is lost is said");
+    window.key_press(Key::Escape);
+    settle(&mut window);
+    assert!(second.exists() && window.state().state.sessions.browser.is_open, "Esc closes the question alone");
+    window.get_by_label("Delete …").click();
+    settle(&mut window);
+    window.get_by_label("Delete it").click();
     settle(&mut window);
     assert!(!lists(&window, "second study") && !second.exists());
     window.get_by_label("Undo: restore second study").click();
     settle(&mut window);
     assert!(second.join("session.toml").exists());
     send(&mut window, SessionsCommand::Delete(second));
+    send(&mut window, SessionsCommand::AnswerDelete(true));
     window.state_mut().state.sessions.browser.forget_deleted();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
 }
@@ -134,6 +145,28 @@ fn a_session_on_another_machine_is_neither_renamed_nor_deleted_and_what_to_type_
     assert!(says(&window, "`ssh me@node rm -r runs/study`"));
     assert!(rename_session(&copy, "other").is_err() && delete_session(&copy).is_err());
     assert!(copy.join("session.toml").exists());
+}
+
+#[test]
+fn archived_sessions_are_named_where_nothing_is_listed_without_a_search() {
+    let home = tempfile::tempdir().unwrap();
+    let only = session(home.path(), "only");
+    note_session(&only, None, "done #archived".to_owned()).unwrap();
+    let mut window = window(vec![only]);
+    // The test must not find sessions of the machine on which it runs.
+    window.state_mut().state.sessions.browser.headings = {
+        let browser = &window.state().state.sessions.browser;
+        let known = browser.headings.iter().filter(|known| known.heading.folder.starts_with(home.path()));
+        Arc::new(known.cloned().collect())
+    };
+    let says = |window: &Harness<'_, Window>, text: &str| window.query_by_label_contains(text).is_some();
+    let context = window.ctx.clone();
+    for (search, text) in [("", "All sessions are archived"), ("nothing-like-it", "No session matches")] {
+        let search = Command::Sessions(SessionsCommand::Search(search.to_owned()));
+        window.state_mut().state.execute(search, &context);
+        window.run();
+        assert!(says(&window, text));
+    }
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! How a program is spread over nodes: the levels of the factors that place its runs.
 
-use super::super::{GPUS, NODES};
+use super::super::machine::no_nodes;
+use super::super::{GPUS, GPUS_PER_NODE, NODES};
 use crate::plan::{Binding, GpuChoice, Levels, Node};
 
-/// The key of the factor for the number of GPUs of each node.
-pub const GPUS_PER_NODE: &str = "gpus_per_node";
 /// The key of the factor for the number of ranks that each node starts.
 pub const RANKS_PER_NODE: &str = "ranks_per_node";
 
@@ -61,14 +60,9 @@ impl Spread {
         let Self { nodes, devices_per_node: devices, ranks_per_node: ranks } = self;
         let usable = node.gpus.iter().filter(|gpu| !gpu.mig).count();
         let hostname = &node.hostname;
-        if nodes > 1 && node.nodes == 1 {
-            return Some(format!(
-                "{NODES} = {nodes}: the run needs {nodes} machines, and {hostname} is one: run the plan at a site with that many nodes \
-                 ([where] or --site, see `multicard help slurm`); a factor that means something else needs another name"
-            ));
-        }
-        if nodes > node.nodes {
-            return Some(format!("{NODES} = {nodes}: the partition of {hostname} has {} nodes: use fewer", node.nodes));
+        if let Some(reason) = no_nodes(node, nodes) {
+            let meant = if node.nodes == 1 { "; a factor that means something else needs another name" } else { "" };
+            return Some(reason + meant);
         }
         if node.gpus.is_empty() && devices > node.cpus {
             return Some(format!("{hostname} has no GPUs and {} CPUs for {devices} CPU ranks: use fewer", node.cpus));

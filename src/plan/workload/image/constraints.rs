@@ -2,7 +2,7 @@
 
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::estimate::Costs;
-use super::{DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
+use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl, Passes};
 
 /// A combination of levels, with the data set and machine it would run on.
@@ -22,6 +22,7 @@ type Constraint = fn(&Candidate) -> Option<String>;
 const CONSTRAINTS: &[Constraint] = &[
     image_files_are_of_scenario_b,
     single_has_one_rank,
+    ranks_fit_their_nodes,
     device_loaders_hold_decoded_bytes,
     steps_can_be_captured,
     steps_can_be_fused,
@@ -59,6 +60,17 @@ fn single_has_one_rank(candidate: &Candidate) -> Option<String> {
     let ranks = candidate.settings.gpus;
     (candidate.settings.strategy == Strategy::Single && ranks > 1)
         .then(|| format!("strategy = single uses one GPU, not {ranks}: use gpus = 1 or strategy = ddp-ds"))
+}
+
+fn ranks_fit_their_nodes(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if settings.nodes.count > 1 && settings.strategy == Strategy::Dp {
+        return Some("strategy = dp is one process, on one node: use nodes = 1 or strategy = ddp-ds".to_owned());
+    }
+    if settings.nodes.count > 1 && settings.data_copy == DataCopy::Shared {
+        return Some("data_copy = shared is memory of one node: use nodes = 1 or data_copy = per_rank".to_owned());
+    }
+    settings.nodes.refusal(settings.gpus, candidate.node)
 }
 
 fn device_loaders_hold_decoded_bytes(candidate: &Candidate) -> Option<String> {
@@ -200,12 +212,12 @@ fn dali_is_there(candidate: &Candidate) -> Option<String> {
 
 fn devices_exist(candidate: &Candidate) -> Option<String> {
     let (node, settings) = (candidate.node, candidate.settings);
-    let none = no_devices(node, settings.gpus);
-    none.or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), settings.gpus))
+    let of_node = settings.gpus_of_node();
+    no_devices(node, of_node).or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), of_node))
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
-    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus);
+    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus_of_node());
     let shortage = shortage(candidate.costs.estimate.peak_bytes, available_bytes)?;
     Some(format!("does not fit: {shortage}: use a smaller batch, image or width"))
 }

@@ -86,7 +86,8 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
     let image_bytes = image_bytes(settings, data);
     let peak_bytes = peak_bytes(settings, image_bytes, gpu.is_some());
 
-    let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus.max(1) };
+    // The memory and the CPUs are those of one node.
+    let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus_of_node() };
     let set_copies = if settings.data_copy == DataCopy::Shared { 1 } else { ranks };
     let set_bytes = images(settings) * image_bytes;
     let process = if gpu.is_some() { CUDA_PROCESS_BYTES } else { peak_bytes };
@@ -96,7 +97,7 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
         Loader::Dali => PREFETCH * 3.0,
         Loader::Device => 0.0,
     };
-    let batch = settings.batch_size as f64 * pixels(settings) * (settings.gpus.max(1) / ranks) as f64;
+    let batch = settings.batch_size as f64 * pixels(settings) * (settings.gpus_of_node() / ranks) as f64;
     let host_bytes = ranks as f64 * (process + waiting * batch) + set_copies as f64 * set_bytes;
     let start_s = start_s(settings, data, node, gpu);
     Costs {
@@ -187,7 +188,7 @@ fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
 
 /// Loader threads of a rank that have a CPU to themselves.
 fn loader_threads(settings: &ImageSettings, node: &Node) -> f64 {
-    let cpus = (node.cpus as usize / settings.gpus.max(1)).max(1);
+    let cpus = (node.cpus as usize / settings.gpus_of_node()).max(1);
     settings.loader_workers.clamp(1, cpus) as f64
 }
 
@@ -198,7 +199,7 @@ fn cpu_image_s(settings: &ImageSettings, node: &Node) -> f64 {
         (Precision::Fp16 | Precision::Bf16, Layout::Nchw) => 16.0,
         (Precision::Fp16 | Precision::Bf16, Layout::Nhwc) => 4.5,
     };
-    let cores = (node.cpus.max(1) as f64 / settings.gpus.max(1) as f64).max(1.0);
+    let cores = (node.cpus.max(1) as f64 / settings.gpus_of_node() as f64).max(1.0);
     (pixels(settings) + 4500.0) * settings.width_multiplier.powi(2) * 1.6e-6 * slower / cores
 }
 

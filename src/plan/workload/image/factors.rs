@@ -1,5 +1,6 @@
 //! The factors of the `image` workload, with their levels, help and findings of the papers.
 
+use super::super::nodes;
 use super::super::typed::{graphs, pinned};
 use super::{CudnnBenchmark, DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, UpdateRule, WireDtype};
 use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, NumberFormat, OptimizerImpl, Passes};
@@ -10,6 +11,7 @@ const ON_OFF: &[&str] = &["on", "off"];
 
 /// The factors of the `image` workload, in the order of columns and cards.
 pub(super) fn factors() -> Vec<Factor> {
+    let [over_nodes, of_each_node] = nodes::factors();
     vec![
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
             .speaks_for_itself()
@@ -77,6 +79,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
             .help("One rank per GPU (dp: threads of one process); on a machine without GPUs, ranks on CPUs.")
             .finding("4 GPUs bring 3.23× in FP64 and 2.70× in FP16 (2503.15252 Table 2)."),
+        over_nodes,
+        of_each_node,
         Factor::gpu_set(GpuChoice::KEY, "GPU set", GpuChoice::NAMES)
             .help("Which of the node's GPUs a run gets. nearest: those with the fastest interconnects; same-socket: all on one NUMA node; \
                    spread: on different NUMA nodes; a list such as 0,2: only those, by their indexes on the Node screen."),

@@ -1,5 +1,6 @@
 //! The levels of one `image` cell as types.
 
+use super::super::nodes::Nodes;
 use super::super::typed::{binding, count, levels, number, switch};
 use crate::plan::{
     Binding, CUDA_GRAPH_WARM_UP_STEPS, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl,
@@ -199,8 +200,10 @@ pub struct ImageSettings {
     pub scenario: Scenario,
     /// How the work is spread over ranks.
     pub strategy: Strategy,
-    /// Ranks.
+    /// The number of ranks on all nodes together.
     pub gpus: usize,
+    /// How the ranks are spread over nodes.
+    pub nodes: Nodes,
     /// How the ranks' GPUs are chosen among the node's.
     pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
@@ -252,7 +255,13 @@ impl ImageSettings {
             cuda_graph: self.cuda_graph,
             own_program: false,
             ranks_per_node: 0,
+            rank_nodes: self.nodes.count,
         }
+    }
+
+    /// The number of ranks on each node.
+    pub(super) fn gpus_of_node(&self) -> usize {
+        self.nodes.share(self.gpus)
     }
 
     /// Steps of a rank over all epochs; incomplete batches are dropped.
@@ -281,6 +290,7 @@ impl ImageSettings {
             scenario: Scenario::read(levels)?,
             strategy: Strategy::read(levels)?,
             gpus: count(GPUS)?,
+            nodes: Nodes::read(levels)?,
             gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
             data_copy: DataCopy::read(levels)?,

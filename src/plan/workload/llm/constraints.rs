@@ -28,6 +28,7 @@ type Constraint = fn(&Candidate) -> Option<String>;
 const CONSTRAINTS: &[Constraint] = &[
     four_bit_weights_are_on_one_gpu,
     references_are_whole,
+    ranks_fit_their_nodes,
     rows_come_from_somewhere,
     template_fits,
     files_have_a_tokenizer,
@@ -69,6 +70,17 @@ fn references_are_whole(candidate: &Candidate) -> Option<String> {
          gpus = 1 or technique = dpo"
             .to_owned()
     })
+}
+
+fn ranks_fit_their_nodes(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if settings.nodes.count > 1 && settings.sharded() && settings.fsdp_gather == FsdpGather::Copies {
+        return Some(
+            "fsdp_gather = copies copies between GPUs of one node: use nodes = 1 or fsdp_gather = collectives"
+                .to_owned(),
+        );
+    }
+    settings.nodes.refusal(settings.gpus, candidate.node)
 }
 
 fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
@@ -260,13 +272,13 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
 
 fn devices_exist(candidate: &Candidate) -> Option<String> {
     let (node, settings) = (candidate.node, candidate.settings);
-    let none = no_devices(node, settings.gpus);
-    none.or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), settings.gpus))
+    let of_node = settings.gpus_of_node();
+    no_devices(node, of_node).or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), of_node))
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
-    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus);
+    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus_of_node());
     let shortage = shortage(candidate.estimate.peak_bytes, available_bytes)?;
     let gb = |bytes: f64| if bytes < 9.95e9 { format!("{:.1}", bytes / 1e9) } else { format!("{:.0}", bytes / 1e9) };
     let kinds = candidate.memory.kinds().into_iter().filter(|(_, bytes)| *bytes >= 5e7);

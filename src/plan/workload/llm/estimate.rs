@@ -223,7 +223,7 @@ pub(super) fn run(
         let gathering = micro_batches * gatherings * sharded * weights / GATHER_BYTES_PER_S;
         launch.max(work / rate + restored_bytes * micro_batches / 2e12).max(gathering)
     } else {
-        let cores = (f64::from(node.cpus) / settings.gpus.max(1) as f64).max(1.0);
+        let cores = (f64::from(node.cpus) / settings.gpus_of_node() as f64).max(1.0);
         work / (15e9 * cores)
             + restored_bytes * micro_batches / (1e9 * cores)
             + 2e-3 * model.layers as f64 * micro_batches
@@ -242,7 +242,7 @@ pub(super) fn run(
         duration_s: start_s + steps * step_s,
         start_s,
         peak_bytes: peak as u64,
-        host_bytes: (settings.gpus as f64 * (if gpu { CUDA_PROCESS_BYTES } else { peak } + held)) as u64,
+        host_bytes: (settings.gpus_of_node() as f64 * (if gpu { CUDA_PROCESS_BYTES } else { peak } + held)) as u64,
         kinds,
     }
 }

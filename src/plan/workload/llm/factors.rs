@@ -1,5 +1,6 @@
 //! The factors of the `llm` workload, with their levels, help and findings of the papers.
 
+use super::super::nodes;
 use super::super::typed::{graphs, pinned};
 use super::settings::{
     DataSet, FsdpGather, FsdpWrap, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
@@ -13,6 +14,7 @@ const WITHOUT_ADAPTERS: &[&str] = &["qat", "full", "dpo-full"];
 
 /// The factors of the `llm` workload, in the order of columns and cards.
 pub(super) fn factors() -> Vec<Factor> {
+    let [over_nodes, of_each_node] = nodes::factors();
     vec![
         Factor::named(Technique::KEY, "Technique", Technique::NAMES)
             .help("What is trained: low-rank adapters (lora), adapters over 4-bit weights (qlora), adapters trained from preferences \
@@ -97,6 +99,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
             .help("One rank per GPU; on a machine without GPUs, ranks on CPUs.")
             .finding("LoRA in FP32: 0.77 s an iteration on 1 GPU, 0.93 on 2, 0.90 on 3, 0.94 on 4 (2505.22905 Table 5)."),
+        over_nodes,
+        of_each_node,
         Factor::named(Sharding::KEY, "Sharding", Sharding::NAMES)
             .hints(Sharding::ALL.iter().map(|level| (level.name(), Hint::Parallelism(level.parallelism()))))
             .idle_at(GPUS, 1)

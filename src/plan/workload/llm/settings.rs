@@ -1,5 +1,6 @@
 //! The levels of one `llm` cell as types.
 
+use super::super::nodes::Nodes;
 use super::super::typed::{binding, count, levels, number, switch};
 use crate::plan::{Binding, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl, Parallelism, Passes};
 
@@ -286,6 +287,8 @@ pub struct LlmSettings {
     pub pin_memory: bool,
     /// Ranks.
     pub gpus: usize,
+    /// How the ranks are spread over nodes.
+    pub nodes: Nodes,
     /// Which of the node's GPUs the ranks get.
     pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
@@ -360,6 +363,7 @@ impl LlmSettings {
             packed: switch("packed")?,
             pin_memory: switch("pin_memory")?,
             gpus: count(GPUS)?,
+            nodes: Nodes::read(levels)?,
             gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
             passes: Passes::read(levels)?,
@@ -374,6 +378,11 @@ impl LlmSettings {
             test_rows: count("test_rows")?,
             row_tokens: count("row_tokens")?,
         })
+    }
+
+    /// The number of ranks on each node.
+    pub(super) fn gpus_of_node(&self) -> usize {
+        self.nodes.share(self.gpus)
     }
 
     /// Whether each rank holds only a part of the model.

@@ -174,6 +174,7 @@ impl LlmSettings {
             cuda_graph: self.cuda_graph,
             own_program: false,
             ranks_per_node: 0,
+            rank_nodes: self.nodes.count,
         }
     }
 }

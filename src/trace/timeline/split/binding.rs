@@ -54,7 +54,8 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     }
     // Otherwise the start-up would be taken for what limits the steps.
     if !split.has_steps {
-        let no_steps = "Cannot tell what limits the steps: the recording marks none. Ranges named step, iteration or ProfilerStep would mark them.";
+        let no_steps = "Cannot tell what limits the steps: the recording marks none, and no kernel recurs. Ranges named step, iteration or ProfilerStep would \
+                        mark them.";
         return none(no_steps.to_owned());
     }
     if counted < JUDGED_STEPS {

@@ -33,6 +33,7 @@ fn settings() -> ImageSettings {
         gpus: 1,
         gpu_choice: GpuChoice::Nearest,
         numa: Binding::Off,
+        nodes: Default::default(),
         data_copy: DataCopy::PerRank,
         batch_norm: BatchNorm { broadcast_buffers: true, synchronised: false },
         cuda_graph: false,

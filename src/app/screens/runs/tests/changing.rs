@@ -169,21 +169,25 @@ fn closing_with_a_paused_queue_says_that_it_stays_paused_moves_nothing_and_escap
 }
 
 #[test]
-fn the_night_test_clicks_where_the_window_is_kept_running_and_closed() {
+fn the_night_test_presses_the_keys_that_keep_runs_and_close_the_window() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/night/run");
     let script = std::fs::read_to_string(script).unwrap();
-    let (_, place) = script.split_once("ctrl+q sleep 0.7 mousemove ").unwrap();
-    let mut numbers = place.split(' ').map_while(|word| word.parse::<f32>().ok());
-    let place = eframe::egui::pos2(numbers.next().unwrap(), numbers.next().unwrap());
-    for queued in [2, 12] {
-        let rows = (0..=queued)
-            .map(|number| row(number + 1, if number == 0 { RunState::Running } else { RunState::Queued }, 1));
-        let mut harness = window(state(Vec::new(), rows.collect()), shell_ui);
-        harness.set_size(Vec2::new(1280.0, 800.0));
-        let context = harness.ctx.clone();
-        harness.state_mut().state.close_requested(&context);
+    let (_, keys) = script.split_once("key ctrl+q ").unwrap();
+    let (keys, _) = keys.split_once('\\').unwrap();
+    let keys: Vec<&str> = keys.split("key ").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
+    assert_eq!(keys, ["shift+Tab", "shift+Tab", "space"]);
+    let rows = [row(1, RunState::Running, 1), row(2, RunState::Queued, 1)];
+    let mut harness = window(state(Vec::new(), rows.to_vec()), shell_ui);
+    harness.set_size(Vec2::new(1280.0, 800.0));
+    let context = harness.ctx.clone();
+    harness.state_mut().state.close_requested(&context);
+    harness.run();
+    for _ in 0..2 {
+        harness.key_press_modifiers(Modifiers::SHIFT, Key::Tab);
         harness.run();
-        let button = harness.get_by_label("Keep running and close").rect();
-        assert!(button.contains(place), "{queued} queued: {button:?}");
     }
+    assert!(harness.get_by_label("Keep running and close").is_focused());
+    harness.key_press(Key::Space);
+    harness.run();
+    assert_eq!(harness.state().state.closing, Closing::Now);
 }

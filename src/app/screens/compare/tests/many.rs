@@ -1,0 +1,72 @@
+//! Several sessions on Compare: the list tells them apart, and a history follows a measure over them.
+
+use super::*;
+use crate::figure::{AdditionKind, Along, Form};
+use crate::protocol::Environment;
+
+/// A session of one day. From the ninth day on, fp32 is slower.
+fn night(folder: &Path, day: u32) -> Arc<Records> {
+    let mut environment = Environment::default();
+    environment.set("hostname", Some("gpu1"));
+    environment.set("worker_build", Some(if day < 9 { "aaaaaaaaaaaa11" } else { "bbbbbbbbbbbb22" }));
+    let environment = Arc::new(environment);
+    let run = |repeat: u32| {
+        let noise = 1.0 + 0.002 * f64::from((day * 7 + repeat * 5) % 11);
+        let mut run =
+            fixture::run(&fixture::cell("fp32", 1, "single"), repeat, noise * if day < 9 { 0.1 } else { 0.12 });
+        run.started_time_s = Some(86_400.0 * f64::from(day));
+        run.environment = Some(Arc::clone(&environment));
+        run
+    };
+    records(&folder.join(format!("night-{day:02}")).display().to_string(), (1..=3).map(run).collect())
+}
+
+fn nights(folder: &Path, count: u32) -> State {
+    let path = |day: u32| folder.join(format!("night-{day:02}"));
+    for day in 0..count {
+        std::fs::create_dir_all(path(day)).unwrap();
+        std::fs::write(path(day).join("session.toml"), "").unwrap();
+    }
+    let mut state = state_of(night(folder, 0));
+    for day in 1..count {
+        send(&mut state, CompareCommand::Add(path(day)));
+        state.take(crate::app::engine::UiEvent::Records(night(folder, day)));
+        settle(&mut state);
+    }
+    state
+}
+
+#[test]
+fn sessions_are_listed_with_machine_commit_and_date_and_filtered_by_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = nights(folder.path(), 3);
+    assert_eq!(column(&state, "date"), ["1970-01-01", "1970-01-02", "1970-01-03"]);
+    change(&mut state, |study| study.filter = "date>=1970-01-02".to_owned());
+    assert_eq!(column(&state, "session"), ["night-01", "night-02"]);
+    let line = state.command_line().unwrap();
+    let place = |day: u32| folder.path().join(format!("night-{day:02}")).display().to_string();
+    assert!(line.starts_with(&format!("multicard table {} {} {} --form bars", place(0), place(1), place(2))), "{line}");
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label("gpu1 · aaaaaaaaaaaa · 1970-01-03");
+    harness.get_by_role_and_label(Role::CheckBox, "Show 1970-01-03");
+}
+
+#[test]
+fn a_history_is_drawn_with_its_change_and_can_follow_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = nights(folder.path(), 16);
+    change(&mut state, |study| {
+        study.form = Form::History;
+        study.measure = Some("step_time_s".into());
+    });
+    let charts = |state: &State| state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.charts.clone();
+    let chart = &charts(&state)[0];
+    assert_eq!(chart.x.categories.len(), 16);
+    assert!(chart.additions.iter().any(|one| matches!(one.kind, AdditionKind::Region { .. })));
+    assert_eq!(column(&state, "change").iter().filter(|text| text.starts_with("1.2")).count(), 1);
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_role_and_label(Role::ComboBox, "Along");
+    let mut state = std::mem::take(&mut { harness }.state_mut().state);
+    change(&mut state, |study| study.along = Along::Commits);
+    assert_eq!(charts(&state)[0].x.categories[0], "aaaaaaaaaaaa 1970-01-01");
+}

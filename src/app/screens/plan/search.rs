@@ -1,0 +1,178 @@
+//! The control of the search: the question of the plan, and the budget for its answer.
+//!
+//! As with constraints, texts are applied to the plan once they are valid; until then they are kept separately.
+
+use eframe::egui::{DragValue, Label, RichText, Role, Ui, Widget as _, WidgetInfo};
+
+use super::document::Document;
+use super::{PlanCommand, PlanScreen, View};
+use crate::app::command::{Command, edit};
+use crate::app::theme::{SMALL, palette};
+use crate::app::widgets::{muted, text_field, tick_ui};
+use crate::plan::{Goal, KeptLimit, Plan, Search};
+
+/// The word between two limits.
+const BETWEEN: &str = " and ";
+/// The budgets that appear first when they are ticked.
+const FIRST_RUNS: u32 = 100;
+const FIRST_MINUTES: f64 = 10.0;
+/// The repeats that a plan with a single repeat gets when its search is switched on: a search needs at least 2, and
+/// saves little with few.
+const FIRST_REPEATS: u32 = 12;
+
+/// The goal and the limits as they were typed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SearchTexts {
+    /// `max throughput`
+    pub goal: String,
+    /// `peak_allocated_bytes < 24 GB and accuracy >= 98 %`
+    pub keep: String,
+}
+
+impl SearchTexts {
+    fn of(search: &Search) -> Self {
+        let limits: Vec<&str> = search.keep.iter().map(|limit| limit.text.as_str()).collect();
+        Self { goal: search.goal.text(), keep: limits.join(BETWEEN) }
+    }
+
+    fn goal(&self) -> Result<Goal, String> {
+        Goal::parse(&self.goal)
+    }
+
+    fn keep(&self) -> Result<Vec<KeptLimit>, String> {
+        let limits = self.keep.split(BETWEEN).map(str::trim).filter(|text| !text.is_empty());
+        limits.map(KeptLimit::parse).collect()
+    }
+}
+
+/// Typed texts, which may differ from the plan.
+pub(super) struct Typed {
+    texts: SearchTexts,
+    /// The search that the plan had when they were typed.
+    of: Option<Search>,
+}
+
+impl Typed {
+    /// Texts that were just typed.
+    pub(super) fn new(texts: SearchTexts, plan: &Plan) -> Self {
+        Self { texts, of: plan.search.clone() }
+    }
+
+    /// Applies the texts to the plan if both are valid.
+    pub(super) fn settle(&mut self, document: &mut Document) {
+        let plan = document.plan();
+        let Some(before) = plan.search.as_ref().filter(|_| self.of == plan.search) else { return };
+        let (Ok(goal), Ok(keep)) = (self.texts.goal(), self.texts.keep()) else { return };
+        let search = Some(Search { goal, keep, ..before.clone() });
+        if search != self.of {
+            self.of.clone_from(&search);
+            document.edit(Plan { search, ..Plan::clone(plan) }, Some("search"));
+        }
+    }
+}
+
+impl PlanScreen {
+    /// The typed texts; `None` for a plan without a search.
+    fn search_texts(&self) -> Option<SearchTexts> {
+        let search = self.plan().search.as_ref()?;
+        let typed = self.search.as_ref().filter(|typed| typed.of.as_ref() == Some(search));
+        Some(typed.map_or_else(|| SearchTexts::of(search), |typed| typed.texts.clone()))
+    }
+
+    /// What is wrong with typed texts that are not part of the plan yet.
+    pub(super) fn search_error(&self) -> Option<String> {
+        let texts = self.search_texts()?;
+        texts.goal().err().or_else(|| texts.keep().err()).map(|error| format!("The search contains an error: {error}"))
+    }
+}
+
+/// Changes the search of the plan.
+fn change(commands: &mut Vec<Command>, plan: &Plan, kind: Option<&'static str>, change: impl FnOnce(&mut Search)) {
+    edit::<PlanCommand>(commands, plan, kind, |plan| {
+        if let Some(search) = &mut plan.search {
+            change(search);
+        }
+    });
+}
+
+/// Draws the control: one line without a search.
+pub(super) fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let plan = view.own.plan();
+    let is_on = plan.search.is_some();
+    let help = "Asks a question, such as: which cell is the fastest under 24 GB? Cells race over short runs, and those that cannot be the \
+                answer are dropped (multicard help searches)";
+    let tick = tick_ui(ui, is_on, true, "Search for the best cell").on_hover_text(help);
+    if tick.clicked() {
+        edit::<PlanCommand>(commands, plan, None, |plan| {
+            plan.search = match is_on {
+                true => None,
+                false => Goal::parse("max throughput").ok().map(Search::new),
+            };
+            if !is_on && plan.repeats < 2 {
+                plan.repeats = FIRST_REPEATS;
+            }
+        });
+    }
+    let (Some(search), Some(texts)) = (&plan.search, view.own.search_texts()) else { return };
+    ui.indent("search", |ui| {
+        texts_ui(ui, &texts, commands);
+        budget_ui(ui, plan, search, commands);
+        let warning = palette(ui.visuals()).warning;
+        let outlook = view.outlook().and_then(|outlook| outlook.search_trouble.as_ref());
+        if let Some(trouble) = view.own.search_error().as_ref().or(outlook) {
+            ui.add(Label::new(RichText::new(format!("⚠ {trouble}")).size(SMALL).color(warning)).wrap());
+        } else {
+            ui.add(Label::new(muted(ui, "Repeats is the most that a cell gets.").size(SMALL)).wrap());
+        }
+    });
+}
+
+fn texts_ui(ui: &mut Ui, texts: &SearchTexts, commands: &mut Vec<Command>) {
+    let mut typed = texts.clone();
+    let field = |ui: &mut Ui, text: &mut String, name: &str, hint: &str| {
+        ui.horizontal(|ui| {
+            let label = ui.label(name);
+            ui.add(text_field(text, hint, ui.available_width().min(420.0))).labelled_by(label.id);
+        });
+    };
+    field(ui, &mut typed.goal, "Goal", "max throughput");
+    field(ui, &mut typed.keep, "Keep", "peak_allocated_bytes < 24 GB and accuracy >= 98 %");
+    if typed != *texts {
+        commands.push(PlanCommand::Search(typed).into());
+    }
+}
+
+fn budget_ui(ui: &mut Ui, plan: &Plan, search: &Search, commands: &mut Vec<Command>) {
+    let named = |ui: &mut Ui, field: DragValue, name: &str| {
+        let field = field.ui(ui);
+        field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, name));
+        field.changed()
+    };
+    ui.horizontal_wrapped(|ui| {
+        let mut percent = search.tie * 100.0;
+        ui.label("Ties within").on_hover_text("Cells that differ by less are equally good");
+        if named(ui, DragValue::new(&mut percent).range(0.0..=50.0).speed(0.05).suffix(" %"), "Ties of the search") {
+            change(commands, plan, Some("search tie"), |search| search.tie = percent / 100.0);
+        }
+        if tick_ui(ui, search.runs.is_some(), true, "at most runs").clicked() {
+            change(commands, plan, None, |search| search.runs = search.runs.is_none().then_some(FIRST_RUNS));
+        }
+        if let Some(mut runs) = search.runs
+            && named(ui, DragValue::new(&mut runs).range(2..=100_000).speed(0.2).suffix(" runs"), "Runs of the search")
+        {
+            change(commands, plan, Some("search runs"), |search| search.runs = Some(runs));
+        }
+        if tick_ui(ui, search.minutes.is_some(), true, "at most minutes").clicked() {
+            change(commands, plan, None, |search| search.minutes = search.minutes.is_none().then_some(FIRST_MINUTES));
+        }
+        if let Some(mut minutes) = search.minutes
+            && named(
+                ui,
+                DragValue::new(&mut minutes).range(0.1..=1e6).speed(0.1).suffix(" min"),
+                "Minutes of the search",
+            )
+        {
+            change(commands, plan, Some("search minutes"), |search| search.minutes = Some(minutes));
+        }
+    });
+}

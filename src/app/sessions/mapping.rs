@@ -1,0 +1,248 @@
+//! The dialog about a file with results of another program. It shows what the file's columns mean, and lets the user
+//! change that before the file becomes a session.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui::{
+    Button, Context, Frame, Grid, Id, Label, Margin, Modal, Role as Kind, ScrollArea, TextEdit, Ui, WidgetInfo,
+};
+use poll_promise::Promise;
+
+use crate::analysis::counted;
+use crate::app::command::{Command, SessionsCommand};
+use crate::app::task::on_thread;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{choice, cut_to, muted, strong};
+use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
+
+/// The dialog's size, in points.
+const SIZE: [f32; 2] = [860.0, 560.0];
+/// Width of the lists of roles, and of the fields of units.
+const ROLE: f32 = 120.0;
+const UNIT: f32 = 150.0;
+/// The number of values of a column that are shown.
+const SHOWN: usize = 4;
+
+/// A file that was read, with the meaning of its columns and the runs that its rows become.
+#[derive(Clone)]
+pub(super) struct Read {
+    pub(super) table: Arc<ForeignTable>,
+    pub(super) mapping: Mapping,
+    pub(super) results: Result<Arc<Results>, Vec<Problem>>,
+    /// The first values of each column.
+    values: Vec<String>,
+}
+
+/// The dialog about a file.
+pub struct MappingDialog {
+    /// The file.
+    pub(super) file: PathBuf,
+    reading: Option<Promise<Result<Read, Vec<Problem>>>>,
+    /// The result of the last reading, or its errors.
+    pub(super) read: Option<Result<Read, Vec<Problem>>>,
+    /// Why a role was refused: the column's place and the reason.
+    refused: Option<(usize, String)>,
+}
+
+impl MappingDialog {
+    /// Reads a file and deduces what its columns mean, on a thread of its own.
+    pub(super) fn of(file: PathBuf, context: &Context) -> Self {
+        let path = file.clone();
+        let reading = on_thread("import-read", context, move || {
+            let table = Arc::new(read(&path)?);
+            let mapping = Mapping::deduced(&table);
+            Ok(Read::of(table, mapping, &path))
+        });
+        Self { file, reading: Some(reading), read: None, refused: None }
+    }
+
+    /// Whether it waits for the file.
+    pub fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Changes what a column means, and makes the runs again.
+    pub(super) fn set(&mut self, place: usize, role: &str, context: &Context) {
+        let Some(Ok(read)) = &mut self.read else { return };
+        let Some((column, ..)) = read.mapping.columns.get(place).cloned() else { return };
+        self.refused = read.mapping.set(&column, role).err().map(|error| (place, error.to_string()));
+        if self.refused.is_none() {
+            let (table, mapping, path) = (Arc::clone(&read.table), read.mapping.clone(), self.file.clone());
+            self.reading = Some(on_thread("import-read", context, move || Ok(Read::of(table, mapping, &path))));
+        }
+    }
+
+    /// Stores the file if it has been read.
+    pub(super) fn poll(&mut self) {
+        match self.reading.take().map(Promise::try_take) {
+            Some(Ok(read)) => self.read = Some(read),
+            Some(Err(waiting)) => self.reading = Some(waiting),
+            None => {}
+        }
+    }
+}
+
+impl Read {
+    fn of(table: Arc<ForeignTable>, mapping: Mapping, path: &Path) -> Self {
+        let results = results(&table, &mapping, &name_of(path)).map(Arc::new);
+        let shown = |place: usize| {
+            let mut values: Vec<&str> = Vec::new();
+            for text in table.values(place).map(|field| field.text()).filter(|text| !text.is_empty()) {
+                if values.len() == SHOWN {
+                    break;
+                }
+                if !values.contains(&text) {
+                    values.push(text);
+                }
+            }
+            crate::foreign::printable(&values.join(", ")).into_owned()
+        };
+        let values = (0..table.columns.len()).map(shown).collect();
+        Self { table, mapping, results, values }
+    }
+}
+
+/// The name of a file, with which its runs are marked.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Draws the dialog.
+pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<Command>) {
+    let mut asked = Vec::new();
+    let room = context.content_rect().size();
+    let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
+    let modal = Modal::new(Id::unique("mapping")).frame(frame).show(context, |ui| {
+        ui.set_width(SIZE[0].min(room.x - 80.0));
+        ui.heading(format!("Import {}", name_of(&dialog.file)));
+        match &dialog.read {
+            None => drop(ui.label(muted(ui, "reading …"))),
+            Some(Err(problems)) => problems_ui(ui, problems, room.y),
+            Some(Ok(read)) => read_ui(ui, dialog, read, room.y, &mut asked),
+        }
+        ui.add_space(2.0 * GRID);
+        ui.horizontal(|ui| {
+            let ready = dialog.read.as_ref().and_then(|read| read.as_ref().ok()?.results.as_ref().ok());
+            let name =
+                ready.map_or("Import".to_owned(), |ready| format!("Import {}", counted(ready.runs.len(), "run")));
+            let can = ready.is_some() && !dialog.is_reading();
+            let help = "Makes a session of these runs in the default folder, and opens it";
+            if ui.add_enabled(can, Button::new(name)).on_hover_text(help).clicked() {
+                asked.push(SessionsCommand::TakeMapping);
+            }
+            if ui.button("Cancel").on_hover_text("Nothing is written (Esc)").clicked() {
+                asked.push(SessionsCommand::CloseMapping);
+            }
+        });
+    });
+    if modal.should_close() {
+        asked.push(SessionsCommand::CloseMapping);
+    }
+    commands.extend(asked.into_iter().map(Command::Sessions));
+}
+
+/// What the rows become, and what each column means.
+fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked: &mut Vec<SessionsCommand>) {
+    let rows = counted(read.table.rows.len(), "row");
+    let about = match &read.results {
+        Ok(ready) => format!(
+            "{rows} of {} become {} of {}. They are marked as imported, and never judged against runs that were measured here.",
+            read.table.format,
+            counted(ready.runs.len(), "run"),
+            counted(ready.cells, "cell")
+        ),
+        Err(_) => format!(
+            "{rows} of {}. What is wrong is named below: change what a column means, or the file.",
+            read.table.format
+        ),
+    };
+    ui.label(muted(ui, about));
+    ui.add_space(GRID);
+    let below = if read.results.is_err() { 320.0 } else { 180.0 };
+    let most = (height - below).clamp(120.0, SIZE[1]);
+    // In its first frame, a modal has too little room: without a least height, the buttons would move afterwards.
+    let columns = ScrollArea::vertical().id_salt("mapping-columns").max_height(most).min_scrolled_height(most);
+    columns.auto_shrink([false, true]).show(ui, |ui| {
+        Grid::new("mapping").num_columns(4).spacing([3.0 * GRID, GRID]).striped(true).show(ui, |ui| {
+            for title in ["Column", "Is", "Unit and direction", "Values"] {
+                ui.label(strong(title));
+            }
+            ui.end_row();
+            for place in 0..read.mapping.columns.len() {
+                column_ui(ui, dialog, read, place, asked);
+                ui.end_row();
+            }
+        });
+    });
+    if let Err(problems) = &read.results {
+        problems_ui(ui, problems, height);
+    }
+}
+
+fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, asked: &mut Vec<SessionsCommand>) {
+    let (name, role, why) = &read.mapping.columns[place];
+    let shown = cut_to(ui, &crate::foreign::printable(name), 180.0);
+    ui.label(shown).on_hover_text(why);
+    choice(ui, &format!("Meaning of {name}"), role.word(), ROLE, |ui| {
+        for word in Role::WORDS {
+            if ui.selectable_label(role.word() == word, word).clicked() && role.word() != word {
+                asked.push(SessionsCommand::MapColumn(place, word.to_owned()));
+            }
+        }
+    });
+    if matches!(role, Role::Factor { .. } | Role::Measure { .. }) {
+        details_ui(ui, (name, role), place, asked);
+    } else {
+        ui.label("");
+    }
+    let refused = dialog.refused.as_ref().filter(|(refused, _)| *refused == place);
+    match refused {
+        Some((_, reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, reason)),
+        None => {
+            let values = cut_to(ui, &read.values[place], 240.0);
+            ui.add(Label::new(muted(ui, values)).truncate());
+        }
+    }
+}
+
+/// A field for the words after the first word of a role: a unit, `lower` or `higher`, a key.
+fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mut Vec<SessionsCommand>) {
+    let whole = role.to_string();
+    let now = whole.strip_prefix(role.word()).unwrap_or_default().trim().to_owned();
+    // Typed text stays in the field until Enter or a click elsewhere applies it.
+    let id = Id::unique(format!("mapping {place}"));
+    let (mut text, was): (String, String) = ui.data(|data| data.get_temp(id)).unwrap_or((now.clone(), now.clone()));
+    if was != now {
+        // The user chose another role.
+        text.clone_from(&now);
+    }
+    let hint = if matches!(role, Role::Measure { .. }) { "unit lower" } else { "no unit" };
+    let field = ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(UNIT));
+    let label = format!("Unit of {name}");
+    field.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Kind::TextInput, true, &label);
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    if field.lost_focus() && text.trim() != now {
+        asked.push(SessionsCommand::MapColumn(place, format!("{} {}", role.word(), text.trim())));
+    }
+    ui.data_mut(|data| data.insert_temp(id, (text, now)));
+    field.on_hover_text("A unit such as ms, GB or tokens/s; for a measure also lower or higher, and \"as KEY\"");
+}
+
+fn problems_ui(ui: &mut Ui, problems: &[Problem], height: f32) {
+    ui.add_space(GRID);
+    ScrollArea::vertical().id_salt("mapping-problems").max_height((height - 360.0).clamp(80.0, 160.0)).show(ui, |ui| {
+        for problem in problems {
+            let text = problem.to_string();
+            let text = format!("⚠ {}", crate::foreign::printable(&text));
+            ui.add(Label::new(eframe::egui::RichText::new(text).color(palette(ui.visuals()).bad)).wrap());
+        }
+    });
+}
+
+#[cfg(test)]
+#[path = "mapping/tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+//! Tests of the dialog about results of other programs.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::*;
+use crate::app::{Settings, Window as State, install_theme};
+
+struct Window {
+    state: State,
+    is_dressed: bool,
+}
+
+fn window(size: [f32; 2]) -> Harness<'static, Window> {
+    let draw = |ui: &mut Ui, window: &mut Window| {
+        if !std::mem::replace(&mut window.is_dressed, true) {
+            install_theme(ui.ctx());
+            ui.ctx().request_repaint();
+            return;
+        }
+        let mut commands = Vec::new();
+        if let Some(dialog) = &window.state.sessions.mapping {
+            mapping_ui(ui.ctx(), dialog, &mut commands);
+        }
+        for command in commands {
+            window.state.execute(command, ui.ctx());
+        }
+        window.state.poll(&ui.ctx().clone());
+    };
+    let window = Window { state: State::new(Settings::default()), is_dressed: false };
+    let mut harness = Harness::builder().with_size(size).with_max_steps(24).build_ui_state(draw, window);
+    harness.run();
+    harness
+}
+
+/// Imports a file with this content, and waits until it was read.
+fn import(window: &mut Harness<'_, Window>, folder: &Path, content: &str) {
+    let file = folder.join("bench.csv");
+    std::fs::write(&file, content).unwrap();
+    let context = window.ctx.clone();
+    window.state_mut().state.execute(Command::Sessions(SessionsCommand::Import(file)), &context);
+    settle(window);
+}
+
+fn settle(window: &mut Harness<'_, Window>) {
+    let begun = Instant::now();
+    loop {
+        window.run();
+        let dialog = window.state().state.sessions.mapping.as_ref();
+        if dialog.is_none_or(|dialog| !dialog.is_reading()) {
+            window.run();
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "the file is not read");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn roles(window: &Harness<'_, Window>) -> Vec<String> {
+    let dialog = window.state().state.sessions.mapping.as_ref().unwrap();
+    let Some(Ok(read)) = &dialog.read else { panic!("nothing was read") };
+    read.mapping.columns.iter().map(|(_, role, _)| role.to_string()).collect()
+}
+
+#[test]
+fn a_file_of_results_is_shown_with_what_its_columns_mean_which_can_be_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time (ms),note\na,1.5,x\na,1.6,y\nb,2.5,x\n");
+    assert_eq!(roles(&window), ["factor", "measure ms lower", "skip"]);
+    assert!(window.query_by_label("Import 3 runs").is_some());
+    window.get_by_label("Meaning of note").click();
+    window.run();
+    window.get_by_label("factor").click();
+    settle(&mut window);
+    assert_eq!(roles(&window)[2], "factor");
+    window.get_by_label("Unit of time (ms)").focus();
+    window.run();
+    window.get_by_label("Unit of time (ms)").type_text(" as step_time_s");
+    window.key_press(eframe::egui::Key::Tab);
+    settle(&mut window);
+    assert_eq!(roles(&window)[1], "measure ms lower as step_time_s");
+    window.get_by_label("Cancel").click();
+    window.run();
+    assert!(window.state().state.sessions.mapping.is_none());
+}
+
+#[test]
+fn wrong_values_are_named_and_cannot_be_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time_s\na,1.5\nb,NaN\n");
+    let named = "⚠ line 3, column \"time_s\": NaN is no number that can be summarised: leave the value or the row out";
+    assert!(window.query_by_label(named).is_some());
+    assert!(window.get_by_label("Import").accesskit_node().is_disabled());
+    window.key_press(eframe::egui::Key::Escape);
+    window.run();
+    assert!(window.state().state.sessions.mapping.is_none());
+    import(&mut window, folder.path(), "");
+    assert!(window.query_by_label("⚠ it is empty").is_some());
+}
+
+#[test]
+fn a_file_is_not_imported_before_a_change_of_its_mapping_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time (ms),note\na,1.5,x\nb,2.5,x\n");
+    let context = window.ctx.clone();
+    // A change and the button in one frame.
+    for command in [SessionsCommand::MapColumn(2, "factor".to_owned()), SessionsCommand::TakeMapping] {
+        window.state_mut().state.execute(Command::Sessions(command), &context);
+    }
+    let sessions = &window.state().state.sessions;
+    assert!(sessions.mapping.is_some() && !sessions.is_transferring());
+    settle(&mut window);
+    assert_eq!(roles(&window)[2], "factor");
+}

@@ -1,0 +1,121 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use super::*;
+use crate::analysis::{Environment, RunSummary, Source, fixture, summarise_run};
+use crate::figure::{Comparison, Form, compare, table};
+use crate::plan::Filter;
+
+/// One session a day, with two cells on a machine. From day `slower_from` on, fp32 is slower.
+fn nights(count: u32, slower_from: u32, machine: impl Fn(u32) -> &'static str) -> Vec<(String, Vec<RunSummary>)> {
+    let mut noise = fixture::Noise::new(2);
+    let night = |day: u32| {
+        let mut environment = Environment::default();
+        environment.set("hostname", Some(machine(day)));
+        environment.set("driver", Some(if day < slower_from { "570" } else { "580" }));
+        let environment = Arc::new(environment);
+        let mut run = |precision: &str, repeat: u32| {
+            let slower = if precision == "fp32" && day >= slower_from { 1.25 } else { 1.0 };
+            let step_time_s = 0.1 * slower * (1.0 + 0.01 * noise.normal());
+            let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, step_time_s);
+            record.started_time_s = Some(86_400.0 * f64::from(day) + f64::from(repeat));
+            record.environment = Some(Arc::clone(&environment));
+            summarise_run(&record)
+        };
+        let runs = (1..=3).flat_map(|repeat| [run("fp32", repeat), run("fp16", repeat)]).collect();
+        (format!("night-{day:02}"), runs)
+    };
+    (0..count).map(night).collect()
+}
+
+fn sources(sessions: &[(String, Vec<RunSummary>)]) -> Vec<Source<'_>> {
+    sessions.iter().map(|(session, runs)| Source { session, runs, reports: &[] }).collect()
+}
+
+fn study() -> Study {
+    Study { form: Form::History, measure: Some("step_time_s".into()), ..Study::default() }
+}
+
+fn texts(comparison: &Comparison, key: &str) -> Vec<String> {
+    let place = comparison.table.columns.iter().position(|column| column.key == key).unwrap();
+    let text = |value: &CellValue| match value {
+        CellValue::Text(text) => text.clone(),
+        CellValue::Level(level) => level.to_string(),
+        CellValue::Measure(value) => format!("{:.2}", value.median),
+        _ => String::new(),
+    };
+    comparison.table.rows.iter().map(|row| text(&row.values[place])).collect()
+}
+
+#[test]
+fn each_cell_has_a_line_over_sessions_and_its_changes_are_told_with_what_changed() {
+    let sessions = nights(16, 10, |_| "gpu1");
+    let shown = compare(&sources(&sessions), &study());
+    let chart = &shown.charts[0];
+    assert_eq!(chart.title, "Step time over dates");
+    assert_eq!((chart.x.categories.len(), chart.x.categories[10].as_str()), (16, "1970-01-11"));
+    let lines: Vec<(&str, usize)> =
+        chart.legend().iter().map(|series| (series.name.as_str(), series.points.len())).collect();
+    assert_eq!(lines, [("fp32", 16), ("fp16", 16)]);
+    assert_eq!(chart.series().filter(|series| series.role == Role::Ideal).count(), 2, "the levels of fp32");
+    let changes: Vec<(usize, String)> =
+        texts(&shown, "change").into_iter().enumerate().filter(|(_, text)| !text.is_empty()).collect();
+    assert_eq!(changes, [(10, "1.25".to_owned())], "rows are sorted by cell, then by date");
+    assert_eq!(texts(&shown, "date")[..2], ["1970-01-01", "1970-01-02"]);
+    let sentence = &shown.table.notes.iter().find(|note| note.contains("times as much")).unwrap();
+    assert!(sentence.starts_with("step time of fp32: 1.2") && sentence.contains("from 1970-01-11 on"), "{sentence}");
+    assert!(sentence.ends_with("with it changed: NVIDIA driver"), "{sentence}");
+    // If the track is alone in its panel, the place of the change is shaded.
+    let alone = compare(&sources(&sessions), &Study { filter: "fp32".to_owned(), ..study() });
+    let [region] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
+    let AdditionKind::Region { low, high, .. } = region.kind else { panic!("{region:?}") };
+    assert!(low <= 9.0 && high >= 10.0 && high - low <= 5.0, "{low} to {high}");
+    // What is shaded is said only where something is.
+    let says_shaded = |chart: &Chart| chart.notes.iter().any(|note| note.contains("Shaded"));
+    assert_eq!((says_shaded(&alone.charts[0]), says_shaded(chart)), (true, false));
+    // The chart tells what was found; how it was sought is among the notes of the table.
+    assert!(!chart.notes.iter().any(|note| note.contains("permutations")), "{:?}", chart.notes);
+    assert!(shown.table.notes.iter().any(|note| note.contains("permutations")), "{:?}", shown.table.notes);
+}
+
+#[test]
+fn a_filter_by_day_leaves_the_sessions_of_these_days() {
+    let sessions = nights(12, 99, |_| "gpu1");
+    let filter = "date>=1970-01-03 and date<1970-01-06 and fp16";
+    Filter::parse(filter).unwrap();
+    let shown = compare(&sources(&sessions), &Study { filter: filter.to_owned(), ..study() });
+    assert_eq!(texts(&shown, "session"), ["night-02", "night-03", "night-04"]);
+    let note = shown.table.notes.iter().find(|note| note.contains("from 8 on"));
+    assert_eq!(note.map(String::as_str), Some("3 sessions: a change can be shown from 8 on"));
+}
+
+#[test]
+fn machines_have_histories_of_their_own_unless_they_are_pooled() {
+    let sessions = nights(16, 99, |day| if day % 2 == 0 { "gpu1" } else { "gpu2" });
+    let shown = compare(&sources(&sessions), &study());
+    let mut names: Vec<&str> = shown.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["fp16 · gpu1", "fp16 · gpu2", "fp32 · gpu1", "fp32 · gpu2"]);
+    let pooled = compare(&sources(&sessions), &Study { pool: vec!["hostname".into()], ..study() });
+    assert_eq!(pooled.charts[0].legend().len(), 2);
+}
+
+#[test]
+fn cells_of_several_sessions_have_columns_of_what_differs_between_these() {
+    let sessions = nights(3, 2, |day| if day == 0 { "gpu1" } else { "gpu2" });
+    let bars = table(&sources(&sessions), &Study { measure: Some("step_time_s".into()), ..Study::default() });
+    let keys: Vec<&str> = bars.columns.iter().map(|column| &*column.key).take(4).collect();
+    assert_eq!(keys, ["session", "machine", "date", "precision"]);
+    let place = bars.columns.iter().position(|column| column.key == "verdict").unwrap();
+    let CellValue::Verdict(judged) = &bars.rows[2].values[place] else { panic!("{:?}", bars.rows[2]) };
+    let reason = judged.reason.as_ref().unwrap().to_string();
+    assert_eq!(reason, "measured in different sessions; they differ in Machine, NVIDIA driver");
+}
+
+#[test]
+fn a_single_session_says_that_a_history_needs_several() {
+    let sessions = nights(1, 9, |_| "gpu1");
+    let shown = compare(&sources(&sessions), &study());
+    assert!(shown.table.notes.iter().any(|note| note.starts_with("a history needs several sessions")));
+}

@@ -1,0 +1,181 @@
+//! Kinds of charts, and what only some of them let one choose.
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+
+use crate::figure::number::capitalised;
+
+/// A kind of chart. The first line of each variant's documentation is also its help text.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Form {
+    /// A measure as grouped bars.
+    #[default]
+    Bars,
+    /// Losses and accuracy by epoch.
+    Loss,
+    /// A measure over GPUs next to its ideal, and the efficiency.
+    Scaling,
+    /// Peaks of GPU memory.
+    Memory,
+    /// Metrics of profilers' reports.
+    Metrics,
+    /// The effect of each level on a measure.
+    Effects,
+    /// Every repeat of every cell.
+    Repeats,
+    /// A measure over two factors as a field of colours.
+    Map,
+    /// Parts of a step's time: waiting for data, everything else.
+    Parts,
+    /// What each rank of a run did at each time.
+    Activity,
+    /// All effects of levels and interactions of two factors, the largest first.
+    Tornado,
+    /// How the effect of one factor depends on another: means over all other factors.
+    Interactions,
+    /// Cells that no other cell beats in time, memory and energy at the same time.
+    Pareto,
+    /// The model's FLOP rate over its arithmetic intensity, below the measured rates of the devices.
+    Roofline,
+    /// A measure over another one, or over a factor that is a number: one point a cell, with their correlation and a fitted law.
+    Scatter,
+    /// A measure over sessions in the order of their dates or commits, with the places where its level changes.
+    History,
+}
+
+impl Form {
+    /// All forms, in the order in which they are offered.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The name in files and on the command line.
+    pub fn key(self) -> &'static str {
+        self.into()
+    }
+
+    /// The name on screen.
+    pub fn name(self) -> String {
+        capitalised(self.key())
+    }
+
+    /// One line that says what it shows.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
+
+    /// Whether it draws a measure that can be chosen.
+    pub fn has_measure(self) -> bool {
+        !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity | Self::Roofline)
+    }
+
+    /// Whether its chart and table show effects of levels instead of cells.
+    pub fn is_of_effects(self) -> bool {
+        matches!(self, Self::Effects | Self::Tornado | Self::Interactions)
+    }
+}
+
+/// The horizontal axis of losses. The first line of each variant's documentation is also its help text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Over {
+    /// Epochs.
+    #[strum(message = "Epochs")]
+    #[default]
+    Epochs,
+    /// Steps, counted over the whole run.
+    #[strum(message = "Steps")]
+    Steps,
+    /// Time spent in training.
+    #[strum(message = "Training time")]
+    Time,
+}
+
+impl Over {
+    /// All axes.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        self.get_message().unwrap_or_default()
+    }
+}
+
+/// A law that is fitted to the points of the form `scatter`. The first line of each variant's documentation is also its help text.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Law {
+    /// None.
+    #[default]
+    Nothing,
+    /// Amdahl's law, T₁ (s + (1 − s) / n): a time over the number of GPUs.
+    Amdahl,
+    /// α + m / β: a time over bytes, with a latency and a rate.
+    AlphaBeta,
+}
+
+impl Law {
+    /// All laws.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Amdahl => "Amdahl",
+            Self::AlphaBeta => "α-β",
+        }
+    }
+
+    /// One line that says what it is.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
+
+    /// Whether no law is fitted.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+}
+
+/// The order of sessions in the form `history`. The first line of each variant's documentation is also its help text.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Along {
+    /// The dates of their first runs.
+    #[default]
+    Dates,
+    /// The git commits of what they ran, in the order of the commits' dates.
+    Commits,
+}
+
+impl Along {
+    /// All orders.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// One line that says what it is.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
+
+    /// Whether it is the order of dates.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn is_dates(&self) -> bool {
+        *self == Self::Dates
+    }
+}

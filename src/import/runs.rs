@@ -1,0 +1,501 @@
+//! Makes runs of the rows of a file, by a mapping. All errors are named before anything is written.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::columns::{is_unit, plain};
+use super::moment::moment;
+use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
+use super::{Mapping, Problem, Role};
+use crate::analysis::{Measures, capitalised};
+use crate::plan::command::{Said, factor_of_levels};
+use crate::plan::{Better, DeclaredMeasure, Key, Level, Levels, MeasureUnit, WorkloadSpec};
+use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
+
+/// Keys of settings and of table columns. No factor and no measure may have one of them.
+const TAKEN: [&str; 17] = [
+    "session",
+    "machine",
+    "commit",
+    "date",
+    "workload",
+    "data",
+    "trace",
+    "mode",
+    "cell",
+    "made_with",
+    "runs",
+    "epoch",
+    "repeat",
+    "throughput",
+    "speedup",
+    "ratio",
+    "change",
+];
+/// Units that values are converted to.
+const BASES: [(&str, &str); 6] =
+    [("s", "s"), ("B", "bytes"), ("J", "j"), ("W", "w"), ("B/s", "bytes_per_s"), ("FLOP/s", "flop_per_s")];
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// Its id.
+    pub run: String,
+    /// The id of its cell.
+    pub cell: String,
+    /// Its levels.
+    pub levels: Levels,
+    /// The number of the repeat, from 1.
+    pub repeat: u32,
+    /// Its measures, in the units of the workload's declarations.
+    pub values: Vec<(Key, f64)>,
+    /// The known facts about its machine and software.
+    pub environment: Environment,
+    /// When it was started, in seconds since the Unix epoch.
+    pub started_s: Option<f64>,
+}
+
+/// The runs of a file, and their workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results {
+    /// Its factors and measures.
+    pub spec: WorkloadSpec,
+    /// The runs in the order of the rows.
+    pub runs: Vec<Imported>,
+    /// The number of cells.
+    pub cells: usize,
+}
+
+/// A column that is a measure.
+struct MeasureColumn {
+    place: usize,
+    factor: f64,
+    /// The least and the greatest possible value.
+    possible: (f64, f64),
+    declared: DeclaredMeasure,
+}
+
+/// A column that is a factor.
+struct FactorColumn {
+    place: usize,
+    key: Key,
+    said: Said,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Whole,
+    Number,
+    Text,
+}
+
+/// Makes runs of the rows of a table. The runs are marked with the file's name, `file`.
+///
+/// # Errors
+/// What is wrong with the mapping or with values, with places.
+pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Results, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let columns = Columns::of(table, mapping, &mut problems);
+    problems.end()?;
+    let spec = columns.spec(table, mapping);
+    let mut runs: Vec<Imported> = Vec::with_capacity(table.rows.len());
+    let mut cells: HashMap<String, usize> = HashMap::new();
+    let mut repeats: HashMap<(String, String), u32> = HashMap::new();
+    let mut places: HashMap<(String, String, u32), &str> = HashMap::new();
+    let mut ids: HashMap<String, usize> = HashMap::new();
+    for row in &table.rows {
+        let Some((levels, values)) = columns.levels_and_values(row, table, &mut problems) else { continue };
+        let environment = columns.environment(row, table.format, file);
+        let (cell_key, facts) = (json(&levels), json(&environment));
+        let count = cells.len();
+        let cell = *cells.entry(cell_key.clone()).or_insert(count) + 1;
+        let repeat = match columns.repeat(row) {
+            Some(repeat) => repeat,
+            None => {
+                let repeat = repeats.entry((cell_key.clone(), facts.clone())).or_default();
+                *repeat += 1;
+                *repeat
+            }
+        };
+        if let Some(first) = places.insert((cell_key, facts, repeat), &row.place) {
+            let column = columns.repeat.map_or("", |place| table.columns[place].as_str());
+            problems.add(Problem::at(
+                &row.place,
+                column,
+                format!(
+                    "repeat {repeat} of this cell is in {first}, too: number repeats, or leave this column out (skip)"
+                ),
+            ));
+        }
+        let id = format!("c{cell}-r{repeat}");
+        let nth = ids.entry(id.clone()).or_default();
+        *nth += 1;
+        let run = if *nth == 1 { id } else { format!("{id}-{nth}") };
+        let started_s = columns.started.and_then(|place| Some(moment(&row.fields[place])?.0));
+        runs.push(Imported { run, cell: format!("c{cell}"), levels, repeat, values, environment, started_s });
+        if problems.is_full() {
+            break;
+        }
+    }
+    problems.end()?;
+    Ok(Results { spec, cells: cells.len(), runs })
+}
+
+/// A value as JSON, to find equal values.
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// The first problems of a file; later ones are dropped.
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn add(&mut self, problem: Problem) {
+        if !self.is_full() {
+            self.0.push(problem);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.len() >= MOST_PROBLEMS
+    }
+
+    fn end(&mut self) -> Result<(), Vec<Problem>> {
+        if self.0.is_empty() { Ok(()) } else { Err(std::mem::take(&mut self.0)) }
+    }
+}
+
+/// The columns of a mapping by their roles.
+#[derive(Default)]
+struct Columns {
+    factors: Vec<FactorColumn>,
+    measures: Vec<MeasureColumn>,
+    repeat: Option<usize>,
+    /// Whether repeats are counted from 0.
+    from_zero: bool,
+    machine: Option<usize>,
+    commit: Option<usize>,
+    commit_time: Option<usize>,
+    started: Option<usize>,
+    session: Option<usize>,
+    /// Whether each day of `started` is a session.
+    days_are_sessions: bool,
+}
+
+impl Columns {
+    fn of(table: &ForeignTable, mapping: &Mapping, problems: &mut Problems) -> Self {
+        let mut columns = Self::default();
+        let mut keys: Vec<String> = Vec::new();
+        for (place, (name, role, _)) in mapping.columns.iter().enumerate() {
+            let slot = match role {
+                Role::Factor { unit, key } => {
+                    if let Some(key) = key.as_deref().filter(|key| TAKEN.contains(key)) {
+                        problems.add(Problem::at("", name, taken(key)));
+                    }
+                    let key = key.clone().unwrap_or_else(|| key_of(&stem(name)));
+                    columns.factors.push(FactorColumn {
+                        place,
+                        said: Said {
+                            key: key.as_str().into(),
+                            name: Some(words(&stem(name))),
+                            unit: Some(unit.clone()).filter(|unit| !unit.is_empty()),
+                            help: None,
+                        },
+                        kind: kind(table, place),
+                        key: key.as_str().into(),
+                    });
+                    keys.push(key);
+                    continue;
+                }
+                Role::Measure { unit, better, key } => {
+                    match measure(name, unit, *better, key.as_deref()) {
+                        Ok((factor, possible, declared)) => {
+                            keys.push(declared.key.to_string());
+                            columns.measures.push(MeasureColumn { place, factor, possible, declared });
+                        }
+                        Err(what) => problems.add(Problem::at("", name, what)),
+                    }
+                    continue;
+                }
+                Role::Repeat => &mut columns.repeat,
+                Role::Machine => &mut columns.machine,
+                Role::Commit => &mut columns.commit,
+                Role::CommitTime => &mut columns.commit_time,
+                Role::Started => &mut columns.started,
+                Role::Session => &mut columns.session,
+                Role::Skip => continue,
+            };
+            if let Some(other) = slot.replace(place) {
+                let other = &mapping.columns[other].0;
+                problems.add(Problem::at(
+                    "",
+                    name,
+                    format!("{other:?} is the {} already: one of both is skip", role.word()),
+                ));
+            }
+        }
+        for (place, key) in keys.iter().enumerate() {
+            if keys[..place].contains(key) {
+                problems.add(Problem::of_file(format!(
+                    "two columns have the key {key}: give one another key with \"… as KEY\""
+                )));
+            }
+        }
+        if columns.measures.is_empty() {
+            problems.add(Problem::of_file(
+                "no column is a measure: say which one is, with its unit, such as --set \"COLUMN=measure s lower\"",
+            ));
+        }
+        columns.check(table, problems);
+        columns
+    }
+
+    /// Checks the columns that are neither factors nor measures.
+    fn check(&mut self, table: &ForeignTable, problems: &mut Problems) {
+        for row in &table.rows {
+            for place in [self.started, self.commit_time].into_iter().flatten() {
+                let field = &row.fields[place];
+                if *field != Field::Missing && moment(field).is_none() {
+                    let what = format!(
+                        "{:?} is no time from 1990 to 2099: write 2026-11-26, 2026-11-26T08:30:00Z or seconds since 1970",
+                        field.text()
+                    );
+                    problems.add(Problem::at(&row.place, &table.columns[place], what));
+                }
+            }
+            if let Some(place) = self.repeat {
+                let field = &row.fields[place];
+                let is_count = |number: f64| number >= 0.0 && number.fract() == 0.0 && number < 1e9;
+                if !field.number().is_some_and(is_count) {
+                    let what =
+                        format!("{:?} is no number of a repeat: count from 1, or let the column be skip", field.text());
+                    problems.add(Problem::at(&row.place, &table.columns[place], what));
+                }
+                self.from_zero |= field.number() == Some(0.0);
+            }
+        }
+        let days: Option<Vec<bool>> =
+            self.started.map(|place| table.values(place).filter_map(moment).map(|(_, is_day)| is_day).collect());
+        self.days_are_sessions =
+            self.session.is_none() && days.is_some_and(|days| !days.is_empty() && days.iter().all(|day| *day));
+    }
+
+    fn spec(&self, table: &ForeignTable, mapping: &Mapping) -> WorkloadSpec {
+        let factors = self.factors.iter().map(|column| {
+            let mut levels: Vec<Level> = table.values(column.place).filter_map(|field| column.level(field)).collect();
+            if !matches!(column.kind, Kind::Text) {
+                levels.sort();
+            }
+            let mut seen: HashSet<Level> = HashSet::new();
+            levels.retain(|level| seen.insert(level.clone()));
+            factor_of_levels(&column.key, &levels, Some(&column.said))
+        });
+        WorkloadSpec {
+            name: words(&mapping.name).as_str().into(),
+            factors: factors.collect(),
+            measures: self.measures.iter().map(|column| column.declared.clone()).collect(),
+            ..WorkloadSpec::unknown(&mapping.name)
+        }
+    }
+
+    /// The levels and values of a row; `None` if something is wrong.
+    fn levels_and_values(
+        &self,
+        row: &Row,
+        table: &ForeignTable,
+        problems: &mut Problems,
+    ) -> Option<(Levels, Vec<(Key, f64)>)> {
+        let mut wrong = false;
+        let mut refuse = |place: usize, what: String| {
+            wrong = true;
+            problems.add(Problem::at(&row.place, &table.columns[place], what));
+        };
+        let mut levels: Vec<(Key, Level)> = Vec::new();
+        for column in &self.factors {
+            match column.level(&row.fields[column.place]) {
+                Some(level) => levels.push((column.key.clone(), level)),
+                None => refuse(column.place, "it has no value, and each run needs a level of each factor".to_owned()),
+            }
+        }
+        let mut values = Vec::new();
+        for column in &self.measures {
+            match &row.fields[column.place] {
+                Field::Missing => {}
+                Field::Number(number, text) => {
+                    let value = number * column.factor;
+                    let (least, most) = column.possible;
+                    if !value.is_finite() || !(least..=most).contains(&value) {
+                        let name = column.declared.name.to_lowercase();
+                        refuse(column.place, format!("{text} is impossible for {name}: check the unit of the column"));
+                    } else {
+                        values.push((column.declared.key.clone(), value));
+                    }
+                }
+                Field::Text(text) => {
+                    let what = match text.to_lowercase().trim_start_matches(['-', '+']) {
+                        "nan" | "inf" | "infinity" => {
+                            format!("{text} is no number that can be summarised: leave the value or the row out")
+                        }
+                        _ if text.contains(',') => {
+                            format!("{text:?} where a number is expected: write decimals with a point")
+                        }
+                        _ => format!(
+                            "{text:?} where a number is expected: correct it, or let the column be a factor or skip"
+                        ),
+                    };
+                    refuse(column.place, what);
+                }
+            }
+        }
+        if values.is_empty() && !wrong {
+            problems.add(Problem::at(&row.place, "", "it has no value of a measure: leave the row out"));
+            return None;
+        }
+        (!wrong).then(|| (Levels::new(levels), values))
+    }
+
+    /// The repeat number in a row.
+    fn repeat(&self, row: &Row) -> Option<u32> {
+        let number = row.fields[self.repeat?].number()?;
+        Some(number as u32 + u32::from(self.from_zero))
+    }
+
+    fn environment(&self, row: &Row, format: &str, file: &str) -> Environment {
+        let text = |place: Option<usize>| Some(row.fields[place?].text()).filter(|text| !text.is_empty());
+        let mut environment = Environment::default();
+        environment.set("hostname", text(self.machine));
+        environment.set("program_git", text(self.commit));
+        let committed = self.commit_time.and_then(|place| moment(&row.fields[place]));
+        let committed = committed.and_then(|(time_s, _)| jiff::Timestamp::from_second(time_s as i64).ok());
+        environment.set(COMMIT_TIME, committed.map(|time| time.to_string()));
+        let session = text(self.session).or_else(|| text(self.started).filter(|_| self.days_are_sessions));
+        let session = session.map_or(String::new(), |session| format!(", {session}"));
+        environment.set(IMPORTED_FROM, Some(format!("{file} ({format}){session}")));
+        environment
+    }
+}
+
+impl FactorColumn {
+    fn level(&self, field: &Field) -> Option<Level> {
+        match (self.kind, field) {
+            (_, Field::Missing) => None,
+            (Kind::Whole, Field::Number(number, _)) => Some(Level::Integer(*number as i64)),
+            (Kind::Number, Field::Number(number, _)) => Some(Level::Number(*number)),
+            (_, field) => Some(Level::text(field.text())),
+        }
+    }
+}
+
+/// The kind of a column's levels.
+fn kind(table: &ForeignTable, place: usize) -> Kind {
+    let values = || table.values(place).filter(|field| **field != Field::Missing);
+    let all = |holds: fn(f64) -> bool| values().all(|field| field.number().is_some_and(holds));
+    // A number such as 007 is a name.
+    let is_padded = |text: &str| text.len() > 1 && text.starts_with('0') && !text.contains('.');
+    match () {
+        () if values().any(|field| is_padded(field.text())) => Kind::Text,
+        () if all(|number| number.fract() == 0.0 && number.abs() < 9e15) => Kind::Whole,
+        () if all(|_| true) => Kind::Number,
+        () => Kind::Text,
+    }
+}
+
+/// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of
+/// the measure.
+fn measure(
+    name: &str,
+    unit: &str,
+    better: Better,
+    key: Option<&str>,
+) -> Result<(f64, (f64, f64), DeclaredMeasure), String> {
+    let read = MeasureUnit::parse(unit);
+    let base = BASES.iter().find(|(base, _)| is_unit(unit) && read.is_like(&MeasureUnit::parse(base)));
+    let stem = stem(name);
+    let own = || match base {
+        Some((_, ending)) => key_of(&format!("{stem}_{ending}")),
+        None => key_of(&stem),
+    };
+    let key = key.map_or_else(own, str::to_owned);
+    let known = Measures::built_in().iter().find(|measure| *measure.key == *key);
+    if known.is_none() && TAKEN.contains(&key.as_str()) {
+        return Err(taken(&key));
+    }
+    let (factor, shown, title) = match (known, base) {
+        (Some(known), _) if unit.is_empty() => (1.0, known.unit.as_str(), known.name.clone()),
+        (Some(known), _) => {
+            let own = MeasureUnit::parse(&known.unit);
+            if !own.is_like(&read) {
+                let of_known = if known.unit.is_empty() { "has no unit" } else { known.unit.as_str() };
+                return Err(format!(
+                    "{key} is the measure {:?} ({of_known}), and {unit} is no such unit: give another key with \"… as KEY\"",
+                    known.name
+                ));
+            }
+            (read.factor / own.factor, known.unit.as_str(), known.name.clone())
+        }
+        (None, Some((base, _))) => (read.factor / MeasureUnit::parse(base).factor, *base, words(&stem)),
+        (None, None) => (1.0, unit, words(&stem)),
+    };
+    let is_rate = shown.ends_with("/s");
+    let declared = DeclaredMeasure {
+        key: key.as_str().into(),
+        name: title.as_str().into(),
+        unit: shown.into(),
+        better,
+        on_speed: shown == "s" || is_rate,
+    };
+    let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
+    Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))
+}
+
+/// A name without its unit.
+fn stem(name: &str) -> String {
+    let name = name.trim();
+    let bare = name.rsplit_once(['(', '[']).map_or(name, |(stem, _)| stem).trim();
+    let mut plain = plain(if bare.is_empty() { name } else { bare });
+    for ending in [
+        "_seconds", "_secs", "_sec", "_s", "_ms", "_us", "_ns", "_bytes", "_kb", "_mb", "_gb", "_kib", "_mib", "_gib",
+        "_watts", "_w", "_joules", "_j",
+    ] {
+        if let Some(stem) = plain.strip_suffix(ending).filter(|stem| !stem.is_empty() && !stem.ends_with("_per")) {
+            plain = stem.to_owned();
+            break;
+        }
+    }
+    plain
+}
+
+/// What is wrong with a key that the user gave.
+fn taken(key: &str) -> String {
+    format!("{key} is the name of a setting or of a column of tables: give another key with \"… as KEY\"")
+}
+
+/// A key for this name that no setting has.
+fn key_of(plain: &str) -> String {
+    let mut key: String = plain.chars().take(60).collect();
+    if !key.starts_with(|first: char| first.is_ascii_lowercase()) {
+        key = format!("c_{key}");
+    }
+    if TAKEN.contains(&key.as_str()) { key + "_" } else { key }
+}
+
+/// A key in words: `Wall time`.
+fn words(key: &str) -> String {
+    capitalised(&key.replace('_', " "))
+}
+
+impl Results {
+    /// How many runs have each measure, by its key.
+    pub fn having(&self) -> BTreeMap<&str, usize> {
+        let mut having = BTreeMap::new();
+        for (key, _) in self.runs.iter().flat_map(|run| &run.values) {
+            *having.entry(key.as_str()).or_default() += 1;
+        }
+        having
+    }
+}
+
+#[cfg(test)]
+#[path = "runs_tests.rs"]
+mod tests;

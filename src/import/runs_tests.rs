@@ -1,0 +1,79 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::import::read_bytes;
+
+fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
+    let table = read_bytes(text.as_bytes()).unwrap();
+    let mut mapping = Mapping::deduced(&table);
+    sets.iter().for_each(|(column, role)| mapping.set(column, role).unwrap());
+    results(&table, &mapping, "f.csv").map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn rows_become_repeats_of_cells_with_values_in_base_units() {
+    let results = imported("kernel,threads,wall (ms)\na,1,1.5\na,1,1.7\nb,2,2\n", &[]).unwrap();
+    let told: Vec<(&str, String, u32, f64)> =
+        results.runs.iter().map(|run| (run.run.as_str(), json(&run.levels), run.repeat, run.values[0].1)).collect();
+    assert_eq!(results.cells, 2);
+    assert_eq!(told[0], ("c1-r1", r#"{"kernel":"a","threads":1}"#.to_owned(), 1, 0.0015));
+    assert_eq!((told[1].0, told[1].2, told[2].0), ("c1-r2", 2, "c2-r1"));
+    let declared = &results.spec.measures[0];
+    assert_eq!((&*declared.key, &*declared.name, &*declared.unit, declared.on_speed), ("wall_s", "Wall", "s", true));
+    assert_eq!(results.having(), BTreeMap::from([("wall_s", 3)]));
+}
+
+#[test]
+fn wrong_values_are_named_with_their_lines_and_columns() {
+    let text = "kernel,time_s\na,1\na,NaN\nb,oops\n,2\nb,\"1,5\"\nb,-1\nb,\n";
+    let expected = [
+        "line 3, column \"time_s\": NaN is no number that can be summarised: leave the value or the row out",
+        "line 4, column \"time_s\": \"oops\" where a number is expected: correct it, or let the column be a factor or skip",
+        "line 5, column \"kernel\": it has no value, and each run needs a level of each factor",
+        "line 6, column \"time_s\": \"1,5\" where a number is expected: write decimals with a point",
+        "line 7, column \"time_s\": -1 is impossible for time: check the unit of the column",
+        "line 8: it has no value of a measure: leave the row out",
+    ];
+    assert_eq!(imported(text, &[]).unwrap_err(), expected);
+}
+
+#[test]
+fn a_mapping_that_does_not_fit_is_refused() {
+    let text = "a,b,run\n1,2,1\n1,3,2\n1,4,2\n";
+    let none = imported(text, &[("b", "factor")]).unwrap_err();
+    assert!(none[0].starts_with("no column is a measure"), "{none:?}");
+    let twice = imported("a,b,run\n1,2,1\n1,4,1\n", &[("b", "measure s")]).unwrap_err();
+    assert!(twice[0].starts_with("line 3, column \"run\": repeat 1 of this cell is in line 2, too"), "{twice:?}");
+    let same = imported("a,b\n1,2\n", &[("a", "measure s as x"), ("b", "measure s as x")]).unwrap_err();
+    assert!(same[0].starts_with("two columns have the key x"), "{same:?}");
+    let unit = imported("a,b\n1,2\n", &[("b", "measure GB as step_time_s")]).unwrap_err();
+    assert!(
+        unit[0].starts_with("column \"b\": step_time_s is the measure \"Step time\" (s), and GB is no such unit"),
+        "{unit:?}"
+    );
+    for (role, text) in [("factor as session", "a,time_s\n1,2\n"), ("measure s as cell", "a,time_s\n1.5,2\n")] {
+        let key = role.rsplit(' ').next().unwrap();
+        let taken = imported(text, &[("a", role)]).unwrap_err();
+        assert_eq!(
+            taken,
+            [format!(
+                "column \"a\": {key} is the name of a setting or of a column of tables: give another key with \"… as KEY\""
+            )]
+        );
+    }
+    let when = imported("a,time_s,at\n1,2,2026-11-26\n1,3,soon\n", &[("at", "started")]).unwrap_err();
+    assert!(
+        when[0].starts_with("line 3, column \"at\": \"soon\" is no time from 1990 to 2099: write 2026-11-26"),
+        "{when:?}"
+    );
+}
+
+#[test]
+fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant() {
+    let results = imported("gpu,rep,time_s\n007,0,1\n007,1,2\n", &[]).unwrap();
+    assert_eq!(results.runs.iter().map(|run| run.repeat).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(results.runs[0].levels.get("gpu"), Some(&Level::text("007")));
+    // Rows of several commits are different runs of one repeat.
+    let results = imported("a,rep,commit,time_s\n1,1,abc,1\n1,1,abd,2\n", &[]).unwrap();
+    assert_eq!(results.runs.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["c1-r1", "c1-r1-2"]);
+}

@@ -1,0 +1,171 @@
+//! Writes imported runs as a session.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use thiserror::Error;
+
+use super::{Imported, Mapping, Problem, Results};
+use crate::plan::{Data, Key, Mode, Node, RunState, Tracer};
+use crate::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Placement, RankPlace};
+use crate::store::{ArchiveError, ArchiveProgress, Decision, EndedRun, create_ended};
+
+/// A file that cannot become a session.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// What is wrong with the file or with its mapping.
+    #[error("{}", lines(file, problems))]
+    Problems {
+        /// The file.
+        file: String,
+        /// Each with its place.
+        problems: Vec<Problem>,
+    },
+    /// The session cannot be written.
+    #[error(transparent)]
+    Write(#[from] ArchiveError),
+}
+
+fn lines(file: &str, problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(|problem| format!("{file}: {problem}")).collect();
+    lines.join("\n")
+}
+
+/// Writes the runs of a file as the session `session`, which must not exist yet. `file` and `format` are the names of
+/// the file and of its format.
+///
+/// # Errors
+/// The session exists or cannot be written; then nothing is left of it.
+pub fn write_session(
+    session: &Path,
+    (file, format): (&str, &str),
+    mapping: &Mapping,
+    results: &Results,
+    progress: ArchiveProgress<'_>,
+) -> Result<(), ArchiveError> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let toml = format!("# How multicard read {file} ({format}).\n{}", mapping.toml());
+    let workload = serde_json::to_value(&results.spec).unwrap_or_default();
+    let plan = Decision::PlanAdded { plan: "p1".to_owned(), name: file.to_owned(), toml, workloads: vec![workload] };
+    let runs = results.runs.iter().map(|run| ended(run, results, now_s));
+    create_ended(session, &node(file, results), &(now_s, plan), runs, progress)
+}
+
+/// The machine of the runs: only its name can be known.
+fn node(file: &str, results: &Results) -> Node {
+    let mut machines: Vec<&str> = results.runs.iter().filter_map(|run| run.environment.get("hostname")).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    let unknown = "not known";
+    Node {
+        hostname: if machines.is_empty() { unknown.to_owned() } else { machines.join(", ") },
+        system: format!("imported from {file}"),
+        cpu_model: unknown.to_owned(),
+        cpus: 0,
+        memory_bytes: 0,
+        numa_nodes: 0,
+        driver: None,
+        no_gpu_reason: Some("the runs were imported".to_owned()),
+        gpus: Vec::new(),
+        nodes: 1,
+        worker: Err("the runs were imported".to_owned()),
+        nsys: Err("the runs were imported".to_owned()),
+        tracer: Err("the runs were imported".to_owned()),
+    }
+}
+
+/// What the session records about a run.
+fn ended(run: &Imported, results: &Results, now_s: f64) -> EndedRun {
+    let at_s = run.started_s.unwrap_or(now_s);
+    let id = || run.run.clone();
+    let queued = Decision::RunQueued {
+        run: id(),
+        plan: "p1".to_owned(),
+        cell: run.cell.clone(),
+        workload: results.spec.key.clone(),
+        levels: run.levels.clone(),
+        data: Data::default(),
+        repeat: run.repeat,
+        seed: 0,
+        tracer: Tracer::Off,
+        mode: Mode::Full,
+    };
+    let placed = Decision::RunPlaced {
+        run: id(),
+        placement: Placement { ranks: vec![RankPlace::default()], links: String::new() },
+        beside: Vec::new(),
+        warnings: Vec::new(),
+        environment: Some(run.environment.clone()),
+    };
+    // Without a known start, a run has no `run_started`.
+    let started = run.started_s.map(|_| Decision::RunStarted { run: id(), pid: 0, process_start: 0 });
+    let end = Decision::RunEnded { run: id(), state: RunState::Finished, reason: None, duration_s: None };
+    let decisions = [queued, placed].into_iter().chain(started).chain([end]).map(|decision| (at_s, decision)).collect();
+    let first = Event::Started {
+        protocol_version: PROTOCOL_VERSION,
+        pid: 0,
+        torch_version: String::new(),
+        device: Device { name: "not known".to_owned(), gpu_uuid: None },
+        world_size: 1,
+        seed: 0,
+    };
+    let reading =
+        |(key, value): &(Key, f64)| Event::Reading { key: key.clone(), value: *value, epoch: None, step: None };
+    let last = Event::Finished { duration_s: 0.0 };
+    let events = std::iter::once(first).chain(run.values.iter().map(reading)).chain([last]);
+    let line = |event| EventLine { run: id(), rank: 0, time_s: at_s, event };
+    EndedRun { run: id(), decisions, events: events.map(line).collect() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::analysis::{cells, summarise_run};
+    use crate::import::{read_bytes, results};
+    use crate::store::Reader;
+
+    #[test]
+    fn a_file_becomes_a_session_of_finished_runs_that_are_marked() {
+        let text = "size,time (ms),memory_mb,commit,date\n10,1.5,100,abc,2026-11-25\n10,1.7,,abc,2026-11-25\n20,3,200,abc,2026-11-26\n";
+        let table = read_bytes(text.as_bytes()).unwrap();
+        let mapping = Mapping::deduced(&table);
+        let results = results(&table, &mapping, "bench.csv").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let session = folder.path().join("session");
+        write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()))
+            .unwrap();
+        let reader = Reader::open(&session).unwrap();
+        assert!(reader.damage().unwrap().is_empty(), "{:?}", reader.damage());
+        let runs: Vec<_> = reader
+            .headings()
+            .unwrap()
+            .iter()
+            .map(|run| summarise_run(&reader.run(&run.run).unwrap().unwrap()))
+            .collect();
+        assert!(runs.iter().all(|run| run.state == RunState::Finished && run.is_imported()));
+        assert_eq!(runs[0].value("time_s"), Some(0.0015));
+        assert_eq!((runs[0].value("memory_bytes"), runs[1].value("memory_bytes")), (Some(1e8), None));
+        assert_eq!(runs[0].value("total_time_s"), None, "nothing is known but what the file says");
+        let marks: Vec<String> = runs[0].marks.iter().map(ToString::to_string).collect();
+        assert_eq!(marks, ["imported from bench.csv (CSV), 2026-11-25"]);
+        let cells = cells(&runs);
+        let told: Vec<(usize, Option<String>, Option<&str>)> = cells
+            .iter()
+            .map(|cell| (cell.runs.len(), cell.circumstances.date(), cell.circumstances.commit.as_deref()))
+            .collect();
+        let day = |day: &str| Some(day.to_owned());
+        assert_eq!(told, [(2, day("2026-11-25"), Some("abc")), (1, day("2026-11-26"), Some("abc"))]);
+        // It is never written over.
+        let again =
+            write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()));
+        assert!(matches!(again, Err(ArchiveError::Exists { .. })));
+        let other = folder.path().join("other");
+        let stopped =
+            write_session(&other, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Break(()));
+        assert!(matches!(stopped, Err(ArchiveError::Cancelled)) && !other.exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of what was stopped");
+    }
+}

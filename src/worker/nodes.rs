@@ -1,0 +1,46 @@
+//! What ranks on several nodes report about their nodes before they train: the names of the nodes, and the differences
+//! of their clocks.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use multicard::plan::NODES;
+use multicard::protocol::{Event, node_name};
+
+use crate::parallel::Peers;
+use crate::proof;
+use crate::report::{Report, Stop};
+
+/// A difference of clocks above this is a warning.
+const MOST_CLOCK_OFFSET_S: f64 = 0.05;
+
+/// Reports the nodes of the ranks. The first rank of each further node also reports how far its node's clock is ahead
+/// of the first node's. Ranks on one node report nothing. All ranks must call it.
+pub fn report(peers: &Rc<Peers>, nodes: u32, report: &mut Report) -> Result<(), Stop> {
+    if nodes < 2 {
+        return Ok(());
+    }
+    let names = peers.tell("node", &node_name())?;
+    let distinct: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let listed = distinct.iter().copied().collect::<Vec<_>>().join(", ");
+    let seen = format!("{} ranks on {} nodes: {listed}", names.len(), distinct.len());
+    report.event(Event::Evidence(proof::evidence(
+        NODES,
+        &nodes.to_string(),
+        seen,
+        distinct.len() == nodes as usize,
+    )))?;
+    let Some(offset_s) = peers.clock_offset_s()? else { return Ok(()) };
+    report.reading("clock_offset_s", offset_s, None, None)?;
+    if offset_s.abs() <= MOST_CLOCK_OFFSET_S {
+        return Ok(());
+    }
+    let message = format!(
+        "the clock of {} is {:.3} s {} that of the run's first node: each rank's events have the times of its own node, and which of two \
+         nodes failed first is uncertain by as much",
+        node_name(),
+        offset_s.abs(),
+        if offset_s > 0.0 { "ahead of" } else { "behind" }
+    );
+    report.event(Event::Warning { message })
+}

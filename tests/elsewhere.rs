@@ -1,0 +1,205 @@
+//! Several sessions and results of other programs on the command line: results are imported with a mapping that is
+//! shown first; sessions are compared, and followed over time.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+mod seeded;
+
+use seeded::{command, golden, multicard, succeed, text};
+
+/// Writes a file of results and returns its path as text.
+fn file(home: &Path, name: &str, content: &str) -> String {
+    let path = home.join(name);
+    fs::write(&path, content).unwrap();
+    path.display().to_string()
+}
+
+fn stdout(home: &Path, arguments: &[&str]) -> String {
+    text(&succeed(command(home).current_dir(home).args(arguments)).stdout)
+}
+
+/// The message of a command that must be refused.
+fn refused(home: &Path, arguments: &[&str]) -> String {
+    let output = command(home).current_dir(home).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let csv = "kernel,threads,rep,wall (ms),memory_mb,host\na,1,1,20,100,n1\na,1,2,22,100,n1\na,2,1,11,120,n1\na,2,2,12,,n1\n";
+    let csv = file(home, "bench.csv", csv);
+    let shown = command(home).args(["import", &csv, "--session", "bench"]).current_dir(home).output().unwrap();
+    assert_eq!(shown.status.code(), Some(2));
+    let mapping = text(&shown.stdout);
+    for part in ["4 runs of 2 cells", "measure ms lower", "by the unit in its name", "wall_s in 4", "memory_bytes in 3"]
+    {
+        assert!(mapping.contains(part), "{part} in {mapping}");
+    }
+    assert!(text(&shown.stderr).contains("nothing is written yet: --yes takes this"), "{}", text(&shown.stderr));
+    assert!(!home.join("bench").exists());
+
+    succeed(command(home).args(["import", &csv, "--session", "bench", "--yes"]).current_dir(home));
+    let table = json(&stdout(home, &["table", "bench", "--format", "json"]));
+    let rows = table["rows"].as_array().unwrap();
+    let told: Vec<(i64, f64)> = rows
+        .iter()
+        .map(|row| {
+            (row["levels"]["threads"].as_i64().unwrap(), (1e6 * row["wall_s"]["median"].as_f64().unwrap()).round())
+        })
+        .collect();
+    assert_eq!(told, [(1, 21_000.0), (2, 11_500.0)]);
+    assert_eq!(rows[0]["marks"], serde_json::json!(["imported"]));
+    let error = refused(home, &["import", &csv, "--session", "bench", "--yes"]);
+    assert!(error.contains("bench exists"), "{error}");
+
+    // The printed map can be changed, and is accepted by `--map`.
+    let map = stdout(home, &["import", &csv, "--print-map"]);
+    let map = file(home, "map.toml", &map.replace("measure MB lower", "skip"));
+    succeed(
+        command(home)
+            .args(["import", &csv, "--map", &map, "--name", "sorting", "--session", "other", "--yes"])
+            .current_dir(home),
+    );
+    let table = json(&stdout(home, &["table", "other", "--format", "json"]));
+    assert!(table["rows"][0].get("memory_bytes").is_none(), "{table}");
+    // It can be exported and archived like any other session.
+    assert!(stdout(home, &["export", "other", "--what", "runs", "--format", "csv"]).contains("wall_s"));
+    succeed(command(home).args(["session", "export", "other", "--out", "other.zip"]).current_dir(home));
+    succeed(command(home).args(["session", "import", "other.zip", "--session", "again"]).current_dir(home));
+    assert_eq!(stdout(home, &["table", "again"]), stdout(home, &["table", "other"]));
+}
+
+#[test]
+fn what_is_wrong_with_files_and_mappings_is_named_and_nothing_is_written() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let good = file(home, "good.csv", "a,time_s\n1,2\n");
+    let bad = file(home, "bad.csv", "a,time_s\n1,NaN\n2,fast\n3,2\n");
+    let error = refused(home, &["import", &good, &bad, "--session", "all", "--yes"]);
+    assert!(error.contains("bad.csv: line 2, column \"time_s\": NaN is no number"), "{error}");
+    assert!(error.contains("bad.csv: line 3, column \"time_s\": \"fast\" where a number is expected"), "{error}");
+    assert!(error.contains("nothing is written") && !home.join("all").exists(), "{error}");
+    let error = refused(home, &["import", &good, "--set", "b=skip", "--yes"]);
+    assert!(error.contains("--set: the file has no column \"b\""), "{error}");
+    let error = refused(home, &["import", &good, "--set", "time_s=mesure s"]);
+    assert!(error.contains("unknown role \"mesure\""), "{error}");
+    let error = refused(home, &["import", "absent.csv"]);
+    assert!(error.contains("absent.csv: No such file"), "{error}");
+}
+
+#[test]
+fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unless_asked() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let result = |name: &str, slower: f64| {
+        let times =
+            |base: f64| (0..8).map(|run| base * slower * (1.0 + 0.004 * f64::from(run % 3))).collect::<Vec<f64>>();
+        let of =
+            |command: &str, base: f64| serde_json::json!({"command": command, "times": times(base), "exit_codes": [0]});
+        let whole = serde_json::json!({"results": [of("old", 1.0), of("new", 0.5)]});
+        file(home, &format!("{name}.json"), &whole.to_string())
+    };
+    let files = [result("before", 1.0), result("after", 1.5)];
+    succeed(command(home).args(["import", &files[0], &files[1], "--session", "sessions", "--yes"]).current_dir(home));
+    let table = stdout(home, &["table", "sessions/before", "--baseline", "command=old"]);
+    assert!(table.contains("faster") && table.contains("imported"), "{table}");
+    let own = golden(home, "gpu").display().to_string();
+    let diff = multicard(home, &["diff", &own, "--measure", "time_s", "--", "sessions/before"]);
+    assert_ne!(diff.status.code(), Some(0));
+    // The cells are the same, but those of one side were imported.
+    let both = ["diff", "sessions/before", "sessions/after", "--measure", "time_s"];
+    let said = text(&command(home).current_dir(home).args(both).output().unwrap().stdout);
+    assert!(said.contains("each side is one session"), "{said}");
+}
+
+/// Results that name day, machine and commit: one session a day, slower from the 10th on.
+fn nights(days: u32) -> String {
+    let mut csv = "batch,time_s,date,host,commit,commit_date\n".to_owned();
+    for day in 1..=days {
+        let (slower, commit) = if day < 10 { (1.0, "aaaa111") } else { (1.2, "bbbb222") };
+        for repeat in 0..3 {
+            let noise = 1.0 + 0.003 * f64::from((day * 7 + repeat * 5) % 11);
+            csv += &format!(
+                "8,{},2026-11-{day:02},gpu1,{commit},2026-11-{:02}\n",
+                slower * noise,
+                if day < 10 { 1 } else { 9 }
+            );
+        }
+    }
+    csv
+}
+
+#[test]
+fn a_history_over_days_of_one_file_finds_the_day_from_which_it_is_slower() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let csv = file(home, "nights.csv", &nights(20));
+    succeed(command(home).args(["import", &csv, "--session", "nights", "--yes"]).current_dir(home));
+    let history = json(&stdout(home, &["table", "nights", "--form", "history", "--format", "json"]));
+    let rows = history["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 20);
+    let changes: Vec<usize> = (0..20).filter(|row| !rows[*row]["change"].is_null()).collect();
+    assert_eq!(changes, [9]);
+    let change = &rows[9]["change"];
+    assert!((change["median"].as_f64().unwrap() - 1.2).abs() < 0.02, "{change}");
+    assert!(change["low"].as_f64().unwrap() < 1.2 && change["high"].as_f64().unwrap() > 1.2, "{change}");
+    let note = history["notes"].to_string();
+    assert!(note.contains("from 2026-11-10 on") && note.contains("Program's git commit"), "{note}");
+    let figure = home.join("history.svg").display().to_string();
+    let said = text(
+        &succeed(command(home).current_dir(home).args(["figure", "nights", "--form", "history", "--out", &figure]))
+            .stderr,
+    );
+    assert!(said.contains("Shaded: where a change happened"), "{said}");
+    assert!(fs::read_to_string(&figure).unwrap().contains("2026-11-20"));
+    let by_commit = stdout(home, &["table", "nights", "--form", "history", "--along", "commits", "--format", "csv"]);
+    assert!(by_commit.contains("aaaa111 2026-11-09") || by_commit.contains("bbbb222"), "{by_commit}");
+}
+
+#[test]
+fn tables_and_figures_of_several_sessions_tell_cells_apart_by_what_differs() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    for (name, day, host) in [("one", 1, "gpu1"), ("two", 2, "gpu1"), ("three", 3, "gpu2")] {
+        let csv = file(
+            home,
+            &format!("{name}.csv"),
+            &format!("batch,time_s,date,host\n8,1,2026-11-0{day},{host}\n8,1.1,2026-11-0{day},{host}\n"),
+        );
+        succeed(command(home).args(["import", &csv, "--session", name, "--yes"]).current_dir(home));
+    }
+    let table = json(&stdout(home, &["table", "one", "two", "three", "--format", "json"]));
+    let told: Vec<(&str, &str, &str)> = table["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["session"].as_str().unwrap(), row["machine"].as_str().unwrap(), row["date"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, [("one", "gpu1", "2026-11-01"), ("three", "gpu2", "2026-11-03"), ("two", "gpu1", "2026-11-02")]);
+    let filtered = stdout(
+        home,
+        &["table", "one", "two", "three", "--filter", "machine=gpu1 and date>=2026-11-02", "--format", "csv"],
+    );
+    assert_eq!(filtered.lines().count(), 2, "{filtered}");
+    let figure = home.join("machines.svg").display().to_string();
+    stdout(home, &["figure", "one", "two", "three", "--colour", "machine", "--out", &figure]);
+    let drawn = fs::read_to_string(&figure).unwrap();
+    assert!(drawn.contains("gpu1") && drawn.contains("gpu2"));
+    // The figure is drawn again from its sessions.
+    stdout(home, &["figure", &figure, "--out", "again.svg", "--title", "Again"]);
+    let error = refused(home, &["table", "one", "one"]);
+    assert!(error.contains("is given twice"), "{error}");
+    let error = refused(home, &["table", "one", "two", "--filter", "machin=gpu1"]);
+    assert!(error.contains("did you mean \"machine\"?"), "{error}");
+}

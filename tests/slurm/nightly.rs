@@ -1,0 +1,229 @@
+//! Tests that take minutes or disturb Slurm itself: time limits of jobs, drained nodes, daemons that are killed and
+//! started again, and random kills of everything. `make nightly` runs them, one after the other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use multicard::plan::RunState;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cluster::{CONTROLLER, NODES};
+use crate::seeded::succeed;
+use crate::{Scene, WAITS};
+
+/// Slurm ends a job up to a minute after its time is over.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A site whose jobs may take a minute, the shortest time limit of Slurm.
+const SHORT: &str = "[short]\npartition = \"debug\"\ntime = \"00:01:00\"\n";
+
+fn wait(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn short() -> Option<Scene> {
+    let scene = Scene::at("short")?;
+    fs::write(scene.path("config/multicard/sites.toml"), SHORT).unwrap();
+    Some(scene)
+}
+
+impl Scene {
+    fn share_an_allocation(&self) {
+        let plan = fs::read_to_string(self.path("plan.toml")).unwrap();
+        let plan = plan.replacen("[where]\n", "[where]\njobs = \"one-allocation\"\n", 1);
+        fs::write(self.path("plan.toml"), plan).unwrap();
+    }
+
+    fn until_all_ended(&self, runs: usize) {
+        wait("all runs have ended", || {
+            let states = self.states();
+            states.len() >= runs && states.iter().all(|state| state.is_final())
+        });
+    }
+
+    /// For each repeat the number of its finished runs.
+    fn finished_repeats(&self) -> BTreeMap<u32, usize> {
+        let mut counts = BTreeMap::new();
+        for record in self.records().iter().filter(|record| record.state == RunState::Finished) {
+            *counts.entry(record.repeat).or_default() += 1;
+        }
+        counts
+    }
+
+    fn jobs_left(&self) -> String {
+        self.cluster.ask("squeue", &["--noheader", "--states=PENDING,RUNNING,COMPLETING", "--format", "%A %T %j"])
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make nightly"]
+fn a_run_that_uses_up_the_time_of_its_job_has_timed_out() {
+    let Some(scene) = short() else { return };
+    scene.plan(1, "echo $$ > pid; sleep 600", "");
+    scene.detach();
+    scene.until_all_ended(1);
+    assert_eq!(scene.states(), [RunState::TimedOut], "{}", scene.reason(0));
+    let pid = fs::read_to_string(scene.path("pid")).unwrap();
+    wait("the program is gone", || !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists());
+}
+
+#[test]
+#[ignore = "takes minutes: make nightly"]
+fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
+    let Some(scene) = short() else { return };
+    // The second run fits into no allocation that the first one began, so that Slurm ends it.
+    scene.plan(3, "sleep 40; echo score: 1", "");
+    scene.share_an_allocation();
+    scene.detach();
+    scene.until_all_ended(4);
+    let counts = scene.finished_repeats();
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(1, 1), (2, 1), (3, 1)], "{:?}", scene.states());
+    assert!(scene.states().contains(&RunState::Interrupted), "{:?}", scene.states());
+    assert!(scene.allocations().len() > 1);
+    wait("no job is left", || scene.jobs_left().trim().is_empty());
+}
+
+#[test]
+#[ignore = "changes nodes that other tests use: make nightly"]
+fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let set = |state: &str| {
+        scene.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
+    };
+    // Two nodes of four CPUs have room for eight of them.
+    scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
+    scene.detach();
+    scene.await_start(7);
+    // The runs on a node continue while it drains.
+    set("DRAIN");
+    scene.open_gate();
+    let count = |state: RunState| scene.states().iter().filter(|known| **known == state).count();
+    wait("what runs has ended", || count(RunState::Finished) == 8);
+    wait("the others wait", || scene.jobs_left().matches("PENDING").count() == 2);
+    assert_eq!(count(RunState::Finished), 8);
+    set("RESUME");
+    scene.until_all_ended(10);
+    assert_eq!(scene.states(), [RunState::Finished; 10]);
+    scene.cluster.until_idle();
+}
+
+#[test]
+#[ignore = "kills daemons that other tests use: make nightly"]
+fn a_controller_that_is_killed_and_started_again_loses_no_run() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
+    scene.detach();
+    scene.await_start(3);
+    // The controller writes its state every few seconds. Jobs that it had not written are lost.
+    wait("all runs were sent", || scene.own_jobs().len() == 10);
+    std::thread::sleep(Duration::from_secs(6));
+    scene.cluster.kill(CONTROLLER);
+    scene.open_gate();
+    wait("what runs has ended without a controller", || {
+        scene.states().iter().filter(|state| **state == RunState::Finished).count() >= 4
+    });
+    scene.cluster.start_again(CONTROLLER);
+    scene.until_all_ended(10);
+    assert_eq!(scene.states(), [RunState::Finished; 10]);
+    wait("no job is left", || scene.jobs_left().trim().is_empty());
+}
+
+#[test]
+#[ignore = "kills daemons that other tests use: make nightly"]
+fn daemons_of_nodes_that_are_killed_and_started_again_lose_no_run() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(6, &format!("{WAITS}; echo score: 1"), "");
+    scene.detach();
+    scene.await_start(1);
+    for node in ["n1", "n2"] {
+        scene.cluster.kill(node);
+    }
+    scene.open_gate();
+    wait("what ran has ended without them", || scene.states().contains(&RunState::Finished));
+    for node in ["n1", "n2"] {
+        scene.cluster.start_again(node);
+    }
+    scene.until_all_ended(6);
+    assert_eq!(scene.states(), [RunState::Finished; 6]);
+    scene.cluster.until_idle();
+}
+
+/// What is killed at random.
+fn victims(scene: &Scene) -> Vec<i32> {
+    let home = scene.home.path().display().to_string();
+    let is_ours = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let at = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        let is_multicard = words.split(|byte| *byte == 0).next().is_some_and(|word| word.ends_with(b"/multicard"));
+        String::from_utf8_lossy(&words).contains(&home) || (is_multicard && at == scene.home.path())
+    };
+    let own = std::process::id() as i32;
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own && is_ours(pid))
+        .collect()
+}
+
+/// `MULTICARD_KILLS` kills (100) of a random process of the session, or of Slurm's daemons, while runs are executed.
+#[test]
+#[ignore = "kills daemons that other tests use, many times: make nightly"]
+fn kills_of_everything_at_random_lose_nothing_and_leave_nothing() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let kills: usize = std::env::var("MULTICARD_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let repeats = 12;
+    scene.plan(repeats, "sleep 0.3; echo score: 1", "");
+    let resume = ["run", "plan.toml", "--session", "session", "--resume", "--detach"];
+    let mut finished: Vec<String> = Vec::new();
+    for round in 0..kills {
+        // A conductor that was killed is followed by the next one.
+        let _ = scene.multicard(&resume).output();
+        std::thread::sleep(Duration::from_millis(rand::random::<u64>() % 900));
+        match rand::random::<u64>() % 4 {
+            0 => {
+                let name = [CONTROLLER, NODES[0], NODES[1]][round % 3];
+                scene.cluster.kill(name);
+                std::thread::sleep(Duration::from_millis(rand::random::<u64>() % 500));
+                scene.cluster.start_again(name);
+            }
+            _ => {
+                let all = victims(&scene);
+                if !all.is_empty() {
+                    let victim = all[rand::random::<u64>() as usize % all.len()];
+                    // The process may have ended meanwhile.
+                    let _ = kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL);
+                }
+            }
+        }
+        let records = scene.records();
+        let state_of = |run: &String| records.iter().find(|record| record.run == *run).map(|record| record.state);
+        for run in &finished {
+            assert!(
+                records.is_empty() || state_of(run) == Some(RunState::Finished),
+                "{run} had finished: {:?}",
+                state_of(run)
+            );
+        }
+        let new = records.iter().filter(|record| record.state == RunState::Finished).map(|record| record.run.clone());
+        finished.extend(new.collect::<Vec<_>>().into_iter().filter(|run| !finished.contains(run)).collect::<Vec<_>>());
+        if finished.len() >= repeats as usize {
+            // All repeats are done. The next round begins with new repeats.
+            let _ = scene.multicard(&["run", "plan.toml", "--session", "session", "--detach"]).output();
+        }
+    }
+    let begun = Instant::now();
+    while scene.states().iter().any(|state| !state.is_final()) || scene.finished_repeats().len() < repeats as usize {
+        assert!(begun.elapsed() < PATIENCE, "the rest never ended: {:?}", scene.states());
+        succeed(&mut scene.multicard(&resume));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let twice: Vec<_> = scene.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
+    assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
+    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    println!("{} runs, {} of them finished", scene.states().len(), finished.len());
+}
