@@ -330,18 +330,23 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
         TRACE if !is_factor(cells, TRACE) => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
-        key @ (SESSION | MODE | MADE_WITH) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
+        key @ (SESSION | MODE | MADE_WITH) if key != MODE || !is_factor(cells, MODE) => {
+            cells.iter().any(|cell| cell.level(key) != cells[0].level(key))
+        }
         key => {
             // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
             // unknown to every workload here is always shown.
             let is_known = planned.iter().any(|cell| cell.workload.factor(key).is_some());
+            // Of a factor with the key of a setting, a cell that lacks the factor has no level.
+            let is_factor = is_factor(cells, key);
+            let level = |cell: &Cell| if is_factor { cell.levels.get(key).cloned() } else { cell.level(key) };
             let lacks = |cell: &Cell| {
                 let knows = cell.workload.factors.is_empty() || cell.workload.factor(key).is_some();
-                is_known && !knows && cell.level(key).is_none()
+                is_known && !knows && level(cell).is_none()
             };
             let mut meant = planned.iter().filter(|cell| cell.workload.has_meaning(key, cell.levels) && !lacks(cell));
-            let first = meant.next().map(|cell| cell.level(key));
-            meant.any(|cell| Some(cell.level(key)) != first)
+            let first = meant.next().map(|cell| level(cell));
+            meant.any(|cell| Some(level(cell)) != first)
         }
     };
     let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();

@@ -126,7 +126,14 @@ fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
         DECLARED => declared(cells),
         _ => vec![key],
     };
-    keys.flat_map(of_key).collect()
+    // A measure that is both declared and shown has one column.
+    let mut once: Vec<Key> = Vec::new();
+    for key in keys.flat_map(of_key) {
+        if !once.contains(&key) {
+            once.push(key);
+        }
+    }
+    once
 }
 
 fn epochs(cell: &Cell) -> Vec<Option<u32>> {

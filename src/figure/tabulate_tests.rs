@@ -112,6 +112,15 @@ fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
 }
 
 #[test]
+fn a_measure_of_the_table_that_is_also_drawn_has_one_column() {
+    let runs = runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]);
+    let measures = vec!["step_time_s".into(), "runs".into()];
+    let study = Study { measures, measure: Some("step_time_s".into()), ..preset("times").unwrap() };
+    let table = crate::figure::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+    assert_eq!(table.columns.iter().filter(|column| column.key == "step_time_s").count(), 1);
+}
+
+#[test]
 fn runs_that_did_not_finish_enter_no_value_and_are_named() {
     let mut runs = runs(&[("fp32", 1, 1, 0.04), ("fp32", 1, 2, 0.02), ("fp16", 1, 1, 0.01)]);
     runs[1].state = RunState::Queued;
