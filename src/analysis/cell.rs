@@ -337,7 +337,7 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
             // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
             // unknown to every workload here is always shown.
             let is_known = planned.iter().any(|cell| cell.workload.factor(key).is_some());
-            // Of a factor with the key of a setting, a cell that lacks the factor has no level.
+            // A cell may lack a factor and still have a level of the setting with the same key: only the factor counts.
             let is_factor = is_factor(cells, key);
             let level = |cell: &Cell| if is_factor { cell.levels.get(key).cloned() } else { cell.level(key) };
             let lacks = |cell: &Cell| {

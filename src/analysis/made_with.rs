@@ -167,8 +167,8 @@ mod tests {
     fn long_values_are_told_by_their_place() {
         let value = "x".repeat(MOST_SHOWN + 1);
         let places = |place: usize| short(&value, &HashMap::from([(value.as_str(), place)]));
-        let told = [1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111].map(places).join(" ");
-        assert_eq!(told, "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th");
+        let ordinals = [1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111].map(places).join(" ");
+        assert_eq!(ordinals, "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th");
     }
 
     #[test]

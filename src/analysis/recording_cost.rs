@@ -44,7 +44,7 @@ pub struct RecordingCost {
 /// With several windows ([`Capture::Windows`]), each window gives one cost: the median of its steps without the first,
 /// divided by the mean of two medians, minus 1. These two are the median of the steps between this window and the one
 /// before, and that of the steps between this window and the next one. Steps next to a window and the first step of
-/// each epoch are left out. The cost of the run is the median over windows, of which there must be at least ten.
+/// each epoch are left out. The cost of the run is the median over its windows; with fewer than ten, it has none.
 pub fn recording_cost(steps: &[TimedStep], capture: Capture, cut: &[u64]) -> Option<RecordingCost> {
     match capture {
         Capture::Steps { first, last } => {

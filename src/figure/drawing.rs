@@ -90,11 +90,11 @@ fn words_of(cells: &[(CellKey, String)], settings: &[SettingLevels], all: &[Cell
     // Facts about the session would only make the words longer.
     let keys: Vec<&Key> = settings.iter().filter(|one| !one.setting.is_fact).map(|one| &one.setting.key).collect();
     // The words of a cell, and whether they have a level of each setting.
-    let said = |cell: &Cell| {
+    let describe = |cell: &Cell| {
         let levels: Vec<String> = keys.iter().filter_map(|key| Some(format!("{key}={}", cell.level(key)?))).collect();
         (levels.join(","), levels.len() == keys.len())
     };
-    let known: HashMap<CellKey, (String, bool)> = all.iter().map(|cell| (cell.key(), said(cell))).collect();
+    let known: HashMap<CellKey, (String, bool)> = all.iter().map(|cell| (cell.key(), describe(cell))).collect();
     let by_key: HashMap<CellKey, &Cell> = all.iter().map(|cell| (cell.key(), cell)).collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     known.values().for_each(|(words, _)| *counts.entry(words).or_default() += 1);

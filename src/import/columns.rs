@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(roles_of(text), expected);
         // A column with the name `time` is a measure if its values are not times of day.
         assert_eq!(roles_of("time,x\n0.5,1\n0.6,1\n"), ["measure lower", "factor"]);
-        // The ending of a minimum is no unit.
+        // `time_min` is a minimum, not a number of minutes.
         assert_eq!(roles_of("latency_min,b_minutes\n0.51,1.5\n0.62,2.5\n"), ["measure lower", "measure min lower"]);
         // Numbers that hardly repeat are a measure. A text among numbers with a unit causes an error later; it makes no
         // factor.

@@ -135,9 +135,9 @@ impl History {
                 row.values[column] = CellValue::Text(format!("{} and {}", self.label(last), self.label(first)));
             }
         }
-        let told = self.told(study, cells);
-        table.lead.extend(told.iter().cloned());
-        table.notes.extend(told);
+        let findings = self.findings(study, cells);
+        table.lead.extend(findings.iter().cloned());
+        table.notes.extend(findings);
         table.notes.extend(self.method());
     }
 
@@ -146,7 +146,7 @@ impl History {
     }
 
     /// What was found: a sentence for each change, or why there is none.
-    fn told(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
+    fn findings(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
         let measure =
             measure_of(cells, study.own_measure()).map_or("the measure".to_owned(), |one| one.name.to_lowercase());
         let told = self.changes().take(MOST_TOLD).map(|(track, change)| self.sentence(track, change, &measure));
@@ -241,7 +241,7 @@ pub(super) fn history(scene: &Scene) -> Vec<Chart> {
     let mut notes: Vec<String> = lines.note().into_iter().collect();
     chart.panels = lines.panels;
     history.add_levels(scene, factor, &mut chart);
-    notes.extend(history.told(scene.study, scene.cells).iter().map(|note| capitalised(note) + "."));
+    notes.extend(history.findings(scene.study, scene.cells).iter().map(|note| capitalised(note) + "."));
     let is_shaded = chart.additions.iter().any(|addition| matches!(addition.kind, AdditionKind::Region { .. }));
     if history.changes().next().is_some() {
         let shaded = if is_shaded { " Shaded: where a change happened, with its 95 % interval." } else { "" };
