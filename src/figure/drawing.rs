@@ -234,3 +234,22 @@ pub(super) fn warnings(scene: &Scene, height_mm: Option<f64>) -> Vec<String> {
     }
     warnings
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{RunSummary, fixture, summarise_run};
+    use crate::figure::preset;
+
+    #[test]
+    fn cells_are_called_by_their_levels_and_a_lone_cell_by_its_id() {
+        let run = |precision: &str| summarise_run(&fixture::run(&fixture::cell(precision, 1, "ddp-ds"), 1, 0.01));
+        let runs = ["fp32", "fp16"].map(run);
+        let words = |runs: &[RunSummary]| {
+            figure(&[Source { session: "", runs, reports: &[] }], &preset("times").unwrap()).unwrap().words
+        };
+        assert_eq!(words(&runs), ["precision=fp32", "precision=fp16"]);
+        assert_eq!(words(&runs[..1]), ["fp32-1-ddp-ds"]);
+    }
+}
