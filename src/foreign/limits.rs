@@ -23,9 +23,13 @@ pub fn advice(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// Advice if a limit keeps this process from opening the few files that a database needs at once.
+/// Advice if a limit keeps this process from opening as many files as a database and its readers have open at once.
+///
+/// A failed open is explained after other threads may have closed files, so more files are tried than the failed
+/// open needed.
 pub fn no_more_files() -> Option<&'static str> {
-    let opened: io::Result<Vec<File>> = (0..8).map(|_| File::open("/")).collect();
+    const NEEDED: usize = 16;
+    let opened: io::Result<Vec<File>> = (0..NEEDED).map(|_| File::open("/")).collect();
     opened.err().and_then(|error| advice(&error))
 }
 
