@@ -21,7 +21,7 @@ use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::value_text;
 use crate::app::widgets::{muted, named, strong};
 use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, precise};
-use texts::{column_name, heading, is_verdict, sort_key};
+use texts::{ColumnShape, column_name, heading, is_verdict, sort_key};
 
 /// Height of a row of one line.
 const ROW: f32 = 24.0;
@@ -95,15 +95,14 @@ impl CellTable<'_> {
         let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
         let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
         // The grid fits columns to the visible rows; the texts of the other rows need their width, too.
-        let least = |place: usize, width: f32| if self.wraps(place) { width } else { 0.0 };
+        let least = |place: usize, width: f32| if self.shape(place).wraps { width } else { 0.0 };
         let column = |(place, width): (&usize, &f32)| {
             egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
         };
         let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
         let pinned = self.pinned(&widths, room);
-        let wrapping = (0..self.texts.columns.len()).map(|place| self.wraps(place)).collect();
         let (offsets, left) = (self.offsets(ui, wrap), ui.cursor().min.x);
-        let mut delegate = Delegate { of: self, offsets, left, wrap, pinned, wrapping, asked: None };
+        let mut delegate = Delegate { of: self, offsets, left, wrap, pinned, asked: None };
         let mut grid = Grid::new()
             .id_salt((self.id, keys, wrap.to_bits()))
             .num_rows(self.order.len() as u64)
@@ -136,9 +135,13 @@ impl CellTable<'_> {
 
     /// The top of each row, and the bottom of the last one; wrapped texts make a row higher.
     fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
-        let wrapping: Vec<usize> = self.places.iter().copied().filter(|place| self.wraps(*place)).collect();
+        let wrapping: Vec<usize> = self.places.iter().copied().filter(|place| self.shape(*place).wraps).collect();
         let height = |row: &usize| {
             // No letter is wider than high: a short text is one line, whatever it says.
+            let most_chars = self.texts.wrapping_chars.get(*row).copied().unwrap_or_default();
+            if most_chars as f32 * BODY <= wrap {
+                return ROW;
+            }
             let texts = wrapping.iter().map(|place| self.text(*row, *place));
             let long = texts.filter(|text| text.contains('\n') || text.chars().count() as f32 * BODY > wrap);
             let lines = long.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
@@ -155,29 +158,21 @@ impl CellTable<'_> {
         self.texts.texts.get(row).and_then(|texts| texts.get(place)).map_or("", String::as_str)
     }
 
-    /// Whether a column contains texts that may wrap.
-    fn wraps(&self, place: usize) -> bool {
-        match &self.texts.columns[place] {
-            Shown::Value(value) => {
-                let words = |value: &CellValue| matches!(value, CellValue::Text(_) | CellValue::Verdict(_));
-                self.table.rows.iter().any(|row| words(&row.values[*value]))
-            }
-            Shown::Marks | Shown::Proof => true,
-            Shown::Interval(_) => false,
-        }
+    fn shape(&self, place: usize) -> ColumnShape {
+        self.texts.shapes.get(place).copied().unwrap_or_default()
     }
 
     /// Width of a column's longest text.
     fn width(&self, ui: &Ui, place: usize, wrap: f32) -> f32 {
         let shown = &self.texts.columns[place];
-        let texts = self.texts.texts.iter().filter_map(|row| row.get(place));
+        let shape = self.shape(place);
         let size = if matches!(shown, Shown::Interval(_)) { SMALL } else { BODY };
         let width = |text: &str, size: f32| {
             let font = FontId::proportional(size);
             ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
         };
-        let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| width(text, size));
-        let longest = if self.wraps(place) { longest.min(wrap) } else { longest };
+        let longest = width(self.text(shape.longest, place), size);
+        let longest = if shape.wraps { longest.min(wrap) } else { longest };
         let (name, unit) = heading(self.table, shown);
         let head = (width(&name, BODY) + 18.0).max(width(&unit, SMALL));
         let least = if self.is_swatched(shown) { longest + 20.0 } else { longest };
@@ -212,10 +207,6 @@ impl CellTable<'_> {
     fn is_baseline(&self, row: usize) -> bool {
         self.baseline == Some(&self.table.rows[row].key())
     }
-
-    fn is_right(&self, shown: &Shown) -> bool {
-        matches!(shown, Shown::Value(place) if !self.table.is_text(*place))
-    }
 }
 
 struct Delegate<'a> {
@@ -228,8 +219,6 @@ struct Delegate<'a> {
     wrap: f32,
     /// The number of columns that stay visible.
     pinned: usize,
-    /// For each column whether it contains texts that may wrap.
-    wrapping: Vec<bool>,
     asked: Option<Asked>,
 }
 
@@ -255,7 +244,7 @@ impl TableDelegate for Delegate<'_> {
     }
 
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
-        let Some((_, shown)) = self.shown(cell.col_range.start) else { return };
+        let Some((place, shown)) = self.shown(cell.col_range.start) else { return };
         let (name, unit) = heading(self.of.table, shown);
         let Some(key) = sort_key(self.of.table, shown) else {
             padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
@@ -266,7 +255,7 @@ impl TableDelegate for Delegate<'_> {
             Some((sorted, false)) if sorted == key => " ▲",
             _ => "",
         };
-        let (text, right) = (strong(format!("{name}{arrow}")), self.of.is_right(shown));
+        let (text, right) = (strong(format!("{name}{arrow}")), self.of.shape(place).is_right);
         let response = padded(ui, right, |ui| two_lines(ui, right, text, &unit, Sense::click()));
         let name = format!("Sort by {}", column_name(self.of.table, shown));
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
@@ -338,10 +327,11 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let (cell_table, wrap, wraps) = (self.of, self.wrap, self.wrapping[place]);
+        let (cell_table, wrap) = (self.of, self.wrap);
+        let ColumnShape { wraps, is_right, .. } = cell_table.shape(place);
         let text = cell_table.text(row, place);
         let palette = palette(ui.visuals());
-        let response = padded(ui, cell_table.is_right(shown), |ui| match shown {
+        let response = padded(ui, is_right, |ui| match shown {
             Shown::Value(value) => {
                 let column = &cell_table.table.columns[*value];
                 if cell_table.is_swatched(shown)

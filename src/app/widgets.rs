@@ -210,6 +210,23 @@ pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
     rest
 }
 
+/// The most levels of a factor that a list shows: thousands would take longer than a frame, and nobody would read them.
+const MOST_LISTED: usize = 60;
+
+/// The levels that a list shows, and the number of levels that it leaves out.
+pub fn listed<T>(levels: &[T]) -> (&[T], usize) {
+    let (shown, left_out) = levels.split_at(levels.len().min(MOST_LISTED));
+    (shown, left_out.len())
+}
+
+/// Says how many levels a list leaves out, if it leaves out any, and how they are chosen.
+pub fn left_out_ui(ui: &mut Ui, left_out: usize) {
+    if left_out > 0 {
+        let help = "Too many levels for a list. The filter chooses among all of them: batch_size>=64, commit=1a2b3c";
+        ui.label(muted(ui, format!("and {left_out} more: use the filter"))).on_hover_text(help);
+    }
+}
+
 /// Draws content of a given width that must not be split when lines wrap.
 pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     let size = vec2(

@@ -51,8 +51,23 @@ pub struct CellTexts {
     pub columns: Vec<Shown>,
     /// Texts by row and column.
     pub texts: Vec<Vec<String>>,
+    /// What each column's texts are, so that a frame need not read all rows.
+    pub shapes: Vec<ColumnShape>,
+    /// For each row the number of characters of its longest text that may wrap.
+    pub wrapping_chars: Vec<usize>,
     /// What else is known of the rows.
     pub beside: Beside,
+}
+
+/// What a column's texts are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ColumnShape {
+    /// Whether texts may wrap.
+    pub wraps: bool,
+    /// Whether texts are aligned to the right, as numbers are.
+    pub is_right: bool,
+    /// The row of the text with the most characters.
+    pub longest: usize,
 }
 
 /// A table's order: a column's key, and whether it is descending.
@@ -75,8 +90,11 @@ impl CellTexts {
             let proofs = beside.proofs.get(place).map_or(&[] as &[Proof], Vec::as_slice);
             columns.iter().map(|shown| text(&table.columns, row, proofs, shown)).collect()
         };
-        let texts = table.rows.iter().enumerate().map(|(place, row)| text(place, row)).collect();
-        Self { columns, texts, beside }
+        let texts: Vec<Vec<String>> = table.rows.iter().enumerate().map(|(place, row)| text(place, row)).collect();
+        let shapes: Vec<ColumnShape> =
+            columns.iter().enumerate().map(|(place, shown)| shape(table, &texts, place, shown)).collect();
+        let wrapping_chars = texts.iter().map(|row| wrapping_chars(row, &shapes)).collect();
+        Self { columns, texts, shapes, wrapping_chars, beside }
     }
 
     /// The columns by the names under which they are chosen and kept: the value's key, with what is said of it.
@@ -225,6 +243,25 @@ fn columns(table: &Table, has_proofs: bool, has_interval: impl Fn(&Column) -> bo
 /// Whether a column holds what the repeats say of the ratio before it.
 pub(super) fn is_verdict(column: &Column) -> bool {
     *column.key == *"verdict"
+}
+
+fn shape(table: &Table, texts: &[Vec<String>], place: usize, shown: &Shown) -> ColumnShape {
+    let words = |value: &CellValue| matches!(value, CellValue::Text(_) | CellValue::Verdict(_));
+    let wraps = match shown {
+        Shown::Value(value) => table.rows.iter().any(|row| words(&row.values[*value])),
+        Shown::Marks | Shown::Proof => true,
+        Shown::Interval(_) => false,
+    };
+    let is_right = matches!(shown, Shown::Value(value) if !table.is_text(*value));
+    let longest = (0..texts.len()).max_by_key(|row| texts[*row][place].chars().count()).unwrap_or(0);
+    ColumnShape { wraps, is_right, longest }
+}
+
+/// The characters of the longest text of a row that may wrap. A text of several lines is longer than all others.
+fn wrapping_chars(row: &[String], shapes: &[ColumnShape]) -> usize {
+    let wrapping = row.iter().zip(shapes).filter(|(_, shape)| shape.wraps);
+    let chars = wrapping.map(|(text, _)| if text.contains('\n') { usize::MAX } else { text.chars().count() });
+    chars.max().unwrap_or(0)
 }
 
 fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> String {

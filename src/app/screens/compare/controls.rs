@@ -19,9 +19,11 @@ use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, choice, cut_to, filter_field, muted, named, strong, text_field, text_width, together_ui,
+    card, check_ui, choice, cut_to, filter_field, left_out_ui, listed, muted, named, strong, text_field, text_width,
+    together_ui,
 };
 use crate::figure::{Along, Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
+use crate::plan::Level;
 
 /// Width of the arrow of a drop-down list, and of its widest text.
 const ARROW: f32 = 36.0;
@@ -198,7 +200,10 @@ fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLev
     let held = view.own.study.held_level(key);
     let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
     ui.horizontal_wrapped(|ui| {
-        for (level, count) in levels.levels.iter().filter(|(level, _)| held.is_none_or(|held| held == level)) {
+        let shown = levels.levels.iter().filter(|(level, _)| held.is_none_or(|held| held == level));
+        let shown: Vec<&(Level, usize)> = shown.collect();
+        let (shown, left_out) = listed(&shown);
+        for (level, count) in shown {
             let hidden = (key.clone(), level.clone());
             let mut keep = !view.own.study.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
@@ -218,6 +223,7 @@ fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLev
                 }
             });
         }
+        left_out_ui(ui, left_out);
     });
 }
 

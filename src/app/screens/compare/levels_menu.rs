@@ -8,7 +8,7 @@ use crate::analysis::Setting;
 use crate::app::command::{Command, edit};
 use crate::app::look::colour;
 use crate::app::theme::palette;
-use crate::app::widgets::muted;
+use crate::app::widgets::{left_out_ui, listed, muted};
 use crate::figure::{COLOUR_NAMES, Look, SettingLevels, Study};
 use crate::plan::Level;
 
@@ -22,7 +22,9 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
         let (response, _) = MenuButton::from_button(button).config(config).ui(ui, |ui| {
             hold_ui(ui, study, levels, commands);
             ui.separator();
-            levels.levels.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
+            let (shown, left_out) = listed(&levels.levels);
+            shown.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
+            left_out_ui(ui, left_out);
             order_ui(ui, study, levels, commands);
         });
         let state = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
@@ -40,7 +42,7 @@ pub fn button_text(study: &Study, key: &str) -> String {
 fn hold_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let Setting { key, name, .. } = &levels.setting;
     let held = study.held_level(key);
-    let all = std::iter::once(None).chain(levels.levels.iter().map(|(level, _)| Some(level)));
+    let all = std::iter::once(None).chain(listed(&levels.levels).0.iter().map(|(level, _)| Some(level)));
     for level in all {
         let text = level.map_or("all levels".to_owned(), |level| format!("only {level}"));
         let response = ui.selectable_label(held == level, &text);

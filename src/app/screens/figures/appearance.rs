@@ -10,7 +10,7 @@ use super::typed::Typing;
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
 use crate::app::theme::GRID;
-use crate::app::widgets::{choice, muted, named, text_field};
+use crate::app::widgets::{choice, left_out_ui, listed, muted, named, text_field};
 use crate::figure::paper::{Vision, Width};
 use crate::figure::{Annotation, AnnotationKind, AxisName, COLOUR_NAMES, Figure, Overrides, Study, level_name};
 
@@ -111,7 +111,8 @@ fn levels_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure) {
     for (place, settings) in figure.settings.iter().enumerate() {
         ui.add_space(GRID);
         ui.label(muted(ui, &*settings.setting.name));
-        for (level, _) in &settings.levels {
+        let (shown, left_out) = listed(&settings.levels);
+        for (level, _) in shown {
             // With its factor: the same level of two factors may be called two things.
             let key = format!("{}={level}", settings.setting.key);
             let name = level_name(&settings.setting, level);
@@ -129,6 +130,7 @@ fn levels_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure) {
                 more.response.on_hover_text(about);
             });
         }
+        left_out_ui(ui, left_out);
     }
 }
 

@@ -9,7 +9,8 @@ use crate::app::screens::figures::View;
 use crate::app::study_list::{built_in_ui, is_sought, search_ui};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{
-    card, check_ui, choice, filter_field, main_button, muted, named, searched_choice, strong, text_field,
+    card, check_ui, choice, filter_field, left_out_ui, listed, main_button, muted, named, searched_choice, strong,
+    text_field,
 };
 use crate::figure::paper::{Family, Palette, Style, Width};
 use crate::figure::{Study, find_study, level_name};
@@ -159,7 +160,8 @@ fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.add_space(GRID);
         ui.label(muted(ui, &*levels.setting.name));
         ui.horizontal_wrapped(|ui| {
-            for (level, count) in &levels.levels {
+            let (shown, left_out) = listed(&levels.levels);
+            for (level, count) in shown {
                 let hidden = (levels.setting.key.clone(), level.clone());
                 let mut keep = !study.hidden.contains(&hidden);
                 let name = level_name(&levels.setting, level);
@@ -171,6 +173,7 @@ fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                     edit::<FiguresCommand>(commands, study, None, |study| study.keep(hidden, keep));
                 }
             }
+            left_out_ui(ui, left_out);
         });
     }
 }
