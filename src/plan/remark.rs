@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Tracer, expand};
+use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Search, Tracer, expand};
 
 /// If the batch that is left out holds less than this share of a training set, no remark is made.
 const LEAST_LEFT_OVER: f64 = 0.01;
@@ -25,7 +25,7 @@ impl fmt::Display for Remark {
 
 /// The remarks on a plan, whose cells on this machine are `matrix`; warnings come first.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
-    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
+    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node), few_repeats(plan)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
     let notes = [
         merged,
@@ -113,6 +113,17 @@ fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
         _ => return None,
     };
     Some(format!("trace = nsys: {missing}, so {what}: install Nsight Systems, or remove {out}"))
+}
+
+/// A search with so few repeats that it would end undecided.
+fn few_repeats(plan: &Plan) -> Option<String> {
+    let (repeats, useful) = (plan.repeats, Search::USEFUL_REPEATS);
+    (plan.search.is_some() && repeats < useful).then(|| {
+        format!(
+            "repeats = {repeats}: with fewer than {useful} repeats, a search can hardly tell cells apart and ends undecided: set \
+             repeats = {useful} or more; cells that it drops early do not use them all"
+        )
+    })
 }
 
 /// A program of the plan's own that this machine does not have. A program given by a path is not checked, since its set-up may create it.
@@ -280,6 +291,21 @@ mod tests {
             said[0].starts_with("mode = quick: runs end once their mean step is known to ±5 %; accuracy"),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn a_search_with_too_few_repeats_is_warned_of() {
+        let mut plan = small_plan(&[("batch_size", vec![Level::Integer(32), Level::Integer(64)])]);
+        plan.search = crate::plan::Goal::parse("max throughput").ok().map(Search::new);
+        plan.repeats = 3;
+        let found = remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node());
+        let warning = found.iter().find(|remark| remark.text.starts_with("repeats = 3: with fewer than 6 repeats"));
+        assert!(warning.is_some_and(|warning| warning.is_warning), "{found:?}");
+        let warns = |plan: &Plan| told(plan, &cpu_node()).iter().any(|text| text.contains("repeats"));
+        plan.repeats = 6;
+        assert!(!warns(&plan));
+        (plan.repeats, plan.search) = (3, None);
+        assert!(!warns(&plan), "other plans compare few repeats, too");
     }
 
     #[test]
