@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use eframe::egui::text::{CCursor, CCursorRange};
+use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
     Align, Align2, Area, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
     PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextWrapMode, Ui, Widget as _, WidgetInfo, vec2,
@@ -120,6 +122,14 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
 /// A text field of one line. Its text and its hint are vertically centred, in menus too.
 pub fn text_field<'t>(text: &'t mut String, hint: impl Into<String>, width: f32) -> TextEdit<'t> {
     TextEdit::singleline(text).hint_text(hint.into()).desired_width(width).align(Align2::LEFT_CENTER)
+}
+
+/// Selects the whole text of a field that has the focus, so that typing replaces it.
+pub fn select_all(ui: &Ui, field: &Response, text: &str) {
+    let mut state = TextEditState::load(ui.ctx(), field.id).unwrap_or_default();
+    let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
+    state.cursor.set_char_range(Some(all));
+    state.store(ui.ctx(), field.id);
 }
 
 /// A field for a path with its button, for systems without a file dialog; returns the path that was entered. `name` is the field's name,
