@@ -1,6 +1,6 @@
 //! The matrix: all cells with estimated time and memory, and the launch button.
 
-use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui, vec2};
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui, vec2};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
@@ -11,13 +11,15 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{main_button, muted, strong, tick_ui};
 use crate::app::words::{bytes_text, runs_text};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{AA_COPY, Key, Levels, Tracer};
+use crate::plan::{AA_COPY, Key, Levels, Remark, Tracer};
 
 const ROW_HEIGHT: f32 = 22.0;
 /// Margin on both sides of a cell's text.
 const CELL_MARGIN: i8 = 6;
 /// Width that the controls next to the launch button need to fit on its line.
 const LAUNCH_LINE_WIDTH: f32 = 440.0;
+/// The most of the height that remarks get, as a share.
+const REMARKS_SHARE: f32 = 0.4;
 
 /// Draws the panel: heading and totals, the cells, the buttons.
 pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -45,8 +47,30 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
         if let Some(text) = memory_by_kind(outlook) {
             ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
         }
-        let warning = palette(ui.visuals()).warning;
-        for remark in &outlook.remarks {
+        remarks_ui(ui, &outlook.remarks);
+        // The warning depends on other programs; its line always exists, so that the table does not move.
+        let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+        ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
+            ui.set_min_size(line);
+            let Some(others) = view.use_by_others() else { return };
+            let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
+            let warning = palette(ui.visuals()).warning;
+            ui.add(Label::new(RichText::new(&text).color(warning)).truncate().show_tooltip_when_elided(false))
+                .on_hover_text(text);
+        });
+        table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
+    }
+}
+
+/// Draws the remarks. If they are longer than their share of the height, they scroll, so that the cells below them keep their room.
+fn remarks_ui(ui: &mut Ui, remarks: &[Remark]) {
+    if remarks.is_empty() {
+        return;
+    }
+    let warning = palette(ui.visuals()).warning;
+    let height = REMARKS_SHARE * ui.available_height();
+    ScrollArea::vertical().id_salt("remarks").max_height(height).auto_shrink([false, true]).show(ui, |ui| {
+        for remark in remarks {
             let text = if remark.is_warning {
                 RichText::new(format!("⚠ {remark}")).color(warning)
             } else {
@@ -54,17 +78,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             };
             ui.add(Label::new(text).wrap());
         }
-        // The warning depends on other programs; its line always exists, so that the table does not move.
-        let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
-        ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
-            ui.set_min_size(line);
-            let Some(others) = view.use_by_others() else { return };
-            let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
-            ui.add(Label::new(RichText::new(&text).color(warning)).truncate().show_tooltip_when_elided(false))
-                .on_hover_text(text);
-        });
-        table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
-    }
+    });
 }
 
 fn heading_ui(ui: &mut Ui, view: View<'_>) {

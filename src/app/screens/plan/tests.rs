@@ -160,6 +160,23 @@ fn the_sites_of_the_user_are_a_choice_of_the_plan_and_what_a_site_refuses_is_a_w
 }
 
 #[test]
+fn long_warnings_scroll_in_a_small_window_and_leave_room_for_the_cells() {
+    let mut window = window_of(Some(cpu_node()));
+    change(&mut window, None, |plan| {
+        plan.mode = Mode::Quick { step_precision: 0.05 };
+        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        plan.limits.exclusive = false;
+        plan.limits.run_time_s = Some(1e-3);
+    });
+    let height = 420.0;
+    window.set_size([900.0, height].into());
+    window.run();
+    assert!(says(&window, "mode = quick: runs end once") && says(&window, "runs share the machine"));
+    let heading = window.get_by_label("#").rect();
+    assert!(heading.bottom() < height - 60.0, "the cells begin at {heading:?}");
+}
+
+#[test]
 fn a_first_window_has_quickstart_ticked_and_can_launch_it() {
     let mut window = window_of(Some(cpu_node()));
     assert_eq!(ticked(&window, "precision"), ["fp32", "fp64"]);
