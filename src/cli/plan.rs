@@ -17,9 +17,9 @@ use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, script};
 use crate::papers::preset_text;
 use crate::plan::{
-    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, missing_program, remarks,
-    resolved,
+    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, remarks, resolved,
 };
+use crate::program::missing_program;
 use crate::session::{Machine, Where, largest, node_hours};
 use crate::text_table::{Field, TextTable};
 

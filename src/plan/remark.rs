@@ -1,9 +1,8 @@
 //! Remarks on a plan: cells that run, but differently from what its author may expect.
 
 use std::fmt;
-use std::sync::Arc;
 
-use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Search, Tracer, expand};
+use super::{Binding, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, expand};
 
 /// If the batch that is left out holds less than this share of a training set, no remark is made.
 const LEAST_LEFT_OVER: f64 = 0.01;
@@ -126,21 +125,6 @@ fn few_repeats(plan: &Plan) -> Option<String> {
     })
 }
 
-/// A program of the plan's own that this machine does not have. A program given by a path is not checked, since its set-up may create it.
-pub fn missing_program(plan: &Plan) -> Option<Remark> {
-    let path = std::env::var_os("PATH")?;
-    let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let commands = plan.blocks().filter_map(|block| block.spec.command.as_ref());
-    let own_path = |command: &&Arc<Command>| !command.env.iter().any(|(name, _)| name == "PATH");
-    let named = commands.filter(own_path).filter_map(|command| command.run.first().zip(Some(&command.name)));
-    let mut missing = named.filter(|(program, _)| !program.contains(['/', '{']) && !is_there(program));
-    let (program, workload) = missing.next()?;
-    let text = format!(
-        "workload {workload} runs {program:?}, which is in no folder of PATH here, so its runs will fail: install it, or give its path"
-    );
-    Some(Remark { text, is_warning: true })
-}
-
 /// The largest share of a training set that is in the last, incomplete batch, on which no step trains.
 fn left_over(matrix: &Matrix) -> Option<String> {
     let of_cell = |cell: &Cell| {
@@ -224,22 +208,6 @@ mod tests {
         assert_eq!(left("ddp").as_deref(), Some(text), "12 steps of 32, in each rank");
         let large = small_plan(&[("train_images", vec![Level::Integer(60_000)])]);
         assert_eq!(told(&large, &cpu_node()).iter().find(|text| text.contains("is left out")), None, "32 of 60,000");
-    }
-
-    #[test]
-    fn programs_that_are_not_installed_are_told() {
-        let remark_for = |program: &str| {
-            let text = format!(
-                "version = 1\nworkload = \"command\"\n[command]\nname = \"own\"\nrun = [\"{program}\", \"train.py\"]\n"
-            );
-            missing_program(&Plan::parse(&text, "").unwrap()).map(|remark| remark.text)
-        };
-        let said = remark_for("no-such-interpreter-of-anything").unwrap();
-        assert!(said.contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"), "{said}");
-        assert_eq!(
-            [remark_for("sh"), remark_for("./train.sh"), remark_for("{session_folder}/train")],
-            [None, None, None]
-        );
     }
 
     #[test]
