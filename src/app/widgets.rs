@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
-use eframe::egui::text::{CCursor, CCursorRange};
+use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
 use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
     Align, Align2, Area, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
-    PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextWrapMode, Ui, Widget as _, WidgetInfo, vec2,
+    PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextFormat, TextStyle, TextWrapMode, Ui,
+    Widget as _, WidgetInfo, WidgetText, vec2,
 };
 
 use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
+use crate::foreign::code_parts;
 use crate::plan::{Filter, suggestion};
 
 /// Text in semibold.
@@ -21,6 +23,19 @@ pub fn strong(text: impl Into<String>) -> RichText {
 /// Secondary text.
 pub fn muted(ui: &Ui, text: impl Into<String>) -> RichText {
     RichText::new(text).color(palette(ui.visuals()).muted)
+}
+
+/// A sentence whose parts between backticks are set as code, as in messages that are also for the terminal.
+pub fn prose(ui: &Ui, sentence: &str, colour: Color32) -> WidgetText {
+    if !sentence.contains('`') {
+        return RichText::new(sentence).color(colour).into();
+    }
+    let mut job = LayoutJob::default();
+    for (part, is_code) in code_parts(sentence) {
+        let style = if is_code { TextStyle::Monospace } else { TextStyle::Body };
+        job.append(part, 0.0, TextFormat::simple(style.resolve(ui.style()), colour));
+    }
+    job.into()
 }
 
 /// The frame of a card.

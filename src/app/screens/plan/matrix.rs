@@ -8,7 +8,7 @@ use super::{PlanCommand, PlanScreen};
 use crate::app::command::Command;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{main_button, muted, strong, tick_ui};
+use crate::app::widgets::{main_button, muted, prose, strong, tick_ui};
 use crate::app::words::{bytes_text, runs_text};
 use crate::figure::{duration_text, grouped, significant};
 use crate::plan::{AA_COPY, Key, Levels, Remark, Tracer};
@@ -67,14 +67,13 @@ fn remarks_ui(ui: &mut Ui, remarks: &[Remark]) {
     if remarks.is_empty() {
         return;
     }
-    let warning = palette(ui.visuals()).warning;
+    let palette = palette(ui.visuals());
     let height = REMARKS_SHARE * ui.available_height();
     ScrollArea::vertical().id_salt("remarks").max_height(height).auto_shrink([false, true]).show(ui, |ui| {
         for remark in remarks {
-            let text = if remark.is_warning {
-                RichText::new(format!("⚠ {remark}")).color(warning)
-            } else {
-                muted(ui, &remark.text)
+            let text = match remark.is_warning {
+                true => prose(ui, &format!("⚠ {remark}"), palette.warning),
+                false => prose(ui, &remark.text, palette.muted),
             };
             ui.add(Label::new(text).wrap());
         }
