@@ -5,7 +5,9 @@ use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
 use super::{PlanCommand, PlanScreen};
+use crate::app::asking::ask_ui;
 use crate::app::command::Command;
+use crate::app::desk::OpenSession;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{main_button, muted, prose, strong, tick_ui};
@@ -18,6 +20,9 @@ const ROW_HEIGHT: f32 = 22.0;
 const CELL_MARGIN: i8 = 6;
 /// Width that the controls next to the launch button need to fit on its line.
 const LAUNCH_LINE_WIDTH: f32 = 440.0;
+/// What is said before runs go into a session of imported runs.
+const IMPORTED: &str = "All runs of this session were imported from results of other programs, and are not judged against runs that are made \
+                        here. For a session of its own, choose “New session …” in the session menu before you launch the plan.";
 /// The most of the height that remarks get, as a share.
 const REMARKS_SHARE: f32 = 0.4;
 
@@ -149,6 +154,16 @@ fn launch_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
     }
     ui.add(Label::new(muted(ui, target(view)).size(SMALL)).wrap());
+    if view.is_of_imported_runs() {
+        let text = RichText::new(format!("⚠ {IMPORTED}")).size(SMALL).color(palette(ui.visuals()).warning);
+        ui.add(Label::new(text).wrap());
+    }
+    if view.own.asking_launch {
+        let name = view.session.as_ref().map_or(String::new(), OpenSession::name);
+        let (question, yes) = (format!("Launch into {name}?"), format!("Launch into {name}"));
+        let answer = ask_ui(ui.ctx(), "launch beside imported runs", &question, IMPORTED, &yes, "Stay");
+        commands.extend(answer.map(|yes| Command::from(PlanCommand::AnswerLaunch(yes))));
+    }
     if ui.available_width() < LAUNCH_LINE_WIDTH {
         only_missing_ui(ui, view, commands);
         ui.horizontal(|ui| buttons_ui(ui, view, refusal.is_none(), commands));
