@@ -79,7 +79,9 @@ impl Starts {
             if intervals > start.told {
                 start.told = intervals;
                 let doing = start.doing(row.state);
-                let text = |doing| format!("run {run}: starting for {}: {doing}", duration_text(elapsed.as_secs_f64()));
+                let text = |doing: String| {
+                    format!("run {run}: starting for {}: {doing}", duration_text(elapsed.as_secs_f64()))
+                };
                 news.extend(doing.map(text));
             }
         }
