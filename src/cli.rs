@@ -33,6 +33,7 @@ mod session;
 mod setup;
 mod site;
 mod sources;
+mod starts;
 mod study;
 mod table;
 mod trace;

@@ -65,7 +65,7 @@ pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order, round_order};
 pub use own::PlannedMeasure;
 pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
-pub use remark::{Remark, missing_program, remarks};
+pub use remark::{Remark, remarks};
 pub use resolved::{Resolved, resolved};
 pub use run::RunState;
 pub use search::{Bound, Goal, KeptLimit, Search};

@@ -16,6 +16,7 @@
 //! ended, and when it is told to end: SIGTERM, then SIGKILL after a grace period. If the runner is killed, the kernel kills the
 //! program, and the supervisor and the follower end all processes with the run's marker ([`crate::processes`]).
 
+mod absent;
 mod facts;
 mod keep;
 mod ranks;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use absent::missing_program;
 pub use facts::{Facts, facts};
 pub use runner::run;
 

@@ -283,11 +283,8 @@ pub fn latex_prose(text: &str) -> String {
 
 /// A sentence with code between pairs of backticks. A backtick without a partner is plain text.
 fn prose(text: &str, plain: fn(&str) -> String, code: impl Fn(&str) -> String) -> String {
-    let mut parts: Vec<&str> = text.split('`').collect();
-    let unpaired = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
-    let written = |(place, part): (usize, &&str)| if place % 2 == 0 { plain(part) } else { code(part) };
-    let whole: String = parts.iter().enumerate().map(written).collect();
-    unpaired.map_or(whole.clone(), |rest| whole + &plain(&format!("`{rest}")))
+    let written = |(part, is_code): (&str, bool)| if is_code { code(part) } else { plain(part) };
+    foreign::code_parts(text).into_iter().map(written).collect()
 }
 
 fn one_line(text: &str) -> String {

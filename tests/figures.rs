@@ -75,6 +75,21 @@ fn figures_of_sessions_that_are_gone_and_with_unknown_entries_are_named_and_stay
     drawn(home, &["figures/times.svg", "--of", "elsewhere", "--out", "rest.svg"]);
 }
 
+#[test]
+fn a_figure_says_on_stderr_which_files_it_wrote() {
+    let home = session();
+    let home = home.path();
+    let written = |arguments: &[&str]| {
+        let output = run(home, &[&["figure"], arguments].concat());
+        assert!(output.status.success() && output.stdout.is_empty(), "{arguments:?}: {}", said(&output));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let alone = written(&["gpu", "--out", "times.svg"]);
+    assert!(alone.lines().any(|line| line == "figure in times.svg"), "{alone}");
+    let again = written(&["times.svg", "--out", "again.pdf", "--tex", "again.tex"]);
+    assert!(again.lines().any(|line| line == "figure in again.pdf, its LaTeX in again.tex"), "{again}");
+}
+
 /// Where LaTeX is not installed, the text alone is looked at.
 #[test]
 fn a_figure_is_set_in_latex_with_a_caption_that_says_n_and_intervals() {

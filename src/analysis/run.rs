@@ -391,7 +391,7 @@ fn derived(
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
     // Nothing is known of an imported run except what its file says.
-    let is_imported = record.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
+    let is_imported = record.is_imported();
     values.into_iter().filter(move |_| !is_imported).filter_map(|(key, value)| Some((key, value?)))
 }
 

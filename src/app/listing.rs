@@ -55,6 +55,8 @@ pub struct Entry {
     pub recorded_state: RunState,
     /// Its last recorded loss.
     pub recorded_loss: Option<f64>,
+    /// Whether it was imported from a file of another program, so that nothing but its results is known.
+    pub is_imported: bool,
     /// When its processes started.
     pub started_time_s: Option<f64>,
     /// When it ended.
@@ -85,6 +87,7 @@ impl Entry {
             repeat: None,
             recorded_state: RunState::Queued,
             recorded_loss: None,
+            is_imported: false,
             started_time_s: None,
             ended_time_s: None,
             reason: None,
@@ -105,6 +108,7 @@ impl Entry {
         entry.repeat = Some(record.repeat);
         entry.recorded_state = record.state;
         entry.recorded_loss = last_loss(record);
+        entry.is_imported = record.is_imported();
         entry.started_time_s = record.started_time_s;
         entry.ended_time_s = record.ended_time_s;
         // A reason that only repeats the state's name is left out.

@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
+use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
     Align, Align2, Area, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
-    PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextWrapMode, Ui, Widget as _, WidgetInfo, vec2,
+    PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextFormat, TextStyle, TextWrapMode, Ui,
+    Widget as _, WidgetInfo, WidgetText, vec2,
 };
 
 use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
+use crate::foreign::code_parts;
 use crate::plan::{Filter, suggestion};
 
 /// Text in semibold.
@@ -19,6 +23,19 @@ pub fn strong(text: impl Into<String>) -> RichText {
 /// Secondary text.
 pub fn muted(ui: &Ui, text: impl Into<String>) -> RichText {
     RichText::new(text).color(palette(ui.visuals()).muted)
+}
+
+/// A sentence whose parts between backticks are set as code, as in messages that are also for the terminal.
+pub fn prose(ui: &Ui, sentence: &str, colour: Color32) -> WidgetText {
+    if !sentence.contains('`') {
+        return RichText::new(sentence).color(colour).into();
+    }
+    let mut job = LayoutJob::default();
+    for (part, is_code) in code_parts(sentence) {
+        let style = if is_code { TextStyle::Monospace } else { TextStyle::Body };
+        job.append(part, 0.0, TextFormat::simple(style.resolve(ui.style()), colour));
+    }
+    job.into()
 }
 
 /// The frame of a card.
@@ -120,6 +137,14 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
 /// A text field of one line. Its text and its hint are vertically centred, in menus too.
 pub fn text_field<'t>(text: &'t mut String, hint: impl Into<String>, width: f32) -> TextEdit<'t> {
     TextEdit::singleline(text).hint_text(hint.into()).desired_width(width).align(Align2::LEFT_CENTER)
+}
+
+/// Selects the whole text of a field that has the focus, so that typing replaces it.
+pub fn select_all(ui: &Ui, field: &Response, text: &str) {
+    let mut state = TextEditState::load(ui.ctx(), field.id).unwrap_or_default();
+    let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
+    state.cursor.set_char_range(Some(all));
+    state.store(ui.ctx(), field.id);
 }
 
 /// A field for a path with its button, for systems without a file dialog; returns the path that was entered. `name` is the field's name,

@@ -70,8 +70,9 @@ fn test(arguments: &TestArguments) -> Outcome {
     });
     let lines = lines.map_err(unreadable)?;
     print(&text)?;
-    say(read.summary(lines, !command.readings.patterns.is_empty()));
-    read.untaken().iter().for_each(say);
+    let is_declared = !command.readings.patterns.is_empty();
+    say(read.summary(lines, is_declared));
+    read.untaken(is_declared).iter().for_each(say);
     missed.iter().for_each(say);
     if !command.readings.files.is_empty() {
         say("The files of [command.readings] are read while the program runs.");
@@ -126,18 +127,23 @@ impl Read {
     }
 
     /// The numbers that were not read, with patterns that would read them.
-    fn untaken(&self) -> Option<String> {
+    fn untaken(&self, is_declared: bool) -> Option<String> {
         if self.untaken.is_empty() {
             return None;
         }
         let numbers: Vec<&str> = self.untaken.iter().map(|untaken| untaken.number.as_str()).collect();
         // Lines of evaluations have no guess.
         let guess = self.untaken.iter().map(|untaken| &untaken.taken).find(|taken| !taken.is_empty());
-        let first = if guess.is_some() { "; the first pattern keeps what was guessed" } else { "" };
+        let what = match (is_declared, guess) {
+            (true, _) => "; add them to the plan's",
+            (false, Some(_)) => ", and replace the guess; the first pattern keeps what was guessed",
+            (false, None) if self.is_empty() => "",
+            (false, None) => ", and replace the guess",
+        };
         let patterns = guess.into_iter().chain(self.untaken.iter().map(|untaken| &untaken.pattern));
         let patterns: Vec<String> = patterns.map(|pattern| format!("    '{pattern}',\n")).collect();
         Some(format!(
-            "Not read: {}. These patterns read them, and replace the guess{first}:\n[command.readings]\npatterns = [\n{}]",
+            "Not read: {}. These patterns read them{what}:\n[command.readings]\npatterns = [\n{}]",
             numbers.join(", "),
             patterns.concat()
         ))
@@ -164,6 +170,22 @@ mod tests {
         assert_eq!(tried(patterns, b"step 1\n\xff\x00", None).unwrap(), SOME_RUN_FAILED, "a pattern matches nothing");
         assert_eq!(tried("", b"step 1 loss 0.5", Some("own")).unwrap(), OK, "a usual shape");
         assert_eq!(tried("", b"", None).unwrap(), SOME_RUN_FAILED);
+    }
+
+    #[test]
+    fn patterns_for_numbers_that_were_not_read_say_what_they_replace() {
+        let said = |log: &str, is_declared: bool| {
+            let mut read = Read::default();
+            read_log(&plan::command::ReadingsSpec::default(), log.as_bytes(), |_, found| read.add(&found)).unwrap();
+            read.untaken(is_declared).unwrap()
+        };
+        let unknown = said("latency: 12.5 ms\n", false);
+        assert!(unknown.starts_with("Not read: latency 12.5 ms. These patterns read them:\n"), "{unknown}");
+        assert!(unknown.contains("    'latency:\\s*(?<latency_ms>"), "{unknown}");
+        let guessed = said("step 1 loss 0.5\nlatency: 12.5 ms\n", false);
+        assert!(guessed.contains("These patterns read them, and replace the guess:"), "{guessed}");
+        let declared = said("latency: 12.5 ms\n", true);
+        assert!(declared.contains("These patterns read them; add them to the plan's:"), "{declared}");
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl Arguments {
         Ok(OK)
     }
 
-    /// Writes a figure and its LaTeX, which includes it.
+    /// Writes a figure and its LaTeX, which includes it, and says where they are.
     fn write_files(
         &self,
         scene: &Scene,
@@ -195,6 +195,8 @@ impl Arguments {
             let beside = tex.parent().and_then(|folder| out.strip_prefix(folder).ok()).unwrap_or(out);
             paper::write_file(tex, latex(&beside.display().to_string()).as_bytes())?;
         }
+        let tex = self.tex.as_ref().map_or(String::new(), |tex| format!(", its LaTeX in {}", tex.display()));
+        say(format_args!("figure in {}{tex}", out.display()));
         Ok(())
     }
 

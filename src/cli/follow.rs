@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 
+use super::starts::Starts;
 use super::{print, progress_bar, say};
 use crate::conduct::{
     Client, ConductError, Host, Launch, News, Order, Orders, QueueView, SILENCE_LIMIT, Silent, ends_at_logout,
@@ -111,6 +112,7 @@ pub(super) struct Following {
     letters: u64,
     /// Why runs wait at their sites, as the user was told.
     waits: HashMap<String, String>,
+    starts: Starts,
     /// Set by the user's interrupt.
     interrupted: Arc<AtomicBool>,
     /// When the conductor last sent a message, and whether the user was told of its silence since then.
@@ -145,6 +147,7 @@ impl Following {
             searched: HashMap::new(),
             letters: 0,
             waits: HashMap::new(),
+            starts: Starts::default(),
             interrupted,
             heard: Instant::now(),
             is_silence_told: false,
@@ -388,6 +391,7 @@ impl Following {
     /// Waits a moment for news, then shows the news and the progress. While runs are active, the conductor reports progress every second.
     fn watch_turn(&mut self) -> Result<(), Box<dyn Error>> {
         self.turn()?;
+        self.say_starts();
         draw(&self.bar, &self.queue);
         match self.silence().filter(|_| self.queue.is_running()) {
             Some(silent) if self.is_impatient => return Err(ConductError::Silent(silent).into()),
@@ -466,6 +470,9 @@ impl Following {
                 self.say_searches();
             }
             Some(News::Notice(notice)) => {
+                if let Notice::Event(line) = &notice {
+                    self.starts.event(line);
+                }
                 let format = self.format.filter(|_| self.unwritten.is_none());
                 if self.is_shown(&notice) && self.is_new(&notice) {
                     self.unwritten = show(&notice, &self.folder, &self.bar, format).err().or(self.unwritten.take());
@@ -496,9 +503,24 @@ impl Following {
             | Notice::Noise { run, .. } => run,
             Notice::Importing { name, .. } | Notice::Trace { name, .. } => name,
         };
-        let is_of_search =
-            || search_in(&self.queue, self.search.as_deref()).is_some_and(|search| search.runs.contains(run));
+        self.shows(run)
+    }
+
+    /// Whether a run is shown.
+    fn shows(&self, run: &str) -> bool {
+        let search = || search_in(&self.queue, self.search.as_deref());
+        let is_of_search = || search().is_some_and(|search| search.runs.iter().any(|one| one == run));
         self.shown.as_ref().is_none_or(|shown| shown.contains(run) || is_of_search())
+    }
+
+    /// Tells the user what the shown runs are doing that take long to start.
+    fn say_starts(&mut self) {
+        let mut starts = std::mem::take(&mut self.starts);
+        let shown = self.queue.rows.iter().filter(|row| self.shows(&row.run));
+        for text in starts.news(shown, Instant::now()) {
+            self.bar.suspend(|| say(text));
+        }
+        self.starts = starts;
     }
 
     /// Prints what is new in the searches that are followed.
@@ -574,7 +596,11 @@ fn draw(bar: &ProgressBar, queue: &QueueView) {
     bar.set_position(queue.ended as u64);
     let running = queue.rows.iter().filter(|row| row.state.is_active()).map(|at| {
         let loss = at.loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
-        format!("{} step {}/{}{loss}  ", at.run, at.step, at.steps)
+        match at.steps {
+            // Nothing is known of its steps yet.
+            0 => format!("{} {}  ", at.run, at.state.name()),
+            steps => format!("{} step {}/{steps}{loss}  ", at.run, at.step),
+        }
     });
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);

@@ -17,9 +17,9 @@ use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, script};
 use crate::papers::preset_text;
 use crate::plan::{
-    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, missing_program, remarks,
-    resolved,
+    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, remarks, resolved,
 };
+use crate::program::missing_program;
 use crate::session::{Machine, Where, largest, node_hours};
 use crate::text_table::{Field, TextTable};
 
@@ -389,8 +389,8 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
         table.row([cell.id.as_str().into()].into_iter().chain(values).chain(numbers.into_iter().map(Field::from)));
     }
-    let (name, cells) = (&plan.name, matrix.cells.len());
-    let mut text = format!("# {name}\n\n{runs} runs: {cells} cells × {repeats}; {estimates}.\n\n{}", table.markdown());
+    let (name, runs, cells) = (&plan.name, counted(runs, "run"), counted(matrix.cells.len(), "cell"));
+    let mut text = format!("# {name}\n\n{runs}: {cells} × {repeats}; {estimates}.\n\n{}", table.markdown());
     text += &designs_text(plan, matrix);
     text += &search_text(plan, matrix);
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
@@ -405,7 +405,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
             let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
             table.row(values.chain([cell.reason.as_str().into()]));
         }
-        text += &format!("\n{} cells cannot run here:\n\n{}", matrix.invalid.len(), table.markdown());
+        text += &format!("\n{} cannot run here:\n\n{}", counted(matrix.invalid.len(), "cell"), table.markdown());
     }
     text.trim_end().to_owned()
 }

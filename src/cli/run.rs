@@ -14,7 +14,7 @@ use super::material::{Material, say_damage};
 use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
-use crate::analysis::{next_repeats, relative_precision, repeats_of};
+use crate::analysis::{counted, next_repeats, relative_precision, repeats_of};
 use crate::conduct::{Client, Host, Launch, host, other_sessions_with_runs};
 use crate::dataset::check_models;
 use crate::papers::coverage;
@@ -377,7 +377,7 @@ fn say_results(finished: usize, unfinished: usize, session: &str) {
 }
 
 fn say_added(plan: &Plan, added: &Added, session: &str) {
-    say(format_args!("{}: {} runs queued, session {}", plan.name, added.runs.len(), session));
+    say(format_args!("{}: {} queued, session {}", plan.name, counted(added.runs.len(), "run"), session));
     if added.kept > 0 {
         say(format_args!("{} existing runs are kept", added.kept));
     }

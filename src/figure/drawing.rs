@@ -7,7 +7,7 @@ use super::chart::{Chart, Role};
 use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
 use super::number::significant;
 use super::overrides::{Judged, LevelNames, Overrides, keys_of};
-use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with};
+use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with, time_axes};
 use super::published::OfPaper;
 use super::ratio::{judge_cells, over_baseline};
 use super::render::{Format, render};
@@ -117,7 +117,20 @@ pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&Ce
     let overrides = Overrides { annotations: Vec::new(), ..study.overrides.clone() };
     let wrong = overrides.apply(&mut comparison.charts, &names_of(&comparison.settings), &|_| Vec::new());
     comparison.missing.extend(wrong);
+    take_units_of_axes(&mut comparison.table, &comparison.charts);
     comparison
+}
+
+/// Gives a table's columns of times the units of the axes that show the same measures, so that readers find a chart's numbers in the table.
+/// A measure that axes show in several units keeps its own.
+fn take_units_of_axes(table: &mut Table, charts: &[Chart]) {
+    for column in table.columns.iter_mut().filter(|column| column.is_measure && column.shown_unit == "s") {
+        let mut units = charts.iter().flat_map(time_axes).filter(|(name, ..)| *name == column.name);
+        let Some((_, unit, factor)) = units.next() else { continue };
+        if units.all(|(_, other, _)| other == unit) {
+            (column.shown_unit, column.shown_factor) = (unit.to_owned(), factor);
+        }
+    }
 }
 
 /// The names by which the levels of settings can be given.

@@ -49,6 +49,7 @@ pub use png::{Pixels, rasterise};
 pub use provenance::{CellFacts, NodeFacts, Origin, PlanText, Provenance};
 pub use read::{ReadError, png_dpi, read_file, read_provenance};
 pub use scene::{Colour, Item, Mark, Part, Placed, Scene, Stroke, Text};
+pub(super) use spot::time_axes;
 pub use svg::{PAGE, inline, page_style};
 pub use vision::Vision;
 pub use write::{PaperFormat, UnknownPaperFormat, encode, write_file};

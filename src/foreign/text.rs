@@ -34,6 +34,16 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// The parts of a sentence that has code between pairs of backticks, each with whether it is code. A backtick without a partner is text.
+pub fn code_parts(sentence: &str) -> Vec<(&str, bool)> {
+    let mut parts: Vec<(&str, bool)> =
+        sentence.split('`').enumerate().map(|(place, part)| (part, place % 2 == 1)).collect();
+    if let Some((rest, is_code)) = parts.last_mut().filter(|(_, is_code)| *is_code) {
+        (*rest, *is_code) = (&sentence[sentence.len() - rest.len() - 1..], false);
+    }
+    parts
+}
+
 /// A message for people: [`printable`], with very long lines shortened.
 pub fn message(text: &str) -> Cow<'_, str> {
     let is_long = |line: &str| line.len() > MOST_LINE_CHARS && line.chars().nth(MOST_LINE_CHARS).is_some();

@@ -4,6 +4,7 @@ use csv::{ReaderBuilder, StringRecord};
 
 use super::Problem;
 use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
+use crate::analysis::counted;
 
 /// The rows of a text in CSV, whose lines end in `\n`.
 pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
@@ -31,7 +32,8 @@ pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
             continue;
         }
         if record.len() != columns.len() {
-            let what = format!("it has {} values, and the first line has {} names", record.len(), columns.len());
+            let (values, names) = (counted(record.len(), "value"), counted(columns.len(), "name"));
+            let what = format!("it has {values}, and the first line has {names}");
             problems.push(Problem::at(format!("line {line}"), "", what));
             continue;
         }
@@ -54,4 +56,19 @@ fn delimiter(line: &str) -> u8 {
 /// Whether the text has an odd number of quotes, so that one is not closed: quotes within quotes are doubled.
 fn has_open_quote(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'"').count() % 2 == 1
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_one_value_is_told_in_the_singular() {
+        let problems = read("a,b\n1\n1,2,3\n").unwrap_err();
+        let texts: Vec<String> = problems.iter().map(|problem| problem.what.clone()).collect();
+        let expected =
+            ["it has 1 value, and the first line has 2 names", "it has 3 values, and the first line has 2 names"];
+        assert_eq!(texts, expected);
+    }
 }

@@ -1,9 +1,8 @@
 //! Remarks on a plan: cells that run, but differently from what its author may expect.
 
 use std::fmt;
-use std::sync::Arc;
 
-use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Tracer, expand};
+use super::{Binding, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, expand};
 
 /// If the batch that is left out holds less than this share of a training set, no remark is made.
 const LEAST_LEFT_OVER: f64 = 0.01;
@@ -25,7 +24,7 @@ impl fmt::Display for Remark {
 
 /// The remarks on a plan, whose cells on this machine are `matrix`; warnings come first.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
-    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
+    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node), few_repeats(plan)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
     let notes = [
         merged,
@@ -115,19 +114,15 @@ fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     Some(format!("trace = nsys: {missing}, so {what}: install Nsight Systems, or remove {out}"))
 }
 
-/// A program of the plan's own that this machine does not have. A program given by a path is not checked, since its set-up may create it.
-pub fn missing_program(plan: &Plan) -> Option<Remark> {
-    let path = std::env::var_os("PATH")?;
-    let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let commands = plan.blocks().filter_map(|block| block.spec.command.as_ref());
-    let own_path = |command: &&Arc<Command>| !command.env.iter().any(|(name, _)| name == "PATH");
-    let named = commands.filter(own_path).filter_map(|command| command.run.first().zip(Some(&command.name)));
-    let mut missing = named.filter(|(program, _)| !program.contains(['/', '{']) && !is_there(program));
-    let (program, workload) = missing.next()?;
-    let text = format!(
-        "workload {workload} runs {program:?}, which is in no folder of PATH here, so its runs will fail: install it, or give its path"
-    );
-    Some(Remark { text, is_warning: true })
+/// A search with so few repeats that it would end undecided.
+fn few_repeats(plan: &Plan) -> Option<String> {
+    let (repeats, useful) = (plan.repeats, Search::USEFUL_REPEATS);
+    (plan.search.is_some() && repeats < useful).then(|| {
+        format!(
+            "repeats = {repeats}: with fewer than {useful} repeats, a search can hardly tell cells apart and ends undecided: set \
+             repeats = {useful} or more; cells that it drops early do not use them all"
+        )
+    })
 }
 
 /// The largest share of a training set that is in the last, incomplete batch, on which no step trains.
@@ -216,22 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_are_not_installed_are_told() {
-        let remark_for = |program: &str| {
-            let text = format!(
-                "version = 1\nworkload = \"command\"\n[command]\nname = \"own\"\nrun = [\"{program}\", \"train.py\"]\n"
-            );
-            missing_program(&Plan::parse(&text, "").unwrap()).map(|remark| remark.text)
-        };
-        let said = remark_for("no-such-interpreter-of-anything").unwrap();
-        assert!(said.contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"), "{said}");
-        assert_eq!(
-            [remark_for("sh"), remark_for("./train.sh"), remark_for("{session_folder}/train")],
-            [None, None, None]
-        );
-    }
-
-    #[test]
     fn cells_that_the_time_limit_would_end_are_counted() {
         let mut plan = small_plan(&[("image_size", vec![Level::Integer(32), Level::Integer(100)])]);
         let estimate = |at: usize| expand(&plan, &cpu_node()).cells[at].estimate.duration_s;
@@ -280,6 +259,21 @@ mod tests {
             said[0].starts_with("mode = quick: runs end once their mean step is known to ±5 %; accuracy"),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn a_search_with_too_few_repeats_is_warned_of() {
+        let mut plan = small_plan(&[("batch_size", vec![Level::Integer(32), Level::Integer(64)])]);
+        plan.search = crate::plan::Goal::parse("max throughput").ok().map(Search::new);
+        plan.repeats = 3;
+        let found = remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node());
+        let warning = found.iter().find(|remark| remark.text.starts_with("repeats = 3: with fewer than 6 repeats"));
+        assert!(warning.is_some_and(|warning| warning.is_warning), "{found:?}");
+        let warns = |plan: &Plan| told(plan, &cpu_node()).iter().any(|text| text.contains("repeats"));
+        plan.repeats = 6;
+        assert!(!warns(&plan));
+        (plan.repeats, plan.search) = (3, None);
+        assert!(!warns(&plan), "other plans compare few repeats, too");
     }
 
     #[test]

@@ -174,6 +174,8 @@ impl Search {
     pub const CONFIDENCE: f64 = 0.95;
     /// The tie of a search whose plan names none.
     pub const TIE: f64 = 0.01;
+    /// With fewer repeats, the intervals of a search are so wide that they hardly ever tell cells apart.
+    pub const USEFUL_REPEATS: u32 = 6;
 
     /// A search with this goal, without limits and budget.
     pub fn new(goal: Goal) -> Self {

@@ -12,6 +12,7 @@ mod growing;
 mod json;
 mod lines;
 mod look;
+mod others;
 mod pattern;
 mod printed;
 mod tensorboard;
@@ -204,7 +205,7 @@ fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
 }
 
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
-/// their line; readings found at the end have no line. Returns the number of lines.
+/// their line; readings found at the end have no line. Numbers that were not read are passed on, too. Returns the number of lines.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -219,8 +220,10 @@ pub fn read_log(
         Box::new(pattern::Patterns::new(spec))
     };
     let (mut lines, mut found, mut last) = (Lines::new(), Vec::new(), 0);
+    let mut others = others::Others::default();
     let mut line = |number: u64, line: &str| {
         source.line(Stream::Output, line, 0.0, &mut found);
+        others.look(line, &mut found);
         found.drain(..).for_each(|found| take(Some((number, line)), found));
         last = number;
     };

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::plan::{
     Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, identity,
 };
-use crate::protocol::{Device, DeviceRates, Environment, Evidence, FailureKind, Placement, TraceOutcome};
+use crate::protocol::{
+    Device, DeviceRates, Environment, Evidence, FailureKind, IMPORTED_FROM, Placement, TraceOutcome,
+};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -294,6 +296,11 @@ impl RunRecord {
             telemetry.load = LoadRecord::default();
             telemetry.throttle_reasons.clone_from(&telemetry.all_throttle_reasons);
         }
+    }
+
+    /// Whether it was imported from a file of another program.
+    pub fn is_imported(&self) -> bool {
+        self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
     }
 
     /// From the start of its processes to their end by the launcher's clock, in seconds; `None` if the clock was set back in between.

@@ -409,7 +409,7 @@ fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("has no trace: nsys wrote no report"), "{stderr}");
     let again = text(&scene.command(&plain).arg("--resume").output().unwrap().stderr);
-    assert!(again.contains("1 runs queued"), "a plain run is another cell: {again}");
+    assert!(again.contains("1 run queued"), "a plain run is another cell: {again}");
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
 }
 
@@ -436,7 +436,7 @@ fn a_resume_with_nothing_left_to_do_asks_no_worker_to_describe_itself_and_record
     assert!(!asked.exists());
     assert!(fs::read(scene.session().join("journal.jsonl")).unwrap() == journal);
     let stderr = resume(3);
-    assert!(stderr.contains("1 runs queued") && stderr.contains("2 existing runs are kept"), "{stderr}");
+    assert!(stderr.contains("1 run queued") && stderr.contains("2 existing runs are kept"), "{stderr}");
     assert!(asked.exists());
 }
 

@@ -118,8 +118,11 @@ impl Row {
         }
     }
 
-    /// Elapsed time, in seconds.
+    /// Elapsed time, in seconds. It is unknown of an imported run: its file says at most when it was started.
     pub fn elapsed_s(&self, now_s: f64) -> Option<f64> {
+        if self.is_imported {
+            return None;
+        }
         let started_s = self.started_time_s?;
         let end_s = match self.ended_time_s {
             Some(ended_s) => ended_s,

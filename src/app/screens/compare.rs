@@ -214,6 +214,16 @@ impl CompareScreen {
         self.stale = was_held && self.held.is_none();
     }
 
+    /// Keeps the shown measure when a session is added to the open one: without a choice of the user, cells of the added session that have
+    /// the usual measure would bring it on screen.
+    fn keep_measure(&mut self, desk: &Desk) {
+        let is_choice_of_user = self.study.measure.is_some() || self.study.form == Form::Loss;
+        let picture = self.picture.as_ref().filter(|picture| !picture.is_of_several && !self.is_updating());
+        let Some(picture) = picture.filter(|_| !is_choice_of_user && desk.sources().len() > 1) else { return };
+        let shown = &picture.comparison.measure;
+        self.study.measure = (*shown != *Study::default().shown_measure()).then(|| shown.clone());
+    }
+
     /// Records a change of what is shown, so that it can be undone.
     fn changed(&mut self, before: Study, kind: Option<EditKind>) {
         self.history.edited(before, kind);
@@ -381,7 +391,11 @@ impl Screen for CompareScreen {
                 self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
                 self.tell_looks(desk);
             }
-            News::Records | News::Compared => self.stale = true,
+            News::Records => self.stale = true,
+            News::Compared => {
+                self.keep_measure(desk);
+                self.stale = true;
+            }
             _ => {}
         }
     }

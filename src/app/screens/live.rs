@@ -154,7 +154,7 @@ fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     ui.add_space(ui.available_height() * 0.3);
     ui.with_layout(Layout::top_down(Align::Center), |ui| {
         if view.own.shelf.chosen().next().is_some() {
-            ui.label(muted(ui, "Reading the recorded curves …"));
+            ui.label(muted(ui, why_no_curves(view)));
             return;
         }
         if view.is_reading_session() {
@@ -174,4 +174,16 @@ fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             commands.push(Command::Show(ScreenName::PLAN));
         }
     });
+}
+
+/// Why no curve of the ticked runs is shown.
+fn why_no_curves(view: View<'_>) -> &'static str {
+    let shelf = &view.own.shelf;
+    if shelf.chosen().any(|chosen| shelf.is_reading(&chosen.run)) {
+        return "Reading the recorded curves …";
+    }
+    if shelf.chosen().all(|chosen| view.runs.row(&chosen.run).is_some_and(|row| row.is_imported)) {
+        return "Imported runs have no curves. The Compare screen shows their results.";
+    }
+    "The ticked runs have no curves: no step and no sample of them was recorded."
 }

@@ -20,7 +20,7 @@ use crate::app::desk::{Desk, News, SAMPLES_AT_REST};
 use crate::app::engine::{Request, UiEvent};
 use crate::app::screen::{self, Executes, Screen};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{card, muted, strong};
+use crate::app::widgets::{card, muted, prose, strong};
 use crate::app::words::{bytes_text, shell_word};
 use crate::conduct::Order;
 use crate::plan::{CudaState, Key, Node};
@@ -271,7 +271,7 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
         titled(ui, "GPUs", |ui| {
             ui.label("No usable GPU; runs use the CPU.");
             let reason = node.no_gpu_reason.as_deref().unwrap_or("The reason is unknown.");
-            ui.add(Label::new(muted(ui, reason)).wrap());
+            ui.add(Label::new(prose(ui, reason, palette(ui.visuals()).muted)).wrap());
         });
     }
     for gpu in &node.gpus {
@@ -303,13 +303,8 @@ fn right_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command
             pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())]);
         }
         Err(reason) => {
-            ui.add(
-                Label::new(muted(
-                    ui,
-                    format!("Nsight Systems cannot trace runs: {reason}. The built-in trace needs no profiler."),
-                ))
-                .wrap(),
-            );
+            let text = format!("Nsight Systems cannot trace runs: {reason}. The built-in trace needs no profiler.");
+            ui.add(Label::new(prose(ui, &text, palette(ui.visuals()).muted)).wrap());
         }
     });
     titled(ui, "Data sets", |ui| data::data_ui(ui, view, commands));
@@ -342,7 +337,7 @@ fn pairs_ui(ui: &mut Ui, id: &str, pairs: &[(&str, String)]) {
     Grid::new(id).num_columns(2).spacing([16.0, 4.0]).show(ui, |ui| {
         for (name, value) in pairs {
             ui.label(muted(ui, *name));
-            ui.add(Label::new(value).wrap().selectable(true));
+            ui.add(Label::new(prose(ui, value, ui.visuals().text_color())).wrap().selectable(true));
             ui.end_row();
         }
     });
@@ -375,7 +370,7 @@ fn worker_ui(ui: &mut Ui, node: &Node) {
         }
         Err(reason) => {
             ui.colored_label(palette.bad, "✗ not usable: built-in workloads cannot run, but programs of your own can");
-            ui.add(Label::new(reason).wrap().selectable(true));
+            ui.add(Label::new(prose(ui, reason, ui.visuals().text_color())).wrap().selectable(true));
             ui.add_space(GRID);
             ui.add(Label::new(muted(ui, "Then press “Refresh”.")).wrap());
         }

@@ -102,8 +102,10 @@ pub enum PlanCommand {
     StopTrial,
     /// Keep finished repeats of the session, or run everything again.
     OnlyMissing(bool),
-    /// Launch the plan.
+    /// Launch the plan; asks first if all runs of the session were imported.
     Launch,
+    /// Launch it into the session of imported runs, or not.
+    AnswerLaunch(bool),
 }
 
 impl ScreenCommand for PlanCommand {
@@ -140,6 +142,8 @@ pub struct PlanScreen {
     questions: u64,
     only_missing: bool,
     launch: Launch,
+    /// Whether the user is asked if runs go into a session of imported runs.
+    asking_launch: bool,
     /// Spread of the repeats in the open session, by workload.
     spreads: Arc<BTreeMap<Key, SpreadSeen>>,
     /// The cells of the open session.
@@ -174,6 +178,7 @@ impl Default for PlanScreen {
             questions: 0,
             only_missing: false,
             launch: Launch::Idle,
+            asking_launch: false,
             spreads: Arc::default(),
             held: Arc::default(),
             kept: None,
@@ -192,6 +197,7 @@ impl PlanScreen {
         self.held = Arc::default();
         self.spreads = Arc::default();
         self.awaits_plan = brings_plan;
+        self.asking_launch = false;
     }
 
     /// The runs of the open session changed. The first runs since it was opened bring its latest plan, unless the user chose or edited one.
@@ -309,7 +315,21 @@ impl Executes for PlanScreen {
                 self.program.stop_trial();
             }
             PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
-            PlanCommand::Launch => self.launch_plan(desk),
+            PlanCommand::Launch => {
+                let view = View { own: self, desk };
+                if view.is_of_imported_runs() && view.launch_refusal().is_none() {
+                    self.asking_launch = true;
+                    desk.screen = ScreenName::PLAN;
+                } else {
+                    self.launch_plan(desk);
+                }
+            }
+            PlanCommand::AnswerLaunch(yes) => {
+                self.asking_launch = false;
+                if yes {
+                    self.launch_plan(desk);
+                }
+            }
         }
         // Another factor may have made the texts valid.
         if let Some(typed) = &mut self.search {

@@ -149,16 +149,19 @@ impl RunsScreen {
     }
 
     /// Builds the list of runs again. While the pointer is over the list, the listed runs keep their order, and others are added after
-    /// them.
+    /// them. A listed run stays even if it no longer matches the filter: otherwise the lines below it would move up.
     fn refresh(&mut self, rows: &[Row]) {
-        let admitted = |index: &usize| self.filter.admits(&rows[*index]);
-        let mut shown: Vec<usize> = (0..rows.len()).filter(admitted).collect();
+        let before = self.pointed_at.take();
+        let places: HashMap<&str, usize> =
+            before.iter().flatten().enumerate().map(|(place, run)| (&**run, place)).collect();
+        let place = |index: &usize| places.get(&*rows[*index].run).copied();
+        let is_shown = |index: &usize| place(index).is_some() || self.filter.admits(&rows[*index]);
+        let mut shown: Vec<usize> = (0..rows.len()).filter(is_shown).collect();
         shown.sort_by_cached_key(|index| activity(&rows[*index], *index));
-        if let Some(before) = &mut self.pointed_at {
-            let places: HashMap<&str, usize> = before.iter().enumerate().map(|(place, run)| (&**run, place)).collect();
-            shown.sort_by_key(|index| places.get(&*rows[*index].run).copied().unwrap_or(usize::MAX));
-            *before = shown.iter().map(|index| rows[*index].run.clone()).collect();
-        }
+        // Without a pointer over the list, all places are equal, and the order stays.
+        shown.sort_by_key(|index| place(index).unwrap_or(usize::MAX));
+        let listed = || shown.iter().map(|index| rows[*index].run.clone()).collect();
+        self.pointed_at = before.is_some().then(listed);
         self.shown = shown;
     }
 

@@ -257,19 +257,28 @@ fn step(low: f64, high: f64, count: usize) -> f64 {
     if step >= 50.0 && step / 2.0 >= least { step / 2.0 } else { step }
 }
 
+/// The unit with which the numbers of an axis of times are short, and the factor from seconds to it. `None` for other axes, and for one
+/// that keeps its unit.
+pub(super) fn time_unit(axis: &Axis, greatest: f64) -> Option<(&'static str, f64)> {
+    if axis.unit != "s" || axis.keeps_unit || greatest <= 0.0 || !greatest.is_finite() {
+        return None;
+    }
+    Some(match greatest {
+        ..0.000_5 => ("µs", 1e6),
+        ..0.5 => ("ms", 1e3),
+        1e5.. => ("h", 1.0 / 3600.0),
+        _ => ("s", 1.0),
+    })
+}
+
 /// The unit or power of ten with which numbers are short, and the title that names it.
 fn multiple(axis: &Axis, greatest: f64) -> (f64, Line) {
     let titled = |unit: &str| Line::plain(Axis::new(axis.name.clone(), unit).title());
     if axis.keeps_unit || greatest <= 0.0 || !greatest.is_finite() {
         return (1.0, titled(&axis.unit));
     }
-    if axis.unit == "s" {
-        return match greatest {
-            ..0.000_5 => (1e6, titled("µs")),
-            ..0.5 => (1e3, titled("ms")),
-            1e5.. => (1.0 / 3600.0, titled("h")),
-            _ => (1.0, titled("s")),
-        };
+    if let Some((unit, factor)) = time_unit(axis, greatest) {
+        return (factor, titled(unit));
     }
     if (1e-3..1e5).contains(&greatest) {
         return (1.0, titled(&axis.unit));

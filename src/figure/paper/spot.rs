@@ -1,7 +1,7 @@
 //! One panel on a page with its axes: which are on the left and below, and what their ranges are.
 
 use super::annotations;
-use super::axis::{Reach, Ruler};
+use super::axis::{Reach, Ruler, time_unit};
 use super::bars::{greatest_sum, numbers_room};
 use super::heat::heat_key;
 use super::letter::Line;
@@ -87,15 +87,8 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
             (Side::Numbers(values()), names(&chart.x))
         }
         Geometry::Scatter => {
-            let positive = chart.x.scale == Scale::Log;
-            let ends = |point: &Point| {
-                let ends = point.across.map_or([point.x; 2], |ends| [ends.low, ends.high]);
-                [point.x, ends[0], ends[1]].into_iter().filter(move |x| x.is_finite() && (!positive || *x > 0.0))
-            };
-            let places = chart.series().flat_map(|series| &series.points).flat_map(ends);
-            let least = if reach(chart, &chart.x) == Reach::FromZero { 0.0 } else { f64::INFINITY };
-            let ends = places.fold((least, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-            (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, reach(chart, &chart.x), 5)))
+            let across = Ruler::new(&chart.x, extent_across(chart), reach(chart, &chart.x), 5);
+            (Side::Numbers(values()), Side::Numbers(across))
         }
         Geometry::Percent => {
             let axis = Axis::new(chart.y.name.clone(), "%");
@@ -160,6 +153,31 @@ pub(super) fn extent(chart: &Chart) -> (f64, f64) {
         Scale::Log => high * (high / low).powf(0.14 * brackets).max(1.0),
     };
     (low, high)
+}
+
+/// The range of the x axis of a chart whose points are at any position.
+fn extent_across(chart: &Chart) -> (f64, f64) {
+    let positive = chart.x.scale == Scale::Log;
+    let ends = |point: &Point| {
+        let ends = point.across.map_or([point.x; 2], |ends| [ends.low, ends.high]);
+        [point.x, ends[0], ends[1]].into_iter().filter(move |x| x.is_finite() && (!positive || *x > 0.0))
+    };
+    let places = chart.series().flat_map(|series| &series.points).flat_map(ends);
+    let least = if reach(chart, &chart.x) == Reach::FromZero { 0.0 } else { f64::INFINITY };
+    places.fold((least, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)))
+}
+
+/// The axes of a chart that show times: the name of each, the unit of its labels, and the factor from seconds to that unit. Logarithmic
+/// axes are labelled in seconds.
+pub(in crate::figure) fn time_axes(chart: &Chart) -> Vec<(&str, &'static str, f64)> {
+    let values = (&chart.y, chart.y.reach.unwrap_or_else(|| extent(chart)));
+    let across = (chart.geometry == Geometry::Scatter).then(|| (&chart.x, extent_across(chart)));
+    let unit_of = |(axis, (low, high)): (&'_ Axis, (f64, f64))| match axis.scale {
+        Scale::Linear => time_unit(axis, low.abs().max(high.abs())),
+        Scale::Log => time_unit(axis, 1.0),
+    };
+    let axes = [Some(values), across].into_iter().flatten();
+    axes.filter_map(|axis| unit_of(axis).map(|(unit, factor)| (axis.0.name.as_str(), unit, factor))).collect()
 }
 
 /// The horizontal axis of lines, with whole numbers if all of its points have whole numbers.

@@ -641,6 +641,25 @@ fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cel
 }
 
 #[test]
+fn the_table_below_a_chart_on_screen_has_the_unit_of_the_axis_that_shows_its_measure() {
+    let mut asked = study("times").unwrap();
+    asked.measure = Some("step_time_s".into());
+    let unit = |asked: &Study| {
+        let comparison = compare_on_screen(&[Source { session: "", runs: &runs(), reports: &[] }], asked, None);
+        let scene = lay_out_on(&comparison.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+        let column = comparison.table.columns.iter().find(|column| column.key == *"step_time_s").unwrap();
+        let title = format!("Step time ({})", column.shown_unit);
+        assert!(scene.texts().any(|text| text.text == title), "{title} is not the title of the axis");
+        let other = comparison.table.columns.iter().find(|column| column.key == *"training_time_s").unwrap();
+        assert_eq!(other.shown_unit, "s", "no axis shows it");
+        (column.shown_unit.clone(), column.shown_factor)
+    };
+    assert_eq!(unit(&asked), ("ms".to_owned(), 1e3));
+    asked.log = true;
+    assert_eq!(unit(&asked), ("s".to_owned(), 1.0), "a logarithmic axis is labelled in seconds");
+}
+
+#[test]
 fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
     let with_change = |change: &dyn Fn(&mut Study), id: &str| {
         let mut asked = study(id).unwrap();

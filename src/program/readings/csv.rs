@@ -6,6 +6,7 @@ use super::fields::{Fields, Names};
 use super::growing::{Growing, Part};
 use super::json::SAID;
 use super::{Found, Lines, Source};
+use crate::analysis::counted;
 use crate::plan::command::ReadingsSpec;
 
 /// A growing table.
@@ -81,7 +82,7 @@ impl Table {
             };
             columns.iter().zip(&cells).try_for_each(set).map(|()| fields)
         } else {
-            Err(format!("it has {} cells, but the first row has {}", cells.len(), columns.len()))
+            Err(format!("it has {}, but the first row has {}", counted(cells.len(), "cell"), columns.len()))
         };
         match read {
             Ok(fields) => fields.found(now_s, found),

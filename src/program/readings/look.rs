@@ -158,7 +158,7 @@ static TIMER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The most unread numbers that are reported.
-const MOST_UNTAKEN: usize = 20;
+pub(super) const MOST_UNTAKEN: usize = 20;
 
 /// Common formats of output.
 #[derive(Default)]
@@ -448,6 +448,14 @@ fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<U
         taken: taken.to_owned(),
     };
     numbers.map(of_number).collect()
+}
+
+/// The named numbers of a line from which nothing was read. Progress bars and the headers of epochs and of tables have none.
+pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
+    if [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
+        return Vec::new();
+    }
+    untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()), "")
 }
 
 /// The meaning of a number in a step's line. Keras prints all measures with their names; where it prints no bar, it prints the mean time of

@@ -32,6 +32,8 @@ pub struct Picture {
     pub lacking: Option<NextStep>,
     /// The verdicts on the papers' claims; empty unless requested.
     pub claims: Vec<Judgement>,
+    /// Whether it shows several sessions.
+    pub is_of_several: bool,
     /// Number of ended runs whose measures are still being computed.
     pub pending: usize,
     /// Number of runs that have not ended.
@@ -67,6 +69,7 @@ impl Picture {
             canvas: Canvas::default(),
             comparison,
             claims: Vec::new(),
+            is_of_several: sources.len() > 1,
             pending: sources.iter().map(|source| source.records.pending).sum(),
             waiting: runs().filter(|run| !run.state.is_final()).count(),
         }

@@ -501,6 +501,32 @@ fn two_sessions_stand_side_by_side_and_are_told_apart() {
 }
 
 #[test]
+fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        std::fs::write(path(name).join("session.toml"), "").unwrap();
+    }
+    let text = |name: &str| path(name).display().to_string();
+    // As programs that do not report their training.
+    let mut without = Records::clone(&records(&text("a"), small()));
+    for run in &mut without.summaries {
+        run.values.remove("training_time_s");
+        run.training = None;
+    }
+    let mut state = state_of(Arc::new(without));
+    let shown = |state: &State| state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.measure.clone();
+    let before = shown(&state);
+    assert!(before != *"training_time_s");
+    send(&mut state, CompareCommand::Add(path("b")));
+    state.take(crate::app::engine::UiEvent::Records(records(&text("b"), small())));
+    settle(&mut state);
+    assert_eq!(rows(&state).len(), 8);
+    assert_eq!(shown(&state), before);
+}
+
+#[test]
 fn each_session_keeps_its_own_study_which_names_its_cells() {
     let mut state = State::new(Settings::default());
     state.desk.screen = ScreenName::COMPARE;

@@ -1,12 +1,10 @@
 //! Fields for the parts of a figure. Typed text counts at once, or when Enter ends it. Text that is not valid for its
 //! field is not taken, and a tooltip says why.
 
-use eframe::egui::text::{CCursor, CCursorRange};
-use eframe::egui::text_edit::TextEditState;
-use eframe::egui::{Context, Id, Key, Response, Role, Ui, WidgetInfo};
+use eframe::egui::{Context, Id, Key, Role, Ui, WidgetInfo};
 
 use crate::app::theme::palette;
-use crate::app::widgets::text_field;
+use crate::app::widgets::{select_all, text_field};
 
 /// When typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +72,8 @@ pub(super) fn field(
     });
     if is_asked {
         ui.data_mut(|data| data.remove_temp::<String>(focus_id()));
-        select(ui, &response, &typed);
+        response.request_focus();
+        select_all(ui, &response, &typed);
     }
     let is_dropped = ui.input(|input| input.key_pressed(Key::Escape));
     let is_entered = ui.input(|input| input.key_pressed(Key::Enter));
@@ -103,14 +102,6 @@ pub(super) fn field(
         Typing::Kept => is_left && !is_dropped,
     };
     (counts && wrong.is_none() && typed != text).then_some(typed)
-}
-
-fn select(ui: &Ui, response: &Response, text: &str) {
-    response.request_focus();
-    let mut state = TextEditState::load(ui.ctx(), response.id).unwrap_or_default();
-    let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
-    state.cursor.set_char_range(Some(all));
-    state.store(ui.ctx(), response.id);
 }
 
 /// Accepts any text.

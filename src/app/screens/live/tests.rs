@@ -15,8 +15,8 @@ use crate::app::engine::UiEvent;
 use crate::app::{LiveBatch, Records, RunCurves, Window as State};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::RunState;
-use crate::protocol::{GpuSample, HostSample, Sample};
-use crate::store::StepRecord;
+use crate::protocol::{Environment, GpuSample, HostSample, IMPORTED_FROM, Sample};
+use crate::store::{RunRecord, StepRecord};
 
 const RUN: &str = "fp32-2-ddp-ds-r1";
 
@@ -146,6 +146,31 @@ fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
     // The second time the curves are there already.
     execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), false));
     assert_eq!(execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), true)), []);
+}
+
+#[test]
+fn ticked_runs_without_curves_say_so_once_they_were_read() {
+    let imported = |is_imported: bool| {
+        let mut environment = Environment::default();
+        environment.set(IMPORTED_FROM, is_imported.then_some("other.csv (CSV)"));
+        let run = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
+        let mut state = state();
+        let folder = PathBuf::from("/session");
+        let records = Records { folder: folder.clone(), runs: vec![run], ..Records::default() }.folded();
+        state.take(UiEvent::Records(Arc::new(records)));
+        execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
+        let curves = Curves::default();
+        state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+        state
+    };
+    for (is_imported, text) in [
+        (true, "Imported runs have no curves. The Compare screen shows their results."),
+        (false, "The ticked runs have no curves: no step and no sample of them was recorded."),
+    ] {
+        let screen = screen(imported(is_imported));
+        screen.get_by_label(text);
+        assert!(screen.query_by_label("Reading the recorded curves …").is_none(), "nothing is read any more");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::app::command::Command;
 use crate::app::screens::node::View;
 use crate::app::task::on_thread;
 use crate::app::theme::palette;
-use crate::app::widgets::{muted, named, strong};
+use crate::app::widgets::{muted, named, prose, strong};
 use crate::app::words::bytes_text;
 use crate::dataset::{self, DatasetError};
 use crate::figure::grouped;
@@ -121,7 +121,7 @@ pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                 ui.add(Label::new(muted(ui, folder.display().to_string()).small()).wrap().selectable(true));
             }
             Some((Err(reason), _)) => {
-                ui.colored_label(palette.bad, reason);
+                ui.label(prose(ui, reason, palette.bad));
             }
             None => {}
         }
@@ -133,7 +133,7 @@ pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                 ui.label(muted(ui, text));
             }
             Some((_, Err(reason))) => {
-                ui.add(Label::new(RichText::new(format!("⚠ {reason}")).color(palette.bad)).wrap());
+                ui.add(Label::new(prose(ui, &format!("⚠ {reason}"), palette.bad)).wrap());
             }
             None => {}
         }

@@ -3,7 +3,7 @@
 use eframe::egui::{Label, RichText, Ui};
 
 use crate::app::theme::palette;
-use crate::app::widgets::muted;
+use crate::app::widgets::prose;
 use crate::session::{Check, Health, Places};
 
 /// Draws the problems first: things that do not work, then missing things that only some runs need. Everything that is good is on one line.
@@ -28,12 +28,17 @@ pub fn checks_ui(ui: &mut Ui, places: Option<&Places>) {
 fn check_ui(ui: &mut Ui, check: &Check) {
     let palette = palette(ui.visuals());
     let text = format!("{}: {}", check.name, check.found);
-    if check.health == Health::Bad {
-        ui.add(Label::new(RichText::new(format!("✗ {text}")).color(palette.bad)).wrap().selectable(true));
-    } else {
-        ui.add(Label::new(muted(ui, text)).wrap().selectable(true));
-    }
+    let text = match check.health {
+        Health::Bad => prose(ui, &format!("✗ {text}"), palette.bad),
+        Health::Good | Health::Absent => prose(ui, &text, palette.muted),
+    };
+    ui.add(Label::new(text).wrap().selectable(true));
     if let Some(remedy) = &check.remedy {
-        ui.indent(&check.name, |ui| ui.add(Label::new(RichText::new(remedy).monospace()).wrap().selectable(true)));
+        // A remedy is either a command or a sentence with commands in it.
+        let text = match remedy.contains('`') {
+            true => prose(ui, remedy, ui.visuals().text_color()),
+            false => RichText::new(remedy).monospace().into(),
+        };
+        ui.indent(&check.name, |ui| ui.add(Label::new(text).wrap().selectable(true)));
     }
 }

@@ -10,7 +10,7 @@ use super::live::{self, Line};
 use crate::app::command::Command;
 use crate::app::desk::Desk;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::muted;
+use crate::app::widgets::{muted, prose};
 use crate::figure::{capitalised, duration_text, significant};
 use crate::plan::Node;
 use crate::protocol::{DeviceRates, PASSES, PRODUCTS, Rate};
@@ -102,10 +102,8 @@ fn outcome_ui(ui: &mut Ui, measurement: &Measurement) {
             ui.add(Label::new(muted(ui, capitalised(&measurement.doing()))).wrap());
         }
         Stage::Failed(reason) => {
-            let color = palette(ui.visuals()).bad;
-            ui.add(
-                Label::new(RichText::new(format!("⚠ Measuring failed: {reason}")).color(color)).wrap().selectable(true),
-            );
+            let text = prose(ui, &format!("⚠ Measuring failed: {reason}"), palette(ui.visuals()).bad);
+            ui.add(Label::new(text).wrap().selectable(true));
         }
         _ => {}
     }

@@ -127,6 +127,31 @@ fn what_the_machine_lacks_stands_first_with_what_to_type_and_what_it_has_is_one_
 }
 
 #[test]
+fn code_in_reasons_and_remedies_stands_without_backticks() {
+    let lacking = Node {
+        no_gpu_reason: Some("the driver is not loaded: load it (`modprobe nvidia`)".to_owned()),
+        worker: Err("PyTorch was not found: type `multicard setup`".to_owned()),
+        ..node(0)
+    };
+    let checks = vec![Check {
+        name: "Open files".to_owned(),
+        health: Health::Bad,
+        found: "only `trace` needs it".to_owned(),
+        remedy: Some("as root, put `* hard nofile 1024` into limits.conf".to_owned()),
+    }];
+    let harness = window(lacking, Places { checks, ..places(Topology::default()) });
+    for text in [
+        "the driver is not loaded: load it (modprobe nvidia)",
+        "PyTorch was not found: type multicard setup",
+        "✗ Open files: only trace needs it",
+        "as root, put * hard nofile 1024 into limits.conf",
+    ] {
+        assert!(sees(&harness, text), "{text}");
+    }
+    assert!(!sees(&harness, "`"));
+}
+
+#[test]
 fn a_worker_is_described() {
     let worker = Worker {
         path: "/opt/multicard-worker".into(),

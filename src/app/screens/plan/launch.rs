@@ -72,6 +72,12 @@ impl<'a> View<'a> {
         current.then_some(outlook)
     }
 
+    /// Whether all runs of the open session were imported, so that runs launched now would be the first of its own.
+    pub(super) fn is_of_imported_runs(self) -> bool {
+        let rows = &self.desk.runs.rows;
+        !rows.is_empty() && rows.iter().all(|row| row.is_imported)
+    }
+
     /// Why nothing can be launched now; `None` if it can, or if that is not known yet.
     pub(super) fn launch_refusal(self) -> Option<String> {
         let session = self.session.as_ref().filter(|session| !session.is_sample());

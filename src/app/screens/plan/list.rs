@@ -6,7 +6,7 @@ use eframe::egui::{
 };
 
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{muted, text_field};
+use crate::app::widgets::{muted, select_all, text_field};
 
 /// Width of the button at the end of a line.
 const BUTTON_WIDTH: f32 = 72.0;
@@ -122,12 +122,16 @@ impl List<'_> {
         let mut texts: Vec<String> = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         texts.resize(self.columns.len(), String::new());
         self.suggest(ui, id, &mut texts[0]);
+        let suggested: Option<String> = ui.data(|data| data.get_temp(id.with("suggested")));
         let mut entered = false;
         ui.horizontal(|ui| {
             for (column, text) in self.columns.iter().zip(&mut texts) {
                 fixed(ui, width(column), |ui| {
                     let field = ui.add(text_field(text, column.hint, width(column)).id(id.with(column.name)));
                     named(&field, &format!("{} of a new {}", column.name, self.what), text);
+                    if suggested.as_ref() == Some(&*text) {
+                        select_at_focus(ui, &field, text);
+                    }
                     entered |= field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
                 });
             }
@@ -146,6 +150,18 @@ impl List<'_> {
         }
         ui.data_mut(|data| data.insert_temp(id, texts));
         None
+    }
+}
+
+/// Selects the suggested text of a field that gets the focus, so that typing replaces it. While a button of the pointer is down, the field
+/// places its cursor itself.
+fn select_at_focus(ui: &Ui, field: &Response, text: &str) {
+    let memory = field.id.with("selects its text");
+    let is_due = field.gained_focus() || ui.data(|data| data.get_temp(memory)).unwrap_or(false);
+    let is_pressed = ui.input(|input| input.pointer.any_down());
+    ui.data_mut(|data| data.insert_temp(memory, is_due && is_pressed));
+    if is_due && !is_pressed {
+        select_all(ui, field, text);
     }
 }
 

@@ -1,23 +1,30 @@
 //! The matrix: all cells with estimated time and memory, and the launch button.
 
-use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui, vec2};
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui, vec2};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
 use super::{PlanCommand, PlanScreen};
+use crate::app::asking::ask_ui;
 use crate::app::command::Command;
+use crate::app::desk::OpenSession;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{main_button, muted, strong, tick_ui};
+use crate::app::widgets::{main_button, muted, prose, strong, tick_ui};
 use crate::app::words::{bytes_text, runs_text};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{AA_COPY, Key, Levels, Tracer};
+use crate::plan::{AA_COPY, Key, Levels, Remark, Tracer};
 
 const ROW_HEIGHT: f32 = 22.0;
 /// Margin on both sides of a cell's text.
 const CELL_MARGIN: i8 = 6;
 /// Width that the controls next to the launch button need to fit on its line.
 const LAUNCH_LINE_WIDTH: f32 = 440.0;
+/// What is said before runs go into a session of imported runs.
+const IMPORTED: &str = "All runs of this session were imported from results of other programs, and are not judged against runs that are made \
+                        here. For a session of its own, choose “New session …” in the session menu before you launch the plan.";
+/// The most of the height that remarks get, as a share.
+const REMARKS_SHARE: f32 = 0.4;
 
 /// Draws the panel: heading and totals, the cells, the buttons.
 pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -45,26 +52,37 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
         if let Some(text) = memory_by_kind(outlook) {
             ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
         }
-        let warning = palette(ui.visuals()).warning;
-        for remark in &outlook.remarks {
-            let text = if remark.is_warning {
-                RichText::new(format!("⚠ {remark}")).color(warning)
-            } else {
-                muted(ui, &remark.text)
-            };
-            ui.add(Label::new(text).wrap());
-        }
+        remarks_ui(ui, &outlook.remarks);
         // The warning depends on other programs; its line always exists, so that the table does not move.
         let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
         ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
             ui.set_min_size(line);
             let Some(others) = view.use_by_others() else { return };
             let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
+            let warning = palette(ui.visuals()).warning;
             ui.add(Label::new(RichText::new(&text).color(warning)).truncate().show_tooltip_when_elided(false))
                 .on_hover_text(text);
         });
         table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
     }
+}
+
+/// Draws the remarks. If they are longer than their share of the height, they scroll, so that the cells below them keep their room.
+fn remarks_ui(ui: &mut Ui, remarks: &[Remark]) {
+    if remarks.is_empty() {
+        return;
+    }
+    let palette = palette(ui.visuals());
+    let height = REMARKS_SHARE * ui.available_height();
+    ScrollArea::vertical().id_salt("remarks").max_height(height).auto_shrink([false, true]).show(ui, |ui| {
+        for remark in remarks {
+            let text = match remark.is_warning {
+                true => prose(ui, &format!("⚠ {remark}"), palette.warning),
+                false => prose(ui, &remark.text, palette.muted),
+            };
+            ui.add(Label::new(text).wrap());
+        }
+    });
 }
 
 fn heading_ui(ui: &mut Ui, view: View<'_>) {
@@ -136,6 +154,16 @@ fn launch_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
     }
     ui.add(Label::new(muted(ui, target(view)).size(SMALL)).wrap());
+    if view.is_of_imported_runs() {
+        let text = RichText::new(format!("⚠ {IMPORTED}")).size(SMALL).color(palette(ui.visuals()).warning);
+        ui.add(Label::new(text).wrap());
+    }
+    if view.own.asking_launch {
+        let name = view.session.as_ref().map_or(String::new(), OpenSession::name);
+        let (question, yes) = (format!("Launch into {name}?"), format!("Launch into {name}"));
+        let answer = ask_ui(ui.ctx(), "launch beside imported runs", &question, IMPORTED, &yes, "Stay");
+        commands.extend(answer.map(|yes| Command::from(PlanCommand::AnswerLaunch(yes))));
+    }
     if ui.available_width() < LAUNCH_LINE_WIDTH {
         only_missing_ui(ui, view, commands);
         ui.horizontal(|ui| buttons_ui(ui, view, refusal.is_none(), commands));

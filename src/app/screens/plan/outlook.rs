@@ -7,8 +7,9 @@ use crate::analysis::Question;
 use crate::dataset;
 use crate::plan::{
     Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Resolved, Tracer, check,
-    design_trouble, expand, missing_program, remarks, resolved,
+    design_trouble, expand, remarks, resolved,
 };
+use crate::program::missing_program;
 
 use super::edit::offered;
 use crate::session::{Where, node_hours};

@@ -6,9 +6,11 @@ use eframe::egui::{DragValue, Label, RichText, Role, Ui, Widget as _, WidgetInfo
 
 use super::document::Document;
 use super::{PlanCommand, PlanScreen, View};
+use crate::analysis::{THROUGHPUT, counted};
 use crate::app::command::{Command, edit};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{muted, text_field, tick_ui};
+use crate::plan::command::PROGRAM_TIME;
 use crate::plan::{Goal, KeptLimit, Plan, Search};
 
 /// The word between two limits.
@@ -16,8 +18,7 @@ const BETWEEN: &str = " and ";
 /// The budgets that appear first when they are ticked.
 const FIRST_RUNS: u32 = 100;
 const FIRST_MINUTES: f64 = 10.0;
-/// The repeats that a plan with a single repeat gets when its search is switched on: a search needs at least 2, and
-/// saves little with few.
+/// The repeats that a plan with too few for a search gets when its search is switched on: a search saves little with few.
 const FIRST_REPEATS: u32 = 12;
 
 /// The goal and the limits as they were typed.
@@ -95,6 +96,13 @@ fn change(commands: &mut Vec<Command>, plan: &Plan, kind: Option<&'static str>, 
     });
 }
 
+/// The goal of a search that was just switched on: a measure that every run has. A program may report nothing, but its time is known.
+fn first_goal(plan: &Plan) -> Goal {
+    let is_program = plan.first.spec.command.is_some();
+    let key = if is_program { PROGRAM_TIME } else { THROUGHPUT };
+    Goal { key: key.into(), is_max: !is_program, line: 1 }
+}
+
 /// Draws the control: one line without a search.
 pub(super) fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let plan = view.own.plan();
@@ -104,30 +112,28 @@ pub(super) fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>
     let tick = tick_ui(ui, is_on, true, "Search for the best cell").on_hover_text(help);
     if tick.clicked() {
         edit::<PlanCommand>(commands, plan, None, |plan| {
-            plan.search = match is_on {
-                true => None,
-                false => Goal::parse("max throughput").ok().map(Search::new),
-            };
-            if !is_on && plan.repeats < 2 {
+            plan.search = (!is_on).then(|| Search::new(first_goal(plan)));
+            if !is_on && plan.repeats < Search::USEFUL_REPEATS {
                 plan.repeats = FIRST_REPEATS;
             }
         });
     }
     let (Some(search), Some(texts)) = (&plan.search, view.own.search_texts()) else { return };
     ui.indent("search", |ui| {
-        texts_ui(ui, &texts, commands);
+        texts_ui(ui, &texts, plan, commands);
         budget_ui(ui, plan, search, commands);
         let warning = palette(ui.visuals()).warning;
         let outlook = view.outlook().and_then(|outlook| outlook.search_trouble.as_ref());
         if let Some(trouble) = view.own.search_error().as_ref().or(outlook) {
             ui.add(Label::new(RichText::new(format!("⚠ {trouble}")).size(SMALL).color(warning)).wrap());
         } else {
-            ui.add(Label::new(muted(ui, "Repeats is the most that a cell gets.").size(SMALL)).wrap());
+            let most = format!("A cell gets at most {}, as set at Repeats.", counted(plan.repeats as usize, "repeat"));
+            ui.add(Label::new(muted(ui, most).size(SMALL)).wrap());
         }
     });
 }
 
-fn texts_ui(ui: &mut Ui, texts: &SearchTexts, commands: &mut Vec<Command>) {
+fn texts_ui(ui: &mut Ui, texts: &SearchTexts, plan: &Plan, commands: &mut Vec<Command>) {
     let mut typed = texts.clone();
     let field = |ui: &mut Ui, text: &mut String, name: &str, hint: &str| {
         ui.horizontal(|ui| {
@@ -135,7 +141,7 @@ fn texts_ui(ui: &mut Ui, texts: &SearchTexts, commands: &mut Vec<Command>) {
             ui.add(text_field(text, hint, ui.available_width().min(420.0))).labelled_by(label.id);
         });
     };
-    field(ui, &mut typed.goal, "Goal", "max throughput");
+    field(ui, &mut typed.goal, "Goal", &first_goal(plan).text());
     field(ui, &mut typed.keep, "Keep", "peak_allocated_bytes < 24 GB and accuracy >= 98 %");
     if typed != *texts {
         commands.push(PlanCommand::Search(typed).into());

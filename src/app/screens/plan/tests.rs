@@ -17,6 +17,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
+use crate::analysis::fixture;
 use crate::app::command::edit as send_edit;
 use crate::app::engine::{Request, SessionPlan, UiEvent};
 use crate::app::{Settings, Window as State};
@@ -25,7 +26,8 @@ use crate::figure::{duration_text, grouped, significant};
 use crate::plan::fixture::{cpu_node, gpu_node};
 use crate::plan::{Capture, Node, RunState, Tracer, Tracing};
 use crate::plan::{Level, Mode, Order, Remark, image};
-use crate::protocol::{HostSample, Sample};
+use crate::protocol::{Environment, HostSample, IMPORTED_FROM, Sample};
+use crate::store::RunRecord;
 
 /// The window with its state and requests.
 struct Screened {
@@ -160,6 +162,23 @@ fn the_sites_of_the_user_are_a_choice_of_the_plan_and_what_a_site_refuses_is_a_w
 }
 
 #[test]
+fn long_warnings_scroll_in_a_small_window_and_leave_room_for_the_cells() {
+    let mut window = window_of(Some(cpu_node()));
+    change(&mut window, None, |plan| {
+        plan.mode = Mode::Quick { step_precision: 0.05 };
+        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        plan.limits.exclusive = false;
+        plan.limits.run_time_s = Some(1e-3);
+    });
+    let height = 420.0;
+    window.set_size([900.0, height].into());
+    window.run();
+    assert!(says(&window, "mode = quick: runs end once") && says(&window, "runs share the machine"));
+    let heading = window.get_by_label("#").rect();
+    assert!(heading.bottom() < height - 60.0, "the cells begin at {heading:?}");
+}
+
+#[test]
 fn a_first_window_has_quickstart_ticked_and_can_launch_it() {
     let mut window = window_of(Some(cpu_node()));
     assert_eq!(ticked(&window, "precision"), ["fp32", "fp64"]);
@@ -188,6 +207,35 @@ fn a_plan_is_launched_beside_the_sample_session_and_not_into_it() {
     assert!(matches!(window.state().requests[..], [Request::Launch { .. }]), "{}", messages(&window));
     window.state_mut().state.take(UiEvent::SampleClosed);
     assert!(window.state().state.desk.session.is_none() && window.state().state.desk.records.plans.is_empty());
+}
+
+#[test]
+fn a_launch_into_a_session_of_imported_runs_asks_first() {
+    let mut window = window_of(Some(cpu_node()));
+    let mut environment = Environment::default();
+    environment.set(IMPORTED_FROM, Some("other.csv (CSV)"));
+    let imported = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
+    let (folder, own) = (PathBuf::from("/sessions/others"), fixture::run(&fixture::cell("fp64", 1, "single"), 1, 0.1));
+    let records =
+        |runs| UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs, ..Records::default() }.folded()));
+    let launches = |window: &Window| {
+        window.state().requests.iter().filter(|request| matches!(request, Request::Launch { .. })).count()
+    };
+    let state = &mut window.state_mut().state;
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
+    state.take(records(vec![imported.clone()]));
+    settle(&mut window);
+    assert!(says(&window, "All runs of this session were imported"));
+    click(&mut window, "Launch 6 runs");
+    assert!(says(&window, "Launch into others?") && launches(&window) == 0);
+    click(&mut window, "Stay");
+    assert!(!says(&window, "Launch into others?") && launches(&window) == 0);
+    click(&mut window, "Launch 6 runs");
+    click(&mut window, "Launch into others");
+    assert_eq!(launches(&window), 1, "{}", messages(&window));
+    window.state_mut().state.take(records(vec![imported, own]));
+    settle(&mut window);
+    assert!(!says(&window, "All runs of this session were imported"), "it has runs of its own now");
 }
 
 #[test]

@@ -23,8 +23,11 @@ const PAUSE_WIDTH: f32 = 92.0;
 pub fn header_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.heading("Runs");
-        progress_ui(ui, view);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| all_ui(ui, view, commands));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            all_ui(ui, view, commands);
+            // The progress has the room that the buttons leave: its text changes, and a long one must not push them away.
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| progress_ui(ui, view));
+        });
     });
     if view.runs.rows.is_empty() {
         return;
@@ -52,7 +55,7 @@ fn progress_ui(ui: &mut Ui, view: View<'_>) {
     let paused = if queue.paused { " · paused" } else { "" };
     let waits = if queue.is_measuring() { " · queued ones wait until rates are measured (Node)" } else { "" };
     let text = format!("{} of {} ended{left}{paused}{waits}", queue.ended, queue.queued);
-    ui.label(muted(ui, text)).on_hover_text(
+    ui.add(Label::new(muted(ui, text)).truncate()).on_hover_text(
         "The plan's estimate, corrected by the runs so far; for programs, what runs of the same cells took, or the mean of the runs so far",
     );
 }

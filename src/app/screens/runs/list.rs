@@ -46,8 +46,13 @@ pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
     }
 }
 
-/// A duration as `0:21`, `12:05` or `1:02:03`.
+/// A duration as `0.4 s`, `0:21`, `12:05` or `1:02:03`.
 pub fn clock_text(duration_s: f64) -> String {
+    match duration_s {
+        ..0.05 => return "< 0.1 s".to_owned(),
+        0.05..1.0 => return format!("{duration_s:.1} s"),
+        _ => {}
+    }
     let seconds = duration_s.max(0.0).round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
@@ -485,5 +490,16 @@ fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
             row.elapsed_s(0.0)
                 .map_or("finished".to_owned(), |elapsed_s| format!("finished in {}", duration_text(elapsed_s))),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_below_a_second_are_not_rounded_to_nothing() {
+        let texts = [0.01, 0.42, 0.97, 1.0, 21.0, 725.0, 3723.0].map(clock_text);
+        assert_eq!(texts, ["< 0.1 s", "0.4 s", "1.0 s", "0:01", "0:21", "12:05", "1:02:03"]);
     }
 }

@@ -6,6 +6,7 @@ use strum::IntoEnumIterator;
 use super::text::{Lines, text_ui};
 use super::{RunsCommand, Tab, advice, list, summary};
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::desk::Row;
 use crate::app::engine::RunPage;
 use crate::app::listing::number_of;
@@ -80,7 +81,9 @@ fn title_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Command>)
             let why_not = view.locked();
             let mut button = |ui: &mut Ui, text: &str, command: RunsCommand| {
                 let response = ui.add_enabled(why_not.is_none(), Button::new(text));
-                if response.on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
+                let response = response.on_disabled_hover_text(why_not.unwrap_or_default());
+                // One button takes the place of the other when the run ends.
+                if deliberate::clicked(&response, (text, &row.run)) {
                     send(command);
                 }
             };

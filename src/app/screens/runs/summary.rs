@@ -334,7 +334,8 @@ fn times_ui(ui: &mut Ui, page: &RunPage) {
     for (name, time_s) in [("Started", record.started_time_s), ("Ended", record.ended_time_s)] {
         pairs.push((name.to_owned(), time_s.and_then(at).unwrap_or("–".to_owned())));
     }
-    if let Some((started_s, ended_s)) = record.started_time_s.zip(record.ended_time_s) {
+    let times_s = record.started_time_s.zip(record.ended_time_s);
+    if let Some((started_s, ended_s)) = times_s.filter(|_| !record.is_imported()) {
         pairs.push(("Took".to_owned(), clock_text(ended_s - started_s)));
     }
     let samples = record.telemetry.samples;

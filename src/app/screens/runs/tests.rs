@@ -28,7 +28,7 @@ use crate::app::{PlanCommand, PlanScreen, Records, Window as State};
 use crate::conduct::{QueueRow, QueueView};
 use crate::export::Format;
 use crate::plan::fixture::gpu_node;
-use crate::protocol::{FailureKind, Placement, RankPlace};
+use crate::protocol::{Environment, FailureKind, IMPORTED_FROM, Placement, RankPlace};
 use crate::store::{RunRecord, import_session};
 
 fn record(number: u32, precision: &str, state: RunState) -> RunRecord {
@@ -1086,4 +1086,20 @@ fn names_that_a_column_has_no_room_for_show_in_what_they_differ() {
     let harness = window(state(records.to_vec(), Vec::new()), State::draw::<RunsScreen>);
     harness.get_by_label("… 2: precision");
     harness.get_by_label("… 3: pin_memory");
+}
+
+#[test]
+fn the_time_of_a_short_run_is_shown_and_an_imported_run_has_none() {
+    let mut short = record(1, "fp32", RunState::Finished);
+    short.ended_time_s = short.started_time_s.map(|started_s| started_s + 0.4);
+    let mut imported = short.clone();
+    imported.run = "c1-r1".to_owned();
+    let mut environment = Environment::default();
+    environment.set(IMPORTED_FROM, Some("other.csv (CSV)"));
+    imported.environment = Some(Arc::new(environment));
+    let state = state(vec![short, imported], Vec::new());
+    let times: Vec<_> = state.desk.runs.rows.iter().map(|row| row.elapsed_s(2_000.0).map(list::clock_text)).collect();
+    assert_eq!(times, [Some("0.4 s".to_owned()), None]);
+    let harness = window(state, State::draw::<RunsScreen>);
+    assert!(sees(&harness, "0.4 s") && !sees(&harness, "0:00"));
 }

@@ -65,6 +65,22 @@ fn a_placeholder_becomes_the_name_of_the_next_factor_and_no_field_moves_while_it
 }
 
 #[test]
+fn typing_replaces_a_suggested_name_of_a_factor() {
+    let name = |window: &Window| window.get_by_label("Name of a new factor").value();
+    let mut by_key = own();
+    type_into(&mut by_key, "Command", " {lr}");
+    assert_eq!(name(&by_key).as_deref(), Some("lr"));
+    type_into(&mut by_key, "Name of a new factor", "rate");
+    assert_eq!(name(&by_key).as_deref(), Some("rate"));
+    let mut by_pointer = own();
+    type_into(&mut by_pointer, "Command", " {lr}");
+    click(&mut by_pointer, "Name of a new factor");
+    by_pointer.get_by_label("Name of a new factor").type_text("rate");
+    settle(&mut by_pointer);
+    assert_eq!(name(&by_pointer).as_deref(), Some("rate"));
+}
+
+#[test]
 fn another_plan_is_not_opened_over_text_that_is_in_no_plan_without_a_question() {
     let mut window = own();
     type_into(&mut window, "Command", " --lr={lr}");

@@ -22,7 +22,9 @@ fn a_search_is_ticked_asked_with_a_budget_and_launched_as_the_plan_says() {
     two_batches(&mut window);
     click(&mut window, "Search for the best cell");
     assert_eq!(search(&window).unwrap().goal.text(), "max throughput");
-    assert_eq!(window.state().state.own::<PlanScreen>().plan().repeats, 12, "one repeat compares nothing");
+    let repeats = |window: &Window| window.state().state.own::<PlanScreen>().plan().repeats;
+    assert_eq!(repeats(&window), 12, "one repeat compares nothing");
+    assert!(says(&window, "A cell gets at most 12 repeats, as set at Repeats."));
     ask(&mut window, "min step_time_s", "peak_allocated_bytes < 24 GB and accuracy >= 98 %");
     let asked = search(&window).unwrap();
     assert_eq!((asked.goal.text().as_str(), asked.keep.len()), ("min step_time_s", 2));
@@ -54,4 +56,22 @@ fn what_is_wrong_with_a_question_is_said_below_it_and_launches_nothing() {
     assert!(says(&window, "a search compares repeats"));
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
+}
+
+#[test]
+fn a_search_of_a_program_seeks_a_measure_that_it_has_with_repeats_that_tell_cells_apart() {
+    let mut window = window_of(Some(gpu_node(1)));
+    let text = "version = 1\nname = \"mine\"\nrepeats = 3\n[command]\nrun = [\"sh\", \"-c\", \"exit {n}\"]\n\
+                [factors]\nn = [1, 2]\n";
+    execute(&mut window, PlanCommand::Begin(Box::new(Plan::parse(text, "p.toml").unwrap())));
+    click(&mut window, "Search for the best cell");
+    let plan = window.state().state.own::<PlanScreen>().plan().clone();
+    assert_eq!(plan.search.as_ref().unwrap().goal.text(), "min program_time_s", "a program may report no throughput");
+    assert!(crate::analysis::check_search(&plan, "p.toml").is_ok());
+    assert_eq!(plan.repeats, 12, "three repeats hardly tell cells apart");
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((search(&window), window.state().state.own::<PlanScreen>().plan().repeats), (None, 3), "one edit");
+    change(&mut window, None, |plan| plan.repeats = 8);
+    click(&mut window, "Search for the best cell");
+    assert_eq!(window.state().state.own::<PlanScreen>().plan().repeats, 8, "enough repeats stay");
 }

@@ -191,3 +191,61 @@ fn the_night_test_presses_the_keys_that_keep_runs_and_close_the_window() {
     harness.run();
     assert_eq!(harness.state().state.closing, Closing::Now);
 }
+
+#[test]
+fn a_run_that_leaves_the_filter_moves_no_row_under_the_pointer() {
+    let three = |first| vec![row(1, first, 0), row(2, RunState::Queued, 0), row(3, RunState::Queued, 0)];
+    let records = (1..=3).map(|number| record(number, "fp32", RunState::Queued)).collect();
+    let mut harness = window(state(records, three(RunState::Queued)), State::draw::<RunsScreen>);
+    harness.state_mut().commands.push(RunsCommand::Filter("state=queued".to_owned()).into());
+    harness.run();
+    let aim = harness.get_by_label("Cancel run 2").rect();
+    harness.hover_at(aim.center());
+    harness.run();
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(three(RunState::Running)))));
+    harness.run();
+    assert_eq!(harness.get_by_label("Cancel run 2").rect(), aim, "run 1 still has its row");
+    harness.hover_at([5.0, 5.0].into());
+    harness.run();
+    assert!(harness.query_by_label("Cancel run 1").is_none() && harness.query_by_label("Cancel run 2").is_some());
+}
+
+#[test]
+fn buttons_for_all_runs_keep_their_places_beside_a_long_text_of_progress() {
+    let records = vec![record(1, "fp32", RunState::Running)];
+    let mut harness = window(state(records, vec![row(1, RunState::Running, 1)]), State::draw::<RunsScreen>);
+    harness.set_size(Vec2::new(560.0, 600.0));
+    harness.run();
+    let before = harness.get_by_label("Cancel all …").rect();
+    let long =
+        QueueView { remaining_s: 1e7, queued: 10_000, paused: true, ..queue(vec![row(1, RunState::Running, 2)]) };
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(long)));
+    harness.run();
+    assert!(sees(&harness, "of 10000 ended"));
+    assert_eq!(harness.get_by_label("Cancel all …").rect(), before);
+}
+
+#[test]
+fn a_press_meant_for_cancel_retries_no_run_that_ended_at_that_moment() {
+    let running = vec![record(1, "fp32", RunState::Running)];
+    let state = state(running, vec![row(1, RunState::Running, 1)]);
+    let mut harness = window_by(0.05, state, State::draw::<RunsScreen>);
+    harness.state_mut().commands.push(RunsCommand::Select(Some("0001-cell-1".to_owned())).into());
+    harness.run_steps(4);
+    let aim = harness.get_by_label("Cancel this run").rect().center();
+    harness.hover_at(aim);
+    harness.step();
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Failed, 1)]))));
+    harness.step();
+    for pressed in [true, false] {
+        harness.event(eframe::egui::Event::PointerButton {
+            pos: aim,
+            button: eframe::egui::PointerButton::Primary,
+            pressed,
+            modifiers: Modifiers::default(),
+        });
+        harness.step();
+    }
+    assert!(harness.query_by_label("Retry this run").is_some_and(|button| button.rect().contains(aim)));
+    assert!(!asked(&harness, &Request::Order(Order::Retry("0001-cell-1".to_owned()))));
+}
