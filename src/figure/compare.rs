@@ -83,6 +83,8 @@ pub struct Comparison {
     pub known_cells: usize,
     /// The number of traced cells and of separate reports, whether they are shown or not.
     pub traced: usize,
+    /// The number of sessions, commits or dates that bars show as levels, if a history would show them better.
+    pub occasions: Option<usize>,
     /// The baseline: the cell, if all cells have the same one, and its name.
     pub baseline: Option<(Option<CellKey>, String)>,
     /// Whether the baseline has a value of the measure, so that there are ratios.
@@ -115,6 +117,14 @@ pub struct Comparison {
 
 /// The note for a session in which every run was recorded.
 const ALL_RECORDED: &str = "every run was recorded by a profiler, which costs time: values are those of recorded runs";
+
+/// The note on bars of many sessions, commits or dates.
+fn occasions_note(count: usize) -> String {
+    format!(
+        "bars show {count} sessions, commits or dates: --form history (\"History\" in the window) puts them in order and seeks the places \
+         where a level changes"
+    )
+}
 
 /// The cells of a study.
 pub(super) struct Chosen<'a> {
@@ -256,6 +266,9 @@ impl<'a> Chosen<'a> {
         }
         table.notes.extend(pareto::fastest(study, &self.shown, &self.naming()));
         table.notes.extend(roofline::missing_shares(&table, &self.shown));
+        if let Some(count) = history::occasions_in_bars(study, &self.shown, &self.arrangement()) {
+            table.notes.push(occasions_note(count));
+        }
         for (note, is_warning) in self.aa_notes() {
             table.lead.extend(is_warning.then(|| note.clone()));
             table.notes.push(note);
@@ -385,6 +398,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         all_cells: all.len(),
         known_cells: chosen.known_cells,
         traced: chosen.recorded,
+        occasions: history::occasions_in_bars(study, shown, &arrangement),
         baseline: match (baseline.of_each(), baseline.only()) {
             (Some(levels), _) => Some((None, levels)),
             (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_names(settings)))),

@@ -17,6 +17,7 @@ mod study_menu;
 mod table;
 #[cfg(test)]
 mod tests;
+mod to_history;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -142,6 +143,8 @@ type View<'a> = screen::View<'a, CompareScreen>;
 pub struct CompareScreen {
     /// What is shown and how.
     pub study: Study,
+    /// Whether the runs of the open session may still choose what is shown first.
+    is_first_view: bool,
     /// The folder of the open session, and what was shown of sessions that were open before.
     folder: Option<PathBuf>,
     studies: BTreeMap<PathBuf, Study>,
@@ -179,6 +182,7 @@ impl CompareScreen {
         }
         (self.held, self.stale) = (None, true);
         self.history = History::default();
+        self.await_first_view();
     }
 
     /// Whether the picture is out of date.
@@ -381,7 +385,8 @@ impl Screen for CompareScreen {
                 self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
                 self.tell_looks(desk);
             }
-            News::Records | News::Compared => self.stale = true,
+            News::Records => self.records_read(&desk.records),
+            News::Compared => self.stale = true,
             _ => {}
         }
     }
@@ -491,6 +496,7 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     paper::paper_ui(ui, view, picture, commands);
     warnings_ui(ui, picture);
+    to_history::to_history_ui(ui, picture, commands);
     table_panel_ui(ui, view, picture, commands);
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));

@@ -1,16 +1,18 @@
 //! A measure over sessions in the order of their dates or commits: one line for each cell, with the places where its level changes.
 
+use std::collections::BTreeSet;
+
 use super::arrange::name_of;
 use super::curves::Lines;
 use super::{Arrangement, Scene, shown_measure};
 use crate::analysis::{
-    CHANGE_ERROR, Cell, HistoryOrder, IMPORTED_FROM, Intervals, Level, LevelChange, Method, Occasions, Setting, Value,
-    by_repeat, capitalised, counted, least_values, level_changes, measure_of,
+    CHANGE_ERROR, COMMIT, Cell, DATE, HistoryOrder, IMPORTED_FROM, Intervals, Level, LevelChange, MADE_WITH, Method,
+    Occasions, Setting, Value, by_repeat, capitalised, counted, least_values, level_changes, measure_of,
 };
 use crate::figure::chart::{Addition, AdditionKind, Axis, Chart, Geometry, Point, Role, Series, panel_of};
 use crate::figure::number::significant;
 use crate::figure::ratio::scaled;
-use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Study};
+use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Form, Study};
 use crate::figure::table::{CellValue, Table};
 
 /// Notes name at most this number of changes; further ones are in the table only.
@@ -74,6 +76,26 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
     let mut history = History { occasions: Occasions { of_cells, ..occasions }, tracks, error: CHANGE_ERROR };
     history.find(study, &ordered);
     (ordered, history)
+}
+
+/// The number of sessions, commits or dates that bars show as levels of a setting, if there are so many that a history
+/// could show a change between them.
+pub(super) fn occasions_in_bars(study: &Study, cells: &[Cell], arrangement: &Arrangement) -> Option<usize> {
+    if !matches!(study.form, Form::Bars | Form::Repeats) {
+        return None;
+    }
+    let Arrangement { rows, columns, colour, rest, .. } = arrangement;
+    let arranged = [rows, columns, colour].into_iter().flatten().chain(rest);
+    // A factor of a user's program may have the key of a fact about sessions. No history is over its levels.
+    let is_of_occasions = |setting: &&Setting| match &*setting.key {
+        COMMIT | DATE => setting.is_fact,
+        key => ["session", MADE_WITH].contains(&key),
+    };
+    let levels = |setting: &Setting| -> usize {
+        cells.iter().filter_map(|cell| cell.level(&setting.key)).collect::<BTreeSet<Level>>().len()
+    };
+    let most = arranged.filter(is_of_occasions).map(levels).max()?;
+    (most >= least_values(CHANGE_ERROR)).then_some(most)
 }
 
 fn order(study: &Study) -> HistoryOrder {

@@ -114,6 +114,19 @@ fn cells_of_several_sessions_have_columns_of_what_differs_between_these() {
 }
 
 #[test]
+fn bars_of_many_sessions_say_that_a_history_shows_them() {
+    let shown = |count: u32, study: Study| compare(&sources(&nights(count, 99, |_| "gpu1")), &study);
+    let bars = Study { measure: Some("step_time_s".into()), ..Study::default() };
+    let many = shown(9, bars.clone());
+    assert_eq!(many.occasions, Some(9));
+    assert!(many.table.notes.iter().any(|note| note.contains("9 sessions") && note.contains("--form history")));
+    let few = shown(3, bars);
+    assert_eq!(few.occasions, None);
+    assert!(!few.table.notes.iter().any(|note| note.contains("--form history")), "{:?}", few.table.notes);
+    assert_eq!(shown(9, study()).occasions, None, "it is a history");
+}
+
+#[test]
 fn a_single_session_says_that_a_history_needs_several() {
     let sessions = nights(1, 9, |_| "gpu1");
     let shown = compare(&sources(&sessions), &study());
