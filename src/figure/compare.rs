@@ -30,8 +30,9 @@ use super::study::{
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, Measure, Method, Recording, RunState, Setting, Source,
-    TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by, varying,
+    Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method, Recording, RunState, Setting,
+    Source, TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by,
+    varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
@@ -311,6 +312,13 @@ fn for_names(settings: &[Setting]) -> Vec<Setting> {
     settings.iter().filter(|setting| !setting.is_fact).cloned().collect()
 }
 
+/// The settings for the baseline's name: without what it was made with, if that depends on the cell that is divided.
+fn for_baseline(settings: &[Setting], baseline: &Baseline) -> Vec<Setting> {
+    let mut settings = for_names(settings);
+    settings.retain(|setting| setting.key != MADE_WITH || !baseline.depends_on_making());
+    settings
+}
+
 /// Whether a cell is an A/A copy of another one.
 fn is_copy(cell: &Cell) -> bool {
     cell.levels.get(AA_COPY).is_some()
@@ -401,7 +409,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         occasions: history::occasions_in_bars(study, shown, &arrangement),
         baseline: match (baseline.of_each(), baseline.only()) {
             (Some(levels), _) => Some((None, levels)),
-            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_names(settings)))),
+            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_baseline(settings, &baseline)))),
         },
         has_ratios: baseline.has_value(),
         baseline_warning: baseline_warning(shown, &baseline),

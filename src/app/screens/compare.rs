@@ -212,7 +212,9 @@ impl CompareScreen {
         }
         let was_held = self.held.take().is_some();
         if comparison.has_ratios {
-            self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.clone());
+            // Without what it was made with: otherwise, one of its parts would become the baseline of all cells.
+            let of_any_making = |cell: &CellKey| CellKey { made_with: String::new(), ..cell.clone() };
+            self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.as_ref()).map(of_any_making);
         }
         // Another cell may have the measure.
         self.stale = was_held && self.held.is_none();

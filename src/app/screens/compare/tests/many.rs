@@ -125,3 +125,22 @@ fn bars_of_many_sessions_lead_to_their_history() {
     harness.run();
     assert!(harness.query_by_label("Show the history").is_none());
 }
+
+#[test]
+fn the_baseline_that_was_found_divides_as_before_once_another_thing_changes() {
+    let run = |precision: &str, commit: u32| {
+        let mut environment = Environment::default();
+        environment.set("program_git", Some(format!("c{commit}")));
+        let at_first_s = if precision == "fp16" { 0.2 } else { 0.4 };
+        let mut run = fixture::run(&fixture::cell(precision, 1, "single"), commit, at_first_s / f64::from(commit));
+        run.started_time_s = Some(86_400.0 * f64::from(commit));
+        run.environment = Some(Arc::new(environment));
+        run
+    };
+    let runs = ["fp32", "fp16"].into_iter().flat_map(|precision| [run(precision, 1), run(precision, 2)]);
+    let mut state = state_of(records("s", runs.collect()));
+    let ratios = column(&state, "ratio");
+    assert_eq!(ratios.iter().filter(|ratio| ratio.starts_with("2.00")).count(), 2, "{ratios:?}");
+    change(&mut state, |study| study.log = true);
+    assert_eq!(column(&state, "ratio"), ratios, "each precision is still divided within its commit");
+}
