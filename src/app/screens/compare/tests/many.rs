@@ -66,6 +66,7 @@ fn a_history_is_drawn_with_its_change_and_can_follow_commits() {
     assert_eq!(column(&state, "change").iter().filter(|text| text.starts_with("1.2")).count(), 1);
     let harness = harness(state, [1280.0, 800.0]);
     harness.get_by_role_and_label(Role::ComboBox, "Along");
+    assert!(harness.query_by_role_and_label(Role::ComboBox, "Baseline").is_none(), "a history has none");
     let mut state = std::mem::take(&mut { harness }.state_mut().state);
     change(&mut state, |study| study.along = Along::Commits);
     assert_eq!(charts(&state)[0].x.categories[0], "aaaaaaaaaaaa 1970-01-01");
