@@ -248,19 +248,19 @@ impl CompareScreen {
     /// Queues runs that are missing in the picture, or opens a plan with them.
     fn run_more(&self, command: &CompareCommand, desk: &mut Desk) {
         let Some(picture) = &self.picture else { return };
-        let plan = match command {
+        let plans = match command {
             CompareCommand::PlanFullRuns => {
                 if let Some(full) = picture.full_runs.clone() {
                     desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
                 }
                 return;
             }
-            CompareCommand::QueueRepeats => picture.more_repeats.as_ref().map(|step| step.plan.clone()),
-            CompareCommand::QueueLacking => picture.lacking.as_ref().map(|step| step.plan.clone()),
-            _ => picture.comparison.of_paper.as_ref().and_then(|of_paper| of_paper.plan_of_missing.clone()),
+            CompareCommand::QueueRepeats => picture.more_repeats.as_ref().map(|step| step.plans.as_slice()),
+            CompareCommand::QueueLacking => picture.lacking.as_ref().map(|step| step.plans.as_slice()),
+            _ => picture.comparison.of_paper.as_ref().map(|paper| paper.plan_of_missing.as_slice()),
         };
-        if let Some(plan) = plan {
-            desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
+        for plan in plans.into_iter().flatten() {
+            desk.ask(Request::Launch { plan: Box::new(plan.clone()), only_missing: true });
         }
     }
 }
