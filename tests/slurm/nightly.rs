@@ -83,7 +83,9 @@ fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
     scene.until_all_ended(4);
     let counts = scene.finished_repeats();
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(1, 1), (2, 1), (3, 1)], "{:?}", scene.states());
-    assert!(scene.states().contains(&RunState::Interrupted), "{:?}", scene.states());
+    let interrupted = scene.states().iter().position(|state| *state == RunState::Interrupted);
+    let reason = interrupted.map(|run| scene.reason(run)).unwrap();
+    assert!(reason.contains("at its time limit: raise `time` of the site"), "{reason}");
     assert!(scene.allocations().len() > 1);
     wait("no job is left", || scene.jobs_left().trim().is_empty());
 }
