@@ -9,7 +9,7 @@ use multicard::plan::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::{CONTROLLER, NODES};
-use crate::seeded::succeed;
+use crate::seeded::{succeed, text};
 use crate::{Scene, WAITS};
 
 /// Slurm ends a job up to a minute after its time is over.
@@ -111,6 +111,25 @@ fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
     set("RESUME");
     scene.until_all_ended(10);
     assert_eq!(scene.states(), [RunState::Finished; 10]);
+    scene.cluster.until_idle();
+}
+
+#[test]
+#[ignore = "changes nodes that other tests use: make nightly"]
+fn runs_are_queued_with_a_warning_while_all_nodes_are_drained() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let set = |state: &str| {
+        scene.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
+    };
+    set("DRAIN");
+    scene.plan(2, "echo score: 1", "");
+    let mut launch = scene.multicard(&["run", "plan.toml", "--session", "session", "--detach"]);
+    let said = text(&succeed(&mut launch).stderr);
+    assert!(said.contains("warning: site lab: 2 of the 2 nodes of partition debug"), "{said}");
+    wait("the jobs wait", || scene.jobs_left().matches("PENDING").count() == 2);
+    set("RESUME");
+    scene.until_all_ended(2);
+    assert_eq!(scene.states(), [RunState::Finished; 2]);
     scene.cluster.until_idle();
 }
 
