@@ -39,7 +39,7 @@ mod work;
 
 pub use arguments::{arguments, filter_of, override_words};
 pub use baseline::{baseline_name, has_baseline};
-pub use built_in::{UnknownPreset, preset, presets};
+pub use built_in::{UnknownPreset, opening_study, preset, presets};
 pub use chart::{
     Addition, AdditionKind, Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series,
 };

@@ -82,8 +82,8 @@ pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
 pub use slurm::{
-    ALLOCATION_COMMAND, EXPECTED_START, Nodes, SlurmError, add_site, expected_start, keep_allocation, may_be_at_a_site,
-    nodes, script, site, site_node, sites, sites_file, unlimited_node,
+    ALLOCATION_COMMAND, EXPECTED_START, Nodes, SlurmError, add_site, expected_start, keep_allocation, lacking_nodes,
+    may_be_at_a_site, nodes, script, site, site_node, sites, sites_file, unlimited_node,
 };
 pub use step::{DESCRIBE_COMMAND, RANKS_COMMAND, node_of_step};
 pub use supervisor::{JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead, lead_node};

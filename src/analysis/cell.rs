@@ -128,7 +128,8 @@ impl<'a> Cell<'a> {
 
     /// Whether a condition holds for the level of a setting, or for the name that earlier versions used for it.
     pub fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
-        let was_on = key == TRACE && matches!(self.recording(), Recording::Traced | Recording::Report);
+        let is_recorded = || matches!(self.recording(), Recording::Traced | Recording::Report);
+        let was_on = key == TRACE && self.levels.get(TRACE).is_none() && is_recorded();
         self.level(key).is_some_and(|level| meets(&level)) || was_on && meets(&Level::text(Tracer::EARLIER_NSYS))
     }
 

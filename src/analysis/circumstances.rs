@@ -74,7 +74,8 @@ impl Circumstances {
     }
 }
 
-fn fact<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
+/// A fact about the machine and the software of a run.
+pub(super) fn fact<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
     run.environment.as_ref()?.get(key)
 }
 

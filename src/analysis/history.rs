@@ -3,12 +3,14 @@
 //! A session is one observation, however many repeats it has, because its conditions affect all of its repeats: see
 //! [`super::SessionComparison`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::circumstances::fact;
 use super::environment::machine_differs;
 use super::{Cell, SessionComparison, Value, finished};
+use crate::plan::{Identity, RunState};
 use crate::protocol::{COMMIT_TIME, IMPORTED_FROM, fact_name};
-use crate::statistics::{change_points, median};
+use crate::statistics::{change_points, least_values, median};
 
 /// The probability that a history in which nothing changed shows a change in any of its tracks.
 pub const CHANGE_ERROR: f64 = 0.05;
@@ -90,6 +92,27 @@ impl Occasions {
         let places: HashMap<&Key, usize> = sorted.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
         let of_cells = cells.iter().map(|cell| places[&key(cell)]).collect();
         Self { labels, of_cells, has_commit_dates }
+    }
+}
+
+/// The order of the history of a session's runs, if this history is the view to begin with: all finished runs were
+/// imported, and some cell has results of so many sessions or commits that a change can be shown. `None` if neither the
+/// dates of all runs nor those of all commits are known, because then any order would mean nothing.
+pub fn imported_history(runs: &[RunSummary]) -> Option<HistoryOrder> {
+    let done = || runs.iter().filter(|run| run.state == RunState::Finished);
+    let mut occasions: HashMap<Option<Identity>, HashSet<[Option<&str>; 2]>> = HashMap::new();
+    for run in done() {
+        let told = [fact(run, IMPORTED_FROM), fact(run, "program_git")];
+        occasions.entry(run.identity).or_default().insert(told);
+    }
+    let most = occasions.values().map(HashSet::len).max()?;
+    if most < least_values(CHANGE_ERROR) || !done().all(RunSummary::is_imported) {
+        return None;
+    }
+    match () {
+        () if done().all(|run| run.started_s.is_some()) => Some(HistoryOrder::Dates),
+        () if done().all(|run| fact(run, COMMIT_TIME).is_some()) => Some(HistoryOrder::Commits),
+        () => None,
     }
 }
 
@@ -237,6 +260,31 @@ mod tests {
         let occasions = Occasions::of(&cells, HistoryOrder::Commits);
         assert!(!occasions.has_commit_dates);
         assert_eq!(occasions.labels, ["old 1970-01-02", "old 1970-01-04", "new 1970-01-03"]);
+    }
+
+    #[test]
+    fn imported_results_of_many_days_or_commits_begin_with_their_history_if_their_order_is_known() {
+        let result = |number: u32, started: bool, committed: bool| {
+            let mut environment = Environment::default();
+            environment.set(IMPORTED_FROM, Some("nightly.csv (CSV)"));
+            environment.set("program_git", Some(format!("c{number}")));
+            environment.set(COMMIT_TIME, committed.then(|| format!("2026-01-{:02}T00:00:00Z", number + 1)));
+            let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), number + 1, 0.1);
+            record.started_time_s = started.then_some(DAY_S * f64::from(number));
+            record.environment = Some(Arc::new(environment));
+            summarise_run(&record)
+        };
+        let order = |count: u32, started, committed| {
+            let runs: Vec<RunSummary> = (0..count).map(|number| result(number, started, committed)).collect();
+            imported_history(&runs)
+        };
+        assert_eq!(order(8, true, true), Some(HistoryOrder::Dates));
+        assert_eq!(order(8, false, true), Some(HistoryOrder::Commits));
+        assert_eq!(order(8, false, false), None, "nobody knows the order of the commits");
+        assert_eq!(order(7, true, true), None, "a handful of commits can be told apart in bars");
+        let of_day = |day: u32| session(f64::from(day), 0.1, (&format!("c{day}"), None));
+        let measured: Vec<RunSummary> = (0..8).flat_map(of_day).collect();
+        assert_eq!(imported_history(&measured), None, "these runs were made here");
     }
 
     #[test]

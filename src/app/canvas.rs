@@ -381,6 +381,11 @@ fn path(
     stroke: Option<&paper::Stroke>,
     shapes: &mut Vec<Shape>,
 ) {
+    if let (Some((rgb, 1.0)), Some((centre, radius))) = (fill, circle(segments))
+        && stroke.is_none_or(|stroke| stroke.dash.is_empty())
+    {
+        return disc(centre, radius, rgb, stroke, shapes);
+    }
     let stroke = stroke.map(|stroke| (Stroke::new(on_screen(stroke.width), colour(stroke.colour, 1.0)), stroke));
     for (points, closed) in lines(segments) {
         if let Some((rgb, opacity)) = fill {
@@ -400,6 +405,33 @@ fn path(
             shapes.push(Shape::line(points, *pen));
         }
     }
+}
+
+/// Centre and radius of a path that is a circle of four curves.
+fn circle(segments: &[Segment]) -> Option<(Pos2, f32)> {
+    let [Segment::Move(x, y), curves @ .., Segment::Close] = segments else { return None };
+    let first = point((*x, *y));
+    let ends: Vec<Pos2> = curves
+        .iter()
+        .map(|segment| match segment {
+            Segment::Cubic([.., x, y]) => Some(point((*x, *y))),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let [a, b, c, last] = ends[..] else { return None };
+    let (centre, radius) = (first.lerp(b, 0.5), first.distance(b) / 2.0);
+    let is_on = |end: Pos2| (end.distance(centre) - radius).abs() < 1e-2;
+    (last.distance(first) < 1e-2 && is_on(a) && is_on(c)).then_some((centre, radius))
+}
+
+/// A filled circle with its edge: one disc on another. egui has pictures of discs, so that each takes four corners instead of a hundred, and
+/// thousands of points are drawn within a frame.
+fn disc(centre: Pos2, radius: f32, rgb: paper::Colour, edge: Option<&paper::Stroke>, shapes: &mut Vec<Shape>) {
+    let half = edge.map_or(0.0, |edge| on_screen(edge.width) / 2.0);
+    if let Some(edge) = edge {
+        shapes.push(Shape::circle_filled(centre, radius + half, colour(edge.colour, 1.0)));
+    }
+    shapes.push(Shape::circle_filled(centre, radius - half, colour(rgb, 1.0)));
 }
 
 /// Fills a shape, which is convex, or a band between two lines that run along each other.
@@ -506,6 +538,37 @@ mod tests {
             let items = laid.scene.parts.iter().find(is_of).unwrap().items.clone();
             let has = charts[chart].panels[panel].series[series].points.iter().any(|point| point.cell == cell);
             assert_eq!(back.contains(&items), !has);
+        }
+    }
+
+    #[test]
+    fn a_circle_is_drawn_as_a_disc_on_the_disc_of_its_edge_and_an_oval_as_a_path() {
+        let round = |width: f64| {
+            let (k, w) = (0.5523, width);
+            let quarters = [
+                [w, k, k * w, 1.0, 0.0, 1.0],
+                [-k * w, 1.0, -w, k, -w, 0.0],
+                [-w, -k, -k * w, -1.0, 0.0, -1.0],
+                [k * w, -1.0, w, -k, w, 0.0],
+            ];
+            let quarters = quarters.map(Segment::Cubic);
+            std::iter::once(Segment::Move(w, 0.0)).chain(quarters).chain([Segment::Close]).collect::<Vec<_>>()
+        };
+        let drawn = |width: f64, opacity: f64| {
+            let mut shapes = Vec::new();
+            path(&round(width), Some(([9; 3], opacity)), Some(&paper::Stroke::new([0xff; 3], 0.4)), &mut shapes);
+            shapes
+        };
+        let radii: Vec<f32> = drawn(1.0, 1.0)
+            .iter()
+            .map(|shape| match shape {
+                Shape::Circle(disc) => disc.radius,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!((radii[0] - 1.8).abs() < 1e-4 && (radii[1] - 1.2).abs() < 1e-4, "{radii:?}");
+        for other in [drawn(2.0, 1.0), drawn(1.0, 0.5)] {
+            assert!(other.iter().all(|shape| matches!(shape, Shape::Path(_))), "{other:?}");
         }
     }
 

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use crate::analysis::Setting;
 use crate::figure::level_name;
-use crate::plan::{Key, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
+use crate::plan::{Key, Level, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
 use crate::store::RunRecord;
+
+/// The key of the column of plans.
+const PLAN: &str = "plan";
 
 /// A column for a property in which runs differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The factor's key, or `plan`, `workload` or `data`.
+    /// A key that no other column has: the factor's key, `plan`, or the key of a setting, such as `data`.
     pub key: Key,
+    /// The factor; `None` for the plan and for settings.
+    factor: Option<Key>,
     /// The name on screen.
     pub name: Arc<str>,
     /// Whether all runs have a number in it.
@@ -24,7 +29,7 @@ pub struct Column {
 
 impl Column {
     fn named(key: &str, name: &str) -> Self {
-        Self { key: key.into(), name: name.into(), is_number: false, shared: "".into() }
+        Self { key: key.into(), factor: None, name: name.into(), is_number: false, shared: "".into() }
     }
 }
 
@@ -104,7 +109,7 @@ impl Entry {
         entry.data = record.data.set.to_string();
         entry.levels = record.levels.clone();
         entry.tracer = record.tracer;
-        entry.cells = columns.iter().map(|column| entry.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
+        entry.cells = columns.iter().map(|column| entry.text(column).unwrap_or_else(|| "–".to_owned())).collect();
         entry.repeat = Some(record.repeat);
         entry.recorded_state = record.state;
         entry.recorded_loss = last_loss(record);
@@ -124,16 +129,23 @@ impl Entry {
         entry
     }
 
-    /// The level of a factor, or the plan, data set, tracer, repeat or run number, as text.
-    pub fn level(&self, key: &str) -> Option<String> {
-        match key {
-            "plan" => Some(self.plan.clone()),
-            "workload" => Some(self.workload.to_string()),
-            "data" => Some(self.data.clone()),
-            Tracer::KEY => Some(self.tracer.name().to_owned()),
-            "repeat" => self.repeat.map(|repeat| repeat.to_string()),
-            "run" => Some(self.number.clone()),
-            _ => self.levels.get(key).map(ToString::to_string),
+    /// The level of a factor. If the run has no factor with this key: its workload, its data set, or its tracer. A factor
+    /// of a user's program may have the key of such a setting.
+    pub fn level(&self, key: &str) -> Option<Level> {
+        self.levels.get(key).cloned().or_else(|| match key {
+            "workload" => Some(Level::text(&self.workload)),
+            "data" => Some(Level::text(&self.data)),
+            Tracer::KEY => Some(Level::text(self.tracer.name())),
+            _ => None,
+        })
+    }
+
+    /// The text of a column.
+    fn text(&self, column: &Column) -> Option<String> {
+        match (&column.factor, &*column.key) {
+            (Some(factor), _) => Some(self.level(factor)?.to_string()),
+            (None, PLAN) => Some(self.plan.clone()),
+            (None, setting) => Some(self.level(setting)?.to_string()),
         }
     }
 }
@@ -202,17 +214,17 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     let mut columns = Vec::new();
     if runs.iter().any(|run| run.plan != first.plan) {
         let names = runs.iter().map(|run| run.plan.as_str());
-        columns.push(Column { shared: shared(names).into(), ..Column::named("plan", "Plan") });
+        columns.push(Column { shared: shared(names).into(), ..Column::named(PLAN, "Plan") });
     }
-    if runs.iter().any(|run| run.data != first.data) {
-        columns.push(Column::named("data", "Data"));
-    }
-    if runs.iter().any(|run| run.workload.key != first.workload.key) {
-        columns.push(Column::named("workload", "Workload"));
-    }
-    if runs.iter().any(|run| run.tracer != first.tracer) {
-        columns.push(Column::named(Tracer::KEY, "Trace"));
-    }
+    let settings = [
+        ("data", "Data", runs.iter().any(|run| run.data != first.data)),
+        ("workload", "Workload", runs.iter().any(|run| run.workload.key != first.workload.key)),
+        (Tracer::KEY, "Trace", runs.iter().any(|run| run.tracer != first.tracer)),
+    ];
+    // If a factor has the key of a setting, its column shows both: the setting of the runs that lack the factor.
+    let is_factor = |key: &str| runs.iter().any(|run| run.levels.get(key).is_some());
+    let settings = settings.into_iter().filter(|(key, _, differs)| *differs && !is_factor(key));
+    columns.extend(settings.map(|(key, name, _)| Column::named(key, name)));
     let mut factors: Vec<(&WorkloadSpec, &Key)> = Vec::new();
     for run in runs {
         let new = run.levels.iter().filter(|(key, _)| factors.iter().all(|(_, known)| known != key));
@@ -223,7 +235,8 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
         if runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
             let is_number = runs.iter().all(|run| run.levels.get(key).is_some_and(|level| level.as_number().is_some()));
             let name = Setting::of_factor(workload, key).name;
-            columns.push(Column { key: key.clone(), name, is_number, shared: "".into() });
+            let own_key: Key = if **key == *PLAN { format!("factor_{key}").into() } else { key.clone() };
+            columns.push(Column { key: own_key, factor: Some(key.clone()), name, is_number, shared: "".into() });
         }
     }
     columns
@@ -298,6 +311,39 @@ mod tests {
         assert_eq!((attempts, listing.attempted), (vec![Some(0), Some(1), Some(1)], 2));
         assert_eq!(listing.columns.iter().map(|column| &*column.key).collect::<Vec<_>>(), ["trace"]);
         assert_eq!(listing.entries[1].cells, ["nsys"]);
+    }
+
+    #[test]
+    fn a_programs_factors_with_the_keys_of_settings_have_columns_with_their_levels() {
+        for key in [PLAN, "data", "workload", Tracer::KEY, "mode", "repeat", "run", "commit"] {
+            let run = |level: &str| {
+                let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
+                RunRecord { levels, run: level.to_owned(), plan: level.to_uppercase(), ..fixture::finished() }
+            };
+            let listing = Listing::of(&["slow", "fast"].map(run));
+            let own = listing.columns.iter().rposition(|column| column.factor.is_some());
+            let texts = listing.entries.iter().map(|entry| own.map(|own| entry.cells[own].as_str()));
+            assert_eq!(texts.collect::<Vec<_>>(), [Some("slow"), Some("fast")], "{key}");
+            let plans = listing.entries.iter().map(|entry| entry.cells[0].as_str());
+            assert_eq!(plans.collect::<Vec<_>>(), ["SLOW", "FAST"], "{key}");
+            assert_eq!(listing.columns.len(), 2, "{key}");
+            assert_ne!(listing.columns[0].key, listing.columns[1].key, "the user's choice of columns tells them apart");
+        }
+    }
+
+    #[test]
+    fn a_run_without_the_factor_shows_its_setting_in_the_factors_column() {
+        let own = RunRecord {
+            levels: Levels::new(vec![("data", Level::text("mine"))]),
+            data: crate::plan::Data::default(),
+            ..fixture::finished()
+        };
+        let listing = Listing::of(&[own, fixture::finished()]);
+        let columns: Vec<usize> =
+            (0..listing.columns.len()).filter(|place| *listing.columns[*place].key == *"data").collect();
+        assert_eq!(columns.len(), 1, "{:?}", listing.columns);
+        let texts: Vec<&str> = listing.entries.iter().map(|entry| entry.cells[columns[0]].as_str()).collect();
+        assert_eq!(texts, ["mine", "digits"]);
     }
 
     #[test]

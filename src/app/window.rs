@@ -219,11 +219,13 @@ impl Window {
                 News::Sample
             }
             UiEvent::Importing(importing) => return desk.importing = importing,
-            UiEvent::Launched { queued, kept, invalid } => {
+            UiEvent::Launched { queued, kept, invalid, warnings } => {
                 // Messages about earlier failed launches are obsolete.
                 desk.problems.retain(|problem| problem.screen != ScreenName::PLAN);
                 desk.screen = ScreenName::RUNS;
-                desk.say(Notice { text: launched_text(queued, kept, invalid), can_undo: false });
+                let texts = std::iter::once(launched_text(queued, kept, invalid));
+                let texts = texts.chain(warnings.into_iter().map(|warning| format!("⚠ {warning}")));
+                desk.say(Notice { text: texts.collect::<Vec<_>>().join("; "), can_undo: false });
                 News::Launched
             }
             UiEvent::Done(screen) => {

@@ -14,7 +14,7 @@ use crate::analysis::{
 };
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
-use crate::launch::{expected_start, script};
+use crate::launch::{expected_start, lacking_nodes, script};
 use crate::papers::preset_text;
 use crate::plan::{
     Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, remarks, resolved,
@@ -255,13 +255,17 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 /// When the largest run of a plan would start at its site if it was sent now.
 fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String {
     let Some(cell) = largest(&matrix.cells).first().map(|at| &matrix.cells[*at]) else { return String::new() };
-    match place
-        .sample(plan, &matrix.cells, cell)
-        .map_err(|error| error.to_string())
-        .and_then(|job| expected_start(&job))
-    {
+    let refused = |reason: String| format!("\n\nWarning: site {site} would not take the largest run: {reason}.");
+    let job = match place.sample(plan, &matrix.cells, cell) {
+        Ok(job) => job,
+        Err(error) => return refused(error.to_string()),
+    };
+    match expected_start(&job) {
         Ok(start) => format!("\n\nNote: at site {site}, the largest run would start at {start}, if it was sent now."),
-        Err(reason) => format!("\n\nWarning: site {site} would not take the largest run: {reason}."),
+        Err(reason) => match lacking_nodes(&job) {
+            Some(lack) => format!("\n\nWarning: site {site}: {lack}."),
+            None => refused(reason),
+        },
     }
 }
 

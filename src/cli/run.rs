@@ -381,6 +381,9 @@ fn say_added(plan: &Plan, added: &Added, session: &str) {
     if added.kept > 0 {
         say(format_args!("{} existing runs are kept", added.kept));
     }
+    for warning in &added.warnings {
+        say(format_args!("warning: {warning}"));
+    }
     for invalid in added.invalid.iter().take(5) {
         let levels: Vec<String> = plan
             .varied()

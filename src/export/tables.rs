@@ -115,23 +115,32 @@ impl Facts for Listed<'_> {
             "run" => Level::text(&record.run),
             "cell" => Level::text(&record.cell),
             "plan" => Level::text(&record.plan),
-            "workload" => Level::text(&record.workload.key),
-            "data" => Level::text(&record.data.to_string()),
-            "mode" => Level::text(&record.mode.to_string()),
-            Tracer::KEY => Level::text(record.tracer.name()),
             "state" => Level::text(record.state.name()),
             "repeat" => Level::Integer(record.repeat.into()),
-            _ => return record.levels.get(key).cloned(),
+            // A factor of a user's program may have the key of a setting.
+            _ => return record.levels.get(key).cloned().or_else(|| setting(record, key)),
         })
     }
 
     fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
-        let was_on = key == Tracer::KEY && self.record.tracer == Tracer::Nsys;
+        let is_factor = self.record.levels.get(key).is_some();
+        let was_on = key == Tracer::KEY && !is_factor && self.record.tracer == Tracer::Nsys;
         self.level(key).is_some_and(|level| meets(&level)) || was_on && meets(&Level::text(Tracer::EARLIER_NSYS))
     }
 
     fn mentions(&self, word: &str) -> bool {
         mentions(&self.words, word)
+    }
+}
+
+/// A setting of a run that is no factor.
+fn setting(record: &RunRecord, key: &str) -> Option<Level> {
+    match key {
+        "workload" => Some(Level::text(&record.workload.key)),
+        "data" => Some(Level::text(&record.data.to_string())),
+        "mode" => Some(Level::text(&record.mode.to_string())),
+        Tracer::KEY => Some(Level::text(record.tracer.name())),
+        _ => None,
     }
 }
 
@@ -460,4 +469,33 @@ fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
         ])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+
+    #[test]
+    fn a_filter_selects_runs_by_a_programs_factors_that_have_the_keys_of_settings() {
+        let admits = |record: &RunRecord, filter: &str| {
+            Filter::parse(filter).unwrap().admits(&Listed { record, words: String::new() })
+        };
+        let recorded = RunRecord { tracer: Tracer::Nsys, ..fixture::finished() };
+        let keys = ["workload", "data", "mode", Tracer::KEY, "commit", "machine", "date"];
+        let levels = keys.map(|key| (Key::from(key), Level::text("own"))).to_vec();
+        let own = RunRecord { levels: Levels::new(levels), ..recorded.clone() };
+        for key in keys {
+            assert!(admits(&own, &format!("{key}=own")) && !admits(&recorded, &format!("{key}=own")), "{key}");
+        }
+        for filter in ["mode=full", "data=digits", "trace=nsys", "trace=on"] {
+            assert!(admits(&recorded, filter) && !admits(&own, filter), "{filter}");
+        }
+        let names: Vec<Key> = factors(&[Heading { run: String::new(), levels: own.levels.clone() }])
+            .iter()
+            .map(|(key, _)| factor_column(key))
+            .collect();
+        assert!(names.contains(&Key::from("factor_mode")) && names.contains(&Key::from("trace")), "{names:?}");
+    }
 }

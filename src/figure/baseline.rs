@@ -2,7 +2,7 @@
 
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
-use crate::analysis::{Cell, CellKey, Key, Source, THROUGHPUT, cells_of};
+use crate::analysis::{Cell, CellKey, Key, MADE_WITH, Source, THROUGHPUT, cells_of};
 
 /// The text by which a study names a cell as its baseline.
 pub fn baseline_name(cell: &CellKey) -> String {
@@ -47,6 +47,15 @@ pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
     cell.id == asked || levels_of(asked).is_some_and(|levels| levels.iter().all(has))
 }
 
+/// Whether each cell is divided by the part of the baseline that was made in the cell's own environment. It is not if the
+/// reader's words choose among the parts, and not if only parts of the baseline are shown, which would each be divided by
+/// themselves. Then all cells have the same baseline.
+fn is_by_making(study: &Study, only: &Cell, all: &[Cell], shown: &[Cell]) -> bool {
+    let is_part = |cell: &&Cell| cell.is_like(only, &[MADE_WITH]);
+    let chooses = |asked: &String| all.iter().filter(is_part).any(|part| !names_cell(asked, part));
+    !study.baseline.as_ref().is_some_and(chooses) && shown.iter().any(|cell| !is_part(&cell))
+}
+
 /// The cells by which speed-ups and ratios divide: one for all cells, or one for each cell.
 pub(super) struct Baseline<'a> {
     /// The requested cell, or all cells with the requested levels; each cell is then compared with the one that has the same levels in
@@ -56,9 +65,8 @@ pub(super) struct Baseline<'a> {
     of_each: Option<Vec<(String, String)>>,
     /// All cells of the study, among which each cell's baseline is searched.
     pub(super) among: &'a [Cell<'a>],
-    /// Whether the requested cell represents several parts that differ only in what their runs were made with: each cell is then compared
-    /// with the part that was made with the same things.
-    pub(super) is_by_making: bool,
+    /// Whether each cell is compared with the part of the requested cell that was made with the same things; see [`is_by_making`].
+    is_by_making: bool,
     /// The requested baseline, if no cell matches it.
     pub(super) unknown: Option<String>,
     /// Whether the filter hides the cell.
@@ -76,7 +84,11 @@ impl<'a> Baseline<'a> {
         let of_each = study.baseline.as_deref().filter(|asked| asked.starts_with(EACH)).and_then(levels_of);
         let named: Vec<&Cell> = match &study.baseline {
             Some(asked) => match all.iter().find(|cell| cell.id == asked.as_str()) {
-                Some(cell) => vec![cell],
+                // Of several parts of the cell, a shown one is preferred.
+                Some(first) => {
+                    let is_same = |cell: &&Cell| cell.id == first.id && cell.session == first.session;
+                    vec![all.iter().find(|cell| is_same(cell) && is_shown(cell)).unwrap_or(first)]
+                }
                 None => {
                     // If several cells have these levels, a shown one is preferred.
                     let mut named: Vec<&Cell> = all.iter().filter(|cell| names_cell(asked, cell)).collect();
@@ -95,8 +107,12 @@ impl<'a> Baseline<'a> {
             }
         };
         let unknown = study.baseline.clone().filter(|_| named.is_empty());
-        let is_hidden = of_each.is_none() && named.first().is_some_and(|cell| !is_shown(cell));
-        let is_by_making = study.baseline.as_ref().is_none_or(|asked| !asked.contains("made_with="));
+        let is_by_making = named.first().is_some_and(|only| is_by_making(study, only, all, shown));
+        let is_hidden = of_each.is_none()
+            && named.first().is_some_and(|only| {
+                let has_part = || is_by_making && shown.iter().any(|cell| cell.is_like(only, &[MADE_WITH]));
+                !is_shown(only) && !has_part()
+            });
         Self { named, of_each, among: all, is_by_making, unknown, is_hidden, ratio_of }
     }
 
@@ -109,13 +125,18 @@ impl<'a> Baseline<'a> {
     pub(super) fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
         let Some(levels) = &self.of_each else {
             let only = self.only()?;
-            let made_alike = |other: &&Cell| other.made_with == cell.made_with && other.is_like(only, &["made_with"]);
+            let made_alike = |other: &&Cell| other.made_with == cell.made_with && other.is_like(only, &[MADE_WITH]);
             let sibling = self.among.iter().find(made_alike).filter(|_| self.is_by_making);
             return Some(sibling.unwrap_or(only));
         };
         let asked: Vec<&str> = levels.iter().map(|(key, _)| key.as_str()).collect();
         let own = self.named.iter().find(|named| named.key() == cell.key());
         own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()
+    }
+
+    /// Whether the part of the baseline by which a cell is divided depends on what the cell was made with.
+    pub(super) fn depends_on_making(&self) -> bool {
+        self.is_by_making && self.only().is_some_and(|only| !only.made_with.is_empty())
     }
 
     /// The levels by which each cell's baseline differs from the cell, if each cell has its own: `workload = pytorch`.

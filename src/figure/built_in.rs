@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use super::study::{CURVES, DECLARED, Form, Law, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
-use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
+use super::study::{Along, CURVES, DECLARED, Form, Law, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
+use crate::analysis::{HistoryOrder, MetricUnit, RunSummary, THROUGHPUT, TRACE_METRICS, imported_history};
 use crate::papers::{Artefact, artefacts};
 use crate::plan::suggestion;
 
@@ -347,6 +347,17 @@ pub struct UnknownPreset {
 /// All built-in studies: first those for any cells, then the figures of papers, whose names contain a `/`.
 pub fn presets() -> &'static [Study] {
     &BUILT_IN
+}
+
+/// The study with which a session opens, if it is not the usual one: the history of imported results of many dates or
+/// commits, which nobody could tell apart by the colours of bars.
+pub fn opening_study(runs: &[RunSummary]) -> Option<Study> {
+    let along = match imported_history(runs)? {
+        HistoryOrder::Dates => Along::Dates,
+        HistoryOrder::Commits => Along::Commits,
+    };
+    let history = BUILT_IN.iter().find(|study| study.form == Form::History)?;
+    Some(Study { along, ..history.clone() })
 }
 
 /// A built-in study by its name.

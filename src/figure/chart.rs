@@ -173,7 +173,7 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
-/// An annotation that an author adds to a chart.
+/// An annotation of a chart: its own, or one that an author adds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Addition {
     /// The index of its panel; `None` for all panels.
@@ -186,7 +186,8 @@ pub struct Addition {
     pub nth: Option<usize>,
 }
 
-/// A kind of annotation with its positions, in the units shown on the axes.
+/// A kind of annotation with its positions. A chart's own ones are in the units of its points, an author's in the units
+/// shown on the axes, which may be multiples of these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AdditionKind {
     /// Text.
@@ -221,6 +222,24 @@ pub enum AdditionKind {
     },
 }
 
+impl AdditionKind {
+    /// The same with its positions along one axis multiplied by a factor.
+    pub(super) fn scaled(self, along_y: bool, factor: f64) -> Self {
+        match self {
+            Self::Text { x, y } if along_y => Self::Text { x, y: y * factor },
+            Self::Text { x, y } => Self::Text { x: x * factor, y },
+            Self::Bracket { from, to } if !along_y => {
+                Self::Bracket { from: (from.0, from.1 * factor), to: (to.0, to.1 * factor) }
+            }
+            Self::Line { is_x, at } if is_x != along_y => Self::Line { is_x, at: at * factor },
+            Self::Region { is_x, low, high } if is_x != along_y => {
+                Self::Region { is_x, low: low * factor, high: high * factor }
+            }
+            other => other,
+        }
+    }
+}
+
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
@@ -234,7 +253,7 @@ pub struct Chart {
     pub y: Axis,
     /// One or more panels next to each other.
     pub panels: Vec<Panel>,
-    /// An author's annotations.
+    /// Its annotations: its own, and an author's.
     pub additions: Vec<Addition>,
     /// The meaning of error bars or bands, in a few words; empty if none are drawn.
     pub intervals: String,

@@ -30,8 +30,9 @@ use super::study::{
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, Measure, Method, Recording, RunState, Setting, Source,
-    TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by, varying,
+    Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method, Recording, RunState, Setting,
+    Source, TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by,
+    varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
@@ -83,6 +84,8 @@ pub struct Comparison {
     pub known_cells: usize,
     /// The number of traced cells and of separate reports, whether they are shown or not.
     pub traced: usize,
+    /// The number of sessions, commits or dates that bars show as levels, if a history would show them better.
+    pub occasions: Option<usize>,
     /// The baseline: the cell, if all cells have the same one, and its name.
     pub baseline: Option<(Option<CellKey>, String)>,
     /// Whether the baseline has a value of the measure, so that there are ratios.
@@ -115,6 +118,14 @@ pub struct Comparison {
 
 /// The note for a session in which every run was recorded.
 const ALL_RECORDED: &str = "every run was recorded by a profiler, which costs time: values are those of recorded runs";
+
+/// The note on bars of many sessions, commits or dates.
+fn occasions_note(count: usize) -> String {
+    format!(
+        "bars show {count} sessions, commits or dates: --form history (\"History\" in the window) puts them in order and seeks the places \
+         where a level changes"
+    )
+}
 
 /// The cells of a study.
 pub(super) struct Chosen<'a> {
@@ -256,6 +267,9 @@ impl<'a> Chosen<'a> {
         }
         table.notes.extend(pareto::fastest(study, &self.shown, &self.naming()));
         table.notes.extend(roofline::missing_shares(&table, &self.shown));
+        if let Some(count) = history::occasions_in_bars(study, &self.shown, &self.arrangement()) {
+            table.notes.push(occasions_note(count));
+        }
         for (note, is_warning) in self.aa_notes() {
             table.lead.extend(is_warning.then(|| note.clone()));
             table.notes.push(note);
@@ -296,6 +310,13 @@ fn machine_of_history(study: &Study, cells: &[Cell]) -> Option<Setting> {
 /// The settings without facts about sessions.
 fn for_names(settings: &[Setting]) -> Vec<Setting> {
     settings.iter().filter(|setting| !setting.is_fact).cloned().collect()
+}
+
+/// The settings for the baseline's name: without what it was made with, if that depends on the cell that is divided.
+fn for_baseline(settings: &[Setting], baseline: &Baseline) -> Vec<Setting> {
+    let mut settings = for_names(settings);
+    settings.retain(|setting| setting.key != MADE_WITH || !baseline.depends_on_making());
+    settings
 }
 
 /// Whether a cell is an A/A copy of another one.
@@ -385,9 +406,10 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         all_cells: all.len(),
         known_cells: chosen.known_cells,
         traced: chosen.recorded,
+        occasions: history::occasions_in_bars(study, shown, &arrangement),
         baseline: match (baseline.of_each(), baseline.only()) {
             (Some(levels), _) => Some((None, levels)),
-            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_names(settings)))),
+            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_baseline(settings, &baseline)))),
         },
         has_ratios: baseline.has_value(),
         baseline_warning: baseline_warning(shown, &baseline),

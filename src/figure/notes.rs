@@ -474,12 +474,19 @@ impl Baseline<'_> {
         if all.iter().all(|known| known.key() != cell.key()) {
             all.push(cell.clone());
         }
-        // Each cell has the part of the baseline that was made like it.
-        let is_each = |key: &str| self.is_by_making && key == MADE_WITH;
+        let is_each = |key: &str| self.depends_on_making() && key == MADE_WITH;
         let distinguishing = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
         let levels = distinguishing.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
         let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
-        if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
+        let name = if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") };
+        if !self.depends_on_making() {
+            return name;
+        }
+        // A row whose environment the baseline lacks is divided by another part of the baseline.
+        let lacks_part = |row: &Cell| self.of(row).is_some_and(|base| base.made_with != row.made_with);
+        let otherwise =
+            if cells.iter().any(lacks_part) { format!(", or else with {}", cell.made_with) } else { String::new() };
+        format!("{name}, made with the same as the row (made_with){otherwise}")
     }
 }
 

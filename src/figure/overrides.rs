@@ -366,6 +366,10 @@ fn scale_points(chart: &mut Chart, is_y: bool, factor: f64, unit: &str) {
             point.x *= factor;
         }
     }
+    // An author's annotations are in the unit that the axis shows.
+    for addition in chart.additions.iter_mut().filter(|addition| addition.nth.is_none()) {
+        addition.kind = addition.kind.scaled(is_y, factor);
+    }
     let axis = if is_y { &mut chart.y } else { &mut chart.x };
     unit.clone_into(&mut axis.unit);
     axis.keeps_unit = true;

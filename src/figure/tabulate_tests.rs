@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use super::*;
-use crate::analysis::{Method, RunSummary, Source, Value, fixture, summarise_run};
+use crate::analysis::{Environment, Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::preset;
 use crate::papers::artefact;
 use crate::plan::{Level, asked_cells};
@@ -109,6 +111,57 @@ fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
     let table = of_preset("times", &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
     assert_eq!(value(&table, 0, "ratio"), None);
     assert!(table.notes.iter().any(|note| note.contains("\"precision=fp8\" matches no cell")), "{:?}", table.notes);
+}
+
+/// Cells of these precisions at two commits. The second commit is twice as fast, and fp16 twice as fast as fp32.
+fn at_two_commits(precisions: &[&str]) -> Vec<RunSummary> {
+    let run = |precision: &str, commit: u32| {
+        let at_first_s = if precision == "fp16" { 0.02 } else { 0.04 };
+        let cell = fixture::cell(precision, 1, "ddp-ds");
+        let mut record = fixture::run(&cell, commit, at_first_s / f64::from(commit));
+        let mut environment = Environment::default();
+        environment.set("program_git", Some(format!("c{commit}")));
+        record.environment = Some(Arc::new(environment));
+        record.started_time_s = Some(1_000.0 * f64::from(commit));
+        summarise_run(&record)
+    };
+    precisions.iter().flat_map(|precision| [run(precision, 1), run(precision, 2)]).collect()
+}
+
+/// The ratios of a table, from the top, and its note on them.
+fn ratios(runs: &[RunSummary], baseline: Option<&str>) -> (Vec<f64>, String) {
+    let table = of_preset("times", runs, baseline);
+    let ratios = (0..table.rows.len()).filter_map(|row| Some(value(&table, row, "ratio")?.median));
+    let note = table.notes.iter().find(|note| note.starts_with("ratio:")).unwrap();
+    (ratios.map(|ratio| (100.0 * ratio).round() / 100.0).collect(), note.clone())
+}
+
+#[test]
+fn speedups_of_commits_of_one_cell_are_over_one_of_them_which_the_note_names() {
+    let runs = at_two_commits(&["fp32"]);
+    let (first, note) = ratios(&runs, None);
+    assert_eq!(first, [1.0, 2.0]);
+    assert!(note.contains("made_with = Program's git commit c1"), "{note}");
+    let (named, note) = ratios(&runs, Some("commit=c2"));
+    assert_eq!(named, [0.5, 1.0]);
+    assert!(note.contains("made_with = Program's git commit c2"), "{note}");
+}
+
+#[test]
+fn speedups_of_several_cells_are_within_a_commit_unless_the_baseline_names_one() {
+    let runs = at_two_commits(&["fp32", "fp16"]);
+    for baseline in [None, Some("precision=fp32"), Some("fp32-1-ddp-ds")] {
+        let (within, note) = ratios(&runs, baseline);
+        assert_eq!(within, [1.0, 1.0, 2.0, 2.0], "{baseline:?}");
+        assert!(note.contains("of precision = fp32, made with the same as the row (made_with) over"), "{note}");
+    }
+    let (named, note) = ratios(&runs, Some("precision=fp32,commit=c1"));
+    assert_eq!(named, [1.0, 2.0, 2.0, 4.0]);
+    assert!(!note.contains("as the row (made_with)") && note.contains("c1"), "{note}");
+    // fp32 was not measured at the second commit.
+    let (partly, note) = ratios(&[&runs[..1], &runs[2..]].concat(), Some("precision=fp32"));
+    assert_eq!(partly, [1.0, 2.0, 4.0]);
+    assert!(note.contains(", or else with Program's git commit c1 over"), "{note}");
 }
 
 #[test]

@@ -166,7 +166,8 @@ impl SharedFolder {
 
 impl Rendezvous for SharedFolder {
     fn environment(&self) -> Vec<(&'static str, OsString)> {
-        // Each rank has a log of its own there: `%h` is its host, `%p` its process.
+        // Each rank has a log of its own there: `%h` is its host, `%p` its process. If the user names another file, ranks read
+        // that one.
         let log = self.path.join("nccl-%h-%p.log").into_os_string();
         let debug = OVER_NODES.map(|(name, value)| (name, value.into()));
         variables(&self.path, debug.into_iter().chain([("NCCL_DEBUG_FILE", log)]).collect())

@@ -358,8 +358,9 @@ impl Plan {
     /// The reason of the first constraint that excludes a combination of levels; `None` if no constraint does.
     pub(super) fn excluded(&self, spec: &WorkloadSpec, data: &Data, levels: &Levels) -> Option<&str> {
         let setting = |key: &str| match key {
-            "workload" => Some(Level::text(&spec.key)),
-            "data" => Some(Level::text(&data.set)),
+            // A factor of a user's program may have the key of a setting.
+            "workload" if spec.factor(key).is_none() => Some(Level::text(&spec.key)),
+            "data" if spec.factor(key).is_none() => Some(Level::text(&data.set)),
             key => spec.level(key, levels, data).cloned(),
         };
         let constraint = self.constraints.iter().find(|constraint| constraint.exclude.admits(&setting))?;

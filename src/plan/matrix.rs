@@ -184,7 +184,8 @@ impl AskedCell {
 }
 
 /// A plan like `like`, but with only these cells: one block if they are all combinations of some levels, otherwise one block for each cell.
-/// It has every tracer of these cells; if some are recorded in windows and others as a whole, it records all in windows. `None` without cells.
+/// It has every tracer of these cells. It can record only one part of all runs: if some of these cells are recorded in windows and others as a whole, it
+/// records all in windows, so that such cells need two plans. `None` without cells.
 pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     let is_same = |(one, other): (&AskedCell, &AskedCell)| one.identity == other.identity;
     let all = asked_cells(like);

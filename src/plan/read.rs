@@ -212,6 +212,9 @@ fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
         ("workload", Known::Names(specs().map(|spec| &*spec.key).collect())),
         ("data", Known::Names(specs().flat_map(|spec| &spec.data_sets).map(|rule| &*rule.key).collect())),
     ];
+    // A factor of a user's program may have the key of a setting. Then it may also have numbers as levels.
+    known.retain(|(key, _)| specs().any(|spec| spec.factor(key).is_none()));
+    let is_setting = |key: &str| ["workload", "data"].contains(&key);
     for factor in specs().flat_map(|spec| &spec.factors) {
         let known_domain = known.iter_mut().find(|(key, _)| *key == &*factor.key);
         match (&factor.domain, known_domain) {
@@ -221,6 +224,7 @@ fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
             }
             (Domain::GpuSet(_), None) => known.push((&factor.key, Known::Text)),
             (_, None) => known.push((&factor.key, Known::Number)),
+            (_, Some((_, values @ Known::Names(_)))) if is_setting(&factor.key) => *values = Known::Text,
             (_, Some(_)) => {}
         }
     }

@@ -98,12 +98,19 @@ impl Session {
         Ok(())
     }
 
-    /// Asks Slurm whether it would take a job of a plan, without queueing it.
-    pub(super) fn check_taken(&self, site: &Site, queued: QueuedJob) -> Result<(), SessionError> {
+    /// Asks Slurm whether it would take a job of a plan, without queueing it. Returns a warning if the job would wait for nodes
+    /// that are drained or down.
+    ///
+    /// # Errors
+    /// Slurm does not answer, or would refuse the job.
+    pub(super) fn check_taken(&self, site: &Site, queued: QueuedJob) -> Result<Option<String>, SessionError> {
         let mut queued = queued.at(Some(site));
         queued.job.folder = self.store.run_folder("check");
-        let taken = launch::expected_start(&queued.job);
-        taken.map(drop).map_err(|reason| SessionError::Site(format!("site {}: {reason}", site.name)))
+        let Err(reason) = launch::expected_start(&queued.job) else { return Ok(None) };
+        match launch::lacking_nodes(&queued.job) {
+            Some(lack) => Ok(Some(format!("site {}: {lack}", site.name))),
+            None => Err(SessionError::Site(format!("site {}: {reason}", site.name))),
+        }
     }
 
     /// What Slurm says about a run that has not started.

@@ -38,7 +38,7 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
         let over = last.filter(|(_, steps)| steps.iter().any(|step| matches!(step, SearchStep::Ended(_))));
         return Ok(over.map(|(id, _)| {
             let kept = runs.iter().filter(|run| run.launch == id && run.state == RunState::Finished).count();
-            Added { runs: Vec::new(), kept, invalid: Vec::new(), search: Some(id) }
+            Added { kept, search: Some(id), ..Added::default() }
         }));
     }
     let held = held_cells(&runs);
@@ -56,5 +56,5 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
         }
         kept += asked.len();
     }
-    Ok((kept > 0).then_some(Added { runs: Vec::new(), kept, invalid, search: None }))
+    Ok((kept > 0).then_some(Added { kept, invalid, ..Added::default() }))
 }

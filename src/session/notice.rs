@@ -58,7 +58,7 @@ pub enum Notice {
 }
 
 /// Result of adding a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Added {
     /// Runs queued.
     pub runs: Vec<String>,
@@ -69,4 +69,7 @@ pub struct Added {
     /// If the plan is a search: the id of the plan in the session. The search queues further runs by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
+    /// What delays the runs, one line each: nodes of their site that are drained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

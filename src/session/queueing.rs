@@ -219,6 +219,8 @@ pub(super) struct Prepared {
     repeats: Vec<Vec<u32>>,
     /// The runs that an earlier process left, by cell and repeat.
     waiting: HashMap<(Identity, u32), String>,
+    /// What delays the runs, one line each.
+    pub(super) warnings: Vec<String>,
     pub(super) working_folder: Option<PathBuf>,
 }
 
@@ -269,7 +271,7 @@ impl Session {
         if plan.search.is_some() {
             return self.add_search(plan, only_missing);
         }
-        let Prepared { matrix, jobs, repeats, waiting, working_folder } = self.prepared(plan)?;
+        let Prepared { matrix, jobs, repeats, waiting, warnings, working_folder } = self.prepared(plan)?;
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let (mut queued_runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
@@ -295,7 +297,7 @@ impl Session {
             queued_runs.push(jobs[planned.cell].clone().of_repeat(&decided, repeat, seed));
         }
         let runs = self.queue_jobs(queued_runs, &self.folders_there())?;
-        Ok(Added { runs, kept, invalid: matrix.invalid, search: None })
+        Ok(Added { runs, kept, invalid: matrix.invalid, search: None, warnings })
     }
 
     /// Checks everything that a launch of a plan needs, and prepares a job for each of its cells. Nothing is recorded.
@@ -317,11 +319,13 @@ impl Session {
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|before| before.cell.as_str()).collect();
         let size = site.as_ref().and_then(|site| allocation_size(plan, &matrix.cells, site));
+        let mut warnings: Vec<String> = Vec::new();
         if let Some(site) = &site {
             for at in if size.is_some() { vec![0] } else { largest(&matrix.cells) } {
                 let mut job = trial_job(plan, &matrix.cells[at], working_folder.clone(), places[at].clone());
                 job.job.allocation = size;
-                self.check_taken(site, job)?;
+                let warning = self.check_taken(site, job)?;
+                warnings.extend(warning.filter(|warning| !warnings.contains(warning)));
             }
         }
         let (mut jobs, mut repeats) = (Vec::new(), Vec::new());
@@ -344,7 +348,7 @@ impl Session {
             jobs.push(queued);
             repeats.push(before.map_or_else(Vec::new, |before| before.repeats.clone()));
         }
-        Ok(Prepared { matrix, jobs, repeats, waiting, working_folder })
+        Ok(Prepared { matrix, jobs, repeats, waiting, warnings, working_folder })
     }
 
     /// Records a plan with its workloads and studies; returns its id within the session.

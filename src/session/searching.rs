@@ -165,7 +165,8 @@ impl Session {
         self.searches.push(searching);
         self.advance_search(self.searches.len() - 1)?;
         let runs = self.searches.last().map_or_else(Vec::new, |search| search.runs[before..].to_vec());
-        Ok(Added { runs, kept, invalid: prepared.matrix.invalid, search: Some(id) })
+        let warnings = prepared.warnings;
+        Ok(Added { runs, kept, invalid: prepared.matrix.invalid, search: Some(id), warnings })
     }
 
     /// The last search of the same plan, with its steps.

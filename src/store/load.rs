@@ -9,13 +9,40 @@ use crate::protocol::{GpuSample, Sample};
 const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
-/// The number of means: busy CPUs, CPUs of others, stolen CPUs, runnable tasks, temperature and clock of the GPUs, the slowest GPU's clock
-/// over the median, the share of time in which GPUs worked, the activity of their multiprocessors, tensor cores, pipes and memory, and the
-/// bytes per second that a GPU receives and sends over PCIe and NVLink.
-const QUANTITIES: usize = 18;
 
-/// Sums and counts over the samples of one piece of time.
-type Piece = [(f64, u32); QUANTITIES];
+/// What means are made of. The order is that of the sums in stored pieces, so further ones come last.
+#[derive(Clone, Copy)]
+enum Quantity {
+    CpusBusy,
+    /// CPUs that are busy for others than the run's ranks.
+    OthersCpus,
+    StolenCpus,
+    RunnableTasks,
+    TemperatureC,
+    SmClockMhz,
+    /// The slowest GPU's clock over the median of all.
+    LeastClockShare,
+    /// The share of time in which GPUs worked.
+    GpusBusy,
+    SmActivity,
+    TensorActivity,
+    PcieReceiveBytesPerS,
+    PcieSendBytesPerS,
+    Fp64Activity,
+    Fp32Activity,
+    Fp16Activity,
+    DramActivity,
+    NvlinkReceiveBytesPerS,
+    NvlinkSendBytesPerS,
+}
+
+impl Quantity {
+    /// The number of quantities.
+    const COUNT: usize = Self::NvlinkSendBytesPerS as usize + 1;
+}
+
+/// Sums and counts over the samples of one piece of time, by [`Quantity`].
+type Piece = [(f64, u32); Quantity::COUNT];
 
 /// Sums over the samples so far, by time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -42,8 +69,9 @@ impl LoadFold {
         if self.pieces.len() <= place {
             self.pieces.resize(place + 1, Piece::default());
         }
-        for ((sum, count), value) in self.pieces[place].iter_mut().zip(quantities(sample)) {
+        for (quantity, value) in quantities(sample) {
             if let Some(value) = value.filter(|value| value.is_finite()) {
+                let (sum, count) = &mut self.pieces[place][quantity as usize];
                 (*sum, *count) = (*sum + value, *count + 1);
             }
         }
@@ -71,35 +99,39 @@ impl LoadFold {
             pieces = pieces_where(&touches);
         }
         let all = joined(&pieces);
-        let mean =
-            |piece: &Piece, place: usize| (piece[place].1 > 0).then(|| piece[place].0 / f64::from(piece[place].1));
-        let ends = |place: usize| {
-            let mut means = pieces.iter().filter_map(|piece| mean(piece, place));
+        let mean_in = |piece: &Piece, quantity: Quantity| {
+            let (sum, count) = piece[quantity as usize];
+            (count > 0).then(|| sum / f64::from(count))
+        };
+        let mean = |quantity: Quantity| mean_in(&all, quantity);
+        let ends = |quantity: Quantity| {
+            let mut means = pieces.iter().filter_map(|piece| mean_in(piece, quantity));
             let first = means.next()?;
             Some((first, means.next_back().unwrap_or(first)))
         };
+        let clocks_mhz = ends(Quantity::SmClockMhz).filter(|(first, _)| *first > 0.0);
         LoadRecord {
             cpus: self.cpus,
-            cpus_busy: mean(&all, 0),
-            others_cpus: mean(&all, 1),
-            stolen_cpus: mean(&all, 2),
-            runnable: mean(&all, 3),
-            temperature_c: mean(&all, 4),
-            temperature_rise_c: ends(4).map(|(first, last)| last - first),
-            sm_clock_mhz: mean(&all, 5),
-            sm_clock_change: ends(5).filter(|(first, _)| *first > 0.0).map(|(first, last)| last / first - 1.0),
-            least_clock_share: mean(&all, 6),
-            gpus_busy: mean(&all, 7),
-            sm_activity: mean(&all, 8),
-            tensor_activity: mean(&all, 9),
-            pcie_receive_bytes_per_s: mean(&all, 10),
-            pcie_send_bytes_per_s: mean(&all, 11),
-            fp64_activity: mean(&all, 12),
-            fp32_activity: mean(&all, 13),
-            fp16_activity: mean(&all, 14),
-            dram_activity: mean(&all, 15),
-            nvlink_receive_bytes_per_s: mean(&all, 16),
-            nvlink_send_bytes_per_s: mean(&all, 17),
+            cpus_busy: mean(Quantity::CpusBusy),
+            others_cpus: mean(Quantity::OthersCpus),
+            stolen_cpus: mean(Quantity::StolenCpus),
+            runnable: mean(Quantity::RunnableTasks),
+            temperature_c: mean(Quantity::TemperatureC),
+            temperature_rise_c: ends(Quantity::TemperatureC).map(|(first, last)| last - first),
+            sm_clock_mhz: mean(Quantity::SmClockMhz),
+            sm_clock_change: clocks_mhz.map(|(first, last)| last / first - 1.0),
+            least_clock_share: mean(Quantity::LeastClockShare),
+            gpus_busy: mean(Quantity::GpusBusy),
+            sm_activity: mean(Quantity::SmActivity),
+            tensor_activity: mean(Quantity::TensorActivity),
+            pcie_receive_bytes_per_s: mean(Quantity::PcieReceiveBytesPerS),
+            pcie_send_bytes_per_s: mean(Quantity::PcieSendBytesPerS),
+            fp64_activity: mean(Quantity::Fp64Activity),
+            fp32_activity: mean(Quantity::Fp32Activity),
+            fp16_activity: mean(Quantity::Fp16Activity),
+            dram_activity: mean(Quantity::DramActivity),
+            nvlink_receive_bytes_per_s: mean(Quantity::NvlinkReceiveBytesPerS),
+            nvlink_send_bytes_per_s: mean(Quantity::NvlinkSendBytesPerS),
         }
     }
 }
@@ -115,7 +147,8 @@ fn joined(pieces: &[Piece]) -> Piece {
     all
 }
 
-fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
+/// The values of a sample.
+fn quantities(sample: &Sample) -> [(Quantity, Option<f64>); Quantity::COUNT] {
     let host = &sample.host;
     let ranks: Option<f64> = sample.ranks.iter().map(|rank| rank.cpus_busy).sum();
     let ranks = ranks.filter(|_| !sample.ranks.is_empty());
@@ -134,25 +167,26 @@ fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
         let values: Option<Vec<f64>> = sample.gpus.iter().map(value).collect();
         values.and_then(of_gpus)
     };
+    let busy = of_gpus(sample.gpus.iter().filter_map(|gpu| gpu.busy).collect());
     [
-        host.cpus_busy,
-        others,
-        host.stolen_cpus,
-        runnable,
-        of_gpus(temperatures),
-        of_gpus(clocks),
-        least_share,
-        of_gpus(sample.gpus.iter().filter_map(|gpu| gpu.busy).collect()),
-        of_all(|gpu| gpu.sm_activity),
-        of_all(|gpu| gpu.tensor_activity),
-        of_all(|gpu| gpu.pcie_receive_bytes_per_s),
-        of_all(|gpu| gpu.pcie_send_bytes_per_s),
-        of_all(|gpu| gpu.fp64_activity),
-        of_all(|gpu| gpu.fp32_activity),
-        of_all(|gpu| gpu.fp16_activity),
-        of_all(|gpu| gpu.dram_activity),
-        of_all(|gpu| gpu.nvlink_receive_bytes_per_s),
-        of_all(|gpu| gpu.nvlink_send_bytes_per_s),
+        (Quantity::CpusBusy, host.cpus_busy),
+        (Quantity::OthersCpus, others),
+        (Quantity::StolenCpus, host.stolen_cpus),
+        (Quantity::RunnableTasks, runnable),
+        (Quantity::TemperatureC, of_gpus(temperatures)),
+        (Quantity::SmClockMhz, of_gpus(clocks)),
+        (Quantity::LeastClockShare, least_share),
+        (Quantity::GpusBusy, busy),
+        (Quantity::SmActivity, of_all(|gpu| gpu.sm_activity)),
+        (Quantity::TensorActivity, of_all(|gpu| gpu.tensor_activity)),
+        (Quantity::PcieReceiveBytesPerS, of_all(|gpu| gpu.pcie_receive_bytes_per_s)),
+        (Quantity::PcieSendBytesPerS, of_all(|gpu| gpu.pcie_send_bytes_per_s)),
+        (Quantity::Fp64Activity, of_all(|gpu| gpu.fp64_activity)),
+        (Quantity::Fp32Activity, of_all(|gpu| gpu.fp32_activity)),
+        (Quantity::Fp16Activity, of_all(|gpu| gpu.fp16_activity)),
+        (Quantity::DramActivity, of_all(|gpu| gpu.dram_activity)),
+        (Quantity::NvlinkReceiveBytesPerS, of_all(|gpu| gpu.nvlink_receive_bytes_per_s)),
+        (Quantity::NvlinkSendBytesPerS, of_all(|gpu| gpu.nvlink_send_bytes_per_s)),
     ]
 }
 
@@ -237,6 +271,41 @@ mod tests {
         );
         // A moment shorter than a piece of time has that piece's means.
         assert_eq!(summary_of(1_015.01, 1_015.02).others_cpus, Some(1.5));
+    }
+
+    #[test]
+    fn each_mean_is_of_the_quantity_of_its_name() {
+        let of_host = |value: f64| HostSample {
+            cpus_busy: Some(value),
+            stolen_cpus: Some(value + 1.0),
+            runnable: Some(4),
+            ..HostSample::default()
+        };
+        let gpu = GpuSample {
+            temperature_c: Some(50.0),
+            sm_clock_mhz: Some(1_980),
+            busy: Some(0.1),
+            sm_activity: Some(0.2),
+            tensor_activity: Some(0.3),
+            pcie_receive_bytes_per_s: Some(1e9),
+            pcie_send_bytes_per_s: Some(2e9),
+            fp64_activity: Some(0.4),
+            fp32_activity: Some(0.5),
+            fp16_activity: Some(0.6),
+            dram_activity: Some(0.7),
+            nvlink_receive_bytes_per_s: Some(3e9),
+            nvlink_send_bytes_per_s: Some(4e9),
+            ..GpuSample::default()
+        };
+        let load =
+            fold(std::iter::once(Sample { host: of_host(2.0), gpus: vec![gpu], ..Sample::default() })).summary(None);
+        assert_eq!((load.cpus_busy, load.stolen_cpus, load.runnable), (Some(2.0), Some(3.0), Some(4.0)));
+        assert_eq!((load.temperature_c, load.sm_clock_mhz, load.gpus_busy), (Some(50.0), Some(1_980.0), Some(0.1)));
+        assert_eq!((load.sm_activity, load.tensor_activity), (Some(0.2), Some(0.3)));
+        assert_eq!((load.pcie_receive_bytes_per_s, load.pcie_send_bytes_per_s), (Some(1e9), Some(2e9)));
+        assert_eq!((load.fp64_activity, load.fp32_activity, load.fp16_activity), (Some(0.4), Some(0.5), Some(0.6)));
+        assert_eq!(load.dram_activity, Some(0.7));
+        assert_eq!((load.nvlink_receive_bytes_per_s, load.nvlink_send_bytes_per_s), (Some(3e9), Some(4e9)));
     }
 
     #[test]

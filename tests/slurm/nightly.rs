@@ -9,7 +9,7 @@ use multicard::plan::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::{CONTROLLER, NODES};
-use crate::seeded::succeed;
+use crate::seeded::{succeed, text};
 use crate::{Scene, WAITS};
 
 /// Slurm ends a job up to a minute after its time is over.
@@ -83,7 +83,9 @@ fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
     scene.until_all_ended(4);
     let counts = scene.finished_repeats();
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(1, 1), (2, 1), (3, 1)], "{:?}", scene.states());
-    assert!(scene.states().contains(&RunState::Interrupted), "{:?}", scene.states());
+    let interrupted = scene.states().iter().position(|state| *state == RunState::Interrupted);
+    let reason = interrupted.map(|run| scene.reason(run)).unwrap();
+    assert!(reason.contains("at its time limit: raise `time` of the site"), "{reason}");
     assert!(scene.allocations().len() > 1);
     wait("no job is left", || scene.jobs_left().trim().is_empty());
 }
@@ -109,6 +111,25 @@ fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
     set("RESUME");
     scene.until_all_ended(10);
     assert_eq!(scene.states(), [RunState::Finished; 10]);
+    scene.cluster.until_idle();
+}
+
+#[test]
+#[ignore = "changes nodes that other tests use: make nightly"]
+fn runs_are_queued_with_a_warning_while_all_nodes_are_drained() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let set = |state: &str| {
+        scene.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
+    };
+    set("DRAIN");
+    scene.plan(2, "echo score: 1", "");
+    let mut launch = scene.multicard(&["run", "plan.toml", "--session", "session", "--detach"]);
+    let said = text(&succeed(&mut launch).stderr);
+    assert!(said.contains("warning: site lab: 2 of the 2 nodes of partition debug"), "{said}");
+    wait("the jobs wait", || scene.jobs_left().matches("PENDING").count() == 2);
+    set("RESUME");
+    scene.until_all_ended(2);
+    assert_eq!(scene.states(), [RunState::Finished; 2]);
     scene.cluster.until_idle();
 }
 

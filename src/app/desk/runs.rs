@@ -10,7 +10,7 @@ use crate::analysis::{Mark, RunSummary};
 use crate::app::engine::Records;
 use crate::app::listing::{Entry, Listing};
 use crate::conduct::{QueueRow, QueueView};
-use crate::plan::{Facts, Level, RunState, Tracer, mentions};
+use crate::plan::{Facts, Level, RunState, mentions};
 use crate::store::tags;
 
 /// One run.
@@ -159,8 +159,9 @@ impl Facts for Row {
         match key {
             "state" => Some(Level::text(self.state.name())),
             "repeat" => self.repeat.map(|repeat| Level::Integer(repeat.into())),
-            "plan" | "data" | "run" | Tracer::KEY => self.entry.level(key).map(|text| Level::text(&text)),
-            _ => self.levels.get(key).cloned(),
+            "plan" => Some(Level::text(&self.plan)),
+            "run" => Some(Level::text(&self.number)),
+            _ => self.entry.level(key),
         }
     }
 

@@ -507,7 +507,7 @@ impl Follower {
             News::Answer { number, outcome: Ok(None) } => self.outbox.send(UiEvent::Done(screen_of(number))),
             News::Answer { outcome: Ok(Some(added)), .. } => {
                 let (queued, kept, invalid) = (added.runs.len(), added.kept, added.invalid.len());
-                self.outbox.send(UiEvent::Launched { queued, kept, invalid })
+                self.outbox.send(UiEvent::Launched { queued, kept, invalid, warnings: added.warnings })
             }
             News::Answer { number, outcome: Err(message) } => self.outbox.problem(screen_of(number), message),
             News::Problem(message) => self.outbox.problem(ScreenName::RUNS, message),

@@ -114,6 +114,8 @@ pub enum UiEvent {
         kept: usize,
         /// Cells that cannot run here.
         invalid: usize,
+        /// What delays the runs.
+        warnings: Vec<String>,
     },
     /// An order that came from a screen was executed.
     Done(ScreenName),

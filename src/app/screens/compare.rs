@@ -17,6 +17,7 @@ mod study_menu;
 mod table;
 #[cfg(test)]
 mod tests;
+mod to_history;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -142,6 +143,8 @@ type View<'a> = screen::View<'a, CompareScreen>;
 pub struct CompareScreen {
     /// What is shown and how.
     pub study: Study,
+    /// Whether the runs of the open session may still choose what is shown first.
+    is_first_view: bool,
     /// The folder of the open session, and what was shown of sessions that were open before.
     folder: Option<PathBuf>,
     studies: BTreeMap<PathBuf, Study>,
@@ -179,6 +182,7 @@ impl CompareScreen {
         }
         (self.held, self.stale) = (None, true);
         self.history = History::default();
+        self.await_first_view();
     }
 
     /// Whether the picture is out of date.
@@ -208,7 +212,9 @@ impl CompareScreen {
         }
         let was_held = self.held.take().is_some();
         if comparison.has_ratios {
-            self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.clone());
+            // Without what it was made with: otherwise, one of its parts would become the baseline of all cells.
+            let of_any_making = |cell: &CellKey| CellKey { made_with: String::new(), ..cell.clone() };
+            self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.as_ref()).map(of_any_making);
         }
         // Another cell may have the measure.
         self.stale = was_held && self.held.is_none();
@@ -252,19 +258,19 @@ impl CompareScreen {
     /// Queues runs that are missing in the picture, or opens a plan with them.
     fn run_more(&self, command: &CompareCommand, desk: &mut Desk) {
         let Some(picture) = &self.picture else { return };
-        let plan = match command {
+        let plans = match command {
             CompareCommand::PlanFullRuns => {
                 if let Some(full) = picture.full_runs.clone() {
                     desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
                 }
                 return;
             }
-            CompareCommand::QueueRepeats => picture.more_repeats.as_ref().map(|step| step.plan.clone()),
-            CompareCommand::QueueLacking => picture.lacking.as_ref().map(|step| step.plan.clone()),
-            _ => picture.comparison.of_paper.as_ref().and_then(|of_paper| of_paper.plan_of_missing.clone()),
+            CompareCommand::QueueRepeats => picture.more_repeats.as_ref().map(|step| step.plans.as_slice()),
+            CompareCommand::QueueLacking => picture.lacking.as_ref().map(|step| step.plans.as_slice()),
+            _ => picture.comparison.of_paper.as_ref().map(|paper| paper.plan_of_missing.as_slice()),
         };
-        if let Some(plan) = plan {
-            desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
+        for plan in plans.into_iter().flatten() {
+            desk.ask(Request::Launch { plan: Box::new(plan.clone()), only_missing: true });
         }
     }
 }
@@ -391,7 +397,7 @@ impl Screen for CompareScreen {
                 self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
                 self.tell_looks(desk);
             }
-            News::Records => self.stale = true,
+            News::Records => self.records_read(&desk.records),
             News::Compared => {
                 self.keep_measure(desk);
                 self.stale = true;
@@ -505,6 +511,7 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     paper::paper_ui(ui, view, picture, commands);
     warnings_ui(ui, picture);
+    to_history::to_history_ui(ui, picture, commands);
     table_panel_ui(ui, view, picture, commands);
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));

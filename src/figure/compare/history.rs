@@ -1,16 +1,18 @@
 //! A measure over sessions in the order of their dates or commits: one line for each cell, with the places where its level changes.
 
+use std::collections::BTreeSet;
+
 use super::arrange::name_of;
 use super::curves::Lines;
 use super::{Arrangement, Scene, shown_measure};
 use crate::analysis::{
-    CHANGE_ERROR, Cell, HistoryOrder, IMPORTED_FROM, Intervals, Level, LevelChange, Method, Occasions, Setting, Value,
-    by_repeat, capitalised, counted, least_values, level_changes, measure_of,
+    CHANGE_ERROR, COMMIT, Cell, DATE, HistoryOrder, IMPORTED_FROM, Intervals, Level, LevelChange, MADE_WITH, Method,
+    Occasions, Setting, Value, by_repeat, capitalised, counted, least_values, level_changes, measure_of,
 };
 use crate::figure::chart::{Addition, AdditionKind, Axis, Chart, Geometry, Point, Role, Series, panel_of};
 use crate::figure::number::significant;
 use crate::figure::ratio::scaled;
-use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Study};
+use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Form, Study};
 use crate::figure::table::{CellValue, Table};
 
 /// Notes name at most this number of changes; further ones are in the table only.
@@ -74,6 +76,26 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
     let mut history = History { occasions: Occasions { of_cells, ..occasions }, tracks, error: CHANGE_ERROR };
     history.find(study, &ordered);
     (ordered, history)
+}
+
+/// The number of sessions, commits or dates that bars show as levels of a setting, if there are so many that a history
+/// could show a change between them.
+pub(super) fn occasions_in_bars(study: &Study, cells: &[Cell], arrangement: &Arrangement) -> Option<usize> {
+    if !matches!(study.form, Form::Bars | Form::Repeats) {
+        return None;
+    }
+    let Arrangement { rows, columns, colour, rest, .. } = arrangement;
+    let arranged = [rows, columns, colour].into_iter().flatten().chain(rest);
+    // A factor of a user's program may have the key of a fact about sessions. No history is over its levels.
+    let is_of_occasions = |setting: &&Setting| match &*setting.key {
+        COMMIT | DATE => setting.is_fact,
+        key => ["session", MADE_WITH].contains(&key),
+    };
+    let levels = |setting: &Setting| -> usize {
+        cells.iter().filter_map(|cell| cell.level(&setting.key)).collect::<BTreeSet<Level>>().len()
+    };
+    let most = arranged.filter(is_of_occasions).map(levels).max()?;
+    (most >= least_values(CHANGE_ERROR)).then_some(most)
 }
 
 fn order(study: &Study) -> HistoryOrder {
@@ -196,10 +218,7 @@ impl History {
         let of_track = if track.name.is_empty() { String::new() } else { format!(" of {}", track.name) };
         let first = self.label(track.observed[change.first_after]);
         let size = change.ratio.map_or("another level".to_owned(), |ratio| {
-            let ends = ratio
-                .interval
-                .map_or(String::new(), |ends| format!(" [{}, {}]", significant(ends.low), significant(ends.high)));
-            format!("{}{ends} times as much", significant(ratio.median))
+            format!("{}{} times as much", significant(ratio.median), ends_text(&ratio))
         });
         let (last, end) = self.between(track, change);
         let with = match change.with.as_slice() {
@@ -212,6 +231,11 @@ impl History {
             self.label(end)
         )
     }
+}
+
+/// The 95 % interval of a change: ` [1.2, 1.3]`; empty if there is none.
+fn ends_text(ratio: &Value) -> String {
+    ratio.interval.map_or(String::new(), |ends| format!(" [{}, {}]", significant(ends.low), significant(ends.high)))
 }
 
 /// The chart.
@@ -245,15 +269,20 @@ pub(super) fn history(scene: &Scene) -> Vec<Chart> {
     let is_shaded = chart.additions.iter().any(|addition| matches!(addition.kind, AdditionKind::Region { .. }));
     if history.changes().next().is_some() {
         let shaded = if is_shaded { " Shaded: where a change happened, with its 95 % interval." } else { "" };
-        notes.push(format!("Dotted: the median of sessions between changes.{shaded}"));
+        let is_numbered = chart.additions.iter().any(|addition| matches!(addition.kind, AdditionKind::Text { .. }));
+        let numbered = if is_numbered { " Numbers: the level after a change over the one before." } else { "" };
+        notes.push(format!("Dotted: the median of sessions between changes.{numbered}{shaded}"));
     }
     chart.notes = notes;
     vec![chart]
 }
 
 impl History {
-    /// Draws the levels of tracks with changes. If a panel has only one track, shades the intervals of its changes.
+    /// Draws the levels of tracks with changes, and the size of each change at its step. If a panel has only one track,
+    /// shades the intervals of its changes.
     fn add_levels(&self, scene: &Scene, factor: f64, chart: &mut Chart) {
+        // More numbers would hide the lines.
+        let are_few = self.changes().count() <= MOST_TOLD;
         for track in self.tracks.iter().filter(|track| !track.changes.is_empty()) {
             let title = scene.panel_name(&scene.cells[track.rows[0]]);
             let Some(place) = chart.panels.iter().position(|panel| panel.title == title) else { continue };
@@ -276,6 +305,15 @@ impl History {
                 let points = vec![at(track.observed[ends[0]]), at(track.observed[ends[1] - 1])];
                 let line = Series { role: Role::Ideal, points, ..Series::measured("", look.clone()) };
                 panel_of(&mut chart.panels, title.clone()).series.push(line);
+            }
+            for (change, levels) in track.changes.iter().zip(track.levels.windows(2)).filter(|_| are_few) {
+                let Some(ratio) = change.ratio else { continue };
+                let before_and_after = [change.first_after - 1, change.first_after];
+                let [before, after] = before_and_after.map(|nth| self.occasion(track.observed[nth]) as f64);
+                let y = f64::midpoint(levels[0], levels[1]) * factor;
+                let kind = AdditionKind::Text { x: f64::midpoint(before, after), y };
+                let text = format!("{}×{}", significant(ratio.median), ends_text(&ratio));
+                chart.additions.push(Addition { panel: Some(place), text, kind, nth: None });
             }
             for change in track.changes.iter().filter(|_| is_alone) {
                 let (last, first) = self.between(track, change);

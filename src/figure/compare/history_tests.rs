@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::analysis::{Environment, RunSummary, Source, fixture, summarise_run};
-use crate::figure::{Comparison, Form, compare, table};
+use crate::figure::paper::{Style, lay_out};
+use crate::figure::{AxisName, AxisOverride, Comparison, Form, Overrides, compare, table};
 use crate::plan::Filter;
 
 /// One session a day, with two cells on a machine. From day `slower_from` on, fp32 is slower.
@@ -68,7 +69,7 @@ fn each_cell_has_a_line_over_sessions_and_its_changes_are_told_with_what_changed
     assert!(sentence.ends_with("with it changed: NVIDIA driver"), "{sentence}");
     // If the track is alone in its panel, the place of the change is shaded.
     let alone = compare(&sources(&sessions), &Study { filter: "fp32".to_owned(), ..study() });
-    let [region] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
+    let [_, region] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
     let AdditionKind::Region { low, high, .. } = region.kind else { panic!("{region:?}") };
     assert!(low <= 9.0 && high >= 10.0 && high - low <= 5.0, "{low} to {high}");
     // What is shaded is said only where something is.
@@ -77,6 +78,30 @@ fn each_cell_has_a_line_over_sessions_and_its_changes_are_told_with_what_changed
     // The chart tells what was found; how it was sought is among the notes of the table.
     assert!(!chart.notes.iter().any(|note| note.contains("permutations")), "{:?}", chart.notes);
     assert!(shown.table.notes.iter().any(|note| note.contains("permutations")), "{:?}", shown.table.notes);
+}
+
+#[test]
+fn the_size_of_a_change_stands_between_its_levels_whatever_multiple_of_the_unit_the_axis_shows() {
+    let sessions = nights(16, 10, |_| "gpu1");
+    let of_fp32 = Study { filter: "fp32".to_owned(), ..study() };
+    let alone = compare(&sources(&sessions), &of_fp32);
+    let [size, _] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
+    let AdditionKind::Text { x, y } = size.kind else { panic!("{size:?}") };
+    assert!(size.text.starts_with("1.2") && size.text.contains("× [1.") && size.text.ends_with(']'), "{size:?}");
+    assert!((x - 9.5).abs() < 1e-9 && (0.1..0.125).contains(&y), "{size:?}");
+    assert!(alone.charts[0].notes.iter().any(|note| note.contains("Numbers: ")), "{:?}", alone.charts[0].notes);
+    // The axis shows the values in ms, or in the unit that the author chooses.
+    let unit = |unit: &str| AxisOverride { axis: AxisName::Y, unit: Some(unit.to_owned()), ..AxisOverride::default() };
+    for axes in [Vec::new(), vec![unit("s")], vec![unit("µs")]] {
+        let mut charts = alone.charts.clone();
+        let wrong = Overrides { axes, ..Overrides::default() }.apply(&mut charts, &[], &|_| Vec::new());
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let scene = lay_out(&charts, &Style::default());
+        let label = scene.texts().find(|text| text.text == size.text).unwrap();
+        let height = |nth: usize| scene.marks[nth].area.top + scene.marks[nth].area.height / 2.0;
+        let (before, after) = (height(9), height(10));
+        assert!(after < label.y && label.y < before, "{} is not between {after} and {before}", label.y);
+    }
 }
 
 #[test]
@@ -111,6 +136,19 @@ fn cells_of_several_sessions_have_columns_of_what_differs_between_these() {
     let CellValue::Verdict(judged) = &bars.rows[2].values[place] else { panic!("{:?}", bars.rows[2]) };
     let reason = judged.reason.as_ref().unwrap().to_string();
     assert_eq!(reason, "measured in different sessions; they differ in Machine, NVIDIA driver");
+}
+
+#[test]
+fn bars_of_many_sessions_say_that_a_history_shows_them() {
+    let shown = |count: u32, study: Study| compare(&sources(&nights(count, 99, |_| "gpu1")), &study);
+    let bars = Study { measure: Some("step_time_s".into()), ..Study::default() };
+    let many = shown(9, bars.clone());
+    assert_eq!(many.occasions, Some(9));
+    assert!(many.table.notes.iter().any(|note| note.contains("9 sessions") && note.contains("--form history")));
+    let few = shown(3, bars);
+    assert_eq!(few.occasions, None);
+    assert!(!few.table.notes.iter().any(|note| note.contains("--form history")), "{:?}", few.table.notes);
+    assert_eq!(shown(9, study()).occasions, None, "it is a history");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Draws an author's annotations in a panel: shaded regions below the data; lines, brackets and text above it.
+//! Draws the annotations of a panel, a chart's own and an author's: shaded regions below the data; lines, brackets and text above it.
 
 use super::bars::each_slot;
 use super::field::{Field, sound};
@@ -19,6 +19,9 @@ pub(super) fn room_beside(chart: &Chart, kind: Type) -> f64 {
 /// The gap between a bracket and what is below it, and the length of its ends, in points.
 const BRACKET: (f64, f64) = (4.0, 2.5);
 
+/// The gap between two texts above each other, in points.
+const TEXT_GAP: f64 = 0.5;
+
 /// Whether the x axis is on the left. In charts of activity, the names on the left belong to the y axis.
 fn is_turned(field: &Field, chart: &Chart) -> bool {
     field.is_across() && chart.geometry != Geometry::Gantt
@@ -29,13 +32,16 @@ fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = &Addition> {
     chart.additions.iter().filter(move |addition| addition.panel.is_none_or(|panel| panel == place))
 }
 
-/// The position of a value of an axis on the page, and whether this axis is the lower one.
-fn along(field: &Field, chart: &Chart, is_x: bool, value: f64) -> (f64, bool) {
+/// The position of a value of an axis on the page, and whether this axis is the lower one. The values of an author's
+/// annotations, which have a number `nth`, are in the unit that the axis shows; a chart's own are in that of its points.
+fn along(field: &Field, chart: &Chart, nth: Option<usize>, is_x: bool, value: f64) -> (f64, bool) {
     let is_lower = is_x != is_turned(field, chart);
+    let side = if is_lower { field.bottom } else { field.left };
+    let share = if nth.is_some() { side.shown_place(value) } else { side.place(value) };
     let place = if is_lower {
-        field.area.left + field.bottom.shown_place(value) * field.area.width
+        field.area.left + share * field.area.width
     } else {
-        field.area.bottom() - field.left.shown_place(value) * field.area.height
+        field.area.bottom() - share * field.area.height
     };
     (place, is_lower)
 }
@@ -44,7 +50,8 @@ fn along(field: &Field, chart: &Chart, is_x: bool, value: f64) -> (f64, bool) {
 pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
     for Addition { text, kind, nth, .. } in of_panel(chart, field.place[1]) {
         let AdditionKind::Region { is_x, low, high } = *kind else { continue };
-        let ((low, is_lower), (high, _)) = (along(field, chart, is_x, low), along(field, chart, is_x, high));
+        let ((low, is_lower), (high, _)) =
+            (along(field, chart, *nth, is_x, low), along(field, chart, *nth, is_x, high));
         let area = if is_lower {
             Area::between((low, field.area.top), (high, field.area.bottom()))
         } else {
@@ -75,17 +82,17 @@ fn part(scene: &mut Scene, nth: Option<usize>, draw: impl FnOnce(&mut Scene)) {
     }
 }
 
-/// Draws one annotation; `taken` are the areas of brackets that were already drawn.
+/// Draws one annotation; `taken` are the areas of brackets and of the chart's own texts that were already drawn.
 fn one_above(
     scene: &mut Scene,
     field: &Field,
     (chart, panel): (&Chart, &Panel),
-    Addition { text, kind, .. }: &Addition,
+    Addition { text, kind, nth, .. }: &Addition,
     taken: &mut Vec<Area>,
 ) {
     match *kind {
         AdditionKind::Line { is_x, at } => {
-            let (at, is_lower) = along(field, chart, is_x, at);
+            let (at, is_lower) = along(field, chart, *nth, is_x, at);
             let stroke = Stroke { dash: vec![4.0, 2.0], ..Stroke::new(INK, 0.7) };
             if is_lower {
                 scene.line(&[(at, field.area.top), (at, field.area.bottom())], stroke);
@@ -98,16 +105,33 @@ fn one_above(
         }
         AdditionKind::Text { x, y } => {
             let (x, y) = if is_turned(field, chart) {
-                (along(field, chart, false, y).0, field.row(x))
+                (along(field, chart, *nth, false, y).0, field.row(x))
             } else {
-                (along(field, chart, true, x).0, along(field, chart, false, y).0)
+                (along(field, chart, *nth, true, x).0, along(field, chart, *nth, false, y).0)
             };
             let top = y - field.kind.typist.leading(field.kind.small) / 2.0;
+            // An author's text stays where the author puts it.
+            let top = if nth.is_none() { free_top(field, text, (x, top), taken) } else { top };
             say(scene, field, text, (x, top), Anchor::Middle);
         }
         AdditionKind::Bracket { from, to } => bracket(scene, field, (chart, panel), (from, to), text, taken),
         AdditionKind::Region { .. } => {}
     }
+}
+
+/// The upper end of a text in the middle of `x`: `top`, or above the texts that it would cover there.
+fn free_top(field: &Field, text: &str, (x, mut top): (f64, f64), taken: &mut Vec<Area>) -> f64 {
+    let (typist, size) = (field.kind.typist, field.kind.small);
+    let (width, height) = (typist.width(&Line::plain(text), size), typist.leading(size));
+    let left = x - width / 2.0;
+    let is_covered = |area: &&Area, top: f64| {
+        area.left < left + width && area.right() > left && area.top < top + height && area.bottom() > top
+    };
+    while let Some(area) = taken.iter().find(|area| is_covered(area, top)) {
+        top = area.top - height - TEXT_GAP;
+    }
+    taken.push(Area { left, top, width, height });
+    top
 }
 
 /// Draws text below a position, within the width of the data.

@@ -71,6 +71,11 @@ impl Form {
         !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity | Self::Roofline)
     }
 
+    /// Whether its cells are compared with a baseline. A history compares each cell with its own past.
+    pub fn has_baseline(self) -> bool {
+        !matches!(self, Self::Metrics | Self::History)
+    }
+
     /// Whether its chart and table show effects of levels instead of cells.
     pub fn is_of_effects(self) -> bool {
         matches!(self, Self::Effects | Self::Tornado | Self::Interactions)

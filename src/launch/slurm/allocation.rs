@@ -341,3 +341,37 @@ impl Group for SharedRun {
         PACE
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::{Data, Levels, Shape};
+
+    #[test]
+    fn a_run_under_way_when_the_time_of_its_allocation_is_over_is_interrupted_with_slurms_reason_and_goes_on() {
+        let session = tempfile::tempdir().unwrap();
+        let folder = session.path().join("runs/0001-a-1");
+        fs::create_dir_all(&folder).unwrap();
+        let job = Job {
+            run: "0001-a-1".into(),
+            folder: folder.clone(),
+            ..Job::new("command".into(), Levels::default(), Shape::default(), Data::default())
+        };
+        let interval = Duration::from_secs(10);
+        let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
+        let (scripts, _waiting) = std::sync::mpsc::sync_channel(1);
+        let allocations = Allocations::new(queue, Submitter(scripts));
+        let at = At::Job { id: 12, since: Instant::now() };
+        let own = session.path().join(ALLOCATIONS_FOLDER).join("a");
+        let allocation = allocations.allocation("a".to_owned(), own, AllocationSize::default(), at);
+        let reason = "Slurm ended job 12 at its time limit: raise `time` of the site";
+        let end = End { ending: Some((RunState::TimedOut, reason.to_owned())), ..End::default() };
+        *allocation.standing.lock().unwrap() = Some((Instant::now(), Standing::Ended(end)));
+        allocation.open_runs.store(1, Ordering::Relaxed);
+        let mut run = SharedRun::new(&allocations, &job, Arc::new(allocation));
+        assert!(StepRecord::default().claim(&folder).unwrap(), "its step has begun");
+        let ending = Some((RunState::Interrupted, reason.to_owned()));
+        assert_eq!(run.look(None), Standing::Ended(End { exit: None, ending, again: true }));
+    }
+}

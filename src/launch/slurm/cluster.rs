@@ -2,10 +2,14 @@
 
 use super::tools::{self, SlurmError};
 use crate::plan::{CudaState, Gpu, Node, Worker};
-use crate::protocol::Site;
+use crate::protocol::{AllocationSize, Job, Site};
 
 /// Partition, availability, time limit, number of nodes, and of each node CPUs, memory in MB, generic resources and features.
 const FORMAT: &str = "%P|%a|%l|%D|%c|%m|%G|%f";
+/// The same, followed by the state of the nodes.
+const FORMAT_WITH_STATE: &str = "%P|%a|%l|%D|%c|%m|%G|%f|%T";
+/// Beginnings of Slurm's words for the states of nodes that take no jobs now: `drained`, `draining`, `down`.
+const OUT: [&str; 7] = ["drain", "down", "fail", "maint", "inval", "unknown", "future"];
 
 /// More devices than a run may have.
 const MOST_DEVICES: u32 = 1024;
@@ -98,13 +102,52 @@ pub fn site_node(site: &Site, here: &Node) -> Result<Node, String> {
     node_among(site, here, &nodes().map_err(|error| format!("site {}: {error}", site.name))?)
 }
 
-fn node_among(site: &Site, here: &Node, all: &[Nodes]) -> Result<Node, String> {
-    let name = &site.name;
-    let is_ours = |nodes: &&Nodes| match &site.partition {
+/// Whether the jobs of a site may run on these nodes.
+fn is_of(site: &Site, nodes: &Nodes) -> bool {
+    match &site.partition {
         Some(named) => named.split(',').any(|partition| partition == nodes.partition),
         None => nodes.is_default,
+    }
+}
+
+/// Why a job waits although its site is large enough: so many nodes are drained or down that the others are too few. Slurm takes
+/// such a job, but answers a test of it as if these nodes did not exist. `None` if this is not the case, or if Slurm does not answer.
+pub fn lacking_nodes(job: &Job) -> Option<String> {
+    let site = job.site.as_ref()?;
+    let size = job.allocation.unwrap_or_else(|| AllocationSize::of(site, &job.shape));
+    let text = tools::ask("sinfo", &["--noheader", "--exact", "--format", FORMAT_WITH_STATE]).ok()?;
+    lacking(site, &size, &text)
+}
+
+/// The same for a job of this size, from what `sinfo` printed.
+fn lacking(site: &Site, size: &AllocationSize, text: &str) -> Option<String> {
+    let fits = |nodes: &Nodes| nodes.cpus >= size.cpus && (site.gres.is_none() || nodes.gpus >= size.devices);
+    let fitting = |line: &str| {
+        let (nodes, state) = line.trim().rsplit_once('|')?;
+        // A star marks nodes that do not respond.
+        let is_out = OUT.iter().any(|word| state.starts_with(word)) || state.contains('*');
+        let nodes = read(nodes).pop().filter(|nodes| nodes.is_up && is_of(site, nodes) && fits(nodes))?;
+        Some((nodes, is_out))
     };
-    let ours: Vec<&Nodes> = all.iter().filter(is_ours).collect();
+    let ours: Vec<(Nodes, bool)> = text.lines().filter_map(fitting).collect();
+    let count = |partition: &str, is_counted: fn(bool) -> bool| -> u32 {
+        let own = ours.iter().filter(|(nodes, is_out)| nodes.partition == partition && is_counted(*is_out));
+        own.map(|(nodes, _)| nodes.count).sum()
+    };
+    let has = |is_counted: fn(bool) -> bool| {
+        ours.iter().map(|(nodes, _)| nodes.partition.as_str()).find(|name| count(name, is_counted) >= size.nodes)
+    };
+    let partition = has(|_| true).filter(|_| has(|is_out| !is_out).is_none())?;
+    let (all, out) = (count(partition, |_| true), count(partition, |is_out| is_out));
+    Some(format!(
+        "{out} of the {all} nodes of partition {partition} that the runs could use are drained or down: the runs wait until enough of \
+         them are back"
+    ))
+}
+
+fn node_among(site: &Site, here: &Node, all: &[Nodes]) -> Result<Node, String> {
+    let name = &site.name;
+    let ours: Vec<&Nodes> = all.iter().filter(|nodes| is_of(site, nodes)).collect();
     if ours.is_empty() {
         let mut known: Vec<&str> = all.iter().map(|nodes| nodes.partition.as_str()).collect();
         known.dedup();
@@ -200,6 +243,25 @@ mod tests {
         assert_eq!((node.gpus.len(), node.cpus, node.nodes), (8, 64, 4));
         assert_eq!(at(None, None).unwrap().gpus.len(), 0);
         assert_eq!(at(Some("gpu"), None).unwrap().gpus.len(), 0, "jobs ask for no GPU");
+    }
+
+    #[test]
+    fn a_job_that_drained_nodes_keep_waiting_is_told_from_one_that_no_node_can_run() {
+        let lacks = |nodes: u32, cpus: u32, states: [&str; 2]| {
+            let [one, other] = states;
+            let text = format!(
+                "debug*|up|1:00|1|4|8000|(null)|(null)|{one}\ndebug*|up|1:00|1|4|8000|(null)|(null)|{other}\n\
+                 large|up|1:00|9|64|8000|(null)|(null)|idle\n"
+            );
+            lacking(&Site::default(), &AllocationSize { nodes, cpus, devices: 1 }, &text)
+        };
+        let told = lacks(1, 4, ["drained", "down*"]).unwrap();
+        assert!(told.starts_with("2 of the 2 nodes of partition debug"), "{told}");
+        assert!(lacks(2, 4, ["idle", "draining"]).unwrap().starts_with("1 of the 2 nodes"));
+        assert!(lacks(1, 4, ["idle*", "drained"]).is_some(), "a node that does not respond takes no jobs");
+        assert_eq!(lacks(1, 4, ["allocated", "drained"]), None, "one node is enough");
+        assert_eq!(lacks(1, 8, ["drained", "drained"]), None, "the nodes are too small");
+        assert_eq!(lacks(3, 4, ["drained", "drained"]), None, "there are too few nodes");
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Peers {
 
     /// The library, with the network between nodes that its log names: `NCCL (IB through [0]mlx5_0:1/IB)`.
     pub fn backend_in_words(&self) -> String {
-        let own = if self.meeting.is_shared() { network::of_this_process(&self.meeting.folder) } else { None };
+        let own = if self.meeting.is_shared() { network::of_this_process() } else { None };
         own.map_or_else(|| self.backend().to_owned(), |network| format!("{} ({network})", self.backend()))
     }
 

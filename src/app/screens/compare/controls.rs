@@ -238,7 +238,7 @@ pub fn top_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
         return;
     }
     arrangement_ui(ui, view, picture, commands);
-    let baseline = picture.comparison.baseline.as_ref().filter(|_| study.form != Form::Metrics);
+    let baseline = picture.comparison.baseline.as_ref().filter(|_| study.form.has_baseline());
     if let Some((_, name)) = baseline.filter(|(_, name)| text_width(ui, name) + ARROW > MOST_CHOICE) {
         // The list is too narrow for the whole text.
         ui.label(muted(ui, format!("Baseline: {name}")));
@@ -269,7 +269,9 @@ fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
         if study.form == Form::Loss {
             over_ui(ui, study, commands);
         }
-        baseline_ui(ui, picture, commands);
+        if study.form.has_baseline() {
+            baseline_ui(ui, picture, commands);
+        }
         if study.form.has_measure() {
             limits_ui(ui, study, commands);
             let mut log = study.log;

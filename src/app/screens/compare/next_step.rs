@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, MADE_WITH, Verdict};
 use crate::app::desk::Source;
 use crate::figure::{CellValue, Comparison};
-use crate::plan::{AskedCell, Plan, plan_of_cells};
+use crate::plan::{AskedCell, Capture, Plan, Tracer, Tracing, plan_of_cells};
 use crate::store::RunRecord;
 
 /// Runs that would give more results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NextStep {
-    /// The plan that queues them; its repeats include the existing ones.
-    pub plan: Plan,
+    /// The plans that queue them, at least one; their repeats include the existing ones. A plan records the same part of
+    /// all of its runs, so cells of which other parts are recorded have plans of their own.
+    pub plans: Vec<Plan>,
     /// The number of comparisons, or cells, that they are for.
     pub count: usize,
     /// The number of new repeats for each of its cells.
@@ -65,8 +66,8 @@ pub fn more_repeats(
     let held = |run: &RunRecord| source.records.held.get(&run.identity());
     let repeats_made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
     let duration_s = cells.iter().filter_map(|run| held(run)?.last_s).sum::<f64>() * f64::from(more);
-    let plan = plan_of(source, &cells, Some(repeats_made + more))?;
-    (count > 0).then_some(NextStep { plan, count, more, is_least, duration_s })
+    let plans = plans_of(source, &cells, Some(repeats_made + more));
+    (count > 0 && !plans.is_empty()).then_some(NextStep { plans, count, more, is_least, duration_s })
 }
 
 /// The missing runs of cells without a finished run.
@@ -74,16 +75,46 @@ pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellK
     let [source] = sources else { return None };
     let rows = comparison.table.rows.iter().filter(|row| row.runs == 0);
     let cells: Vec<&RunRecord> = rows.filter_map(|row| runs.get(&row.key()).copied()).collect();
-    let plan = plan_of(source, &cells, None)?;
-    let (count, more) = (cells.len(), plan.repeats);
-    Some(NextStep { plan, count, more, is_least: false, duration_s: 0.0 })
+    let plans = plans_of(source, &cells, None);
+    let (count, more) = (cells.len(), plans.first()?.repeats);
+    Some(NextStep { plans, count, more, is_least: false, duration_s: 0.0 })
 }
 
-/// A plan with only these cells, similar to the plan from which the first of them was launched.
-fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Option<Plan> {
-    let first = cells.first()?;
-    let launched = source.records.plans.iter().rfind(|plan| plan.name == first.plan)?.plan().ok()?;
-    let plan = Plan { repeats: repeats.unwrap_or(launched.repeats), search: None, ..launched };
+/// Plans with only these cells, one for each part of runs that is recorded: the whole run, the same steps, or the same
+/// windows. Cells that no tracer records are in the first plan.
+fn plans_of<'a>(source: &Source, cells: &[&'a RunRecord], repeats: Option<u32>) -> Vec<Plan> {
+    let mut known: HashMap<&'a str, Option<Plan>> = HashMap::new();
+    let part_of = |run: &&'a RunRecord| -> Option<Capture> {
+        let plan = known.entry(run.plan.as_str()).or_insert_with(|| launched(source, &run.plan));
+        plan.as_ref()?.tracing.capture().filter(|_| run.tracer.is_on())
+    };
+    let own: Vec<Option<Capture>> = cells.iter().map(part_of).collect();
+    let mut parts: Vec<Option<Capture>> = Vec::new();
+    for part in own.iter().filter(|part| part.is_some()) {
+        if !parts.contains(part) {
+            parts.push(*part);
+        }
+    }
+    let first = parts.first().copied().flatten();
+    let plan = |part: Option<Capture>| {
+        let cells = cells.iter().zip(&own).filter(|(_, own)| own.or(first) == part).map(|(run, _)| *run);
+        plan_of(source, &cells.collect::<Vec<_>>(), part, repeats)
+    };
+    if parts.is_empty() { plan(None).into_iter().collect() } else { parts.into_iter().filter_map(plan).collect() }
+}
+
+/// The plan with this name, as it was launched last.
+fn launched(source: &Source, name: &str) -> Option<Plan> {
+    source.records.plans.iter().rfind(|plan| plan.name == name)?.plan().ok()
+}
+
+/// A plan with only these cells, similar to the plan from which the first of them was launched. `part` is the part of its
+/// runs that is recorded.
+fn plan_of(source: &Source, cells: &[&RunRecord], part: Option<Capture>, repeats: Option<u32>) -> Option<Plan> {
+    let launched = launched(source, &cells.first()?.plan)?;
+    let tracers: Vec<Tracer> = cells.iter().map(|run| run.tracer).collect();
+    let tracing = part.map_or_else(|| launched.tracing.clone(), |part| Tracing::by(&tracers, part));
+    let plan = Plan { repeats: repeats.unwrap_or(launched.repeats), search: None, tracing, ..launched };
     let asked = |run: &&RunRecord| {
         let (workload, data, levels) = (run.workload.clone(), run.data.clone(), run.levels.clone());
         AskedCell { workload, data, levels, tracer: run.tracer, identity: run.identity() }
@@ -99,9 +130,50 @@ fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Optio
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::analysis::judge;
+    use crate::analysis::{fixture, judge};
+    use crate::app::engine::{Records, SessionPlan};
+    use crate::plan::asked_cells;
+
+    /// A run of the only cell of a plan.
+    fn run_of(plan: &SessionPlan) -> RunRecord {
+        let parsed = plan.plan().unwrap();
+        let cell = &asked_cells(&parsed)[0];
+        RunRecord { plan: plan.name.clone(), tracer: cell.tracer, ..fixture::run_of(cell, &parsed, 1, 0.1) }
+    }
+
+    #[test]
+    fn further_repeats_record_the_part_of_each_run_that_its_own_plan_records() {
+        let plan = |name: &str, measure: &str| {
+            let toml = format!("version = 1\nname = \"{name}\"\n[measure]\n{measure}\n");
+            SessionPlan { name: name.to_owned(), toml, folder: None }
+        };
+        let plans = vec![
+            plan("plain", "warm_up_steps = 3"),
+            plan("whole", "trace = \"built-in\""),
+            plan("windows", "trace = \"built-in\"\ntrace_windows = [2, 6]"),
+        ];
+        let runs: Vec<RunRecord> = plans.iter().map(run_of).collect();
+        let source = Source { name: String::new(), records: Arc::new(Records { plans, ..Records::default() }) };
+        let windows = Capture::Windows { recorded: 2, period: 6 };
+        let parts = |runs: &[&RunRecord]| -> Vec<(Option<Capture>, Vec<Tracer>)> {
+            let plans = plans_of(&source, runs, Some(5));
+            assert!(plans.iter().all(|plan| plan.repeats == 5));
+            let tracers = |plan: &Plan| -> Vec<Tracer> { asked_cells(plan).iter().map(|cell| cell.tracer).collect() };
+            plans.iter().map(|plan| (plan.tracing.capture(), tracers(plan))).collect()
+        };
+        let [plain, whole, in_windows] = &runs[..] else { panic!("{runs:?}") };
+        assert_eq!(
+            parts(&[plain, whole, in_windows]),
+            [(Some(Capture::Whole), vec![Tracer::Off, Tracer::BuiltIn]), (Some(windows), vec![Tracer::InWindows])]
+        );
+        assert_eq!(parts(&[plain, in_windows]), [(Some(windows), vec![Tracer::Off, Tracer::InWindows])]);
+        assert_eq!(parts(&[plain]), [(None, vec![Tracer::Off])]);
+    }
 
     fn more(logs: &[f64]) -> (u32, bool) {
         more_pairs(&judge(&[logs.to_vec()], true, 0.01)[0])

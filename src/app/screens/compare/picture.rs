@@ -138,6 +138,10 @@ fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) ->
             (first, repeats) = (first.or(Some(run)), repeats.max(run.repeat));
         }
     }
+    // A plan records the runs of the built-in tracer either in windows or as a whole. Once it is launched, the others follow.
+    let built_in = |cell: &&AskedCell| cell.tracer.is_built_in();
+    let in_windows = cells.iter().find(built_in).map(|cell| cell.tracer.is_in_windows());
+    cells.retain(|cell| !cell.tracer.is_built_in() || in_windows == Some(cell.tracer.is_in_windows()));
     let first = first?;
     let paper = comparison.of_paper.as_ref().and_then(|of_paper| artefact(&of_paper.id).ok()?.plan());
     let plan = match paper {

@@ -296,16 +296,19 @@ impl Cells<'_> {
     }
 
     fn level(&self, (workload, tracer): (&Key, Tracer), levels: &Levels, key: &str) -> String {
-        match key {
-            WORKLOAD => workload.to_string(),
-            Tracer::KEY => tracer.name().to_owned(),
-            _ => levels.get(key).map_or(String::new(), |level| grouped(&level.to_string())),
+        // A factor of a program may have the key of a setting.
+        match (levels.get(key), key) {
+            (Some(level), _) => grouped(&level.to_string()),
+            (None, WORKLOAD) => workload.to_string(),
+            (None, Tracer::KEY) => tracer.name().to_owned(),
+            (None, _) => String::new(),
         }
     }
 
     fn is_number(&self, key: &str) -> bool {
-        let mut levels = self.outlook.plan.blocks().flat_map(|block| block.levels(key));
-        ![WORKLOAD, Tracer::KEY, AA_COPY].contains(&key) && levels.all(|level| level.as_number().is_some())
+        let mut levels = self.outlook.plan.blocks().flat_map(|block| block.levels(key)).peekable();
+        // Settings and A/A copies have no levels in the plan.
+        levels.peek().is_some() && levels.all(|level| level.as_number().is_some())
     }
 
     /// A cell's text, whether it is a number, and its tooltip.

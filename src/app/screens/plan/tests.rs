@@ -386,7 +386,7 @@ fn a_second_launch_before_the_answer_is_not_sent_and_after_it_is() {
     execute(&mut window, PlanCommand::Launch);
     execute(&mut window, PlanCommand::Launch);
     assert_eq!(window.state().requests.len(), 1);
-    window.state_mut().state.take(UiEvent::Launched { queued: 8, kept: 0, invalid: 0 });
+    window.state_mut().state.take(UiEvent::Launched { queued: 8, kept: 0, invalid: 0, warnings: Vec::new() });
     execute(&mut window, PlanCommand::Launch);
     assert_eq!(window.state().requests.len(), 2);
 }

@@ -456,9 +456,13 @@ fn a_read_only_session_cannot_be_changed_and_says_why() {
 #[test]
 fn a_launch_shows_its_result_and_an_empty_list_leads_to_the_plan() {
     let mut state = state(Vec::new(), Vec::new());
-    state.take(UiEvent::Launched { queued: 24, kept: 3, invalid: 2 });
+    let warnings = vec!["site lab: 2 of the 2 nodes are drained".to_owned()];
+    state.take(UiEvent::Launched { queued: 24, kept: 3, invalid: 2, warnings });
     let mut harness = window(state, shell_ui);
-    assert!(sees(&harness, "24 runs queued, 3 kept, 2 cells cannot run here"));
+    assert!(sees(
+        &harness,
+        "24 runs queued, 3 kept, 2 cells cannot run here; ⚠ site lab: 2 of the 2 nodes are drained"
+    ));
     assert!(sees(&harness, "No runs yet"));
     click(&mut harness, "Show Plan");
     assert_eq!(harness.state().state.desk.screen, ScreenName::PLAN);

@@ -171,3 +171,24 @@ fn a_constraint_leaves_out_cells_of_a_command_with_its_reason() {
     let matrix = expand(&plan(&text), &cpu_node());
     assert_eq!((matrix.cells.len(), &*matrix.invalid[0].reason), (3, "too hot"));
 }
+
+#[test]
+fn a_constraint_may_name_a_factor_of_a_command_that_has_the_key_of_a_setting() {
+    let text = "[command]\nrun = [\"./solve\", \"{data}\", \"{workload}\", \"{mode}\", \"{trace}\"]\n\
+                [factors]\ndata = [1, 2]\nworkload = [\"small\", \"large\"]\nmode = [\"a\", \"b\"]\ntrace = [\"x\", \"y\"]\n";
+    let excluded = |exclude: &str| {
+        let constraint = format!("[[constraint]]\nexclude = \"{exclude}\"\nreason = \"too large\"\n");
+        expand(&plan(&format!("{text}{constraint}")), &cpu_node()).invalid.len()
+    };
+    for exclude in ["data > 1", "workload = large", "mode = b", "trace = y"] {
+        assert_eq!(excluded(exclude), 8, "{exclude}");
+    }
+    // Cells of another workload have the data set.
+    let both = format!("{text}[[block]]\nworkload = \"image\"\n[block.data]\nset = \"digits\"\n");
+    let named = |exclude: &str| {
+        let constraint = format!("[[constraint]]\nexclude = \"{exclude}\"\nreason = \"too large\"\n");
+        let plan = plan(&format!("{both}{constraint}"));
+        asked_cells(&plan).iter().filter(|cell| cell.excluded_by(&plan).is_some()).count()
+    };
+    assert_eq!((named("data = digits"), named("data = 2")), (1, 8));
+}

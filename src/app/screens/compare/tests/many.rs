@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::figure::{AdditionKind, Along, Form};
-use crate::protocol::Environment;
+use crate::protocol::{Environment, IMPORTED_FROM};
 
 /// A session of one day. From the ninth day on, fp32 is slower.
 fn night(folder: &Path, day: u32) -> Arc<Records> {
@@ -66,7 +66,82 @@ fn a_history_is_drawn_with_its_change_and_can_follow_commits() {
     assert_eq!(column(&state, "change").iter().filter(|text| text.starts_with("1.2")).count(), 1);
     let harness = harness(state, [1280.0, 800.0]);
     harness.get_by_role_and_label(Role::ComboBox, "Along");
+    assert!(harness.query_by_role_and_label(Role::ComboBox, "Baseline").is_none(), "a history has none");
     let mut state = std::mem::take(&mut { harness }.state_mut().state);
     change(&mut state, |study| study.along = Along::Commits);
     assert_eq!(charts(&state)[0].x.categories[0], "aaaaaaaaaaaa 1970-01-01");
+}
+
+/// A session of results that were imported from one file, one a day.
+fn imported(folder: &str, days: u32) -> Arc<Records> {
+    let result = |day: u32| {
+        let mut environment = Environment::default();
+        environment.set(IMPORTED_FROM, Some(format!("nightly.csv (CSV), day {day}")));
+        let mut run = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.1);
+        run.run = format!("c1-r1-{day}");
+        run.started_time_s = Some(86_400.0 * f64::from(day));
+        run.environment = Some(Arc::new(environment));
+        run
+    };
+    records(folder, (1..=days).map(result).collect())
+}
+
+/// A window in which a session was opened whose records are not read yet.
+fn opened(folder: &str) -> State {
+    let mut state = State::new(Settings::default());
+    state.desk.screen = ScreenName::COMPARE;
+    state.take(crate::app::engine::UiEvent::Session { folder: folder.into(), read_only: None });
+    state
+}
+
+#[test]
+fn imported_results_of_many_days_open_as_a_history_and_few_as_bars() {
+    let shown = |days: u32| {
+        let mut state = opened("imported");
+        state.take(crate::app::engine::UiEvent::Records(imported("imported", days)));
+        settle(&mut state);
+        state.own::<CompareScreen>().study.clone()
+    };
+    let history = shown(9);
+    assert_eq!((history.form, history.name.as_str(), history.along), (Form::History, "history", Along::Dates));
+    assert_eq!(shown(5), Study::default());
+}
+
+#[test]
+fn what_the_user_has_chosen_before_the_results_are_read_stays() {
+    let mut state = opened("imported");
+    change(&mut state, |study| study.log = true);
+    state.take(crate::app::engine::UiEvent::Records(imported("imported", 9)));
+    settle(&mut state);
+    assert_eq!(state.own::<CompareScreen>().study, Study { log: true, ..Study::default() });
+}
+
+#[test]
+fn bars_of_many_sessions_lead_to_their_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut harness = harness(nights(folder.path(), 9), [1280.0, 800.0]);
+    harness.get_by_label("Show the history").click();
+    assert_eq!(asked(&mut harness), [CompareCommand::Form(Form::History)]);
+    send(&mut harness.state_mut().state, CompareCommand::Form(Form::History));
+    harness.run();
+    assert!(harness.query_by_label("Show the history").is_none());
+}
+
+#[test]
+fn the_baseline_that_was_found_divides_as_before_once_another_thing_changes() {
+    let run = |precision: &str, commit: u32| {
+        let mut environment = Environment::default();
+        environment.set("program_git", Some(format!("c{commit}")));
+        let at_first_s = if precision == "fp16" { 0.2 } else { 0.4 };
+        let mut run = fixture::run(&fixture::cell(precision, 1, "single"), commit, at_first_s / f64::from(commit));
+        run.started_time_s = Some(86_400.0 * f64::from(commit));
+        run.environment = Some(Arc::new(environment));
+        run
+    };
+    let runs = ["fp32", "fp16"].into_iter().flat_map(|precision| [run(precision, 1), run(precision, 2)]);
+    let mut state = state_of(records("s", runs.collect()));
+    let ratios = column(&state, "ratio");
+    assert_eq!(ratios.iter().filter(|ratio| ratio.starts_with("2.00")).count(), 2, "{ratios:?}");
+    change(&mut state, |study| study.log = true);
+    assert_eq!(column(&state, "ratio"), ratios, "each precision is still divided within its commit");
 }

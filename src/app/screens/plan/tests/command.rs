@@ -222,6 +222,16 @@ fn nothing_is_launched_where_nothing_is_missing() {
     assert!(matches!(window.state().requests[..], [Request::Launch { only_missing: false, .. }]));
 }
 
+#[test]
+fn the_matrix_shows_the_levels_of_a_factor_that_is_called_trace() {
+    let mut window = window_of(Some(cpu_node()));
+    let text = "version = 1\n[command]\nrun = [\"./x\", \"{trace}\"]\n[factors]\ntrace = [\"thin\", \"thick\"]\n";
+    execute(&mut window, PlanCommand::Begin(Box::new(Plan::parse(text, "p.toml").unwrap())));
+    for level in ["thin", "thick"] {
+        assert!(window.query_all_by_label(level).next().is_some(), "{level}");
+    }
+}
+
 /// The queue with one run.
 fn queue(state: RunState, paused: bool) -> UiEvent {
     let run = "0001-978cbae2-1".to_owned();
