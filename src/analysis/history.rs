@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::circumstances::fact;
 use super::environment::machine_differs;
-use super::{Cell, SessionComparison, Value, finished};
+use super::{Cell, RunSummary, SessionComparison, Value, finished};
 use crate::plan::{Identity, RunState};
 use crate::protocol::{COMMIT_TIME, IMPORTED_FROM, fact_name};
 use crate::statistics::{change_points, least_values, median};
