@@ -88,7 +88,7 @@ fn commit(run: &RunSummary) -> Option<String> {
 
 /// The commit alone, without text that follows it, such as the number of changed files. If files were changed, a `+` is
 /// added.
-fn short(commit: &str) -> String {
+pub(super) fn short(commit: &str) -> String {
     let (hash, rest) = commit.split_once(", ").unwrap_or((commit, ""));
     let (hash, is_changed) = match hash.strip_suffix("-dirty") {
         Some(hash) => (hash, true),

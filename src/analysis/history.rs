@@ -5,12 +5,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::circumstances::fact;
+use super::circumstances::{fact, short};
 use super::environment::machine_differs;
 use super::{Cell, RunSummary, SessionComparison, Value, finished};
 use crate::plan::{Identity, RunState};
 use crate::protocol::{COMMIT_TIME, IMPORTED_FROM, fact_name};
 use crate::statistics::{change_points, least_values, median};
+
+/// The key of the commit of a user's program.
+const PROGRAM_GIT: &str = "program_git";
 
 /// The probability that a history in which nothing changed shows a change in any of its tracks.
 pub const CHANGE_ERROR: f64 = 0.05;
@@ -102,7 +105,7 @@ pub fn imported_history(runs: &[RunSummary]) -> Option<HistoryOrder> {
     let done = || runs.iter().filter(|run| run.state == RunState::Finished);
     let mut occasions: HashMap<Option<Identity>, HashSet<[Option<&str>; 2]>> = HashMap::new();
     for run in done() {
-        let told = [fact(run, IMPORTED_FROM), fact(run, "program_git")];
+        let told = [fact(run, IMPORTED_FROM), fact(run, PROGRAM_GIT)];
         occasions.entry(run.identity).or_default().insert(told);
     }
     let most = occasions.values().map(HashSet::len).max()?;
@@ -184,10 +187,16 @@ pub fn level_changes(track: &[(&Cell, f64)], error: f64) -> (Vec<LevelChange>, V
     (points.iter().zip(ends.windows(3)).map(change).collect(), levels)
 }
 
-/// The names of facts in which the runs of two cells differ, without the file of an import and the time of a commit.
+/// The names of facts in which the runs of two cells differ, without the file of an import and the time of a commit. The
+/// commits themselves are named, since a change is sought between them.
 fn changed_with(last: &Cell, first: &Cell) -> Vec<String> {
     let mut names = machine_differs(finished(last), finished(first));
     names.retain(|name| [IMPORTED_FROM, COMMIT_TIME].iter().all(|key| *name != fact_name(key)));
+    let commit_of = |cell: &Cell| finished(cell).next().and_then(|run| fact(run, PROGRAM_GIT)).map(short);
+    if let (Some(before), Some(after)) = (commit_of(last), commit_of(first)) {
+        let commits = names.iter_mut().filter(|name| **name == fact_name(PROGRAM_GIT));
+        commits.for_each(|name| *name = format!("{name} ({before} to {after})"));
+    }
     names
 }
 
@@ -313,7 +322,7 @@ mod tests {
         let ratio = change.ratio.unwrap();
         let ends = ratio.interval.unwrap();
         assert!((ratio.median - 1.2).abs() < 0.01 && ends.low < 1.2 && ends.high > 1.2, "{ratio:?}");
-        assert_eq!(change.with, ["Program's git commit"]);
+        assert_eq!(change.with, ["Program's git commit (aaaa to bbbb)"]);
         assert!((levels[0] - 0.1).abs() < 0.001 && (levels[1] - 0.12).abs() < 0.001, "{levels:?}");
         assert!(change.p < 0.01);
     }

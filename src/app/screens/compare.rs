@@ -1,5 +1,6 @@
 //! The Compare screen: cells side by side, as bars, curves and a table.
 
+mod charts;
 mod claims;
 mod controls;
 mod effect_rows;
@@ -22,27 +23,22 @@ mod to_history;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use eframe::egui::{
-    Align, CentralPanel, Context, Frame, Id, Key as KeyPress, Label, Layout, Margin, Modifiers, Panel, Ui,
-};
+use eframe::egui::{Align, CentralPanel, Context, Frame, Id, Key as KeyPress, Layout, Margin, Modifiers, Panel, Ui};
 use poll_promise::Promise;
 
 use crate::analysis::{CellKey, is_of_session};
-use crate::app::canvas::{Asked, Selected};
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_compared, study_words};
 use crate::app::desk::{Desk, Intent, Looks, News, Source};
 use crate::app::engine::Request;
 use crate::app::history::History;
-use crate::app::look;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
-use crate::figure::{Chart, Comparison, Form, Format, Geometry, Study, baseline_name, capitalised, render};
+use crate::figure::{Chart, Comparison, Form, Format, Study, baseline_name, capitalised, render};
 use crate::plan::{Key, OwnMeasure};
-use marks::Marks;
 use picture::Picture;
 
 /// Least height of the charts above the table.
@@ -53,9 +49,6 @@ const LEAST_CHARTS: f32 = 200.0;
 const TABLE: f32 = 0.42;
 const LOW_TABLE: f32 = 0.58;
 const LOW: f32 = 560.0;
-
-/// Longer notes of charts are cut off; a tooltip shows them completely.
-const MOST_LINES_OF_NOTES: f32 = 2.0;
 
 /// A command of the Compare screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -514,7 +507,7 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     to_history::to_history_ui(ui, picture, commands);
     table_panel_ui(ui, view, picture, commands);
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
-    CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));
+    CentralPanel::default().frame(charts).show(ui, |ui| charts::charts_ui(ui, view.own, picture, commands));
 }
 
 /// Draws the table with its status line below the charts. The user can move the boundary between them, and it stays
@@ -556,45 +549,6 @@ fn warnings_ui(ui: &mut Ui, picture: &Picture) {
     }
     for line in missing.iter().chain(baseline_warning) {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
-    }
-}
-
-fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: &mut Vec<Command>) {
-    let charts = &picture.comparison.charts;
-    // Charts that can be panned and zoomed are drawn as plots, without the notes that the canvas draws itself.
-    let is_plot = charts.iter().all(|chart| chart.geometry == Geometry::Lines);
-    if is_plot {
-        look::legend_ui(ui, charts);
-    }
-    let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
-    if is_plot {
-        let intervals = charts.iter().map(|chart| chart.intervals.as_str()).filter(|text| !text.is_empty());
-        notes.extend(intervals);
-    }
-    notes.dedup();
-    // A note with many cells' names would take the room of the charts.
-    let (long, short): (Vec<&str>, Vec<&str>) =
-        notes.into_iter().partition(|note| text_width(ui, note) > MOST_LINES_OF_NOTES * ui.available_width());
-    if !short.is_empty() {
-        ui.label(muted(ui, short.join(" ")));
-    }
-    for note in long {
-        ui.add(Label::new(muted(ui, note)).truncate().show_tooltip_when_elided(false)).on_hover_text(note);
-    }
-    if charts.iter().all(Chart::is_empty) {
-        if charts.iter().all(|chart| chart.notes.is_empty()) {
-            ui.label(muted(ui, "No finished run of these cells has these values."));
-        }
-    } else if is_plot {
-        lines::lines_ui(ui, compare, charts, commands);
-    } else {
-        let selected = Selected { cell: compare.selected.as_ref(), effect: compare.effect.as_deref() };
-        let asked = picture.canvas.ui(ui, charts, selected, &Marks(picture));
-        commands.extend(asked.map(|asked| match asked {
-            Asked::Select(cell) => CompareCommand::Select(cell).into(),
-            Asked::Open(cell) => CompareCommand::Open(cell).into(),
-            Asked::Effect(effect) => CompareCommand::Effect(effect).into(),
-        }));
     }
 }
 

@@ -256,7 +256,7 @@ fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
             metrics::traced_ui(ui, study, commands);
         }
         if study.form.has_measure() {
-            measure_ui(ui, study, picture, commands);
+            measure_ui(ui, view, picture, commands);
             recorded::recorded_ui(ui, study, &picture.comparison.recorded, commands);
             measures_menu_ui(ui, view, commands);
         }
@@ -390,7 +390,8 @@ fn place_ui(
     });
 }
 
-fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+fn measure_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
     let measures = &picture.comparison.measures;
     let name = |key: &str| match (measures.iter().find(|(known, _)| *known == *key), measure(key)) {
         (Some((_, name)), _) => name.clone(),
@@ -398,8 +399,9 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
     };
     let is_loss = study.form == Form::Loss;
     let all = "losses and accuracy".to_owned();
-    // If a study names no measure, one that the cells have is shown.
-    let shown = study.measure.as_ref().unwrap_or(&picture.comparison.measure);
+    // If the cells lack the measure that a study names, or if it names none, another one is drawn.
+    let asked = study.measure.as_ref().filter(|_| view.own.is_updating());
+    let shown = asked.unwrap_or(&picture.comparison.measure);
     let now = if is_loss && study.measure.is_none() { all.clone() } else { name(shown) };
     choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, |ui| {
         let none = (None, &all);
