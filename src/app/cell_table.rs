@@ -21,7 +21,7 @@ use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::value_text;
 use crate::app::widgets::{muted, named, strong};
 use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, precise};
-use texts::{ColumnShape, column_name, heading, is_verdict, sort_key};
+use texts::{ColumnShape, Heights, column_name, heading, is_verdict, sort_key};
 
 /// Height of a row of one line.
 const ROW: f32 = 24.0;
@@ -133,25 +133,37 @@ impl CellTable<'_> {
         if width <= MOST_PINNED * room { count } else { 0 }
     }
 
-    /// The top of each row, and the bottom of the last one; wrapped texts make a row higher.
+    /// The top of each row, and the bottom of the last one.
     fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
+        let key = (wrap, ui.pixels_per_point(), self.places.to_vec());
+        let mut heights = self.texts.heights.borrow_mut();
+        if heights.key != key {
+            *heights = Heights { key, by_row: self.heights(ui, wrap) };
+        }
+        let mut offsets = Vec::with_capacity(self.order.len() + 1);
+        offsets.push(0.0);
+        for row in self.order {
+            let height = heights.by_row.get(*row).copied().unwrap_or(ROW);
+            offsets.push(offsets.last().copied().unwrap_or_default() + height);
+        }
+        offsets
+    }
+
+    /// The height of each row; wrapped texts make a row higher.
+    fn heights(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
         let wrapping: Vec<usize> = self.places.iter().copied().filter(|place| self.shape(*place).wraps).collect();
-        let height = |row: &usize| {
+        let height = |row: usize| {
             // No letter is wider than high: a short text is one line, whatever it says.
-            let most_chars = self.texts.wrapping_chars.get(*row).copied().unwrap_or_default();
+            let most_chars = self.texts.wrapping_chars.get(row).copied().unwrap_or_default();
             if most_chars as f32 * BODY <= wrap {
                 return ROW;
             }
-            let texts = wrapping.iter().map(|place| self.text(*row, *place));
+            let texts = wrapping.iter().map(|place| self.text(row, *place));
             let long = texts.filter(|text| text.contains('\n') || text.chars().count() as f32 * BODY > wrap);
             let lines = long.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
             ROW + LINE * lines.saturating_sub(1) as f32
         };
-        let mut offsets = vec![0.0];
-        for row in self.order {
-            offsets.push(offsets.last().copied().unwrap_or_default() + height(row));
-        }
-        offsets
+        (0..self.texts.texts.len()).map(height).collect()
     }
 
     fn text(&self, row: usize, place: usize) -> &str {

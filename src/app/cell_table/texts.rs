@@ -1,5 +1,6 @@
 //! What a table of cells shows: its columns, a text for each place, and the order of its rows.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 
 use crate::app::columns::Named;
@@ -57,6 +58,17 @@ pub struct CellTexts {
     pub wrapping_chars: Vec<usize>,
     /// What else is known of the rows.
     pub beside: Beside,
+    /// The heights of the rows when they were last drawn.
+    pub(super) heights: RefCell<Heights>,
+}
+
+/// The heights of all rows, and what they depend on besides the texts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heights {
+    /// The width at which texts wrap, the pixels of a point, and the columns that are displayed.
+    pub key: (f32, f32, Vec<usize>),
+    /// The height of each row, in the table's order.
+    pub by_row: Vec<f32>,
 }
 
 /// What a column's texts are.
@@ -94,7 +106,7 @@ impl CellTexts {
         let shapes: Vec<ColumnShape> =
             columns.iter().enumerate().map(|(place, shown)| shape(table, &texts, place, shown)).collect();
         let wrapping_chars = texts.iter().map(|row| wrapping_chars(row, &shapes)).collect();
-        Self { columns, texts, shapes, wrapping_chars, beside }
+        Self { columns, texts, shapes, wrapping_chars, beside, heights: RefCell::default() }
     }
 
     /// The columns by the names under which they are chosen and kept: the value's key, with what is said of it.
