@@ -168,10 +168,9 @@ impl Laid {
 
     /// Prepares a scene for the theme of its area.
     fn of(mut scene: Scene, room: Room) -> Self {
-        if room.dark {
-            let [red, green, blue, _] = room.ground.to_array();
-            scene = scene.on_dark([red, green, blue]);
-        }
+        let [red, green, blue, _] = room.ground.to_array();
+        let ground = [red, green, blue];
+        scene = if room.dark { scene.on_dark(ground) } else { scene.on_light(ground) };
         let mut painted = Vec::new();
         for (place, item) in scene.items.iter().enumerate() {
             match item {

@@ -233,6 +233,20 @@ impl<'a> Chosen<'a> {
         if self.shown_settings.is_empty() { &self.settings } else { &self.shown_settings }
     }
 
+    /// The settings with a column in the table: without what cells were made with, if that only repeats their commits.
+    fn table_settings(&self) -> Vec<Setting> {
+        let mut settings = self.columns().to_vec();
+        let repeats_commit = |cell: &Cell| {
+            let Some(commit) = cell.level(COMMIT) else { return cell.made_with.is_empty() };
+            *cell.made_with == *format!("{} {commit}", fact_name("program_git"))
+        };
+        let has_commits = settings.iter().any(|setting| setting.key == COMMIT && setting.is_fact);
+        if has_commits && self.shown.iter().all(repeats_commit) {
+            settings.retain(|setting| setting.key != MADE_WITH);
+        }
+        settings
+    }
+
     /// The settings for names of cells: the same ones without facts that the session already tells.
     fn naming(&self) -> Vec<Setting> {
         for_names(self.columns())
@@ -255,7 +269,7 @@ impl<'a> Chosen<'a> {
         let mut table = if study.form.is_of_effects() {
             effects::table(study, &self.shown, baseline)
         } else {
-            table_of(study, self.columns(), &self.shown, baseline)
+            table_of(study, &self.table_settings(), &self.shown, baseline)
         };
         if let Some(history) = &self.history {
             history.fill(study, &self.shown, &mut table);

@@ -157,3 +157,27 @@ fn a_single_session_says_that_a_history_needs_several() {
     let shown = compare(&sources(&sessions), &study());
     assert!(shown.table.notes.iter().any(|note| note.starts_with("a history needs several sessions")));
 }
+
+#[test]
+fn what_cells_were_made_with_has_no_column_where_it_only_repeats_their_commits() {
+    let run = |number: u32, driver: Option<&str>| {
+        let mut environment = Environment::default();
+        environment.set("program_git", Some(format!("abc000{number}")));
+        environment.set("driver", driver);
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), number, 0.1);
+        record.environment = Some(Arc::new(environment));
+        summarise_run(&record)
+    };
+    let columns = |drivers: [Option<&str>; 2]| {
+        let runs = [run(1, drivers[0]), run(2, drivers[1])];
+        let sources = [Source { session: "", runs: &runs, reports: &[] }];
+        let keys = compare(&sources, &Study::default()).table.columns;
+        keys.iter()
+            .map(|column| column.key.to_string())
+            .filter(|key| ["commit", "made_with"].contains(&&**key))
+            .collect()
+    };
+    let both: Vec<String> = columns([Some("570"), Some("580")]);
+    let commits: Vec<String> = columns([None, None]);
+    assert_eq!((both.contains(&"made_with".to_owned()), commits), (true, vec!["commit".to_owned()]));
+}

@@ -221,6 +221,20 @@ impl Scene {
         self
     }
 
+    /// The page on paper of a light colour: what hides the paper behind it has the paper's colour.
+    #[must_use]
+    pub fn on_light(mut self, paper: Colour) -> Self {
+        const WHITE: Colour = [0xff; 3];
+        for item in &mut self.items {
+            if let Item::Path { fill: Some((colour, _)), .. } = item
+                && *colour == WHITE
+            {
+                *colour = paper;
+            }
+        }
+        self
+    }
+
     /// Adds the contents of another page, moved to the right and down by these points. `charts` is the number of charts that are on this page already.
     pub fn add(&mut self, other: Self, (right, down): (f64, f64), charts: usize) {
         let moved = |area: Area| Area { left: area.left + right, top: area.top + down, ..area };

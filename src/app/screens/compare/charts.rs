@@ -16,12 +16,14 @@ use crate::figure::{Chart, Geometry};
 /// Longer notes of charts are cut off, each alone and all together; tooltips show them completely.
 const MOST_LINES_OF_NOTE: f32 = 2.0;
 const MOST_LINES_OF_NOTES: usize = 4;
+/// In a room that is lower than this, notes have half as many lines.
+const LOW: f32 = 320.0;
 
 /// Draws a text of a few lines; what does not fit into them is shown by a tooltip.
 fn cut_note_ui(ui: &mut Ui, text: &str) {
     let font = FontId::proportional(BODY);
     let mut job = LayoutJob::simple(text.to_owned(), font, palette(ui.visuals()).muted, ui.available_width());
-    job.wrap.max_rows = MOST_LINES_OF_NOTES;
+    job.wrap.max_rows = if ui.available_height() < LOW { MOST_LINES_OF_NOTES / 2 } else { MOST_LINES_OF_NOTES };
     let galley = ui.painter().layout_job(job);
     let is_cut = galley.elided;
     let response = ui.add(Label::new(galley));

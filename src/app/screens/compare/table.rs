@@ -32,6 +32,7 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         ui.label(muted(ui, reason));
         return;
     }
+    let has_baseline = compare.study.form.has_baseline();
     let table = CellTable {
         id: "compare",
         table: &comparison.table,
@@ -42,7 +43,7 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         cells: &comparison.cells,
         charts: &comparison.charts,
         swatched: comparison.arrangement.colour.as_ref().map(|setting| &*setting.key),
-        baseline: comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref()),
+        baseline: comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref()).filter(|_| has_baseline),
         is_choosable: true,
         selected: compare.selected.as_ref(),
         effect: compare.effect.as_deref(),
