@@ -30,9 +30,9 @@ use super::study::{
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method, Recording, RunState, Setting,
-    Source, TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort, split_by,
-    varying,
+    COMMIT, Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method, Recording, RunState,
+    Setting, Source, TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort,
+    split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
