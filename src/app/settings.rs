@@ -189,6 +189,21 @@ fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::app::Window;
+    use crate::app::command::Command;
+
+    #[test]
+    fn a_theme_and_a_zoom_are_kept_when_they_are_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("window.toml");
+        let settings = Settings { file: Some(file.clone()), ..Settings::default() };
+        let (mut window, context) = (Window::new(settings), Context::default());
+        window.execute(Command::Theme(Theme::Light), &context);
+        let kept = || toml::from_str::<Settings>(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(kept().theme, Theme::Light);
+        window.execute(Command::Zoom(2), &context);
+        assert_eq!(kept().zoom_steps, 2);
+    }
 
     #[test]
     fn each_monitor_keeps_its_zoom() {

@@ -27,13 +27,19 @@ pub fn muted(ui: &Ui, text: impl Into<String>) -> RichText {
 
 /// A sentence whose parts between backticks are set as code, as in messages that are also for the terminal.
 pub fn prose(ui: &Ui, sentence: &str, colour: Color32) -> WidgetText {
+    prose_of_size(ui, sentence, colour, BODY)
+}
+
+/// The same in letters of another size, in points.
+pub fn prose_of_size(ui: &Ui, sentence: &str, colour: Color32, size: f32) -> WidgetText {
     if !sentence.contains('`') {
-        return RichText::new(sentence).color(colour).into();
+        return RichText::new(sentence).color(colour).size(size).into();
     }
     let mut job = LayoutJob::default();
     for (part, is_code) in code_parts(sentence) {
         let style = if is_code { TextStyle::Monospace } else { TextStyle::Body };
-        job.append(part, 0.0, TextFormat::simple(style.resolve(ui.style()), colour));
+        let font = FontId { size, ..style.resolve(ui.style()) };
+        job.append(part, 0.0, TextFormat::simple(font, colour));
     }
     job.into()
 }

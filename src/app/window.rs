@@ -100,10 +100,12 @@ impl Window {
             Command::Theme(theme) => {
                 desk.settings.theme = theme;
                 desk.settings.apply(context);
+                desk.settings.save();
             }
             Command::Zoom(steps) => {
                 desk.settings.zoom(steps);
                 desk.settings.apply(context);
+                desk.settings.save();
             }
             Command::Columns(table, columns) => {
                 desk.settings.columns.insert(table, columns);

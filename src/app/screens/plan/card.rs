@@ -12,7 +12,7 @@ use crate::app::command::{Command, edit};
 use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{muted, strong, text_field, tick_ui};
+use crate::app::widgets::{muted, prose_of_size, strong, text_field, tick_ui};
 use crate::figure::grouped;
 use crate::plan::{Domain, Factor, Level, Plan};
 
@@ -58,7 +58,7 @@ fn factor_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, commands: &mut Vec<Co
     }
     match message {
         Some(reason) => ui.colored_label(palette(ui.visuals()).warning, RichText::new(reason).size(SMALL)),
-        None => ui.label(muted(ui, factor.help.as_str()).size(SMALL)),
+        None => ui.label(prose_of_size(ui, &factor.help, palette(ui.visuals()).muted, SMALL)),
     };
 }
 

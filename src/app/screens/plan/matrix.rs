@@ -59,9 +59,9 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             ui.set_min_size(line);
             let Some(others) = view.use_by_others() else { return };
             let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
-            let warning = palette(ui.visuals()).warning;
-            ui.add(Label::new(RichText::new(&text).color(warning)).truncate().show_tooltip_when_elided(false))
-                .on_hover_text(text);
+            let colour = palette(ui.visuals()).warning;
+            let label = Label::new(RichText::new(&text).color(colour).size(SMALL));
+            ui.add(label.truncate().show_tooltip_when_elided(false)).on_hover_text(text);
         });
         table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
     }
