@@ -286,6 +286,30 @@ fn sessions_after_a_change_are_worse_no_worse_or_open_by_the_spread_between_sess
 }
 
 #[test]
+fn copies_of_a_session_are_refused_as_further_sessions_with_both_names() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "repeats");
+    let (copy, again) = (folder.path().join("copy"), folder.path().join("again"));
+    seeded::copy(&session, &copy);
+    let archive = folder.path().join("archive-of-it.zip");
+    succeed(command(folder.path()).args(["session", "export"]).arg(&session).arg("--out").arg(&archive));
+    succeed(command(folder.path()).args(["session", "import"]).arg(&archive).arg("--session").arg(&again));
+    for other in [&copy, &again] {
+        for word in ["table", "diff"] {
+            let output = command(folder.path()).arg(word).arg(&session).arg(other).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            let expected = format!("{} and {} both contain the run", session.display(), other.display());
+            assert!(output.status.code() == Some(2) && said.contains(&expected), "{word}: {said}");
+        }
+    }
+    let changed = slowed(folder.path(), &session, 1.25);
+    let diff = command(folder.path()).arg("diff").args([&session, &copy]).arg("--").arg(&changed).output().unwrap();
+    assert_eq!(diff.status.code(), Some(2), "{}", String::from_utf8_lossy(&diff.stdout));
+    // The same runs with other numbers are no copy.
+    assert_ne!(command(folder.path()).arg("diff").args([&session, &changed]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
 fn old_sessions_say_what_they_did_not_record() {
     let folder = TempDir::new().unwrap();
     let session = golden(folder.path(), "gpu");

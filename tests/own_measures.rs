@@ -157,6 +157,16 @@ fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
     let before = golden(home, "gpu");
     let after = home.join("after");
     seeded::copy(&before, &after);
+    // The same runs would be refused: these started a second later.
+    let journal = after.join("journal.jsonl");
+    let later = |line: &str| {
+        let mut decision = json(line);
+        decision["time_s"] = (decision["time_s"].as_f64().unwrap() + 1.0).into();
+        decision.to_string() + "\n"
+    };
+    let lines: String = std::fs::read_to_string(&journal).unwrap().lines().map(later).collect();
+    std::fs::write(&journal, lines).unwrap();
+    succeed(command(home).args(["session", "rebuild"]).arg(&after));
     let save = |session: &Path, formula: &str| {
         let words = ["--save", "per_joule", "--better", "higher", "--formula", formula];
         succeed(command(home).arg("measure").arg(session).args(words));

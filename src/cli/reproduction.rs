@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::claims::judged;
 use super::document::{Document, Part};
-use super::material::Material;
+use super::material::{Material, refuse_copies};
 use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{Cell, Recording, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
@@ -23,6 +23,7 @@ pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
         .iter()
         .map(|session| Material::read(&session_folder(session)?))
         .collect::<Result<_, Box<dyn Error>>>()?;
+    refuse_copies(sessions.iter().zip(&materials))?;
     let figures = out.join("figures");
     std::fs::create_dir_all(&figures).map_err(|error| format!("creating {}: {error}", figures.display()))?;
     let report = Report { materials: &materials, out };
