@@ -337,6 +337,22 @@ fn no_output_replaces_the_journal_of_a_session_or_files_of_other_writers() {
 }
 
 #[test]
+fn a_full_standard_output_is_named() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "repeats");
+    for arguments in [&["table"][..], &["export", "--what", "runs"]] {
+        let mut command = command(folder.path());
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command.arg(arguments[0]).arg(&session).args(&arguments[1..]).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && said.contains("writing to standard output: No space left"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn copies_of_a_session_are_refused_as_further_sessions_with_both_names() {
     let folder = TempDir::new().unwrap();
     let session = golden(folder.path(), "repeats");
