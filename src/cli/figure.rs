@@ -190,7 +190,7 @@ impl Arguments {
     ) -> Result<(), Box<dyn Error>> {
         let Some(out) = &self.out else { return Ok(()) };
         let format = PaperFormat::of(out, self.style.dpi)?;
-        // None of both is written if the other one is refused.
+        // Neither is written if the other is refused.
         self.tex.as_ref().map_or(Ok(()), |tex| replace::check(tex, Kind::Latex))?;
         replace::write(out, &paper::encode(scene, provenance, format)?, Kind::Figure)?;
         if let Some(tex) = &self.tex {
