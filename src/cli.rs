@@ -26,6 +26,7 @@ mod papers;
 mod plan;
 mod remake;
 mod remote;
+mod replace;
 mod report;
 mod reproduction;
 mod run;
@@ -367,7 +368,7 @@ fn environment_here() -> Environment {
 /// Writes the environment of a site's node into the folder of a run. The run continues without it.
 fn describe_node(folder: &Path) {
     let written = serde_json::to_vec(&environment_here()).map_err(std::io::Error::from);
-    let written = written.and_then(|text| foreign::write(&folder.join(ENVIRONMENT_FILE), &text));
+    let written = written.and_then(|text| foreign::write_ours(&folder.join(ENVIRONMENT_FILE), &text));
     if let Err(error) = written {
         say(format_args!("multicard: cannot write {ENVIRONMENT_FILE}: {error}"));
     }
@@ -378,7 +379,7 @@ fn describe_step(folder: &Path) -> Outcome {
     let environment = environment_here();
     let name = node_name();
     let file = environment_file_of(launch::node_of_step());
-    foreign::write(&folder.join(file), &serde_json::to_vec(&(name, environment))?)?;
+    foreign::write_ours(&folder.join(file), &serde_json::to_vec(&(name, environment))?)?;
     Ok(OK)
 }
 

@@ -9,6 +9,7 @@ mod role;
 mod runs;
 mod session;
 mod table;
+mod unique_json;
 
 pub use columns::{Mapping, MappingError};
 pub use file::{read, read_bytes};

@@ -63,7 +63,7 @@ pub use measure_unit::MeasureUnit;
 pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order, round_order};
-pub use own::PlannedMeasure;
+pub use own::{MOST_OWN_MEASURES, PlannedMeasure};
 pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
 pub use remark::{Remark, remarks};
 pub use resolved::{Resolved, resolved};

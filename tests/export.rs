@@ -286,6 +286,97 @@ fn sessions_after_a_change_are_worse_no_worse_or_open_by_the_spread_between_sess
 }
 
 #[test]
+fn no_output_replaces_the_journal_of_a_session_or_files_of_other_writers() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "repeats");
+    let project = folder.path().join("project");
+    fs::create_dir(&project).unwrap();
+    let at = |name: &str| project.join(name);
+    let journal = session.join("journal.jsonl");
+    let kept = fs::read(&journal).unwrap();
+    for name in ["README.md", "page.html", "fig.tex", "drawing.svg"] {
+        fs::write(at(name), "of another writer\n").unwrap();
+    }
+    let path = |path: PathBuf| path.display().to_string();
+    let figure = ["--preset", "times", "--out"].map(str::to_owned);
+    for (word, arguments, expected) in [
+        (
+            "export",
+            vec!["--what".to_owned(), "runs".into(), "--output".into(), path(journal.clone())],
+            "belongs to the session",
+        ),
+        ("report", vec!["--out".to_owned(), path(session.clone())], "a session's folder"),
+        ("report", vec!["--out".to_owned(), path(project.clone())], "README.md exists, and multicard did not write it"),
+        ("report", vec!["--out".to_owned(), path(at("page.html"))], "page.html exists"),
+        ("figure", [&figure[..], &[path(at("drawing.svg"))]].concat(), "drawing.svg exists"),
+        (
+            "figure",
+            [&figure[..], &[path(at("new.svg")), "--tex".to_owned(), path(at("fig.tex"))]].concat(),
+            "fig.tex exists",
+        ),
+    ] {
+        let output = command(folder.path()).arg(word).arg(&session).args(&arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{word} {arguments:?}: {said}");
+    }
+    assert_eq!(fs::read(&journal).unwrap(), kept);
+    assert!(!session.join("README.md").exists() && !at("new.svg").exists() && !at("figures").exists());
+    for name in ["README.md", "page.html", "fig.tex", "drawing.svg"] {
+        assert_eq!(fs::read_to_string(at(name)).unwrap(), "of another writer\n");
+    }
+    // Its own outputs are replaced, as a Makefile does.
+    for _ in 0..2 {
+        let out = at("own.pdf");
+        let drawn =
+            ["--preset", "times", "--out", out.to_str().unwrap(), "--tex", &path(at("own.tex"))].map(str::to_owned);
+        succeed(command(folder.path()).arg("figure").arg(&session).args(drawn));
+        succeed(command(folder.path()).arg("report").arg(&session).arg("--out").arg(at("report")));
+        succeed(command(folder.path()).arg("report").arg(&session).arg("--out").arg(at("own.html")));
+        succeed(command(folder.path()).arg("manual").arg("--out").arg(at("manual.html")));
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_named() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "repeats");
+    for arguments in [&["table"][..], &["export", "--what", "runs"]] {
+        let mut command = command(folder.path());
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command.arg(arguments[0]).arg(&session).args(&arguments[1..]).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && said.contains("writing to standard output: No space left"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn copies_of_a_session_are_refused_as_further_sessions_with_both_names() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "repeats");
+    let (copy, again) = (folder.path().join("copy"), folder.path().join("again"));
+    seeded::copy(&session, &copy);
+    let archive = folder.path().join("archive-of-it.zip");
+    succeed(command(folder.path()).args(["session", "export"]).arg(&session).arg("--out").arg(&archive));
+    succeed(command(folder.path()).args(["session", "import"]).arg(&archive).arg("--session").arg(&again));
+    for other in [&copy, &again] {
+        for word in ["table", "diff"] {
+            let output = command(folder.path()).arg(word).arg(&session).arg(other).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            let expected = format!("{} and {} both contain the run", session.display(), other.display());
+            assert!(output.status.code() == Some(2) && said.contains(&expected), "{word}: {said}");
+        }
+    }
+    let changed = slowed(folder.path(), &session, 1.25);
+    let diff = command(folder.path()).arg("diff").args([&session, &copy]).arg("--").arg(&changed).output().unwrap();
+    assert_eq!(diff.status.code(), Some(2), "{}", String::from_utf8_lossy(&diff.stdout));
+    // The same runs with other numbers are no copy.
+    assert_ne!(command(folder.path()).arg("diff").args([&session, &changed]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
 fn old_sessions_say_what_they_did_not_record() {
     let folder = TempDir::new().unwrap();
     let session = golden(folder.path(), "gpu");

@@ -76,6 +76,28 @@ fn figures_of_sessions_that_are_gone_and_with_unknown_entries_are_named_and_stay
 }
 
 #[test]
+fn a_session_that_a_figures_file_names_many_times_counts_once() {
+    let home = session();
+    let home = home.path();
+    drawn(home, &["gpu", "--out", "times.svg"]);
+    let text = fs::read_to_string(home.join("times.svg")).unwrap();
+    let begin = "&quot;sessions&quot;:[";
+    let start = text.find(begin).unwrap() + begin.len();
+    let mut depth = 1;
+    let is_end = |sign: char| {
+        depth += i32::from(sign == '[') - i32::from(sign == ']');
+        depth == 0
+    };
+    let end = start + text[start..].find(is_end).unwrap();
+    let repeated = format!("{}{}{}", &text[..end], format!(",{}", &text[start..end]).repeat(39), &text[end..]);
+    fs::write(home.join("repeated.svg"), repeated).unwrap();
+    let output = run(home, &["figure", "repeated.svg", "--out", "again.svg"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("repeated.svg: it names session gpu more than once"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(home.join("again.svg")).unwrap(), text);
+}
+
+#[test]
 fn a_figure_says_on_stderr_which_files_it_wrote() {
     let home = session();
     let home = home.path();

@@ -222,6 +222,21 @@ fn a_home_that_does_not_exist_is_not_made() {
 }
 
 #[test]
+fn a_home_that_is_a_file_is_called_no_folder() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("home");
+    std::fs::write(&file, "kept").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.env("HOME", &file);
+    ["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"].iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    let output = command.args(["table", "some-session"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("home is not a folder: set HOME to a folder"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_limit_of_file_sizes_is_an_error_with_words() {
     let (home, session) = (TempDir::new().unwrap(), session());
     let mut command = Command::new("sh");

@@ -27,6 +27,41 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
+fn a_session_whose_journal_chains_thousands_of_measures_opens_and_names_the_problem() {
+    use std::io::Write;
+    let home = TempDir::new().unwrap();
+    let (home, session) = (home.path(), golden(home.path(), "gpu"));
+    let mut journal = std::fs::File::options().append(true).open(session.join("journal.jsonl")).unwrap();
+    for number in 0..3000 {
+        let measure = serde_json::json!({ "key": format!("m{number}"), "formula": format!("m{} + 1 s", number + 1) });
+        writeln!(journal, "{}", serde_json::json!({ "time_s": 1.0, "decision": "measure_saved", "measure": measure }))
+            .unwrap();
+    }
+    drop(journal);
+    let output = succeed(command(home).arg("table").arg(&session));
+    let said = text(&output.stderr);
+    assert!(!output.stdout.is_empty());
+    assert!(said.contains("3000 measures of one's own, and the first 1000 are used"), "{said}");
+    let list = stdout(home, &session, &["measure"]);
+    assert!(list.contains("m0 needs more than 64 other measures in a row"), "{list}");
+}
+
+#[test]
+fn a_plan_whose_measures_form_a_long_chain_is_refused_with_the_line() {
+    let home = TempDir::new().unwrap();
+    let links: String = (0..900).map(|number| format!("m{number} = \"m{} + 1 s\"\n", number + 1)).collect();
+    let plan = home.path().join("chain.toml");
+    std::fs::write(&plan, format!("version = 1\n[measures]\n{links}m900 = \"total_time_s\"\n")).unwrap();
+    let output = command(home.path()).arg("plan").arg(&plan).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("chain.toml:3: measures.m0: character 1: m0 needs more than 64 other measures in a row"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_session_that_has_run_gets_a_measure_that_tables_exports_and_archives_have_until_it_is_deleted() {
     let home = TempDir::new().unwrap();
     let (home, session) = (home.path(), golden(home.path(), "gpu"));
@@ -122,6 +157,16 @@ fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
     let before = golden(home, "gpu");
     let after = home.join("after");
     seeded::copy(&before, &after);
+    // The same runs would be refused: these started a second later.
+    let journal = after.join("journal.jsonl");
+    let later = |line: &str| {
+        let mut decision = json(line);
+        decision["time_s"] = (decision["time_s"].as_f64().unwrap() + 1.0).into();
+        decision.to_string() + "\n"
+    };
+    let lines: String = std::fs::read_to_string(&journal).unwrap().lines().map(later).collect();
+    std::fs::write(&journal, lines).unwrap();
+    succeed(command(home).args(["session", "rebuild"]).arg(&after));
     let save = |session: &Path, formula: &str| {
         let words = ["--save", "per_joule", "--better", "higher", "--formula", formula];
         succeed(command(home).arg("measure").arg(session).args(words));

@@ -1,6 +1,6 @@
 //! Measures of one's own: checks their formulas against the measures of a workload, with units, and computes them for each run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Measure, Measures};
@@ -11,6 +11,12 @@ use crate::plan::{
 
 /// The most lists of measures that are kept: one for each workload and edited list.
 const MOST_KNOWN: usize = 64;
+/// The most other measures that a measure may need in a row, where each needs the next.
+const LONGEST_CHAIN: usize = 64;
+/// The most measures of a cycle that a message names.
+const MOST_NAMED: usize = 8;
+/// The most measures of the list among which a message looks for a similar name.
+const MOST_SUGGESTED: usize = 100;
 /// Units that are shown in multiples of them: the unit, the shown one, and its factor.
 const SHOWN: [(&str, &str, f64); 4] =
     [("B", "GB", 1e-9), ("B/s", "GB/s", 1e-9), ("FLOP", "GFLOP", 1e-9), ("FLOP/s", "TFLOP/s", 1e-12)];
@@ -99,7 +105,7 @@ struct Resolved {
     /// How those of the list are computed. Each needs only earlier ones.
     computed: Vec<(Key, Code)>,
     /// What is wrong with the others.
-    problems: Vec<(Key, OwnProblem)>,
+    problems: BTreeMap<Key, OwnProblem>,
 }
 
 /// What is wrong with a measure for a workload.
@@ -194,63 +200,163 @@ struct Resolver<'a> {
     own: &'a [OwnMeasure],
     /// Whether the workload is a program, whose plan declares its measures.
     is_program: bool,
+    /// The base units that measures have, in order.
+    units: Vec<String>,
+    /// The places of the measures in the list, by their keys.
+    places: HashMap<&'a Key, usize>,
+    /// Their formulas, or why these cannot be read.
+    formulas: Vec<Result<Formula, OwnProblem>>,
     states: Vec<State>,
-    /// The measures whose names are being resolved, each needed by the one before.
-    path: Vec<Key>,
+    /// How many others each measure needs in a row.
+    chains: Vec<usize>,
+    /// For measures that need themselves: the one that they need next, and the cycle in words.
+    cycles: HashMap<usize, (usize, String)>,
+    /// The measure whose names are being looked up.
+    current: usize,
     done: Vec<(Measure, Code)>,
-    problems: Vec<(Key, OwnProblem)>,
+    problems: BTreeMap<Key, OwnProblem>,
 }
 
 /// A part with its unit.
 type Checked = Result<(Code, MeasureUnit), OwnProblem>;
+/// Measures that are being resolved, each needed by the one before, with those that each needs and that were not looked at yet.
+type Path = Vec<(usize, std::vec::IntoIter<usize>)>;
+
+/// The formula of a measure, if its key can be used.
+fn formula_of(own: &OwnMeasure, base: &Measures, numbers: &Numbers) -> Result<Formula, OwnProblem> {
+    if let Some(message) = own.refused_name() {
+        return Err(FormulaError::at(0, message).into());
+    }
+    if base.find(&own.key).is_some() || numbers.iter().any(|(key, _)| *key == own.key) {
+        let message = format!("{:?} is the key of a measure or factor already: choose another key", &*own.key);
+        return Err(FormulaError::at(0, message).into());
+    }
+    Ok(Formula::parse(&own.formula)?)
+}
+
+/// The base units that measures of a registry have, in order.
+fn known_units(base: &Measures) -> Vec<String> {
+    let units: Vec<MeasureUnit> = base.iter().map(|measure| MeasureUnit::parse(&measure.unit)).collect();
+    let words = units.iter().flat_map(MeasureUnit::parts).filter(|part| !part.contains(' '));
+    let mut known: Vec<String> = words.chain(["s", "B", "J", "W", "FLOP"]).map(str::to_owned).collect();
+    known.sort_unstable();
+    known.dedup();
+    known
+}
 
 impl<'a> Resolver<'a> {
     fn new(base: &'a Measures, numbers: &'a Numbers, own: &'a [OwnMeasure], is_program: bool) -> Self {
-        let states = vec![State::New; own.len()];
-        Self { base, numbers, own, is_program, states, path: Vec::new(), done: Vec::new(), problems: Vec::new() }
+        let mut places = HashMap::new();
+        for (place, measure) in own.iter().enumerate() {
+            places.entry(&measure.key).or_insert(place);
+        }
+        Self {
+            base,
+            numbers,
+            own,
+            is_program,
+            units: known_units(base),
+            places,
+            formulas: own.iter().map(|measure| formula_of(measure, base, numbers)).collect(),
+            states: vec![State::New; own.len()],
+            chains: vec![0; own.len()],
+            cycles: HashMap::new(),
+            current: 0,
+            done: Vec::new(),
+            problems: BTreeMap::new(),
+        }
     }
 
     fn resolve(mut self) -> Resolved {
-        (0..self.own.len()).for_each(|place| self.resolve_one(place));
+        (0..self.own.len()).for_each(|place| self.resolve_from(place));
         let measures = self.base.clone().with(self.done.iter().map(|(measure, _)| measure.clone()));
         let computed = self.done.into_iter().map(|(measure, code)| (measure.key, code)).collect();
         Resolved { measures: Arc::new(measures), computed, problems: self.problems }
     }
 
-    fn resolve_one(&mut self, place: usize) {
-        if !matches!(self.states[place], State::New) {
+    /// Resolves a measure after those that it needs. The way to these is a list and not a recursion: a list of measures may come from
+    /// someone else's session, and a long chain would overflow the stack.
+    fn resolve_from(&mut self, first: usize) {
+        let mut path = Path::new();
+        self.open(first, &mut path);
+        while let Some((place, needs)) = path.last_mut() {
+            match needs.next() {
+                Some(needed) if matches!(self.states[needed], State::Open) => {
+                    let from = path.iter().position(|(open, _)| *open == needed).unwrap_or(0);
+                    let cycle: Vec<usize> = path[from..].iter().map(|(open, _)| *open).collect();
+                    self.note_cycle(&cycle);
+                }
+                Some(needed) => self.open(needed, &mut path),
+                None => {
+                    let place = *place;
+                    path.pop();
+                    self.close(place);
+                }
+            }
+        }
+    }
+
+    /// Puts a measure at the end of the path, unless it is resolved.
+    fn open(&mut self, place: usize, path: &mut Path) {
+        if matches!(self.states[place], State::New) {
+            self.states[place] = State::Open;
+            path.push((place, self.needs(place).into_iter()));
+        }
+    }
+
+    /// The measures of the list that a formula names.
+    fn needs(&self, place: usize) -> Vec<usize> {
+        let Ok(formula) = &self.formulas[place] else { return Vec::new() };
+        formula.names().into_iter().filter_map(|name| self.places.get(name).copied()).collect()
+    }
+
+    /// Notes for measures, each of which needs the next and the last one the first, that they need themselves.
+    fn note_cycle(&mut self, cycle: &[usize]) {
+        let own = self.own;
+        if cycle.last().is_some_and(|last| self.cycles.contains_key(last)) {
             return;
         }
+        for (at, place) in cycle.iter().enumerate() {
+            let turned = cycle[at..].iter().chain(&cycle[..=at]).map(|place| &*own[*place].key);
+            let mut names: Vec<&str> = turned.take(MOST_NAMED).collect();
+            if cycle.len() >= MOST_NAMED {
+                names.extend(["…", &*own[*place].key]);
+            }
+            let next = cycle[(at + 1) % cycle.len()];
+            self.cycles.entry(*place).or_insert_with(|| (next, names.join(" needs ")));
+        }
+    }
+
+    /// Resolves a measure whose needs are resolved.
+    fn close(&mut self, place: usize) {
         let own = &self.own[place];
-        self.states[place] = State::Open;
-        self.path.push(own.key.clone());
-        let checked = self.measure(own);
-        self.path.pop();
-        self.states[place] = match checked {
+        self.current = place;
+        self.chains[place] = self.needs(place).into_iter().map(|needed| self.chains[needed] + 1).max().unwrap_or(0);
+        self.states[place] = match self.measure(own) {
             Ok((measure, code, unit)) => {
                 self.done.push((measure.clone(), code));
                 State::Known(measure, unit)
             }
             Err(problem) => {
-                self.problems.push((own.key.clone(), problem));
+                self.problems.entry(own.key.clone()).or_insert(problem);
                 State::Wrong
             }
         };
     }
 
-    fn measure(&mut self, own: &OwnMeasure) -> Result<(Measure, Code, MeasureUnit), OwnProblem> {
+    fn measure(&self, own: &OwnMeasure) -> Result<(Measure, Code, MeasureUnit), OwnProblem> {
         let refuse = |message: String| OwnProblem::from(FormulaError::at(0, message));
-        if let Some(message) = own.refused_name() {
+        let formula = self.formulas[self.current].as_ref().map_err(Clone::clone)?;
+        if self.chains[self.current] > LONGEST_CHAIN {
+            let message = format!(
+                "{} needs more than {LONGEST_CHAIN} other measures in a row: compute it from fewer, or write several of them as one \
+                 formula",
+                own.key
+            );
             return Err(refuse(message));
         }
-        let is_taken = self.base.find(&own.key).is_some() || self.numbers.iter().any(|(key, _)| *key == own.key);
-        if is_taken {
-            let message = format!("{:?} is the key of a measure or factor already: choose another key", &*own.key);
-            return Err(refuse(message));
-        }
-        let formula = Formula::parse(&own.formula)?;
         let mut on_speed = false;
-        let (code, unit) = self.part(&formula, &formula.root, &mut on_speed)?;
+        let (code, unit) = self.part(formula, &formula.root, &mut on_speed)?;
         let shown = match own.unit.as_deref() {
             None => {
                 let text = unit.to_string();
@@ -277,7 +383,7 @@ impl<'a> Resolver<'a> {
         Ok((measure, code, unit))
     }
 
-    fn part(&mut self, formula: &Formula, place: &Place, on_speed: &mut bool) -> Checked {
+    fn part(&self, formula: &Formula, place: &Place, on_speed: &mut bool) -> Checked {
         match &place.part {
             Part::Number(number, unit) => self.number(*number, unit, place),
             Part::Name(key) => self.name(key, place, on_speed),
@@ -332,22 +438,17 @@ impl<'a> Resolver<'a> {
 
     /// A number. Its unit must be one that measures have.
     fn number(&self, number: f64, unit: &MeasureUnit, place: &Place) -> Checked {
-        let units: Vec<MeasureUnit> = self.base.iter().map(|measure| MeasureUnit::parse(&measure.unit)).collect();
-        let mut known: Vec<&str> =
-            units.iter().flat_map(MeasureUnit::parts).filter(|part| !part.contains(' ')).collect();
-        known.extend(["s", "B", "J", "W", "FLOP"]);
-        known.sort_unstable();
-        known.dedup();
-        match unit.parts().find(|part| !known.contains(part)) {
+        let is_known = |part: &str| self.units.iter().any(|known| known == part);
+        match unit.parts().find(|part| !is_known(part)) {
             Some(part) => {
-                let message = format!("unknown unit {part:?}{}", suggestion(part, &known));
+                let message = format!("unknown unit {part:?}{}", suggestion(part, &self.units));
                 Err(FormulaError::at(place.at.start, message).into())
             }
             None => Ok((Code::Number(number), unit.clone())),
         }
     }
 
-    fn name(&mut self, key: &Key, place: &Place, on_speed: &mut bool) -> Checked {
+    fn name(&self, key: &Key, place: &Place, on_speed: &mut bool) -> Checked {
         let error = |message: String| FormulaError::at(place.at.start, message);
         if let Some(measure) = self.base.find(key) {
             *on_speed |= measure.on_speed;
@@ -357,26 +458,21 @@ impl<'a> Resolver<'a> {
         if let Some((key, unit)) = self.numbers.iter().find(|(known, _)| known == key) {
             return Ok((Code::Level(key.clone(), unit.factor), unit.base()));
         }
-        let Some(other) = self.own.iter().position(|own| own.key == *key) else {
+        let Some(&other) = self.places.get(key) else {
             return Err(OwnProblem { error: error(self.unknown(key)), is_unknown_name: true });
         };
-        if matches!(self.states[other], State::Open) {
-            let from = self.path.iter().position(|known| known == key).unwrap_or(0);
-            let cycle: Vec<&str> = self.path[from..].iter().chain([key]).map(|key| &**key).collect();
-            return Err(error(format!("a formula cannot need itself: {}", cycle.join(" needs "))).into());
+        if let State::Known(measure, unit) = &self.states[other] {
+            *on_speed |= measure.on_speed;
+            return Ok((Code::Measure(key.clone(), 1.0), unit.clone()));
         }
-        self.resolve_one(other);
-        match &self.states[other] {
-            State::Known(measure, unit) => {
-                *on_speed |= measure.on_speed;
-                Ok((Code::Measure(key.clone(), 1.0), unit.clone()))
-            }
-            _ => {
-                let unknown = self.problems.iter().any(|(known, problem)| known == key && problem.is_unknown_name);
-                let error = error(format!("{key} is needed, and its own formula is wrong"));
-                Err(OwnProblem { error, is_unknown_name: unknown })
-            }
+        if let Some((next, cycle)) = self.cycles.get(&self.current)
+            && *next == other
+        {
+            return Err(error(format!("a formula cannot need itself: {cycle}")).into());
         }
+        let is_unknown_name = self.problems.get(key).is_some_and(|problem| problem.is_unknown_name);
+        let error = error(format!("{key} is needed, and its own formula is wrong"));
+        Err(OwnProblem { error, is_unknown_name })
     }
 
     fn unknown(&self, key: &Key) -> String {
@@ -384,7 +480,9 @@ impl<'a> Resolver<'a> {
             return format!("{key} is a unit, which follows its number: 1 {key}");
         }
         let measures = self.base.iter().map(|measure| &*measure.key).chain([super::THROUGHPUT]);
-        let own = self.own.iter().map(|own| &*own.key).filter(|own| !self.path.iter().any(|open| **open == **own));
+        // Those that need this name cannot be what was meant.
+        let others = self.own.iter().zip(&self.states).filter(|(_, state)| !matches!(state, State::Open));
+        let own = others.map(|(own, _)| &*own.key).take(MOST_SUGGESTED);
         let known: Vec<&str> = own.chain(measures).chain(self.numbers.iter().map(|(key, _)| &**key)).collect();
         let declare =
             if self.is_program { "; what a program reports needs an entry in [command.measures]" } else { "" };
@@ -419,28 +517,48 @@ pub struct OwnOutcome {
     pub lacking: Vec<String>,
 }
 
-/// Checks one measure of a list for the workloads of a session or a plan.
-///
-/// # Errors
-/// Its formula fits none of them, or is wrong in one that has all measures that it names.
-pub(super) fn check_own<'a>(
-    specs: impl IntoIterator<Item = &'a WorkloadSpec>,
-    own: &[OwnMeasure],
-    key: &str,
-) -> Result<OwnOutcome, FormulaError> {
-    let (mut fits, mut lacking): (Option<Measure>, Vec<FormulaError>) = (None, Vec::new());
-    for spec in specs {
-        let resolved = resolved(&Measures::of_workload(spec), spec, own);
-        match resolved.problems.iter().find(|(known, _)| **known == *key) {
-            Some((_, problem)) if problem.is_unknown_name => lacking.push(problem.error.clone()),
-            Some((_, problem)) => return Err(problem.error.clone()),
-            None => fits = fits.or_else(|| resolved.measures.find(key).cloned()),
+/// The measures of a list, resolved for each of the workloads of a session or a plan.
+pub(super) struct OwnList(Vec<Arc<Resolved>>);
+
+impl OwnList {
+    /// Resolves a list.
+    pub(super) fn of<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec>, own: &[OwnMeasure]) -> Self {
+        Self(specs.into_iter().map(|spec| resolved(&Measures::of_workload(spec), spec, own)).collect())
+    }
+
+    /// Checks one measure of the list.
+    ///
+    /// # Errors
+    /// Its formula fits none of the workloads, or is wrong in one that has all measures that it names.
+    pub(super) fn check(&self, key: &str) -> Result<OwnOutcome, FormulaError> {
+        let (mut fits, mut lacking): (Option<Measure>, Vec<FormulaError>) = (None, Vec::new());
+        for resolved in &self.0 {
+            match resolved.problems.get(key) {
+                Some(problem) if problem.is_unknown_name => lacking.push(problem.error.clone()),
+                Some(problem) => return Err(problem.error.clone()),
+                None => fits = fits.or_else(|| resolved.measures.find(key).cloned()),
+            }
+        }
+        match fits {
+            Some(measure) => Ok(OwnOutcome { measure, lacking: lacking.iter().map(ToString::to_string).collect() }),
+            None => Err(lacking.into_iter().next().unwrap_or_else(|| FormulaError::at(0, "there is no such measure"))),
         }
     }
-    match fits {
-        Some(measure) => Ok(OwnOutcome { measure, lacking: lacking.iter().map(ToString::to_string).collect() }),
-        None => Err(lacking.into_iter().next().unwrap_or_else(|| FormulaError::at(0, "there is no such measure"))),
+}
+
+/// The measures of a session's list that are wrong in a workload of its runs, each with the reason. One that only names what this workload
+/// lacks may be meant for another workload, and is not listed.
+pub fn wrong_measures<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec>, own: &[OwnMeasure]) -> Vec<String> {
+    if own.is_empty() {
+        return Vec::new();
     }
+    let mut wrong: BTreeMap<Key, String> = BTreeMap::new();
+    for resolved in OwnList::of(specs, own).0 {
+        for (key, problem) in resolved.problems.iter().filter(|(_, problem)| !problem.is_unknown_name) {
+            wrong.entry(key.clone()).or_insert_with(|| format!("{key}: {}", problem.error));
+        }
+    }
+    wrong.into_values().collect()
 }
 
 /// Checks the measures of one's own of a plan that was read from `origin`.
@@ -449,8 +567,9 @@ pub(super) fn check_own<'a>(
 /// A formula names an unknown measure, mixes units, needs itself or divides by zero; the error names its line.
 pub fn check_measures(plan: &Plan, origin: &str) -> Result<(), PlanError> {
     let own: Vec<OwnMeasure> = plan.measures.iter().map(|planned| planned.measure.clone()).collect();
+    let list = OwnList::of(plan.blocks().map(|block| &*block.spec), &own);
     let problem = |PlannedMeasure { measure, line }: &PlannedMeasure| {
-        let error = check_own(plan.blocks().map(|block| &*block.spec), &own, &measure.key).err()?;
+        let error = list.check(&measure.key).err()?;
         let (origin, key) = (origin.to_owned(), format!("measures.{}", measure.key));
         Some(Problem { origin, line: *line, key, message: error.to_string() })
     };

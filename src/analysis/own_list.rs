@@ -1,13 +1,13 @@
 //! Changes of a session's list of measures of one's own: what they do to the list, and whether they can be made.
 
 use super::RunSummary;
-use super::own::{OwnOutcome, check_own};
-use crate::plan::{Formula, OwnMeasure, WorkloadSpec, workloads};
+use super::own::{OwnList, OwnOutcome};
+use crate::plan::{Formula, MOST_OWN_MEASURES, OwnMeasure, WorkloadSpec, workloads};
 
 /// Checks a measure that is to be added to the list of a session with these runs, or to replace the one of its key.
 ///
 /// # Errors
-/// Its formula is wrong, runs report a reading under its key, or another measure of the list would become wrong.
+/// Its formula is wrong, runs report a reading under its key, another measure of the list would become wrong, or the list is full.
 pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure) -> Result<OwnOutcome, String> {
     let key = &measure.key;
     let reports = |run: &&RunSummary| run.value(key).is_some() && run.measures.find(key).is_none();
@@ -23,11 +23,17 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
     if specs.is_empty() {
         specs.extend(workloads().iter().map(|spec| &**spec));
     }
-    let check = |list: &[OwnMeasure], key: &str| check_own(specs.iter().copied(), list, key);
     let edited = with_measure(list, measure);
-    let outcome = check(&edited, key).map_err(|error| error.to_string())?;
+    if edited.len() > MOST_OWN_MEASURES.max(list.len()) {
+        return Err(format!(
+            "the session has {} measures of one's own, and at most {MOST_OWN_MEASURES} are used: delete one first",
+            list.len()
+        ));
+    }
+    let (before, after) = (OwnList::of(specs.iter().copied(), list), OwnList::of(specs.iter().copied(), &edited));
+    let outcome = after.check(key).map_err(|error| error.to_string())?;
     let broken = list.iter().filter(|other| other.key != *key).find_map(|other| {
-        let error = check(&edited, &other.key).err().filter(|_| check(list, &other.key).is_ok())?;
+        let error = after.check(&other.key).err().filter(|_| before.check(&other.key).is_ok())?;
         Some(format!("{} would no longer work: {error}", other.key))
     });
     broken.map_or(Ok(outcome), Err)
@@ -75,5 +81,15 @@ mod tests {
         assert_eq!(needs_measure(&list, "rate").unwrap().key, "faster");
         assert!(needs_measure(&list, "faster").is_none());
         assert_eq!(with_measure(&list, &OwnMeasure::new("rate", "1 s"))[0].formula, "1 s");
+    }
+
+    #[test]
+    fn a_full_list_takes_no_further_measure_and_lets_its_own_be_replaced() {
+        let runs = [summarise_run(&fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1))];
+        let list: Vec<OwnMeasure> =
+            (0..MOST_OWN_MEASURES).map(|number| OwnMeasure::new(&format!("m{number}"), "2 * step_time_s")).collect();
+        let refused = check_edit(&runs, &list, &OwnMeasure::new("further", "step_time_s")).unwrap_err();
+        assert!(refused.contains("at most 1000 are used: delete one first"), "{refused}");
+        assert!(check_edit(&runs, &list, &OwnMeasure::new("m7", "step_time_s")).is_ok());
     }
 }

@@ -13,6 +13,14 @@ fn record(repeat: u32, step_time_s: f64) -> RunRecord {
     fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), repeat, step_time_s)
 }
 
+fn check_own<'a>(
+    specs: impl IntoIterator<Item = &'a WorkloadSpec>,
+    own: &[OwnMeasure],
+    key: &str,
+) -> Result<OwnOutcome, FormulaError> {
+    OwnList::of(specs, own).check(key)
+}
+
 fn checked(measures: &[(&str, &str)]) -> Result<Measure, String> {
     let (key, _) = measures[0];
     let spec = &record(1, 0.1).workload;
@@ -87,7 +95,7 @@ fn wrong_formulas_are_named_with_their_parts() {
         ),
         (&[("own", "own + 1")], "character 1: a formula cannot need itself: own needs own"),
         (&[("own", "b * 2"), ("b", "c"), ("c", "1 / b")], "character 1: b is needed, and its own formula is wrong"),
-        (&[("b", "c"), ("c", "1 / b")], "character 1: c is needed"),
+        (&[("b", "c"), ("c", "1 / b")], "character 1: a formula cannot need itself: b needs c needs b"),
         (&[("own", "step_time_s / (2 - 2)")], "character 15: division by zero: (2 - 2) is 0"),
         (&[("own", "step_time_s / s")], "character 15: s is a unit, which follows its number: 1 s"),
         (&[("own", "24 Gb - peak_device_bytes")], "character 1: unknown unit \"Gb\""),
@@ -96,9 +104,46 @@ fn wrong_formulas_are_named_with_their_parts() {
         let error = checked(measures).unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
-    let cycle = checked(&[("c", "1 / b"), ("b", "c")]).unwrap_err();
-    let inner = check_own([&*record(1, 0.1).workload], &list(&[("c", "1 / b"), ("b", "c")]), "b").unwrap_err();
-    assert!(cycle.contains("b is needed") && inner.to_string().contains("c needs b needs c"), "{cycle} {inner}");
+}
+
+#[test]
+fn each_measure_of_a_cycle_of_formulas_names_the_cycle() {
+    let own = list(&[("c", "1 / b"), ("b", "2 * a"), ("a", "c"), ("outside", "a")]);
+    let error = |key: &str| check_own([&*record(1, 0.1).workload], &own, key).unwrap_err().to_string();
+    assert_eq!(error("c"), "character 5: a formula cannot need itself: c needs b needs a needs c");
+    assert_eq!(error("b"), "character 5: a formula cannot need itself: b needs a needs c needs b");
+    assert_eq!(error("a"), "character 1: a formula cannot need itself: a needs c needs b needs a");
+    assert_eq!(error("outside"), "character 1: a is needed, and its own formula is wrong");
+}
+
+/// Measures that each need the next one.
+fn chain(links: usize) -> Vec<OwnMeasure> {
+    let link = |number: usize| OwnMeasure::new(&format!("m{number}"), &format!("m{} + 1 s", number + 1));
+    (0..links).map(link).chain([OwnMeasure::new(&format!("m{links}"), "step_time_s")]).collect()
+}
+
+#[test]
+fn a_long_chain_of_measures_is_refused_by_name_and_the_rest_is_computed() {
+    // Each link once took several frames of the stack: this many overflowed it.
+    let (own, record) = (chain(20_000), record(1, 0.1));
+    let list = OwnList::of([&*record.workload], &own);
+    let error = list.check("m0").unwrap_err().to_string();
+    assert!(error.starts_with("character 1: m0 needs more than 64 other measures in a row"), "{error}");
+    assert!(list.check("m19935").is_err() && list.check("m19936").is_ok());
+    let run = summarise_run(&RunRecord { own_measures: own.into(), ..record.clone() });
+    let step_s = run.value("step_time_s").unwrap();
+    assert!((run.value("m19936").unwrap() - step_s - 64.0).abs() < 1e-9);
+    assert_eq!(run.value("m0"), None);
+    let wrong = wrong_measures([&*record.workload], &chain(65));
+    assert!(matches!(&wrong[..], [only] if only.starts_with("m0: character 1: m0 needs more than 64")), "{wrong:?}");
+}
+
+#[test]
+fn a_cycle_of_very_many_measures_is_named_in_a_short_message() {
+    let mut own = chain(5000);
+    own[5000].formula = "m0".to_owned();
+    let error = check_own([&*record(1, 0.1).workload], &own, "m3").unwrap_err().to_string();
+    assert!(error.contains("m3 needs m4 needs") && error.ends_with("needs … needs m3"), "{error}");
 }
 
 #[test]

@@ -284,9 +284,14 @@ impl Window {
         if desk.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             let before = std::mem::replace(&mut desk.records, records);
             desk.runs.records_changed(&desk.records, &desk.queue);
+            let has_copies = desk.refuse_copies();
             self.tell(News::Records);
+            if has_copies {
+                self.tell(News::Compared);
+            }
             free(before);
         } else if desk.compared.take(records) {
+            desk.refuse_copies();
             self.tell(News::Compared);
         }
     }

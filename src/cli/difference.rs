@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 
-use super::material::{Material, share_measures};
+use super::material::{Material, refuse_copies, share_measures};
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, print, say, session_folder, variant};
 use crate::analysis::{Better, Cell, cells, measure_of, why_absent};
 use crate::figure::{self, DifferenceOutcome, difference};
@@ -63,14 +63,15 @@ struct Behind {
 
 /// Exit code 0 if every cell is shown to be no worse than the margin allows, 1 if a cell became worse, 3 if the runs cannot decide it.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let (before, after, options) = sides(arguments)?;
+    let (paths_before, paths_after, options) = sides(arguments)?;
     if options.kernels {
-        return compare_kernels(&before, &after, &options);
+        return compare_kernels(&paths_before, &paths_after, &options);
     }
     let read = |sessions: &[PathBuf]| -> Result<Vec<Material>, Box<dyn Error>> {
         sessions.iter().map(|session| Material::read(&session_folder(session)?)).collect()
     };
-    let (mut before, mut after) = (read(&before)?, read(&after)?);
+    let (mut before, mut after) = (read(&paths_before)?, read(&paths_after)?);
+    refuse_copies(paths_before.iter().chain(&paths_after).zip(before.iter().chain(&after)))?;
     share_measures(before.iter_mut().chain(&mut after).collect(), Some(&options.measure))?;
     let mut runs = before.iter().chain(&after).flat_map(|material| &material.runs);
     if let Some(why) = why_absent(runs.clone(), &options.measure) {

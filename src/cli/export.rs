@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 
 use super::follow::interrupts;
+use super::output::of_stdout;
 use super::{INTERRUPTED, OK, Outcome, say, session_folder, variant};
 use crate::export::{ExportError, Exported, Format, What, export, export_to_file};
 use crate::plan::Filter;
@@ -66,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             Ok(INTERRUPTED)
         }
         // A reader such as `head` has closed the pipe.
-        Err(ExportError::Io(error)) if arguments.output.is_none() => Err(error.into()),
+        Err(ExportError::Io(error)) if arguments.output.is_none() => Err(of_stdout(error).into()),
         Err(error) => Err(error.into()),
     }
 }

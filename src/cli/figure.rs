@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::material::Materials;
 use super::overrides::OverrideArguments;
+use super::replace::{self, Kind};
 use super::sources::Sessions;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, compose, print, remake, say, session_folder, variant};
@@ -29,7 +30,7 @@ pub(super) struct Arguments {
     of: Option<PathBuf>,
     #[command(flatten)]
     study: StudyArguments,
-    /// The file to write; it must end in .svg, .pdf or .png.
+    /// The file to write; it must end in .svg, .pdf or .png. An earlier figure is replaced, a file of another program is not.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write a LaTeX figure that includes the file of --out, with a caption that says n, intervals and method.
@@ -189,11 +190,13 @@ impl Arguments {
     ) -> Result<(), Box<dyn Error>> {
         let Some(out) = &self.out else { return Ok(()) };
         let format = PaperFormat::of(out, self.style.dpi)?;
-        paper::write_file(out, &paper::encode(scene, provenance, format)?)?;
+        // Neither is written if the other is refused.
+        self.tex.as_ref().map_or(Ok(()), |tex| replace::check(tex, Kind::Latex))?;
+        replace::write(out, &paper::encode(scene, provenance, format)?, Kind::Figure)?;
         if let Some(tex) = &self.tex {
             // From the folder of the LaTeX file, where they lie together.
             let beside = tex.parent().and_then(|folder| out.strip_prefix(folder).ok()).unwrap_or(out);
-            paper::write_file(tex, latex(&beside.display().to_string()).as_bytes())?;
+            replace::write(tex, latex(&beside.display().to_string()).as_bytes(), Kind::Latex)?;
         }
         let tex = self.tex.as_ref().map_or(String::new(), |tex| format!(", its LaTeX in {}", tex.display()));
         say(format_args!("figure in {}{tex}", out.display()));

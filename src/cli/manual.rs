@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::help::{Part, TOPICS, workload_page};
+use super::replace::{self, Kind};
 use super::{OK, Outcome, say};
 use crate::analysis::Measures;
 use crate::figure::capitalised;
@@ -23,6 +24,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if let Some(file) = &arguments.out {
+        replace::check(file, Kind::Page)?;
         write(file)?;
         return Ok(OK);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::say;
-use crate::analysis::{RunSummary, Source, summarise_report, summarise_runs};
+use crate::analysis::{RunSummary, Source, refused_copy, summarise_report, summarise_runs};
 use crate::figure::paper::{self, Origin};
 use crate::figure::{self, SavedStudy, Study};
 use crate::plan::OwnMeasure;
@@ -75,6 +75,7 @@ impl Materials {
             return Err(format!("{} is given twice: name each session once", folders[place].display()).into());
         }
         let mut all: Vec<Material> = folders.iter().map(|folder| Material::read(folder)).collect::<Result<_, _>>()?;
+        refuse_copies(folders.iter().zip(&all))?;
         let paths: Vec<&Path> = whole.iter().map(PathBuf::as_path).collect();
         let names = if all.len() > 1 { short_names(&paths) } else { vec![String::new(); all.len()] };
         if all.len() > 1 {
@@ -92,6 +93,18 @@ impl Materials {
     pub fn origins(self) -> Vec<Origin> {
         self.all.into_iter().map(|one| one.origin).collect()
     }
+}
+
+/// Refuses sessions that have runs in common, each given with its path: a table would count these runs twice.
+pub(super) fn refuse_copies<'a>(sessions: impl Iterator<Item = (&'a PathBuf, &'a Material)>) -> Result<(), String> {
+    let all: Vec<(&PathBuf, &Material)> = sessions.collect();
+    for (place, (path, material)) in all.iter().enumerate() {
+        for (earlier, other) in &all[..place] {
+            let refused = refused_copy((earlier.display(), &other.runs[..]), (path.display(), &material.runs[..]));
+            refused.map_or(Ok(()), Err)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives each session the user's own measures of all sessions. If several have the same key, the first one counts.

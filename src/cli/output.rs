@@ -55,11 +55,14 @@ pub(super) enum Format {
 pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     let text = foreign::printable(text);
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        stdout.write_all(b"\n")?;
-    }
-    stdout.flush()
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end.as_bytes()));
+    written.and_then(|()| stdout.flush()).map_err(of_stdout)
+}
+
+/// An error of standard output with its name. It keeps its kind, which tells whether a reader has closed the pipe.
+pub(super) fn of_stdout(error: std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("writing to standard output: {error}"))
 }
 
 /// Writes a message to stderr, escaped and with very long lines shortened. A closed stderr is ignored.

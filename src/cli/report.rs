@@ -10,6 +10,7 @@ use clap::Args;
 use super::document::{Document, Part};
 use super::figure::StyleArguments;
 use super::material::{Material, saved};
+use super::replace::{self, Kind};
 use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{RunSummary, Setting, cells_of, varying};
@@ -28,7 +29,7 @@ pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
     /// One page, FILE.html, which needs no other file and no network; or a folder, created if missing, with README.md, the same page and
-    /// all figures, tables and plans. Files of an earlier report are replaced.
+    /// all figures, tables and plans. Files of an earlier report are replaced, and those of others are not.
     #[arg(long, value_name = "FILE.html|DIR")]
     out: PathBuf,
     /// Only this study, saved or built-in; may be given several times. Otherwise all saved studies and the general built-in ones.
@@ -49,21 +50,39 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let out = &arguments.out;
     let is_page =
         out.extension().is_some_and(|ending| ["html", "htm"].iter().any(|known| ending.eq_ignore_ascii_case(known)));
-    let report = Report { material: &material, folder: (!is_page).then_some(out), arguments };
+    let is_earlier = if is_page { false } else { is_earlier_report(out)? };
+    let report = Report { material: &material, folder: (!is_page).then_some(out), is_earlier, arguments };
     for part in ["figures", "tables", "plans"].iter().filter(|_| !is_page) {
         let part = out.join(part);
         std::fs::create_dir_all(&part).map_err(|error| format!("creating {}: {error}", part.display()))?;
     }
     let (document, drawn) = report.document(&studies, &unreadable)?;
     if is_page {
-        paper::write_file(out, document.html().as_bytes())?;
+        replace::write(out, document.html().as_bytes(), Kind::Page)?;
     } else {
-        paper::write_file(&out.join("README.md"), document.markdown().as_bytes())?;
-        paper::write_file(&out.join("report.html"), document.html().as_bytes())?;
+        replace::write(&out.join("README.md"), document.markdown().as_bytes(), Kind::Readme)?;
+        replace::write(&out.join("report.html"), document.html().as_bytes(), Kind::Page)?;
     }
     let tables = document.0.iter().filter(|part| matches!(part, Part::Table(_))).count();
     say(format_args!("{} and {} in {}", counted(drawn, "figure"), counted(tables, "table"), out.display()));
     Ok(OK)
+}
+
+/// Whether a folder is that of an earlier report, whose files are replaced.
+///
+/// # Errors
+/// It is a session's, or has a README.md or a report.html of another writer.
+fn is_earlier_report(folder: &Path) -> Result<bool, String> {
+    if folder.join("session.toml").exists() {
+        return Err(format!(
+            "--out {}: this is a session's folder: give the report a folder of its own",
+            folder.display()
+        ));
+    }
+    let readme = folder.join("README.md");
+    replace::check(&readme, Kind::Readme)?;
+    replace::check(&folder.join("report.html"), Kind::Page)?;
+    Ok(readme.metadata().is_ok_and(|about| about.len() > 0))
 }
 
 /// What a report is made of.
@@ -71,6 +90,8 @@ struct Report<'a> {
     material: &'a Material,
     /// The folder that figures, tables and plans are written into; none of a page alone.
     folder: Option<&'a PathBuf>,
+    /// Whether that folder is an earlier report's.
+    is_earlier: bool,
     arguments: &'a Arguments,
 }
 
@@ -150,7 +171,7 @@ impl Report<'_> {
     }
 
     /// The plans as they were run.
-    fn plans(&self, document: &mut Document) -> Result<(), paper::FigureError> {
+    fn plans(&self, document: &mut Document) -> Result<(), Box<dyn Error>> {
         for plan in &self.material.origin.plans {
             let title = format!("plan {}: {}", plan.id, plan.name);
             let Some(folder) = self.folder else {
@@ -158,7 +179,7 @@ impl Report<'_> {
                 continue;
             };
             let path = format!("plans/{}.toml", file_name(&plan.id));
-            paper::write_file(&folder.join(&path), plan.toml.as_bytes())?;
+            self.write(&folder.join(&path), plan.toml.as_bytes(), Kind::Plain)?;
             document.0.push(Part::Files(vec![(title.clone(), path)]));
             document.0.push(Part::Lines { title, text: plan.toml.clone() });
         }
@@ -247,7 +268,7 @@ impl Report<'_> {
     }
 
     /// The figure, the table and the notes of a study.
-    fn study(&self, document: &mut Document, figure: &Figure, name: &str) -> Result<(), paper::FigureError> {
+    fn study(&self, document: &mut Document, figure: &Figure, name: &str) -> Result<(), Box<dyn Error>> {
         let study = &figure.study;
         let about = if study.about.is_empty() { study.form.help() } else { &study.about };
         document.heading(2, &study.name);
@@ -263,7 +284,7 @@ impl Report<'_> {
             document.0.push(Part::Picture { name: name.to_owned(), title, scene });
         }
         if let Some(folder) = self.folder {
-            files.extend(write_tables(folder, name, figure)?);
+            files.extend(self.write_tables(folder, name, figure)?);
         }
         if !files.is_empty() {
             document.0.push(Part::Files(files));
@@ -279,7 +300,7 @@ impl Report<'_> {
         folder: &Path,
         name: &str,
         figure: &Figure,
-    ) -> Result<Vec<(String, String)>, paper::FigureError> {
+    ) -> Result<Vec<(String, String)>, Box<dyn Error>> {
         let provenance = figure.provenance(vec![self.material.origin.clone()]);
         let (scene, dpi) = (figure.scene(), self.arguments.style.dpi());
         let mut files = Vec::new();
@@ -287,10 +308,33 @@ impl Report<'_> {
             [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })]
         {
             let path = format!("figures/{name}.{ending}");
-            paper::write_file(&folder.join(&path), &paper::encode(&scene, &provenance, format)?)?;
+            self.write(&folder.join(&path), &paper::encode(&scene, &provenance, format)?, Kind::Figure)?;
             files.push((ending.to_uppercase(), path));
         }
         Ok(files)
+    }
+
+    /// Writes a table's files, and says what they are.
+    fn write_tables(
+        &self,
+        folder: &Path,
+        name: &str,
+        figure: &Figure,
+    ) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+        let mut files = Vec::new();
+        for (ending, title, format) in
+            [("md", "Markdown", Format::Markdown), ("csv", "CSV", Format::Csv), ("tex", "LaTeX", Format::Latex)]
+        {
+            let path = format!("tables/{name}.{ending}");
+            self.write(&folder.join(&path), render(&figure.table, format).as_bytes(), Kind::Plain)?;
+            files.push((title.to_owned(), path));
+        }
+        Ok(files)
+    }
+
+    /// Writes a file of the folder. Those of an earlier report are replaced, whatever they contain now.
+    fn write(&self, path: &Path, bytes: &[u8], kind: Kind) -> Result<(), Box<dyn Error>> {
+        if self.is_earlier { Ok(paper::write_file(path, bytes)?) } else { replace::write(path, bytes, kind) }
     }
 }
 
@@ -312,19 +356,6 @@ fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>),
     // Figures of the papers belong to their own studies; a general report would only repeat itself.
     let studies = saved.chain(presets().iter().filter(|preset| !preset.name.contains('/')).cloned());
     Ok((studies.collect(), unreadable))
-}
-
-/// Writes a table's files, and says what they are.
-fn write_tables(folder: &Path, name: &str, figure: &Figure) -> Result<Vec<(String, String)>, paper::FigureError> {
-    let mut files = Vec::new();
-    for (ending, title, format) in
-        [("md", "Markdown", Format::Markdown), ("csv", "CSV", Format::Csv), ("tex", "LaTeX", Format::Latex)]
-    {
-        let path = format!("tables/{name}.{ending}");
-        paper::write_file(&folder.join(&path), render(&figure.table, format).as_bytes())?;
-        files.push((title.to_owned(), path));
-    }
-    Ok(files)
 }
 
 /// A valid file name for an id.

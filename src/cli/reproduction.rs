@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::claims::judged;
 use super::document::{Document, Part};
-use super::material::Material;
+use super::material::{Material, refuse_copies};
+use super::replace::{self, Kind};
 use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{Cell, Recording, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
@@ -23,6 +24,10 @@ pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
         .iter()
         .map(|session| Material::read(&session_folder(session)?))
         .collect::<Result<_, Box<dyn Error>>>()?;
+    refuse_copies(sessions.iter().zip(&materials))?;
+    for (name, kind) in [("reproduction.md", Kind::Readme), ("reproduction.html", Kind::Page)] {
+        replace::check(&out.join(name), kind)?;
+    }
     let figures = out.join("figures");
     std::fs::create_dir_all(&figures).map_err(|error| format!("creating {}: {error}", figures.display()))?;
     let report = Report { materials: &materials, out };
@@ -193,7 +198,7 @@ impl Report<'_> {
             let name = id.replace('/', "-");
             for (ending, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf)] {
                 let file = self.out.join("figures").join(format!("{name}.{ending}"));
-                paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
+                replace::write(&file, &paper::encode(&scene, &provenance, format)?, Kind::Figure)?;
             }
             let (title, scene) = (format!("{artefact}: {}", artefact.shows), Box::new(scene));
             document.0.push(Part::Picture { name, title, scene });

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use super::material::Material;
-use super::session_folder;
+use super::material::{Material, refuse_copies};
+use super::{say, session_folder};
 use crate::analysis::Source;
 use crate::figure::paper::Origin;
 use crate::figure::{self, Figure, Study};
@@ -34,7 +34,7 @@ impl Sessions {
         // One session that is given stands for all.
         let origins = if given.is_some() { &origins[..1] } else { origins };
         let mut folders: Vec<PathBuf> = Vec::new();
-        for origin in origins {
+        for origin in each_once(file, origins) {
             let folder = match given {
                 Some(given) => session_folder(&given.to_owned())?,
                 None => find_session(file, &origin.session, &[]).ok_or_else(|| {
@@ -78,6 +78,7 @@ impl Sessions {
         for folder in folders {
             origins.push(self.origin(folder)?.clone());
         }
+        refuse_copies(folders.iter().map(|folder| (folder, &self.read[folder])))?;
         let paths: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let names = if folders.len() == 1 { vec![String::new()] } else { short_names(&paths) };
         let sources = folders.iter().zip(&names).map(|(folder, session)| {
@@ -87,4 +88,21 @@ impl Sessions {
         let drawn = figure::figure(&sources.collect::<Vec<_>>(), study)?;
         Ok((drawn, origins))
     }
+}
+
+/// The sessions of a figure's file, each once: a file of someone else may name a session many times, and each of its runs is one observation.
+fn each_once<'o>(file: &Path, origins: &'o [Origin]) -> Vec<&'o Origin> {
+    let mut known: Vec<&Origin> = Vec::new();
+    let mut repeated: Vec<&Origin> = Vec::new();
+    for origin in origins {
+        if !known.contains(&origin) {
+            known.push(origin);
+        } else if !repeated.contains(&origin) {
+            repeated.push(origin);
+        }
+    }
+    for origin in repeated {
+        say(format_args!("{}: it names session {} more than once, which counts once", file.display(), origin.session));
+    }
+    known
 }

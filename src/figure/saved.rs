@@ -65,7 +65,10 @@ fn problems(table: &StudyTable, origin: &str) -> Vec<Problem> {
     let wrong = |StudyEntry { key, value, .. }: &StudyEntry| {
         // Keys are checked one at a time, so that the error has the right line.
         match serde_json::from_value::<Study>(serde_json::json!({ key: value })) {
-            Ok(study) => Filter::parse(&study.filter).err().map(|error| error.to_string()),
+            Ok(mut study) => {
+                let filter = Filter::parse(&study.filter).err().map(|error| error.to_string());
+                filter.or_else(|| study.style.refuse_size().map(|wrong| format!("size_pt: {wrong}")))
+            }
             Err(error) => Some(explained(key, &error.to_string())),
         }
     };
@@ -111,6 +114,7 @@ mod tests {
             ("colur = \"gpus\"", "p.toml:4: study.colur: unknown key; did you mean \"colour\"?"),
             ("\nfilter = \"gpus>many\"", "p.toml:5: study.filter: "),
             ("measures = 3", "p.toml:4: study.measures: invalid type: integer `3`, expected a sequence"),
+            ("style = { size_pt = 99 }", "p.toml:4: study.style: size_pt: 99 is not from 4 to 20 points"),
         ] {
             let error = checked(&format!("[[study]]\nname = \"mine\"\n{study}\n")).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::number_text;
+
 /// Points per millimetre.
 pub const PT_PER_MM: f64 = 72.0 / 25.4;
 
@@ -188,6 +190,17 @@ impl Style {
     pub const LEAST_PT: f64 = 4.0;
     /// Largest type size: that of slides.
     pub const MOST_PT: f64 = 20.0;
+
+    /// Replaces a type size outside its limits by the usual one; returns what is wrong with it.
+    pub fn refuse_size(&mut self) -> Option<String> {
+        let found = self.size_pt;
+        if (Self::LEAST_PT..=Self::MOST_PT).contains(&found) {
+            return None;
+        }
+        self.size_pt = Self::default().size_pt;
+        let (least, most) = (Self::LEAST_PT, Self::MOST_PT);
+        Some(format!("{} is not from {least} to {most} points", number_text(found)))
+    }
 
     /// The type size within its limits.
     pub fn size(&self) -> f64 {

@@ -17,6 +17,12 @@ const MOST_NAMES: u32 = 1000;
 /// The `f_type` of the file system `/proc`, of statfs(2).
 const PROC: i64 = 0x9fa0;
 
+/// The files and folders of a session's folder, beside its index: `multicard help session`.
+const OF_SESSIONS: [&str; 8] =
+    ["session.toml", "session.lock", "journal.jsonl", "queue.json", "imported.json", "origin", "runs", "allocations"];
+/// How the names of an index's files begin.
+const OF_INDEXES: &str = "session.sqlite";
+
 /// A file that is being written. If it is dropped before [`Output::keep`], it leaves no trace.
 ///
 /// A regular file is replaced as a whole: readers find either the old one or the new one, which gets the mode of the old one. Links are
@@ -36,9 +42,15 @@ impl Output {
     /// A file that replaces the one with this name.
     ///
     /// # Errors
-    /// Its folder cannot be written, or the name belongs to something that is neither a file nor can be written to directly.
+    /// Its folder cannot be written, the name belongs to a session, or to something that is neither a file nor can be written to directly.
     pub fn replacing(path: &Path) -> io::Result<Self> {
         let Some(place) = followed(path)? else { return Self::through(path) };
+        refuse_files_of_sessions(&place)?;
+        Self::at(place)
+    }
+
+    /// A file at a path whose links were followed.
+    fn at(place: PathBuf) -> io::Result<Self> {
         match fs::symlink_metadata(&place) {
             Ok(about) if about.is_file() => {
                 // A file that its mode protects from writing is not replaced either.
@@ -155,9 +167,42 @@ impl Drop for Output {
 /// # Errors
 /// Those of [`Output::replacing`] and [`Output::keep`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut output = Output::replacing(path)?;
+    written(Output::replacing(path)?, bytes)
+}
+
+/// Writes a file in one of multicard's own folders as a whole, such as that of a run.
+///
+/// # Errors
+/// Those of [`write`], other than that the file belongs to a session.
+pub fn write_ours(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let output = match followed(path)? {
+        Some(place) => Output::at(place),
+        None => Output::through(path),
+    };
+    written(output?, bytes)
+}
+
+fn written(mut output: Output, bytes: &[u8]) -> io::Result<()> {
     output.write_all(bytes)?;
     output.keep()
+}
+
+/// Refuses to replace what a session consists of: its journal, its index, the logs of its runs.
+fn refuse_files_of_sessions(place: &Path) -> io::Result<()> {
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // In a folder that does not exist is nothing to replace.
+    let (Ok(folder), Some(name)) = (folder.canonicalize(), place.file_name()) else { return Ok(()) };
+    let place = folder.join(name);
+    let is_session = |folder: &&Path| ["session.toml", "journal.jsonl"].iter().all(|file| folder.join(file).is_file());
+    for session in folder.ancestors().filter(is_session) {
+        let first = place.strip_prefix(session).ok().and_then(|rest| rest.iter().next());
+        let first = first.unwrap_or_default().to_string_lossy();
+        if OF_SESSIONS.contains(&&*first) || first.starts_with(OF_INDEXES) {
+            let message = format!("it belongs to the session {}: choose another name", session.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+    }
+    Ok(())
 }
 
 /// Renames a finished file or folder to a name that does not exist yet.
@@ -258,6 +303,29 @@ mod tests {
         assert_eq!(names(&at("links")), ["one", "three", "two"]);
         symlink("loop", at("loop")).unwrap();
         assert!(write(&at("loop"), b"x").is_err());
+    }
+
+    #[test]
+    fn what_a_session_consists_of_is_not_replaced_and_other_files_beside_it_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("session.toml"), "version = 1").unwrap();
+        fs::write(at("journal.jsonl"), "a decision\n").unwrap();
+        fs::create_dir_all(at("runs/r1")).unwrap();
+        let files = include_str!("../store/session.md").split("# Journal").next().unwrap();
+        let listed = files.lines().filter_map(|line| line.strip_prefix("| `")?.split(['`', '/']).next());
+        let listed: Vec<&str> = listed.chain(["session.sqlite-wal", "origin", "runs/r1/figure.svg"]).collect();
+        assert!(listed.contains(&"journal.jsonl") && listed.len() > 10, "{listed:?}");
+        symlink("journal.jsonl", at("link")).unwrap();
+        for name in listed.into_iter().chain(["link"]) {
+            let error = write(&at(name), b"x").unwrap_err().to_string();
+            assert!(error.contains("it belongs to the session"), "{name}: {error}");
+        }
+        assert_eq!(fs::read_to_string(at("journal.jsonl")).unwrap(), "a decision\n");
+        write(&at("figure.svg"), b"x").unwrap();
+        write_ours(&at("runs/r1/step.json"), b"x").unwrap();
+        fs::create_dir(at("figures")).unwrap();
+        write(&at("figures/runs"), b"x").unwrap();
     }
 
     #[test]

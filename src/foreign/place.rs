@@ -11,7 +11,7 @@ use etcetera::base_strategy::Xdg;
 /// `$XDG_DATA_HOME`, or `.local/share` in the home folder.
 ///
 /// # Errors
-/// There is no home folder, or the one that `HOME` names does not exist.
+/// There is no home folder, or what `HOME` names does not exist or is no folder.
 pub fn data_folder() -> Result<PathBuf, String> {
     folder(|places| Some(places.data_dir()))
 }
@@ -56,7 +56,8 @@ fn folder(choose: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, Strin
     let folder = choose(&places).ok_or("this user has no such folder")?;
     let home = places.home_dir();
     if folder.starts_with(home) && !home.is_dir() {
-        return Err(format!("the home folder {} does not exist: set HOME to one that does", home.display()));
+        let what = if home.exists() { "is not a folder" } else { "does not exist" };
+        return Err(format!("the home folder {} {what}: set HOME to a folder that exists", home.display()));
     }
     Ok(folder)
 }

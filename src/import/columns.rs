@@ -234,7 +234,14 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
 fn fits<'a>(role: &Role, mut values: impl Iterator<Item = &'a Field>) -> bool {
     match role {
         Role::Repeat => values.all(|field| field.number().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)),
-        Role::Started | Role::CommitTime => values.all(|field| moment(field).is_some()),
+        // If most values are times, an error later names those that are none.
+        Role::Started | Role::CommitTime => {
+            let counted = |(count, times): (usize, usize), field: &Field| {
+                (count + 1, times + usize::from(moment(field).is_some()))
+            };
+            let (count, times) = values.fold((0, 0), counted);
+            2 * times > count
+        }
         _ => true,
     }
 }
@@ -252,6 +259,9 @@ pub(super) fn plain(name: &str) -> String {
 
 /// The unit that a column's name tells: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`.
 fn unit_of(name: &str) -> Option<String> {
+    if let Some(unit) = bits_of(name) {
+        return Some(unit);
+    }
     let within = |open, close| {
         let (_, rest) = name.rsplit_once(open)?;
         Some(rest.trim().strip_suffix(close)?.trim().to_owned())
@@ -269,6 +279,15 @@ fn unit_of(name: &str) -> Option<String> {
         return Some(format!("{}/s", plain_word(counted)));
     }
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, unit)| (*unit).to_owned())
+}
+
+/// The unit in bits that a column's name ends with: `size (Gb)`, `rate [Mb/s]`. Only the case of its last letter tells it from bytes.
+fn bits_of(name: &str) -> Option<String> {
+    let name = name.trim().trim_end_matches([')', ']']).trim_end();
+    let (name, per) = name.strip_suffix("/s").map_or((name, ""), |rest| (rest, "/s"));
+    let word = name.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next()?;
+    let prefix = word.strip_suffix('b').filter(|prefix| ["M", "G", "T"].contains(prefix))?;
+    Some(format!("{prefix}bit{per}"))
 }
 
 fn plain_word(text: &str) -> String {
@@ -335,6 +354,13 @@ mod tests {
         // Numbers that hardly repeat are a measure. A text among numbers with a unit causes an error later; it makes no
         // factor.
         assert_eq!(roles_of("a,b_s\n0.51,1\n0.62,oops\n0.7,2\n"), ["measure", "measure s lower"]);
+    }
+
+    #[test]
+    fn bits_and_bytes_are_told_apart_by_the_case_of_their_letter() {
+        let text = "size (Gb),size_GB,rate [Mb/s],gb\n1.5,2.5,3.5,4.5\n1.6,2.6,3.6,4.6\n";
+        let expected = ["measure Gbit", "measure GB lower", "measure Mbit/s higher", "measure"];
+        assert_eq!(roles_of(text), expected);
     }
 
     #[test]

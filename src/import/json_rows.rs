@@ -1,14 +1,17 @@
 //! JSON: one object a line, a list of objects, or what `hyperfine --export-json` writes.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::Problem;
 use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
+use super::unique_json::parse;
 
 /// The rows of a text in JSON.
 pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
     // One value may span lines: a list, or hyperfine's object.
-    match serde_json::from_str::<Value>(text) {
+    match parse(text) {
         Ok(Value::Array(list)) => {
             let objects = list.into_iter().enumerate().map(|(place, value)| (format!("[{place}]"), value));
             rows(objects, "JSON")
@@ -21,21 +24,27 @@ pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
             }
         },
         Ok(_) => Err(vec![Problem::of_file("it has neither objects nor a list of them")]),
+        Err(error) if error.is_data() => Err(vec![Problem::at(format!("line {}", error.line()), "", reason(&error))]),
         Err(_) => lines(text),
     }
+}
+
+/// What is wrong, without the place that the parser adds.
+fn reason(error: &serde_json::Error) -> String {
+    let what = error.to_string();
+    what.rsplit_once(" at line ").map_or(what.clone(), |(what, _)| what.to_owned())
 }
 
 fn lines(text: &str) -> Result<ForeignTable, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut values = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        match serde_json::from_str::<Value>(line) {
+        match parse(line) {
             Ok(value) => values.push((format!("line {number}"), value)),
             // The parser counts lines from the beginning of this line, so its line number is left out.
             Err(error) => {
-                let what = error.to_string();
-                let what = what.split(" at line ").next().unwrap_or(&what);
-                let what = format!("no JSON: {what} (character {})", error.column());
+                let kind = if error.is_data() { "" } else { "no JSON: " };
+                let what = format!("{kind}{} (character {})", reason(&error), error.column());
                 problems.push(Problem::at(format!("line {number}"), "", what));
             }
         }
@@ -58,7 +67,7 @@ fn rows(objects: impl Iterator<Item = (String, Value)>, format: &'static str) ->
             continue;
         };
         let mut fields = vec![Field::Missing; table.columns.len()];
-        add(&mut table.columns, &mut fields, "", object, &mut |column, what| {
+        add(&mut table.columns, &mut fields, &mut HashSet::new(), "", object, &mut |column, what| {
             problems.push(Problem::at(&place, column, what));
         });
         if table.columns.len() > MOST_COLUMNS || table.rows.len() > MOST_ROWS || problems.len() >= MOST_PROBLEMS {
@@ -73,10 +82,12 @@ fn rows(objects: impl Iterator<Item = (String, Value)>, format: &'static str) ->
     if problems.is_empty() { Ok(table) } else { Err(problems) }
 }
 
-/// Adds the values of an object to a row, up to the first column beyond the limit: each key is looked for among all columns.
+/// Adds the values of an object to a row, up to the first column beyond the limit: each key is looked for among all columns. `given` are the
+/// columns that have a value.
 fn add(
     columns: &mut Vec<String>,
     fields: &mut Vec<Field>,
+    given: &mut HashSet<usize>,
     outer: &str,
     object: Map<String, Value>,
     refuse: &mut dyn FnMut(&str, &str),
@@ -88,7 +99,7 @@ fn add(
         let name = if outer.is_empty() { key } else { format!("{outer}.{key}") };
         let field = match value {
             Value::Object(inner) => {
-                add(columns, fields, &name, inner, refuse);
+                add(columns, fields, given, &name, inner, refuse);
                 continue;
             }
             Value::Array(_) => {
@@ -101,13 +112,23 @@ fn add(
                 Some(value) => Field::Number(value, number.to_string()),
                 None => Field::Text(number.to_string()),
             },
-            Value::String(text) => Field::of_text(&text),
+            // A text that looks like a number is a name, such as a version.
+            Value::String(text) => match Field::of_text(&text) {
+                Field::Number(_, text) => Field::Text(text),
+                field => field,
+            },
         };
         let place = columns.iter().position(|known| *known == name).unwrap_or_else(|| {
             columns.push(name);
             fields.push(Field::Missing);
             columns.len() - 1
         });
+        if !given.insert(place) {
+            refuse(
+                &columns[place],
+                "it has two values in one object, as a key with a point and in an inner object: rename one",
+            );
+        }
         fields[place] = field;
     }
 }
@@ -138,10 +159,8 @@ fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
             ));
             continue;
         };
-        let failed = |run: usize| {
-            let code = one.get("exit_codes")?.get(run)?;
-            code.as_i64().filter(|code| *code != 0)
-        };
+        // A run that a signal ended has the code null.
+        let failed = |run: usize| one.get("exit_codes")?.get(run).filter(|code| code.as_f64() != Some(0.0));
         let text = |value: Option<&Value>| match value {
             Some(Value::String(text)) => Field::of_text(text),
             Some(Value::Number(number)) => Field::of_text(&number.to_string()),
@@ -212,6 +231,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_there_twice_is_named_and_not_lost() {
+        let problems =
+            |text: &[u8]| -> Vec<String> { read_bytes(text).unwrap_err().iter().map(ToString::to_string).collect() };
+        let twice = "an object has the key \"a\" twice: leave one out";
+        assert_eq!(problems(b"[\n{\"a\": 1, \"a\": 2}]"), [format!("line 2: {twice}")]);
+        let found = problems(b"{\"a\": 1}\n{\"a\": 1, \"a\": 2}\n");
+        assert!(found.len() == 1 && found[0].starts_with(&format!("line 2: {twice}")), "{found:?}");
+        let found = problems(b"[{\"a.b\": 1, \"a\": {\"b\": 2}}]");
+        assert!(found.len() == 1 && found[0].starts_with("[0], column \"a.b\": it has two values"), "{found:?}");
+    }
+
+    #[test]
     fn columns_beyond_the_limit_are_not_looked_at() {
         let keys: Vec<String> = (0..1000).map(|nth| format!("\"k{nth}\": 1")).collect();
         let object = format!("{{{}}}", keys.join(", "));
@@ -233,6 +264,10 @@ mod tests {
         assert_eq!(table.columns, ["command", "threads", "repeat", "time (s)", "memory (B)"]);
         let last: Vec<&str> = table.rows[2].fields.iter().map(|field| field.text()).collect();
         assert_eq!((table.rows.len(), last), (3, vec!["sort -j 2", "2", "1", "1", "4096"]));
+        let codes = br#"{"results": [{"command": "x", "times": [1.0, 1.1, 1.2], "exit_codes": [0, null, "7"]}]}"#;
+        let found: Vec<String> = read_bytes(codes).unwrap_err().iter().map(ToString::to_string).collect();
+        assert!(found[0].contains("times[1]") && found[0].contains("failed with code null"), "{found:?}");
+        assert!(found[1].contains("times[2]") && found[1].contains("failed with code \"7\""), "{found:?}");
         let failed = br#"{"results": [{"command": "x", "times": [1.0], "exit_codes": [2]}, {"command": "y"}]}"#;
         let found: Vec<String> = read_bytes(failed).unwrap_err().iter().map(ToString::to_string).collect();
         assert!(

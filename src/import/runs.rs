@@ -31,6 +31,8 @@ const TAKEN: [&str; 17] = [
     "ratio",
     "change",
 ];
+/// From this number on, a whole number and the next one are the same number.
+const INEXACT: f64 = 9_007_199_254_740_992.0;
 /// Units that values are converted to.
 const BASES: [(&str, &str); 6] =
     [("s", "s"), ("B", "bytes"), ("J", "j"), ("W", "w"), ("B/s", "bytes_per_s"), ("FLOP/s", "flop_per_s")];
@@ -387,18 +389,30 @@ impl FactorColumn {
     }
 }
 
-/// The kind of a column's levels.
+/// The kind of a column's levels. Texts that would become one number are names: versions such as 2.1 and 2.10, numbers of too many digits.
 fn kind(table: &ForeignTable, place: usize) -> Kind {
     let values = || table.values(place).filter(|field| **field != Field::Missing);
     let all = |holds: fn(f64) -> bool| values().all(|field| field.number().is_some_and(holds));
     // A number such as 007 is a name.
     let is_padded = |text: &str| text.len() > 1 && text.starts_with('0') && !text.contains('.');
+    let mut written: HashMap<u64, &str> = HashMap::new();
+    let is_ambiguous = values().any(|field| {
+        let Field::Number(number, text) = field else { return false };
+        // 0 and -0 are one number.
+        let other = written.insert((number + 0.0).to_bits(), text);
+        number.abs() >= INEXACT && is_plain_whole(text) || other.is_some_and(|other| other != text)
+    });
     match () {
-        () if values().any(|field| is_padded(field.text())) => Kind::Text,
+        () if is_ambiguous || values().any(|field| is_padded(field.text())) => Kind::Text,
         () if all(|number| number.fract() == 0.0 && number.abs() < 9e15) => Kind::Whole,
         () if all(|_| true) => Kind::Number,
         () => Kind::Text,
     }
+}
+
+/// Whether a number is written by its digits alone.
+fn is_plain_whole(text: &str) -> bool {
+    text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of

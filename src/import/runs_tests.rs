@@ -77,3 +77,39 @@ fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant
     let results = imported("a,rep,commit,time_s\n1,1,abc,1\n1,1,abd,2\n", &[]).unwrap();
     assert_eq!(results.runs.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["c1-r1", "c1-r1-2"]);
 }
+
+#[test]
+fn levels_that_are_written_differently_stay_different_although_their_numbers_are_equal() {
+    let levels = |text: &str, sets: &[(&str, &str)]| -> Vec<Level> {
+        let results = imported(text, sets).unwrap();
+        assert_eq!(results.cells, 2, "{text}");
+        results.runs.iter().map(|run| run.levels.iter().next().unwrap().1.clone()).collect()
+    };
+    let versions = [Level::text("2.1"), Level::text("2.10")];
+    assert_eq!(levels("version,time_s\n2.1,1\n2.10,2\n", &[("version", "factor")]), versions);
+    assert_eq!(
+        levels("[{\"version\": \"2.1\", \"time_s\": 1}, {\"version\": \"2.10\", \"time_s\": 2}]", &[]),
+        versions
+    );
+    let of_hyperfine = r#"{"results": [{"command": "a", "times": [1.0], "parameters": {"v": "2.1"}},
+        {"command": "b", "times": [2.0], "parameters": {"v": "2.10"}}]}"#;
+    assert_eq!(levels(of_hyperfine, &[("command", "skip"), ("v", "factor")]), versions);
+    let (first, second) = ("9007199254740992", "9007199254740993");
+    let long = levels(&format!("id_of_set,time_s\n{first},1\n{second},2\n"), &[]);
+    assert_eq!(long, [Level::text(first), Level::text(second)]);
+    assert_eq!(levels("size,time_s\n1.5,1\n2,2\n", &[("size", "factor")]), [Level::Number(1.5), Level::Number(2.0)]);
+}
+
+#[test]
+fn an_impossible_date_is_named_with_its_line_and_the_others_stay_dates() {
+    let text = "kernel,date,time_s\na,2026-11-29,1\na,2026-11-31,2\na,2026-11-30,3\n";
+    let wrong = imported(text, &[]).unwrap_err();
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(wrong[0].starts_with("line 3, column \"date\": \"2026-11-31\" is no time from 1990 to 2099"), "{wrong:?}");
+}
+
+#[test]
+fn gigabits_are_converted_to_bytes() {
+    let results = imported("kernel,size (Gb)\na,8\nb,16\n", &[]).unwrap();
+    assert_eq!(results.runs.iter().map(|run| run.values[0].1).collect::<Vec<_>>(), [1e9, 2e9]);
+}

@@ -151,7 +151,7 @@ impl Step<'_> {
             nodes.push(described);
         }
         let text = serde_json::to_vec(&Environment::of_nodes(&nodes)).unwrap_or_default();
-        if let Err(error) = foreign::write(&folder.join(ENVIRONMENT_FILE), &text) {
+        if let Err(error) = foreign::write_ours(&folder.join(ENVIRONMENT_FILE), &text) {
             eprintln!("multicard: cannot write {ENVIRONMENT_FILE}: {error}");
         }
         Ok(())

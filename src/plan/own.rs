@@ -7,6 +7,8 @@ use super::checked_table::{Table, kind};
 use super::formula::{Formula, OwnMeasure};
 use super::problem::Problems;
 
+/// The most measures of one's own of a plan, and the most that a session uses.
+pub const MOST_OWN_MEASURES: usize = 1000;
 const KEYS: [&str; 4] = ["formula", "name", "unit", "better"];
 
 /// A measure of a plan's `[measures]`.
@@ -28,6 +30,16 @@ impl PartialEq for PlannedMeasure {
 /// The measures of a plan's file, in its order.
 pub(super) fn measures(top: &Table, problems: &mut Problems) -> Vec<PlannedMeasure> {
     let Some(table) = top.table("measures", problems) else { return Vec::new() };
+    if table.entries.len() > MOST_OWN_MEASURES
+        && let Some((key, _)) = table.entries.iter().next()
+    {
+        let message = format!(
+            "a plan has at most {MOST_OWN_MEASURES} measures of one's own, and this one has {}: remove some",
+            table.entries.len()
+        );
+        problems.add(&key.span(), "measures", message);
+        return Vec::new();
+    }
     let mut measures = Vec::new();
     for (key, value) in table.entries {
         let name = key.get_ref();
@@ -69,6 +81,7 @@ pub(super) fn measures(top: &Table, problems: &mut Problems) -> Vec<PlannedMeasu
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::MOST_OWN_MEASURES;
     use crate::plan::{Better, Plan};
 
     fn parsed(measures: &str) -> Result<Plan, String> {
@@ -96,6 +109,17 @@ mod tests {
         without.measures.pop();
         let text = without.to_toml_in(&plan.to_toml(), "p.toml");
         assert_eq!(Plan::parse(&text, "p.toml").unwrap().measures, without.measures, "{text}");
+    }
+
+    #[test]
+    fn a_plan_with_very_many_measures_is_refused_with_their_number() {
+        let measures = |count: usize| (0..count).map(|number| format!("m{number} = \"1 s\"\n")).collect::<String>();
+        assert_eq!(parsed(&measures(MOST_OWN_MEASURES)).unwrap().measures.len(), MOST_OWN_MEASURES);
+        let error = parsed(&measures(MOST_OWN_MEASURES + 1)).unwrap_err();
+        assert!(
+            error.contains("measures: a plan has at most 1000 measures of one's own, and this one has 1001"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::kept_queue::KeptQueue;
+use crate::analysis::wrong_measures;
 use crate::launch;
 use crate::protocol::TraceLists;
 use crate::store::{Reader, StoreError, origin};
@@ -64,19 +65,29 @@ pub fn is_queue_paused(folder: &Path) -> bool {
     KeptQueue::read(folder).paused
 }
 
-/// The message for a session with incomplete logs; `None` if they are complete.
+/// The message for a session with incomplete logs, or with measures of one's own that cannot be computed; `None` if all is well.
 ///
 /// # Errors
 /// The index cannot be read.
 pub fn damage_message(folder: &Path, reader: &Reader) -> Result<Option<String>, StoreError> {
     let damage = reader.damage()?;
-    if damage.is_empty() {
-        return Ok(None);
+    let own = reader.own_measures()?;
+    let specs = if own.is_empty() { Vec::new() } else { reader.workloads()? };
+    let wrong = wrong_measures(specs.iter().map(|spec| &**spec), &own);
+    let damaged = listed("the session is damaged; runs with missing data count as failed:", &damage, "session rebuild");
+    let wrong = listed("measures of one's own that cannot be computed are left out:", &wrong, "measure");
+    let parts: Vec<String> =
+        [damaged, wrong].into_iter().flatten().map(|part| format!("{}: {part}", folder.display())).collect();
+    Ok(Some(parts.join("\n")).filter(|message| !message.is_empty()))
+}
+
+/// A heading and the first of some lines; `lists_all` is the subcommand that prints the others.
+fn listed(heading: &str, lines: &[String], lists_all: &str) -> Option<String> {
+    let mut text = heading.to_owned();
+    lines.first()?;
+    lines.iter().take(NAMED).for_each(|line| text += &format!("\n  {line}"));
+    if lines.len() > NAMED {
+        text += &format!("\n  … and {} more; `multicard {lists_all}` lists all of them", lines.len() - NAMED);
     }
-    let mut message = format!("{}: the session is damaged; runs with missing data count as failed:", folder.display());
-    damage.iter().take(NAMED).for_each(|one| message += &format!("\n  {one}"));
-    if damage.len() > NAMED {
-        message += &format!("\n  … and {} more; `multicard session rebuild` lists all of them", damage.len() - NAMED);
-    }
-    Ok(Some(message))
+    Some(text)
 }

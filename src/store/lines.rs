@@ -33,14 +33,21 @@ impl Appender {
         self.write(line, false)
     }
 
-    /// Appends one line, or several separated by line breaks, and syncs them to disk: all or none. It is an error if the log was deleted or
-    /// replaced in the meantime, because the line would be lost.
+    /// Appends one line, or several separated by line breaks, and syncs them to disk: all or none. It is an error if the log was deleted,
+    /// replaced or emptied in the meantime, because the line or those before it would be lost.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
+        let gone = |what: &str| {
+            let message = format!("it was {what} while this program wrote it");
+            Err(io::Error::new(io::ErrorKind::NotFound, message))
+        };
         let (ours, present) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
-        if present.is_ok_and(|present| (present.ino(), present.dev()) == (ours.ino(), ours.dev())) {
-            return self.write(line, true);
+        if !present.is_ok_and(|present| (present.ino(), present.dev()) == (ours.ino(), ours.dev())) {
+            return gone("deleted or replaced");
         }
-        Err(io::Error::new(io::ErrorKind::NotFound, "it was deleted or replaced while this program wrote it"))
+        if ours.len() < self.bytes {
+            return gone("emptied or cut off");
+        }
+        self.write(line, true)
     }
 
     fn write(&mut self, mut line: String, durably: bool) -> io::Result<()> {
@@ -171,5 +178,16 @@ mod tests {
         assert!(log.append_durably("lost".to_owned()).is_err());
         fs::write(&path, "of another\n").unwrap();
         assert!(log.append_durably("lost".to_owned()).unwrap_err().to_string().contains("deleted or replaced"));
+    }
+
+    #[test]
+    fn a_log_that_was_emptied_while_it_was_written_is_noticed_at_the_next_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = Appender::open(&path).unwrap();
+        log.append_durably("kept".to_owned()).unwrap();
+        fs::write(&path, "").unwrap();
+        assert!(log.append_durably("next".to_owned()).unwrap_err().to_string().contains("emptied or cut off"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
     }
 }

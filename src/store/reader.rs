@@ -19,11 +19,13 @@ use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
 use crate::plan::{
-    Block as PlanBlock, Checked, Design, Key, Node, OwnMeasure, Plan, RunState, SearchStep, WorkloadSpec,
-    workload_or_unknown,
+    Block as PlanBlock, Checked, Design, Key, MOST_OWN_MEASURES, Node, OwnMeasure, Plan, RunState, SearchStep,
+    WorkloadSpec, workload_or_unknown,
 };
 use crate::protocol::{DeviceRates, Environment, Sample, TraceLists, TraceOutcome, TraceSummary};
 
+/// [`MOST_OWN_MEASURES`] as SQLite counts.
+const MOST_MEASURES: u32 = MOST_OWN_MEASURES as u32;
 /// The most missing logs of a run that are named.
 const MOST_MISSING: usize = 64;
 
@@ -134,6 +136,13 @@ impl Reader {
                 self.rows("SELECT path, number, what FROM damage ORDER BY path, number", [], |row| damage_text(row, 0)),
             )?;
         damage.extend(self.checked(self.missing_ends(None))?.into_values().flatten());
+        let measures: Vec<u32> = self.checked(self.rows("SELECT count(*) FROM measure", [], |row| row.get(0)))?;
+        damage.extend(measures.into_iter().filter(|count| *count > MOST_MEASURES).map(|count| {
+            format!(
+                "journal.jsonl: it saves {count} measures of one's own, and the first {MOST_MEASURES} are used: delete some with \
+                 `multicard measure SESSION --delete KEY`"
+            )
+        }));
         Ok(damage)
     }
 
@@ -180,6 +189,23 @@ impl Reader {
         Ok(self.checked(self.brought_by(plan))?.to_vec())
     }
 
+    /// The workloads of the session's runs.
+    pub fn workloads(&self) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
+        let sql = "SELECT DISTINCT plan, workload FROM run";
+        let used: Vec<(String, String)> =
+            self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))?;
+        let mut specs: Vec<Arc<WorkloadSpec>> = Vec::new();
+        for (plan, key) in used {
+            let brought = self.checked(self.brought_by(&plan))?;
+            let own = brought.iter().find(|spec| *spec.key == *key);
+            let spec = own.map_or_else(|| workload_or_unknown(&key), Arc::clone);
+            if !specs.contains(&spec) {
+                specs.push(spec);
+            }
+        }
+        Ok(specs)
+    }
+
     /// Saved studies in the order they were first saved: name and JSON.
     pub fn studies(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, study FROM study ORDER BY position";
@@ -201,7 +227,8 @@ impl Reader {
         Ok(searches)
     }
 
-    /// The session's measures of one's own, in the order in which they were first saved.
+    /// The session's measures of one's own, in the order in which they were first saved, and no more than [`MOST_OWN_MEASURES`]: a journal
+    /// may come from elsewhere. [`Self::damage`] tells whether there are more.
     pub fn own_measures(&self) -> Result<Arc<[OwnMeasure]>, StoreError> {
         self.checked(self.read_own_measures())
     }
@@ -424,7 +451,8 @@ impl Reader {
     }
 
     fn read_own_measures(&self) -> SqlResult<Arc<[OwnMeasure]>> {
-        let texts: Vec<String> = self.rows("SELECT measure FROM measure ORDER BY position", [], |row| row.get(0))?;
+        let sql = "SELECT measure FROM measure ORDER BY position LIMIT ?1";
+        let texts: Vec<String> = self.rows(sql, [MOST_MEASURES], |row| row.get(0))?;
         let mut known = self.own_measures.borrow_mut();
         if known.0 != texts {
             // One that a later version wrote in another form is left out.

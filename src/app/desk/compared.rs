@@ -101,6 +101,28 @@ impl Desk {
         }
     }
 
+    /// Removes sessions that have runs in common with another shown one from the comparison, and says so: their runs are no further
+    /// observations. Returns whether there were any.
+    pub fn refuse_copies(&mut self) -> bool {
+        let open = self.session.is_some().then(|| Arc::clone(&self.records));
+        let (mut kept, mut refused): (Vec<Arc<Records>>, Vec<String>) = (Vec::new(), Vec::new());
+        for other in std::mem::take(&mut self.compared.others) {
+            let mut shown = open.iter().chain(&kept).filter(|shown| shown.folder != other.folder);
+            let copy = shown.find_map(|shown| {
+                let known = (shown.folder.display(), &shown.summaries[..]);
+                analysis::refused_copy(known, (other.folder.display(), &other.summaries[..]))
+            });
+            match copy {
+                Some(message) => refused.push(message),
+                None => kept.push(other),
+            }
+        }
+        self.compared.others = kept;
+        let found = !refused.is_empty();
+        refused.into_iter().for_each(|message| self.problem(ScreenName::COMPARE, message));
+        found
+    }
+
     /// The open session and the added ones.
     pub fn sources(&self) -> Vec<Source> {
         let mut all: Vec<Arc<Records>> = Vec::new();

@@ -188,13 +188,18 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
     }
     // If a part of the study cannot be read, only that part is lost, not the figure.
     let study = whole.remove("study").unwrap_or_else(|| serde_json::Value::Object(serde_json::Map::new()));
-    let (study, mut problems) = leniently::<Study>(study, "study");
+    let (mut study, mut problems) = leniently::<Study>(study, "study");
     let composition =
         whole.remove("composition").map(|composition| leniently::<Composition>(composition, "composition"));
-    let composition = composition.map(|(composition, wrong)| {
+    let mut composition = composition.map(|(composition, wrong)| {
         problems.extend(wrong);
         composition
     });
+    let of_composition = composition.as_mut().map(|composition| ("composition", &mut composition.style));
+    for (part, style) in [("study", &mut study.style)].into_iter().chain(of_composition) {
+        let wrong = style.refuse_size();
+        problems.extend(wrong.map(|wrong| format!("{part}.style.size_pt: {wrong}: {} is used", style.size_pt)));
+    }
     let provenance: Provenance = serde_json::from_value(whole.into()).map_err(damaged)?;
     Ok(Provenance { study, composition, problems, ..provenance })
 }

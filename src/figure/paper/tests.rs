@@ -270,6 +270,22 @@ fn a_figure_of_the_first_version_opens_as_the_study_that_it_meant() {
     assert!(read("scalling").unwrap_err().to_string().contains("did you mean \"scaling\""));
 }
 
+#[test]
+fn a_type_size_outside_its_limits_is_named_and_not_drawn() {
+    for size_pt in ["1e300", "-3", "0"] {
+        let text = format!(
+            r#"{{"multicard_figure":2,"program":"multicard","title":"t","study":{{"style":{{"size_pt":{size_pt}}}}},
+            "sessions":[],"cells":[],"table":{{}},"notes":[]}}"#
+        );
+        let svg = format!("<svg><metadata id=\"multicard-figure\">{text}</metadata></svg>");
+        let read = read_provenance(svg.as_bytes()).unwrap();
+        assert_eq!(read.study.style.size_pt, 8.0);
+        let [problem] = &read.problems[..] else { panic!("{:?}", read.problems) };
+        let expected = format!("study.style.size_pt: {size_pt} is not from 4 to 20 points: 8 is used");
+        assert_eq!(*problem, expected);
+    }
+}
+
 const GEOMETRIES: [Geometry; 12] = [
     Geometry::Bars,
     Geometry::Lines,

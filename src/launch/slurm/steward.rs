@@ -123,13 +123,13 @@ impl StepRecord {
     }
 
     fn write(self, folder: &Path) -> io::Result<()> {
-        foreign::write(&folder.join(STEP_FILE), &serde_json::to_vec(&self)?)
+        foreign::write_ours(&folder.join(STEP_FILE), &serde_json::to_vec(&self)?)
     }
 }
 
 /// Asks the steward to end the run in this folder, or to kill it.
 pub(super) fn ask_to_end(folder: &Path, kills: bool) -> io::Result<()> {
-    foreign::write(&folder.join(END_FILE), if kills { &b"kill"[..] } else { b"end" })
+    foreign::write_ours(&folder.join(END_FILE), if kills { &b"kill"[..] } else { b"end" })
 }
 
 /// Executes the runs on the list of the allocation in `folder` until a signal ends the job, the list is closed and done, or no run came for

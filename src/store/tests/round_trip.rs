@@ -236,6 +236,33 @@ fn own_measures_come_back_as_the_journal_last_said_with_each_run_also_from_a_reb
 }
 
 #[test]
+fn a_journal_with_very_many_measures_opens_with_the_first_and_says_so() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    drop(store);
+    let saved = |number: usize| {
+        format!(
+            "{{\"time_s\":1.0,\"decision\":\"measure_saved\",\"measure\":{{\"key\":\"m{number}\",\"formula\":\"m{} + 1 s\"}}}}\n",
+            number + 1
+        )
+    };
+    append(folder.path(), "journal.jsonl", &(0..3000).map(saved).collect::<String>());
+    for is_rebuilt in [false, true] {
+        if is_rebuilt {
+            rebuild(folder.path(), &mut |_, _| {}).unwrap();
+        }
+        let reader = Reader::open(folder.path()).unwrap();
+        let own = reader.own_measures().unwrap();
+        assert_eq!((own.len(), &*own[0].key, &*own[999].key), (1000, "m0", "m999"));
+        let damage = reader.damage().unwrap();
+        assert!(
+            matches!(&damage[..], [only] if only.contains("3000 measures of one's own, and the first 1000")),
+            "{damage:?}"
+        );
+    }
+}
+
+#[test]
 fn a_loss_that_is_no_number_keeps_its_step() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();

@@ -49,6 +49,17 @@ fn small() -> Vec<RunRecord> {
     runs
 }
 
+/// The same an hour later, as another session has them.
+fn later(runs: Vec<RunRecord>) -> Vec<RunRecord> {
+    let after = |time_s: Option<f64>| time_s.map(|time_s| time_s + 3600.0);
+    let later = |run: RunRecord| RunRecord {
+        started_time_s: after(run.started_time_s),
+        ended_time_s: after(run.ended_time_s),
+        ..run
+    };
+    runs.into_iter().map(later).collect()
+}
+
 fn state_of(records: Arc<Records>) -> State {
     let mut state = State::new(Settings::default());
     state.desk.session = Some(OpenSession { folder: records.folder.clone(), read_only: None });
@@ -484,7 +495,7 @@ fn two_sessions_stand_side_by_side_and_are_told_apart() {
     send(&mut state, CompareCommand::Select(Some(key("fp32-1-ddp-ds"))));
     assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), [Request::Read(path("b"))]);
     assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), []);
-    state.take(crate::app::engine::UiEvent::Records(records(&text(&path("b")), small())));
+    state.take(crate::app::engine::UiEvent::Records(records(&text(&path("b")), later(small()))));
     settle(&mut state);
     assert_eq!(rows(&state).len(), 8);
     assert_eq!(column(&state, "session")[..2], ["a/study", "b/study"]);
@@ -498,6 +509,28 @@ fn two_sessions_stand_side_by_side_and_are_told_apart() {
     send(&mut state, CompareCommand::Remove(path("b")));
     assert_eq!(rows(&state).len(), 4);
     assert_eq!(state.own::<CompareScreen>().selected, Some(key("fp32-1-ddp-ds")));
+}
+
+#[test]
+fn a_copy_of_a_shown_session_is_refused_by_name_and_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a", "copy", "later"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        std::fs::write(path(name).join("session.toml"), "").unwrap();
+    }
+    let text = |name: &str| path(name).display().to_string();
+    let mut state = state_of(records(&text("a"), small()));
+    for (name, runs) in [("copy", small()), ("later", later(small()))] {
+        send(&mut state, CompareCommand::Add(path(name)));
+        state.take(crate::app::engine::UiEvent::Records(records(&text(name), runs)));
+        settle(&mut state);
+    }
+    assert_eq!(rows(&state).len(), 8, "a and later");
+    let [problem] = &state.desk.problems[..] else { panic!("{:?}", state.desk.problems.len()) };
+    assert_eq!(problem.screen, ScreenName::COMPARE);
+    let expected = format!("{} and {} both contain the run", text("a"), text("copy"));
+    assert!(problem.message.starts_with(&expected), "{}", problem.message);
 }
 
 #[test]

@@ -124,6 +124,10 @@ fn ticked<'t, 'i: 't>(
 
 fn level(value: &Spanned<DeValue>) -> Result<Level, String> {
     match value.get_ref() {
+        // Levels become arguments and variables of programs, which end at a NUL.
+        DeValue::String(text) if text.contains('\0') => {
+            Err("a level has a NUL character (\\u0000), which no argument of a program can have: remove it".to_owned())
+        }
         DeValue::String(text) => Ok(Level::text(text)),
         DeValue::Integer(_) => integer(value)
             .and_then(|number| i64::try_from(number).ok())

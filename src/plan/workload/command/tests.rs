@@ -114,6 +114,7 @@ fn what_is_wrong_with_a_command_is_told_with_its_line() {
         ("[command]\nrun = [\"./x\"]\n[factors]\nthreads = [1, 2]", 5, "all levels would run the same program"),
         ("[command]\nrun = [\"./x\", \"{a}\"]\n[factors]\na = [\"auto\", 1]", 5, "mixes texts and numbers"),
         ("[command]\nrun = [\"./x\", \"{a}\"]\n[factors]\na = true", 5, "did you mean \"on\"?"),
+        ("[command]\nrun = [\"./x\", \"{a}\"]\n[factors]\na = [\"a\\u0000b\"]", 5, "a level has a NUL character"),
         ("[command]\nrun = [\"./x\", \"{a}\"]\n[factors]\na = [1, 1]", 5, "is listed twice"),
         ("[command]\nrun = [\"./x\"]\nruns = 3", 4, "did you mean \"run\"?"),
         ("[command]\nrun = [\"./x\"]\nname = \"image\"", 4, "is the name of a built-in workload"),

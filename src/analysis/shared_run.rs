@@ -1,0 +1,117 @@
+//! Sessions that have runs in common: one is then a copy of the other, and the same runs are no further observations.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+
+use super::limit::{BYTES_SHARE, FLOP_SHARE};
+use super::{Measures, RunSummary};
+use crate::plan::Key;
+
+/// Why two sessions, each given with its name, cannot both be counted; `None` if each has runs of its own.
+pub fn refused_copy<N: Display>(one: (N, &[RunSummary]), other: (N, &[RunSummary])) -> Option<String> {
+    let run = shared_run(one.1, other.1)?;
+    Some(format!(
+        "{} and {} both contain the run {run}: one is a copy of the other, or both are copies of a third session. The same runs are no \
+         further observations: give only one of the two",
+        one.0, other.0
+    ))
+}
+
+/// The id of a run that two sessions have in common.
+///
+/// A run that was measured is recognised by its id, the moment of its start and its values. A run that was imported often has only a day and
+/// few values, which may agree by chance: imported sessions are copies if one has all runs of the other, from a file of the same name.
+fn shared_run<'r>(one: &'r [RunSummary], other: &[RunSummary]) -> Option<&'r str> {
+    let others: HashMap<&str, &RunSummary> = other.iter().map(|run| (run.run.as_str(), run)).collect();
+    let is_shared = |run: &&RunSummary| others.get(run.run.as_str()).is_some_and(|other| is_same(run, other));
+    let shared: Vec<&RunSummary> = one.iter().filter(is_shared).collect();
+    let with_values = |runs: &[RunSummary]| runs.iter().filter(|run| !run.values.is_empty()).count();
+    let measured = shared.iter().find(|run| !run.is_imported());
+    let imported = shared.first().filter(|_| shared.len() >= with_values(one).min(with_values(other)));
+    measured.or(imported).map(|run| run.run.as_str())
+}
+
+/// Whether two runs of the same id are one.
+fn is_same(one: &RunSummary, other: &RunSummary) -> bool {
+    let start = |run: &RunSummary| run.started_s.map(f64::to_bits);
+    let is_of_one_moment = match (one.is_imported(), other.is_imported()) {
+        (true, true) => one.environment == other.environment,
+        // An archive may have left out facts of the environment.
+        (false, false) => one.started_s.is_some(),
+        _ => false,
+    };
+    if !is_of_one_moment || start(one) != start(other) || one.identity != other.identity {
+        return false;
+    }
+    let values = recorded(one);
+    !values.is_empty() && values == recorded(other)
+}
+
+/// What was recorded of a run, without measures that depend on what its session has learnt since: those of one's own, and shares of rates that
+/// may be measured again.
+fn recorded(run: &RunSummary) -> BTreeMap<&Key, u64> {
+    let base = Measures::of_workload(&run.workload);
+    let is_own = |key: &Key| base.find(key).is_none() && run.measures.find(key).is_some();
+    let kept = run.values.iter().filter(|(key, _)| ![FLOP_SHARE, BYTES_SHARE].contains(&&***key) && !is_own(key));
+    kept.map(|(key, value)| (key, value.to_bits())).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+    use crate::plan::OwnMeasure;
+    use crate::protocol::{Environment, IMPORTED_FROM};
+    use crate::store::RunRecord;
+
+    fn session(started_s: f64, step_times_s: &[f64]) -> Vec<RunSummary> {
+        let cell = fixture::cell("fp32", 2, "ddp-ds");
+        let run = |(repeat, step_time_s): (u32, &f64)| {
+            let run = fixture::run(&cell, repeat, *step_time_s);
+            let started_time_s = Some(started_s + f64::from(repeat));
+            summarise_run(&RunRecord { run: format!("r{repeat}"), started_time_s, ..run })
+        };
+        (1..).zip(step_times_s).map(run).collect()
+    }
+
+    fn imported(runs: Vec<RunSummary>, file: &str) -> Vec<RunSummary> {
+        let mut environment = Environment::default();
+        environment.set(IMPORTED_FROM, Some(file));
+        let environment = Arc::new(environment);
+        let import =
+            |run: RunSummary| RunSummary { environment: Some(Arc::clone(&environment)), started_s: None, ..run };
+        runs.into_iter().map(import).collect()
+    }
+
+    #[test]
+    fn sessions_that_have_one_run_in_common_are_copies_and_others_are_not() {
+        let whole = session(1000.0, &[0.1, 0.2, 0.3]);
+        let part = session(1000.0, &[0.1]);
+        let message = refused_copy(("part", &part), ("whole", &whole)).unwrap();
+        assert!(message.starts_with("part and whole both contain the run r1: one is a copy"), "{message}");
+        for other in [session(1000.5, &[0.1, 0.2, 0.3]), session(1000.0, &[0.11, 0.21, 0.31]), Vec::new()] {
+            assert_eq!(refused_copy(("other", &other), ("whole", &whole)), None);
+        }
+    }
+
+    #[test]
+    fn a_copy_with_further_measures_of_ones_own_is_still_a_copy() {
+        let whole = session(1000.0, &[0.1, 0.2]);
+        let mut copy = whole.clone();
+        copy.iter_mut().for_each(|run| run.set_own(&[OwnMeasure::new("twice", "2 * step_time_s")]));
+        assert!(copy[0].value("twice").is_some());
+        assert!(refused_copy(("copy", &copy), ("whole", &whole)).is_some());
+    }
+
+    #[test]
+    fn imported_sessions_are_copies_only_if_all_runs_and_their_file_agree() {
+        let of = |times_s: &[f64], file: &str| imported(session(1000.0, times_s), file);
+        let night = of(&[0.1, 0.2], "night.csv");
+        assert!(refused_copy(("a", &night), ("b", &of(&[0.1, 0.2], "night.csv"))).is_some());
+        assert_eq!(refused_copy(("a", &night), ("b", &of(&[0.1, 0.25], "night.csv"))), None, "one agrees by chance");
+        assert_eq!(refused_copy(("a", &night), ("b", &of(&[0.1, 0.2], "next.csv"))), None);
+    }
+}
