@@ -225,7 +225,7 @@ fn a_home_that_does_not_exist_is_not_made() {
 fn a_home_that_is_a_file_is_called_no_folder() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("home");
-    std::fs::write(&file, "kept").unwrap();
+    fs::write(&file, "kept").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
     command.env("HOME", &file);
     ["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"].iter().for_each(|name| {
