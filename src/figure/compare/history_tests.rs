@@ -171,7 +171,7 @@ fn what_cells_were_made_with_has_no_column_where_it_only_repeats_their_commits()
     let columns = |drivers: [Option<&str>; 2]| {
         let runs = [run(1, drivers[0]), run(2, drivers[1])];
         let sources = [Source { session: "", runs: &runs, reports: &[] }];
-        let keys = compare(&sources, &Study::default()).table.columns;
+        let keys = compare(&sources, &study()).table.columns;
         keys.iter()
             .map(|column| column.key.to_string())
             .filter(|key| ["commit", "made_with"].contains(&&**key))
