@@ -12,6 +12,7 @@ mod growing;
 mod json;
 mod lines;
 mod look;
+mod losses;
 mod others;
 mod pattern;
 mod printed;
