@@ -120,6 +120,7 @@ fn fields(
     found: &mut Vec<Found>,
 ) -> Result<Fields, String> {
     let mut fields = Fields::default();
+    object.keys().for_each(|name| names.see(name, origin, found));
     for (name, value) in object {
         match value {
             Value::Object(readings) if name == "reading" || name == "readings" => {
@@ -222,6 +223,19 @@ mod tests {
         assert!(warnings[1].contains("readings.jsonl:2: \"[1]\" is not an object"), "{warnings:?}");
         assert!(warnings[2].contains("is not JSON"), "{warnings:?}");
         assert_eq!(warnings[3], "readings.jsonl: 11 of 11 lines could not be read");
+    }
+
+    #[test]
+    fn a_field_beside_another_name_for_it_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let mut source = JsonLines::declared(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "{\"step\":1,\"loss\":2,\"train/loss\":7,\"global_step\":64}\n").unwrap();
+        let mut found = Vec::new();
+        source.poll(true, 7.0, &mut found).unwrap();
+        let step = FoundStep { step: Some(1), loss: Some(2.0), at_s: 7.0, ..FoundStep::default() };
+        let reading = |key: &str, value| Found::Reading { key: key.into(), value, step: Some(1), epoch: None };
+        assert_eq!(found, [Found::Step(step), reading("global_step", 64.0), reading("train/loss", 7.0)]);
     }
 
     #[test]
