@@ -21,6 +21,8 @@ pub(super) struct JsonLines {
     count: u64,
     /// Lines that could not be read.
     refused: u64,
+    /// Lines of other ranks than the first.
+    of_others: u64,
     /// Whether the plan declares the file, so that its absence is reported.
     is_declared: bool,
 }
@@ -37,13 +39,13 @@ impl JsonLines {
     }
 
     fn read(file: Growing, names: Names, is_declared: bool) -> Self {
-        Self { file, lines: Lines::new(), names, count: 0, refused: 0, is_declared }
+        Self { file, lines: Lines::new(), names, count: 0, refused: 0, of_others: 0, is_declared }
     }
 }
 
 impl Source for JsonLines {
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        let Self { file, lines, names, count, refused, .. } = self;
+        let Self { file, lines, names, count, refused, of_others, .. } = self;
         let name = file.name();
         let mut take = |_: u64, line: &str| {
             *count += 1;
@@ -51,7 +53,7 @@ impl Source for JsonLines {
             match read {
                 // A step's units are those of all ranks, and all ranks report the same time, so only rank 0 counts.
                 Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(now_s, found),
-                Ok(_) => {}
+                Ok(_) => *of_others += 1,
                 Err(why) => {
                     *refused += 1;
                     if *refused <= SAID {
@@ -68,6 +70,12 @@ impl Source for JsonLines {
             lines.finish(&mut take);
             if *refused > SAID {
                 found.push(Found::Warning(format!("{name}: {refused} of {count} lines could not be read")));
+            }
+            if *of_others > 0 && *of_others + *refused == *count {
+                found.push(Found::Warning(format!(
+                    "{name}: no line of rank 0: only its lines count, and lines without a rank; {of_others} lines of other ranks were left \
+                         out; let rank 0 write the readings"
+                )));
             }
             if self.is_declared && *count == 0 {
                 found.push(Found::Warning(format!("{}: the program wrote no lines", self.file.path().display())));
@@ -207,6 +215,16 @@ mod tests {
     fn rank_0_counts() {
         let found = read("{\"rank\":1,\"step\":1,\"loss\":1}\n{\"rank\":0,\"step\":1,\"loss\":2}\n");
         assert!(matches!(&found[..], [Found::Step(step)] if step.loss == Some(2.0)), "{found:?}");
+    }
+
+    #[test]
+    fn lines_of_other_ranks_alone_are_told_to_count_nothing() {
+        let found = read("{\"rank\":1,\"step\":1,\"loss\":1}\n{\"rank\":2,\"step\":1,\"loss\":2}\n");
+        let [Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
+        assert!(
+            said.starts_with("readings.jsonl: no line of rank 0") && said.contains("2 lines of other ranks"),
+            "{said}"
+        );
     }
 
     #[test]
