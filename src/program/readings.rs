@@ -329,6 +329,11 @@ impl Readings {
         self.course.finish(now_s, events);
     }
 
+    /// Whether there was neither a step nor a reading.
+    pub fn found_nothing(&self) -> bool {
+        self.course.is_empty()
+    }
+
     fn poll_sources(&mut self, last: bool, now_s: f64) {
         for source in &mut self.sources {
             if let Err(message) = source.poll(last, now_s, &mut self.found)

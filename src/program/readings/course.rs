@@ -121,6 +121,11 @@ impl Course {
         self.log_waiting(events);
     }
 
+    /// Whether there was neither a step nor a reading.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none() && self.keys.is_empty()
+    }
+
     /// Gives the last events, once the program has ended.
     pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.log_waiting(events);
