@@ -27,6 +27,8 @@ const IMPOSSIBLE_RATIO: f64 = 1.02;
 const LATE_S: f64 = 0.2;
 /// Reported times are impossible if they are below this share of the GPUs' busy time; the busy time of NVML is a mean over its own samples.
 const LEAST_OF_BUSY: f64 = 0.8;
+/// Numbers that would give shorter steps than this do not count steps.
+const LEAST_STEP_S: f64 = 1e-6;
 /// If reported times equal the times between arrivals within this, they were computed from the arrivals.
 const EXACT_S: f64 = 2e-6;
 /// NVML's busy time is meaningful for periods of at least this length.
@@ -406,7 +408,9 @@ fn usual_ratio<'p>(pieces: impl IntoIterator<Item = &'p Piece>, told_s: impl Fn(
 /// is used, because a line may report the time of one step with a long test in it, which resembles the time since the previous line.
 fn is_since_line(pieces: &[Piece]) -> bool {
     let with_gaps = || pieces.iter().filter(|piece| piece.each_s > piece.since_line_s);
-    agrees(usual_ratio(with_gaps(), |piece| piece.since_line_s))
+    let steps_s: Vec<f64> = with_gaps().map(|piece| piece.since_line_s / piece.steps).collect();
+    median(&steps_s) >= LEAST_STEP_S
+        && agrees(usual_ratio(with_gaps(), |piece| piece.since_line_s))
         && !agrees(usual_ratio(with_gaps(), |piece| piece.each_s))
 }
 

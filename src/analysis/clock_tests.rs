@@ -210,8 +210,8 @@ fn a_test_in_the_time_of_a_printed_step_leaves_the_times_as_they_are_and_no_trai
 
 #[test]
 fn times_that_fit_neither_one_step_nor_those_since_the_last_line_are_impossible() {
-    // Lines of 10 ms each arrive every 20 ms, or all at the end; the program numbers them by billions.
-    for arrives_s in [0.02, 0.0] {
+    // Lines of 10 ms each arrive every 20 ms, all at the end, or as they tell; the program numbers them by billions.
+    for arrives_s in [0.02, 0.0, 0.01] {
         let mut record = run(30, 0.63, |line| (0.01, 1, 0.03 + arrives_s * line as f64));
         record.ranks[0].steps.iter_mut().for_each(|step| step.step *= 1_000_000_000);
         let reported = summarise_run(&record);
