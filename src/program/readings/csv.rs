@@ -83,7 +83,7 @@ impl Table {
             return;
         }
         let is_whole = cells.len() == columns.names.len();
-        let hash = if is_whole { columns.hash(&cells) } else { hash_of(line) };
+        let hash = if is_whole { columns.hash(&cells) } else { hash_of(&line) };
         if !self.seen.is_new(hash) {
             return;
         }
@@ -184,11 +184,11 @@ impl Columns {
 
     /// A hash of the values in a row, whatever the order of the columns and however many have no value.
     fn hash(&self, cells: &[String]) -> u64 {
-        self.values(cells).map(hash_of).fold(0, u64::wrapping_add)
+        self.values(cells).map(|value| hash_of(&value)).fold(0, u64::wrapping_add)
     }
 }
 
-fn hash_of(value: impl Hash) -> u64 {
+fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
