@@ -15,4 +15,4 @@ pub use limits::{LONG_FILE, advice, most_file_bytes, no_more_files, start_advice
 pub use line::{Line, Lines, MOST_LINE_BYTES};
 pub use output::{Output, put_in_place, write, write_ours};
 pub use place::{cache_folder, config_folder, data_folder, disk_space, state_folder, temporary_folder};
-pub use text::{code_parts, message, misleads, printable};
+pub use text::{code_parts, message, misleads, printable, shortened};

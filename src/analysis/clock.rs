@@ -3,9 +3,13 @@
 //! A program may time a GPU without waiting for it, report milliseconds as seconds, or leave out what it does between steps. The arrival of
 //! its lines is measured independently, and so is how long its GPUs worked. Lines that were held back in a buffer arrive together; only the
 //! last of them gives a time, which is late by two steps at most.
+//!
+//! A program that prints every tenth step may report the time of one step, or the time since its previous line. The arrival of its lines
+//! tells which: times since the previous line are divided by the number of steps that they cover before anything is computed from them.
 
 use std::fmt;
 
+use super::TrainingTime;
 use crate::statistics::median;
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -23,6 +27,8 @@ const IMPOSSIBLE_RATIO: f64 = 1.02;
 const LATE_S: f64 = 0.2;
 /// Reported times are impossible if they are below this share of the GPUs' busy time; the busy time of NVML is a mean over its own samples.
 const LEAST_OF_BUSY: f64 = 0.8;
+/// Numbers that would give shorter steps than this do not count steps.
+const LEAST_STEP_S: f64 = 1e-6;
 /// If reported times equal the times between arrivals within this, they were computed from the arrivals.
 const EXACT_S: f64 = 2e-6;
 /// NVML's busy time is meaningful for periods of at least this length.
@@ -47,6 +53,15 @@ pub enum Contradiction {
         /// The sum of the reported times.
         told_s: f64,
         /// The elapsed time.
+        passed_s: f64,
+    },
+    /// The reported times neither fit as those of one step each nor as those of all steps since the previous line.
+    MoreStepsThanTime {
+        /// The number of steps, by the numbers that the program gives them.
+        steps: f64,
+        /// The mean of the reported times.
+        told_s: f64,
+        /// The time in which these steps were made.
         passed_s: f64,
     },
     /// The reported step time is shorter than the time the GPUs worked in a step, in seconds.
@@ -102,6 +117,13 @@ impl fmt::Display for Clock {
                     _ => Ok(()),
                 }
             }
+            Self::Impossible(Contradiction::MoreStepsThanTime { steps, told_s, passed_s }) => write!(
+                f,
+                "impossible step times: it reports {} s a step and numbers {steps:.0} steps, but only {} s passed: let it report the time \
+                     of one step and number its steps one by one",
+                digits(*told_s),
+                digits(*passed_s)
+            ),
             Self::Impossible(Contradiction::ShorterThanBusy { told_s, busy_s }) => write!(
                 f,
                 "impossible step times: it reports {} s a step, but its GPUs worked for {} s in each: it does not wait for the GPU \
@@ -138,6 +160,11 @@ pub(super) struct Witness {
     pub clock: Clock,
     /// Reported time over the time in which the same steps arrived; `None` if they all arrived at the same time.
     pub ratio: Option<f64>,
+    /// The usual number of steps that a reported time covers, if it covers all steps since the previous line; `None` if it covers one.
+    pub covered: Option<f64>,
+    /// Whether the time of all steps, those without a line included, is longer than the life of the process, so that there is no training
+    /// time.
+    pub outlives: bool,
 }
 
 /// Examines the clock of a run's program. `None` for workloads other than programs, without steps that count, and if the program reports no
@@ -149,15 +176,71 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
         return None;
     }
     let arrivals = Arrivals::of(rank);
+    let covered = arrivals.is_since_line.then(|| usual_advance(&rank.steps));
     let told_s: f64 = rank.steps.iter().map(|step| step.duration_s).filter(|time_s| time_s.is_finite()).sum();
-    if let Some(passed_s) = life_s(record, rank)
-        && told_s > IMPOSSIBLE_RATIO * passed_s + LATE_S
-    {
+    let passed_s = life_s(record, rank);
+    if let Some(passed_s) = passed_s.filter(|passed_s| is_longer(told_s, *passed_s)) {
         let clock = Clock::Impossible(Contradiction::LongerThanPassed { told_s, passed_s });
-        return Some(Witness { clock, ratio: Some(told_s / passed_s) });
+        return Some(Witness { clock, ratio: Some(told_s / passed_s), covered, outlives: false });
     }
+    let clock = arrivals.clock(record.telemetry.load.gpus_busy);
     let ratio = arrivals.ratio().filter(|ratio| ratio.is_finite());
-    Some(Witness { clock: arrivals.clock(record.telemetry.load.gpus_busy), ratio })
+    let single = covered.map(|_| in_single_steps(rank));
+    let more = passed_s.and_then(|passed_s| more_steps_than_time(record, single.as_ref().unwrap_or(rank), passed_s));
+    let outlives = more.is_some();
+    // Where most lines arrive as far apart as they tell, only a few of the times are not those of the steps without a line.
+    let is_open = !clock.is_impossible() && clock != Clock::Confirmed && !arrivals.usually_agree();
+    match more.filter(|_| is_open) {
+        Some((more, ratio)) => Some(Witness { clock: Clock::Impossible(more), ratio: Some(ratio), covered, outlives }),
+        None => Some(Witness { clock, ratio, covered, outlives }),
+    }
+}
+
+/// Whether reported times exceed the life of a process.
+fn is_longer(told_s: f64, passed_s: f64) -> bool {
+    told_s > IMPOSSIBLE_RATIO * passed_s + LATE_S
+}
+
+/// The contradiction if steps without a line, with the mean time of those that count, took longer than the process lived, and the reported
+/// time over the time that passed. Otherwise the training time of such a run could be any multiple of its life.
+fn more_steps_than_time(record: &RunRecord, rank: &RankRecord, passed_s: f64) -> Option<(Contradiction, f64)> {
+    let training = TrainingTime::of(record, Some(rank))?;
+    let told_s = training.time_s / training.planned_steps;
+    let first = rank.steps.iter().position(|step| step.counts())?;
+    // The first step that counts has taken its time since the step before it.
+    let (from, counted) = (rank.steps.get(first.saturating_sub(1))?.step, rank.steps.get(first..)?);
+    let steps = counted.last()?.step.saturating_sub(from) as f64;
+    let has_gaps = steps > counted.len() as f64;
+    let contradiction = Contradiction::MoreStepsThanTime { steps, told_s, passed_s };
+    (has_gaps && is_longer(steps * told_s, passed_s)).then_some((contradiction, steps * told_s / passed_s))
+}
+
+/// The number of steps from one line to the next: the median over a rank's lines.
+fn usual_advance(steps: &[StepRecord]) -> f64 {
+    let advances = steps.windows(2).map(|pair| pair[1].step.saturating_sub(pair[0].step) as f64);
+    median(&advances.collect::<Vec<_>>())
+}
+
+/// The run with the times of single steps in place of times that cover all steps since the previous line.
+pub(super) fn by_single_steps(record: &RunRecord) -> RunRecord {
+    RunRecord { ranks: record.ranks.iter().map(in_single_steps).collect(), ..record.clone() }
+}
+
+/// A rank with the times of single steps, and with the waits in them, which are parts of these times.
+fn in_single_steps(rank: &RankRecord) -> RankRecord {
+    let mut rank = rank.clone();
+    let number_at = |place: usize| rank.steps.get(place).map(|step| step.step);
+    let first = number_at(0).unwrap_or_default();
+    // A program that continues from a checkpoint does not tell where it began; it did as many steps before its first line as before its
+    // second one.
+    let mut before = number_at(1).map_or(first, |next| first.saturating_sub(next.saturating_sub(first)));
+    for step in &mut rank.steps {
+        let covered = step.step.saturating_sub(before).max(1) as f64;
+        before = step.step;
+        step.duration_s /= covered;
+        step.load_wait_s /= covered;
+    }
+    rank
 }
 
 /// Whether the step times equal the times between the arrivals of lines, exactly and for most steps. Steps that arrived together share that
@@ -232,11 +315,7 @@ impl Arrivals {
         for pair in ends.windows(2) {
             pieces.extend(piece(&counted[pair[0].0..=pair[1].0]));
         }
-        let passed_s: f64 = pieces.iter().map(|piece| piece.passed_s).sum();
-        let off = |sum_s: f64| (sum_s / passed_s).ln().abs();
-        let sum = |value_of: fn(&Piece) -> f64| pieces.iter().map(value_of).sum::<f64>();
-        // A program that prints every tenth step may report the time of one step or of ten; the one closer to the elapsed time is assumed.
-        let is_since_line = off(sum(|piece| piece.since_line_s)) < off(sum(|piece| piece.each_s));
+        let is_since_line = is_since_line(&pieces);
         let span = counted.last().zip(counted.first());
         let span = span.map(|(last, first)| (last.step.saturating_sub(first.step) as f64, last.time_s - first.time_s));
         Self { pieces, is_since_line, steps: counted.len(), times, span: span.unwrap_or_default() }
@@ -256,7 +335,26 @@ impl Arrivals {
 
     fn ratio(&self) -> Option<f64> {
         let (_, told_s, passed_s) = self.sums();
-        (passed_s > 0.0).then(|| told_s / passed_s)
+        let ratio = told_s / passed_s;
+        (passed_s > 0.0).then(|| if ratio > MOST_RATIO && self.usually_agree() { self.usual_ratio() } else { ratio })
+    }
+
+    /// The median over pieces of the reported time over the elapsed time.
+    fn usual_ratio(&self) -> f64 {
+        usual_ratio(&self.pieces, |piece| self.told_s(piece))
+    }
+
+    /// Whether most times agree, and those that do not contain a pause: an occasional one, for example for a test, does not belong to a
+    /// step. If it does not belong to the times either, lines are farther apart than these; if it does, the steps without a line before
+    /// such a line took less.
+    fn usually_agree(&self) -> bool {
+        let (_, _, passed_s) = self.sums();
+        agrees(self.usual_ratio()) && self.of_lines_s() <= MOST_RATIO * passed_s
+    }
+
+    /// The sum of the reported times.
+    fn of_lines_s(&self) -> f64 {
+        self.pieces.iter().map(|piece| piece.since_line_s).sum()
     }
 
     fn clock(&self, gpus_busy: Option<f64>) -> Clock {
@@ -266,20 +364,20 @@ impl Arrivals {
             return together;
         }
         let apart_s = passed_s / steps;
-        if told_s > IMPOSSIBLE_RATIO * passed_s + 2.0 * apart_s + LATE_S {
+        let step_s = told_s / steps;
+        let is_too_long = |told_s: f64| told_s > IMPOSSIBLE_RATIO * passed_s + 2.0 * apart_s + LATE_S;
+        if is_too_long(self.of_lines_s()) {
             return Clock::Impossible(Contradiction::LongerThanPassed { told_s, passed_s });
         }
-        let step_s = told_s / steps;
+        let usually_agree = self.usually_agree();
+        if is_too_long(told_s) && !usually_agree {
+            return Clock::Impossible(Contradiction::MoreStepsThanTime { steps, told_s: step_s, passed_s });
+        }
         if let Some(busy_s) = self.busy_s(gpus_busy).filter(|busy_s| step_s < LEAST_OF_BUSY * busy_s) {
             return Clock::Impossible(Contradiction::ShorterThanBusy { told_s: step_s, busy_s });
         }
-        let ratios: Vec<f64> = self.pieces.iter().map(|piece| self.told_s(piece) / piece.passed_s).collect();
-        let agrees = |ratio: f64| (LEAST_RATIO..=MOST_RATIO).contains(&ratio);
-        let ratio = told_s / passed_s;
-        match (self.pieces.len() >= LEAST_ARRIVALS, ratio) {
-            (true, ratio) if agrees(ratio) => Clock::Confirmed,
-            // An occasional pause, for example for a test, does not belong to a step.
-            (true, ratio) if ratio < LEAST_RATIO && agrees(median(&ratios)) => Clock::Confirmed,
+        match (self.pieces.len() >= LEAST_ARRIVALS, told_s / passed_s) {
+            (true, ratio) if agrees(ratio) || usually_agree => Clock::Confirmed,
             (true, ratio) if ratio < LEAST_RATIO => Clock::Unconfirmed(Doubt::FartherApart { told_s: step_s, apart_s }),
             _ => together,
         }
@@ -294,6 +392,26 @@ impl Arrivals {
         let between_s = (mean_s - typical_s).max(0.0);
         Some(share * mean_s - between_s).filter(|busy_s| *busy_s > 0.0)
     }
+}
+
+/// Whether a reported time agrees with the elapsed time, by their ratio.
+fn agrees(ratio: f64) -> bool {
+    (LEAST_RATIO..=MOST_RATIO).contains(&ratio)
+}
+
+/// The median over pieces of the reported time over the elapsed time.
+fn usual_ratio<'p>(pieces: impl IntoIterator<Item = &'p Piece>, told_s: impl Fn(&Piece) -> f64) -> f64 {
+    median(&pieces.into_iter().map(|piece| told_s(piece) / piece.passed_s).collect::<Vec<_>>())
+}
+
+/// Whether each line reports the time of all steps since the previous line. Only pieces with steps that have no line tell it. Their median
+/// is used, because a line may report the time of one step with a long test in it, which resembles the time since the previous line.
+fn is_since_line(pieces: &[Piece]) -> bool {
+    let with_gaps = || pieces.iter().filter(|piece| piece.each_s > piece.since_line_s);
+    let steps_s: Vec<f64> = with_gaps().map(|piece| piece.since_line_s / piece.steps).collect();
+    median(&steps_s) >= LEAST_STEP_S
+        && agrees(usual_ratio(with_gaps(), |piece| piece.since_line_s))
+        && !agrees(usual_ratio(with_gaps(), |piece| piece.each_s))
 }
 
 /// Whether two consecutive steps arrived together.

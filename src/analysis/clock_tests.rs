@@ -153,13 +153,79 @@ fn lines_that_a_buffer_held_back_confirm_the_clock_over_long_stretches_only() {
     assert!(matches!(too_slow.clock, Some(Clock::Unconfirmed(Doubt::FartherApart { .. }))), "{:?}", too_slow.clock);
 }
 
+/// A run of 1000 steps of 10 ms whose program prints each tenth: `told_s` gives the time in a line by its place, from 1, and `pause_s` what
+/// passes in front of it beside the steps.
+fn each_tenth(told_s: impl Fn(u64) -> f64, pause_s: impl Fn(u64) -> f64) -> RunRecord {
+    let paused_s: Vec<f64> = (0..=100)
+        .scan(0.0, |sum_s, line| {
+            *sum_s += pause_s(line);
+            Some(*sum_s)
+        })
+        .collect();
+    let at_s = |line: u64| 1.0 + 0.1 * line as f64 + paused_s[line as usize];
+    let mut record = run(100, at_s(100) + 0.3, |line| (told_s(line), 1, at_s(line)));
+    record.ranks[0].steps.iter_mut().for_each(|step| step.step *= 10);
+    record
+}
+
 #[test]
-fn a_program_that_prints_each_tenth_step_may_tell_the_time_of_one_or_of_ten() {
-    for told_s in [0.02, 0.2] {
-        let mut record = run(100, 30.0, |step| (told_s, 1, 1.0 + 0.2 * step as f64));
-        record.ranks[0].steps.iter_mut().for_each(|step| step.step *= 10);
-        assert_eq!(summarise_run(&record).clock, Some(Clock::Confirmed), "{told_s}");
+fn a_time_since_the_last_line_is_divided_by_its_steps_and_a_time_of_one_step_is_not() {
+    let one = summarise_run(&each_tenth(|_| 0.01, |_| 0.0));
+    assert_eq!((one.clock, ratio(&one)), (Some(Clock::Confirmed), 1.0));
+    assert!(one.marks.is_empty(), "{:?}", one.marks);
+    let ten = summarise_run(&each_tenth(|line| 0.1 + 1e-4 * (line % 2) as f64, |_| 0.0));
+    assert_eq!((ten.clock, ratio(&ten)), (Some(Clock::Confirmed), 1.0));
+    assert_eq!(ten.marks, [Mark::TimesDivided { steps: 10.0 }]);
+    assert!(ten.marks[0].to_string().contains("since its previous line, usually 10"), "{}", ten.marks[0]);
+    for (reported, resolution_s) in [(&one, 0.01), (&ten, 1e-5)] {
+        let of = |key: &str| reported.value(key).unwrap();
+        assert!((of("step_time_s") - 0.01).abs() < 1e-4, "{}", of("step_time_s"));
+        assert!((of("training_time_s") - 10.0).abs() < 0.05, "{}", of("training_time_s"));
+        let found_s = reported.told_resolution_s.unwrap();
+        assert!((found_s / resolution_s - 1.0).abs() < 1e-6, "{found_s}");
     }
+}
+
+#[test]
+fn a_time_since_the_last_line_is_divided_in_a_run_of_few_lines_too() {
+    let mut record = each_tenth(|_| 0.1, |_| 0.0);
+    record.ranks[0].steps.truncate(6);
+    record.ranks[0].duration_s = Some(1.7);
+    let few = summarise_run(&record);
+    assert!(matches!(few.clock, Some(Clock::Unconfirmed(Doubt::Together { .. }))), "{:?}", few.clock);
+    assert!((few.value("step_time_s").unwrap() - 0.01).abs() < 1e-9 && few.marks.len() == 2, "{:?}", few.marks);
+}
+
+#[test]
+fn a_test_in_the_time_of_a_printed_step_leaves_the_times_as_they_are_and_no_training_time() {
+    // Each 25th line reports a step with a test of 9 s in it: most of the time passes in tests.
+    let test_s = |line: u64| if line.is_multiple_of(25) { 9.0 } else { 0.0 };
+    let reported = summarise_run(&each_tenth(|line| 0.01 + test_s(line), test_s));
+    assert_eq!((reported.clock, ratio(&reported)), (Some(Clock::Confirmed), 1.0), "{:?}", reported.marks);
+    assert_eq!(reported.value("step_time_s"), Some(0.01));
+    // Each of these lines would stand for ten tests.
+    assert_eq!(reported.value("training_time_s"), None);
+    assert_eq!(reported.marks, [Mark::Impossible("training_time_s".into())]);
+}
+
+#[test]
+fn times_that_fit_neither_one_step_nor_those_since_the_last_line_are_impossible() {
+    // Lines of 10 ms each arrive every 20 ms, all at the end, or as they tell; the program numbers them by billions.
+    for arrives_s in [0.02, 0.0, 0.01] {
+        let mut record = run(30, 0.63, |line| (0.01, 1, 0.03 + arrives_s * line as f64));
+        record.ranks[0].steps.iter_mut().for_each(|step| step.step *= 1_000_000_000);
+        let reported = summarise_run(&record);
+        let Some(Clock::Impossible(Contradiction::MoreStepsThanTime { steps, told_s, .. })) = reported.clock else {
+            panic!("{:?}", reported.clock)
+        };
+        assert!(steps >= 25e9 && (told_s - 0.01).abs() < 1e-9, "{steps} {told_s}");
+        let text = reported.marks[0].to_string();
+        assert!(text.contains("0.01 s a step and numbers 2"), "{text}");
+        assert_eq!((reported.training, reported.value("training_time_s")), (None, None));
+    }
+    // Five times what a step took, and half of what passed since the last line.
+    let reported = summarise_run(&each_tenth(|_| 0.05, |_| 0.0));
+    assert!(reported.clock.unwrap().is_impossible(), "{:?}", reported.clock);
 }
 
 #[test]

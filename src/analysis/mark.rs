@@ -89,6 +89,11 @@ pub enum Mark {
     ClockSet,
     /// The step times that its program reports are impossible, or could not be confirmed.
     Clock(Clock),
+    /// Each time that its program reports covers all steps since the previous line, and was divided by their number.
+    TimesDivided {
+        /// The usual number of steps that a time covers.
+        steps: f64,
+    },
     /// A profiler recorded it, which costs time.
     Traced,
     /// It was imported from this file of another program.
@@ -222,6 +227,7 @@ impl Mark {
             Self::ClockSet => "clock set",
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
             Self::Clock(_) => "clock unconfirmed",
+            Self::TimesDivided { .. } => "times divided",
             Self::Traced | Self::TracedInWindows => "traced",
             Self::Imported(_) => "imported",
             Self::Synthetic => "synthetic data",
@@ -286,6 +292,13 @@ impl Mark {
 fn quick(steps: &str, planned: &str) -> String {
     format!(
         "{steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run (--mode full)"
+    )
+}
+
+fn divided(steps: f64) -> String {
+    format!(
+        "each time that it reports covers the steps since its previous line, usually {steps:.0}, as the arrival of its lines shows; it \
+             was divided by their number"
     )
 }
 
@@ -355,6 +368,7 @@ impl fmt::Display for Mark {
                 write!(f, "the machine's clock was set while it ran, so the times of its events are unknown")
             }
             Self::Clock(clock) => write!(f, "{clock}"),
+            Self::TimesDivided { steps } => f.write_str(&divided(*steps)),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Imported(file) => write!(f, "imported from {file}"),
             Self::TracedInWindows => write!(

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::clock::{Witness, witness};
+use super::clock::{Witness, by_single_steps, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
@@ -66,6 +66,18 @@ pub enum Recording {
 }
 
 impl Recording {
+    /// How a tracer records a run of a session.
+    fn by(tracer: Tracer) -> Self {
+        match tracer {
+            Tracer::Off => Self::Plain,
+            Tracer::Nsys => Self::Traced,
+            Tracer::BuiltIn => Self::BuiltIn,
+            Tracer::BuiltInWithoutCalls => Self::BuiltInWithoutCalls,
+            Tracer::InWindows => Self::InWindows,
+            Tracer::InWindowsWithoutCalls => Self::InWindowsWithoutCalls,
+        }
+    }
+
     /// Which tracer recorded the run; `None` for a standalone report, which does not tell.
     pub fn tracer(self) -> Option<Tracer> {
         match self {
@@ -254,6 +266,9 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
 
 /// Summarises one run with the measures of a registry; its record must contain the steps.
 pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSummary {
+    let (told, witness) = (record, witness(record));
+    let single = witness.and_then(|witness| witness.covered).map(|_| by_single_steps(told));
+    let record = single.as_ref().unwrap_or(told);
     let steady = Steady::of(record);
     let folded = fold(&record.ranks, steady.slowest, measures);
     let mut values = folded.of_run;
@@ -261,12 +276,12 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
     let training = TrainingTime::of(record, steady.slowest);
     let can_take = |training: &TrainingTime| {
-        measures.find(TRAINING_TIME).is_none_or(|measure| measure.is_possible(training.time_s))
+        let is_possible = measures.find(TRAINING_TIME).is_none_or(|measure| measure.is_possible(training.time_s));
+        is_possible && !witness.is_some_and(|witness| witness.outlives)
     };
     let has_impossible_training = training.is_some_and(|training| !can_take(&training));
     let training = training.filter(can_take);
     values.extend(derived(record, measures, &steady, &steadiness, training));
-    let witness = witness(record);
     values.extend(witness.and_then(|witness| Some(("clock_ratio".into(), witness.ratio?))));
     let limits = Limits::of(record);
     values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
@@ -290,7 +305,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         step_mean,
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
         clock: witness.map(|witness| witness.clock),
-        told_resolution_s: record.workload.command.as_ref().and_then(|_| resolution(&steady.times_s)),
+        told_resolution_s: told_resolution_s(told, &steady, witness),
         training,
         limits,
         mode: record.mode,
@@ -298,18 +313,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         design: record.design.clone(),
         marks: Mark::of_run(record),
         environment: record.environment.clone(),
-        activity: super::activity::activity(record),
+        activity: super::activity::activity(told),
         epochs: epochs(&record.ranks, folded.of_epochs),
-        recording: match record.tracer {
-            Tracer::Off => Recording::Plain,
-            Tracer::Nsys => Recording::Traced,
-            Tracer::BuiltIn => Recording::BuiltIn,
-            Tracer::BuiltInWithoutCalls => Recording::BuiltInWithoutCalls,
-            Tracer::InWindows => Recording::InWindows,
-            Tracer::InWindowsWithoutCalls => Recording::InWindowsWithoutCalls,
-        },
+        recording: Recording::by(record.tracer),
         trace: record.trace.clone(),
-        losses: losses(&record.ranks),
+        losses: losses(&told.ranks),
     };
     let reaches = |epoch: &&EpochSummary| epoch.value("accuracy").is_some_and(|accuracy| accuracy >= GOAL);
     if let Some(epoch) = summary.epochs.iter().find(reaches) {
@@ -317,6 +325,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     }
     summary.marks.extend(training.map_or_else(Vec::new, |training| quick_marks(record.mode, training)));
     summary.marks.extend(doubts(witness));
+    summary.marks.extend(witness.and_then(|witness| Some(Mark::TimesDivided { steps: witness.covered? })));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
     summary.marks.extend(has_impossible_training.then(|| Mark::Impossible(TRAINING_TIME.into())));
     if folded.includes_warm_up {
@@ -393,6 +402,15 @@ fn derived(
     // Nothing is known of an imported run except what its file says.
     let is_imported = record.is_imported();
     values.into_iter().filter(move |_| !is_imported).filter_map(|(key, value)| Some((key, value?)))
+}
+
+/// The resolution of the step times that a program reports. A time that covers several steps resolves each of them more finely.
+fn told_resolution_s(told: &RunRecord, steady: &Steady, witness: Option<Witness>) -> Option<f64> {
+    told.workload.command.as_ref()?;
+    match witness.and_then(|witness| witness.covered) {
+        Some(covered) => resolution(&Steady::of(told).times_s).map(|resolution_s| resolution_s / covered),
+        None => resolution(&steady.times_s),
+    }
 }
 
 /// The mark if a program's clock is not confirmed.

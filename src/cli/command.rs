@@ -1,8 +1,9 @@
 //! `multicard command`: tries what a plan says of its commands. `multicard adapter`: helpers for programs.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -10,6 +11,9 @@ use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::foreign;
 use crate::plan::{self, Plan, suggestion};
 use crate::program::readings::{Found, PYTHON_ADAPTER, Untaken, read_log};
+
+/// The most bytes that are read of a log that is not a regular file: a device may have no end.
+const MOST_STREAM_BYTES: u64 = 1 << 30;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -59,9 +63,9 @@ fn test(arguments: &TestArguments) -> Outcome {
     let plan = Plan::read(&arguments.plan)?;
     let command = command_of(&plan, arguments.name.as_deref())?;
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", arguments.log.display());
-    let log = foreign::open_stream(&arguments.log).map_err(unreadable)?;
+    let mut log = open_log(&arguments.log, MOST_STREAM_BYTES).map_err(unreadable)?;
     let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
-    let lines = read_log(&command.readings, log, |line, found| {
+    let lines = read_log(&command.readings, &mut log, |line, found| {
         read.add(&found);
         match line {
             Some((line, _)) => text.push_str(&format!("{line:>6}  {found}\n")),
@@ -70,6 +74,12 @@ fn test(arguments: &TestArguments) -> Outcome {
     });
     let lines = lines.map_err(unreadable)?;
     print(&text)?;
+    if log.limit() == 0 {
+        let (path, most) = (arguments.log.display(), MOST_STREAM_BYTES >> 20);
+        say(format_args!(
+            "Only the first {most} MB of {path} were read, which is not a regular file: it may have no end."
+        ));
+    }
     let is_declared = !command.readings.patterns.is_empty();
     say(read.summary(lines, is_declared));
     read.untaken(is_declared).iter().for_each(say);
@@ -78,6 +88,12 @@ fn test(arguments: &TestArguments) -> Outcome {
         say("The files of [command.readings] are read while the program runs.");
     }
     Ok(if missed.is_empty() && !read.is_empty() { OK } else { SOME_RUN_FAILED })
+}
+
+/// Opens a log, of which at most so many bytes are read if it is not a regular file.
+fn open_log(path: &Path, most_bytes: u64) -> io::Result<io::Take<Box<dyn io::Read>>> {
+    let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
+    Ok(foreign::open_stream(path)?.take(if is_file { u64::MAX } else { most_bytes }))
 }
 
 /// The plan's only command, or the one with the given name.
@@ -161,6 +177,21 @@ mod tests {
         std::fs::write(&plan, format!("version = 1\n[command]\nname = \"own\"\nrun = [\"true\"]\n{readings}")).unwrap();
         std::fs::write(&file, log).unwrap();
         test(&TestArguments { plan, log: file, name: name.map(str::to_owned) })
+    }
+
+    #[test]
+    fn of_a_log_without_an_end_a_part_is_read_and_of_a_file_all() {
+        let mut endless = open_log(Path::new("/dev/zero"), 100_000).unwrap();
+        let lines = read_log(&plan::command::ReadingsSpec::default(), &mut endless, |_, _| ()).unwrap();
+        assert_eq!((lines, endless.limit()), (1, 0));
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"step 1 loss 0.5\nstep 2 loss 0.25\n").unwrap();
+        let (mut log, mut steps) = (open_log(file.path(), 3).unwrap(), 0);
+        read_log(&plan::command::ReadingsSpec::default(), &mut log, |_, found| {
+            steps += usize::from(matches!(found, Found::Step(_)));
+        })
+        .unwrap();
+        assert!(steps == 2 && log.limit() > 0, "{steps}");
     }
 
     #[test]

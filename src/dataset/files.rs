@@ -153,9 +153,13 @@ pub fn read_image(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads and decodes a file.
 ///
 /// # Errors
-/// [`DatasetError::Read`] if it cannot be read or is not a regular file, [`DatasetError::Corrupt`] if it is not a valid PNG or JPEG.
+/// [`DatasetError::Read`] if it cannot be read or is not a regular file, [`DatasetError::Corrupt`] if it is not a valid PNG or JPEG, or a
+/// link that leads to no file.
 pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
-    let bytes = read_image(path).map_err(DatasetError::read(path))?;
+    let bytes = read_image(path).map_err(|error| match leads_nowhere(path, &error) {
+        true => DatasetError::Corrupt { path: path.to_owned(), reason: format!("it is a link to no file ({error})") },
+        false => DatasetError::read(path)(error),
+    })?;
     let corrupt = |reason: String| DatasetError::Corrupt { path: path.to_owned(), reason };
     let mut reader = ImageReader::new(Cursor::new(&bytes));
     let mut limits = Limits::default();
@@ -171,6 +175,12 @@ pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
     }
     let (columns, rows) = (image.width() as usize, image.height() as usize);
     Ok(Picture { rows, columns, pixels: image.into_raw() })
+}
+
+/// Whether a file cannot be read because it is a link to a file that does not exist, or one of several that form a circle.
+fn leads_nowhere(path: &Path, error: &io::Error) -> bool {
+    let is_circle = rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP);
+    path.is_symlink() && (is_circle || error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether a JPEG contains its end marker (ITU-T T.81, annex B). Bytes after that do not belong to the picture.
@@ -249,6 +259,20 @@ mod tests {
         let set = list_files(folder.path()).unwrap();
         assert_eq!((set.classes, class_count(folder.path()).unwrap()), (300, 300));
         assert_eq!(set.test.labels, (0..300).collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn a_link_to_no_file_counts_as_a_file_that_cannot_be_decoded() {
+        let folder = tempfile::tempdir().unwrap();
+        let [circle, missing, gone] = ["circle.png", "missing.png", "gone.png"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink(&circle, &circle).unwrap();
+        std::os::unix::fs::symlink(&gone, &missing).unwrap();
+        for path in [&circle, &missing] {
+            let error = decode(path).unwrap_err();
+            assert!(matches!(&error, DatasetError::Corrupt { path: found, .. } if found == path), "{error}");
+            assert!(error.to_string().contains("it is a link to no file"), "{error}");
+        }
+        assert!(matches!(decode(&gone), Err(DatasetError::Read { .. })), "it is no link");
     }
 
     #[test]

@@ -66,6 +66,18 @@ pub fn message(text: &str) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
+/// A text with at most this many of its characters: `…` replaces those in the middle, since the end of a failure tells as much as its start.
+pub fn shortened(text: &str, most_chars: usize) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= most_chars {
+        return Cow::Borrowed(text);
+    }
+    let half = most_chars / 2;
+    let start: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    Cow::Owned(format!("{start}…{end}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +96,12 @@ mod tests {
         assert_ne!(printable(&json), json);
         let read: Result<serde_json::Value, _> = serde_json::from_str(&printable(&json));
         assert_eq!(read.ok(), Some(serde_json::json!({ "name": text })));
+    }
+
+    #[test]
+    fn a_long_text_keeps_its_start_and_its_end() {
+        assert_eq!(shortened("größer", 6), "größer");
+        assert_eq!(shortened("größer als", 6), "grö…als");
     }
 
     #[test]

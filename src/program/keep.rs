@@ -45,6 +45,11 @@ impl<W: Write> Keep<W> {
         }))
     }
 
+    /// Whether nothing was printed.
+    pub fn is_empty(&self) -> bool {
+        self.seen == 0
+    }
+
     /// Writes the kept end of a stream that was too long.
     pub fn finish(&mut self) -> io::Result<()> {
         let over = self.seen.saturating_sub(FIRST_BYTES);

@@ -12,6 +12,7 @@ mod growing;
 mod json;
 mod lines;
 mod look;
+mod losses;
 mod others;
 mod pattern;
 mod printed;
@@ -326,6 +327,11 @@ impl Readings {
         }
         self.course.take(&mut self.found, now_s, events);
         self.course.finish(now_s, events);
+    }
+
+    /// Whether there was neither a step nor a reading.
+    pub fn found_nothing(&self) -> bool {
+        self.course.is_empty()
     }
 
     fn poll_sources(&mut self, last: bool, now_s: f64) {

@@ -28,6 +28,8 @@ use crate::protocol::{
 };
 use crate::trace;
 
+/// Most characters of a program's output in the message about its failure; the run's folder has all of them.
+const MOST_TOLD_CHARS: usize = 600;
 /// Folder in a session with markers of the set-ups that have run.
 const SETUP_FOLDER: &str = "setup";
 
@@ -356,7 +358,7 @@ fn failure(words: &[String], exit: Exit, rank: u32, last_lines: &str) -> Failure
     let output_note = if last_lines.is_empty() {
         "; it printed nothing".to_owned()
     } else {
-        format!("; end of its output: {last_lines}")
+        format!("; end of its output: {}", foreign::shortened(last_lines, MOST_TOLD_CHARS))
     };
     Failure { kind, message: format!("{name} {how}{output_note}"), rank }
 }
@@ -382,6 +384,16 @@ mod tests {
         let runner =
             Runner { job, program, ranks, starter: String::new(), signal, log, started, injection: Vec::new() };
         (runner, filled)
+    }
+
+    #[test]
+    fn a_failure_tells_the_start_and_the_end_of_a_long_output_and_what_it_means() {
+        let output = format!("begin {}CUDA out of memory{} end", "x".repeat(2_000), "x".repeat(2_000));
+        let failed = failure(&["train".to_owned()], Exit::Code(1), 0, &output);
+        assert_eq!(failed.kind, FailureKind::OutOfMemory);
+        let text = &failed.message;
+        assert!(text.starts_with("train exited with code 1; end of its output: begin x"), "{text}");
+        assert!(text.ends_with("x end") && text.contains('…') && text.chars().count() < 700, "{text}");
     }
 
     /// How often this process has a file open.

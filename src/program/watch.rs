@@ -306,6 +306,13 @@ impl Watched<'_> {
         }
     }
 
+    /// The first process that printed something, if the first of all, whose output is read, did not.
+    fn speaker_beside_silent_first(&self) -> Option<usize> {
+        let has_printed = |streams: &[Keep<Box<dyn Write>>; 2]| streams.iter().any(|keep| !keep.is_empty());
+        let speaker = self.streams.iter().position(has_printed)?;
+        (speaker > 0).then_some(speaker)
+    }
+
     /// Processes the last output and readings; returns the end of the output of one process for a message.
     fn finish(mut self, place: usize) -> String {
         let until = Instant::now() + LAST_OUTPUT;
@@ -314,7 +321,14 @@ impl Watched<'_> {
         }
         if let Some(readings) = &mut self.readings {
             readings.finish(now_s(), &mut self.events);
+            let found_nothing = readings.found_nothing();
             self.write_events();
+            if let Some(rank) = self.speaker_beside_silent_first().filter(|_| found_nothing) {
+                self.log.warn(format!(
+                    "there are no readings: only the output of rank 0 is searched for them, which printed nothing, while rank {rank} did; \
+                         let rank 0 print the steps"
+                ));
+            }
         }
         // A program may have ended before its memory was read once.
         if self.is_measured && self.memory.peak_bytes > 0 {

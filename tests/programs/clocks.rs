@@ -1,6 +1,6 @@
 //! Programs that tell wrong times for their steps are found out by when their lines arrive.
 
-use multicard::analysis::{Clock, Contradiction, Doubt, RunSummary, summarise_run};
+use multicard::analysis::{Clock, Contradiction, Doubt, Mark, RunSummary, summarise_run};
 use multicard::store::Reader;
 
 use super::*;
@@ -58,6 +58,35 @@ fn told_step_times_are_confirmed_doubted_or_impossible_by_when_their_lines_arriv
     assert!(matches!(held, Clock::Unconfirmed(Doubt::Together { .. })), "{held}");
     let whole = run("whole");
     assert!(whole.told_resolution_s.unwrap() >= 1e-3 - 1e-9 && whole.clock == Some(Clock::Confirmed), "{whole:?}");
+}
+
+/// 300 steps of 10 ms; each tenth is printed with the time since the last one that was.
+const EACH_TENTH: &str = r#"
+import time
+last = time.perf_counter()
+for step in range(1, 301):
+    time.sleep(0.01)
+    if step % 10 == 0:
+        now = time.perf_counter()
+        print(f"step {step} loss 1.0 time {1e3 * (now - last):.1f}ms", flush=True)
+        last = now
+"#;
+
+#[test]
+fn a_printed_time_since_the_last_line_is_divided_by_the_steps_that_it_covers() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), EACH_TENTH).unwrap();
+    let output = scene.run(&format!("[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n"), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let reader = Reader::open(&scene.session()).unwrap();
+    let runs = reader.runs().unwrap();
+    let summary = summarise_run(&reader.run(&runs[0].run).unwrap().unwrap());
+    assert_eq!(summary.clock, Some(Clock::Confirmed), "{:?} {:?}", summary.value("clock_ratio"), summary.marks);
+    assert!(summary.marks.contains(&Mark::TimesDivided { steps: 10.0 }), "{:?}", summary.marks);
+    let value = |key: &str| summary.value(key).unwrap();
+    assert!((0.01..0.03).contains(&value("step_time_s")), "{}", value("step_time_s"));
+    assert!(value("training_time_s") < value("total_time_s") + 0.5, "{}", value("training_time_s"));
 }
 
 /// A library that shifts the machine's clock, as other programs see it, by the seconds that a file says.

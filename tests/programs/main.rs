@@ -379,6 +379,22 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
 }
 
 #[test]
+fn steps_that_only_another_rank_than_the_first_prints_are_told_not_to_be_read() {
+    let scene = Scene::new();
+    let plan = "[command]\nrun = [\"sh\", \"-c\", \"[ $RANK = $0 ] && echo step 1 loss 0.5; exit 0\", \"{speaker}\"]\n\
+                [factors]\ngpus = 0\nranks_per_node = 2\nspeaker = [0, 1]\n";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut is_told: Vec<(usize, bool)> = Vec::new();
+    for run in scene.runs() {
+        let count = events(&run).iter().filter(|event| matches!(event, Event::Step { .. })).count();
+        is_told.push((count, warnings(&run).contains("which printed nothing, while rank 1 did")));
+    }
+    is_told.sort_unstable();
+    assert_eq!(is_told, [(0, true), (1, false)]);
+}
+
+#[test]
 fn packed_programs_are_bound_to_cpus_of_their_own() {
     let scene = Scene::new();
     let plan = "[limits]\nexclusive = false\n[command]\n\

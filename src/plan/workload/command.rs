@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use readings::{ReadFile, ReadingsSpec};
+pub use readings::{ReadFile, ReadingsSpec, compiled};
 pub(in crate::plan) use spread::PLACING;
 pub use spread::RANKS_PER_NODE;
 use spread::Spread;

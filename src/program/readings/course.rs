@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use super::losses::Losses;
 use super::{Found, FoundStep};
 use crate::analysis::has_warmed_up;
 use crate::plan::Key;
@@ -55,7 +56,7 @@ pub struct Course {
     has_settled: bool,
     /// The phase that was logged last.
     phase: Option<Phase>,
-    loss: EpochLoss,
+    losses: Losses,
     keys: HashSet<Key>,
     /// When the first step with a reported duration ended, and the sum of the durations of the steps after it.
     said: Option<(f64, f64)>,
@@ -81,7 +82,7 @@ impl Course {
             judge_at: BLOCK,
             has_settled: false,
             phase: None,
-            loss: EpochLoss::default(),
+            losses: Losses::default(),
             keys: HashSet::new(),
             said: None,
             warned: HashSet::new(),
@@ -120,12 +121,17 @@ impl Course {
         self.log_waiting(events);
     }
 
+    /// Whether there was neither a step nor a reading.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none() && self.keys.is_empty()
+    }
+
     /// Gives the last events, once the program has ended.
     pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.log_waiting(events);
         if let Some(last) = self.last.take() {
-            self.loss.add(&last);
-            events.extend(self.loss.end(now_s, &self.keys));
+            self.add_loss(&last);
+            self.end_epoch(last.epoch, now_s, events);
             let late =
                 self.said.filter(|(first_s, said_s)| *said_s > 2.0 * (last.step.at_s - first_s).max(0.0) + READ_LATE_S);
             let life_s = (now_s - self.started_s).max(0.0);
@@ -186,9 +192,11 @@ impl Course {
             Some((newest, _)) if number < newest => {
                 self.log_waiting(events);
                 self.times_step = false;
+                // Notes on several runs join their numbers: "step 5 to 30 was followed by step 1 to 29".
                 let message = format!(
-                    "step numbers went back from {newest} to {number}: the program restarted from a checkpoint, or counts steps from the \
-                         start of each epoch without reporting the epoch; repeated step numbers replace the earlier ones"
+                    "step numbers went back, as step {newest} was followed by step {number}: the program restarted from a checkpoint, or \
+                         counts steps from the start of each epoch without reporting the epoch; repeated step numbers replace the earlier \
+                         ones"
                 );
                 self.warn("restart", message, step.at_s, events);
             }
@@ -257,9 +265,11 @@ impl Course {
                 events.push((began_s.min(end_s).max(0.0), Event::Phase { phase }));
             }
             if let Some(last) = self.last.take() {
-                self.loss.add(&last);
-                if last.epoch != logged.epoch {
-                    events.extend(self.loss.end(last.step.at_s, &self.keys));
+                self.add_loss(&last);
+                if logged.number < last.number {
+                    self.losses.forget_from(logged.number);
+                } else if last.epoch != logged.epoch {
+                    self.end_epoch(last.epoch, last.step.at_s, events);
                 }
             }
             events.push((end_s, logged.event()));
@@ -271,6 +281,20 @@ impl Course {
                 if each_s.is_some() { self.since_s + logged.duration_s * logged.advance as f64 } else { end_s };
         }
         (self.since_s, self.times_step) = (end_s, true);
+    }
+
+    /// Adds the loss of a step, if it has one, to those of its epoch. The mean is weighted by units if the program reports them.
+    fn add_loss(&mut self, logged: &Logged) {
+        if let Some(loss) = logged.step.loss {
+            self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));
+        }
+    }
+
+    /// Ends an epoch with a reading of its loss, if there was a loss and the program reports none itself.
+    fn end_epoch(&mut self, epoch: u32, at_s: f64, events: &mut Vec<(f64, Event)>) {
+        let loss = self.losses.end(epoch).filter(|_| !self.keys.contains("train_loss"));
+        let reading = |value| Event::Reading { key: "train_loss".into(), value, epoch: Some(epoch), step: None };
+        events.extend(loss.map(|loss| (at_s, reading(loss))));
     }
 
     fn is_warm_up(&self, number: u64) -> bool {
@@ -386,32 +410,6 @@ impl Epochs {
         } else {
             (number as u32).saturating_add(self.from_zero.into())
         }
-    }
-}
-
-/// The mean loss of an epoch's steps, weighted by their units if the program reports them.
-#[derive(Default)]
-struct EpochLoss {
-    epoch: u32,
-    sum: f64,
-    weight: f64,
-}
-
-impl EpochLoss {
-    fn add(&mut self, logged: &Logged) {
-        self.epoch = logged.epoch;
-        if let Some(loss) = logged.step.loss {
-            let weight = logged.step.units.unwrap_or(1.0);
-            (self.sum, self.weight) = (self.sum + loss * weight, self.weight + weight);
-        }
-    }
-
-    /// Ends the epoch with a reading of its loss, if there was a loss and the program reports none itself.
-    fn end(&mut self, at_s: f64, keys: &HashSet<Key>) -> Option<(f64, Event)> {
-        let Self { epoch, sum, weight } = std::mem::take(self);
-        let is_said = keys.contains("train_loss");
-        let reading = Event::Reading { key: "train_loss".into(), value: sum / weight, epoch: Some(epoch), step: None };
-        (weight > 0.0 && !is_said).then_some((at_s, reading))
     }
 }
 

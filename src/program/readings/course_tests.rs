@@ -149,7 +149,7 @@ fn steps_that_go_back_replace_the_earlier_ones_and_that_is_said() {
     );
     assert_eq!(steps(&log), [(1, 1, 1.0, false), (2, 1, 6.0, false), (3, 1, 2.0, true)]);
     let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
-    assert!(warning.starts_with("step numbers went back from 3 to 2"), "{warning}");
+    assert!(warning.starts_with("step numbers went back, as step 3 was followed by step 2: "), "{warning}");
 }
 
 #[test]
@@ -220,6 +220,32 @@ fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
     assert_eq!(losses(&events(WarmUp::Steps(0), &[found.clone()])), [(Some(1), 1.75), (Some(2), 0.5)]);
     found.insert(0, Found::Reading { key: "train_loss".into(), value: 9.0, step: None, epoch: None });
     assert_eq!(losses(&events(WarmUp::Steps(0), &[found])), [(None, 9.0)], "the program says it itself");
+}
+
+#[test]
+fn losses_of_steps_that_are_repeated_from_a_checkpoint_count_once() {
+    let step_with =
+        |step: u64, loss| Found::Step(FoundStep { loss: Some(loss), duration_s: Some(1.0), ..said(step, step as f64) });
+    let found = vec![
+        step_with(1, 5.0),
+        step_with(2, 3.0),
+        step_with(3, 100.0),
+        step_with(4, 100.0),
+        // It continues from step 2.
+        step_with(3, 2.0),
+        step_with(4, 2.0),
+    ];
+    for polls in [vec![found.clone()], found.into_iter().map(|one| vec![one]).collect()] {
+        let log = events(WarmUp::Steps(0), &polls);
+        let losses: Vec<f64> = log
+            .iter()
+            .filter_map(|event| match event {
+                Event::Reading { key, value, .. } if *key == "train_loss" => Some(*value),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(losses, [3.0], "{log:?}");
+    }
 }
 
 #[test]

@@ -1,13 +1,17 @@
-//! Readings from tables that a program appends to: comma- or tab-separated values, with names in the first row.
+//! Readings from tables that a program appends to, or writes anew: comma- or tab-separated values, with names in the first row.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
-use super::fields::{Fields, Names};
+use super::fields::{Fields, Names, WORDS};
 use super::growing::{Growing, Part};
 use super::json::SAID;
 use super::{Found, Lines, Source};
 use crate::analysis::counted;
 use crate::plan::command::ReadingsSpec;
+
+/// The most rows of a table whose contents are remembered.
+const MOST_ROWS: usize = 1 << 20;
 
 /// A growing table.
 pub(super) struct Csv {
@@ -21,8 +25,11 @@ struct Table {
     /// The file's name.
     name: String,
     names: Names,
-    /// The names of the columns and the separator, once the first row was read.
-    columns: Option<(Vec<String>, u8)>,
+    /// The columns, once the first row was read.
+    columns: Option<Columns>,
+    seen: Seen,
+    /// Whether columns with the same name were reported.
+    has_warned: bool,
     /// Rows that were read.
     rows: u64,
     /// Rows that could not be read.
@@ -33,9 +40,10 @@ impl Csv {
     /// A table whose present rows are skipped.
     pub fn new(path: PathBuf, spec: &ReadingsSpec) -> Self {
         let (file, first) = Growing::after_now(path);
-        let columns = first.map(|line| columns(&String::from_utf8_lossy(&line)));
-        let names = Names::new(&spec.names, true);
-        Self { table: Table { name: file.name(), names, columns, rows: 0, refused: 0 }, file, lines: Lines::new() }
+        let columns = first.map(|line| Columns::of(&String::from_utf8_lossy(&line)));
+        let (name, names) = (file.name(), Names::new(&spec.names, true));
+        let table = Table { name, names, columns, seen: Seen::default(), has_warned: false, rows: 0, refused: 0 };
+        Self { table, file, lines: Lines::new() }
     }
 }
 
@@ -43,7 +51,10 @@ impl Source for Csv {
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
         let Self { file, lines, table } = self;
         file.read(last, |part| match part {
-            Part::Anew => (*lines, table.columns) = (Lines::new(), None),
+            Part::Anew => {
+                (*lines, table.columns) = (Lines::new(), None);
+                table.seen.place = 0;
+            }
             Part::Bytes(bytes) => lines.push(bytes, |_, line| table.line(line, now_s, found)),
         })?;
         if last {
@@ -62,49 +73,125 @@ impl Source for Csv {
 
 impl Table {
     fn line(&mut self, line: &str, now_s: f64, found: &mut Vec<Found>) {
-        let Some((columns, separator)) = &self.columns else {
-            self.columns = Some(columns(line));
+        let Some(columns) = &self.columns else {
+            self.columns = Some(Columns::of(line));
             return;
         };
-        let cells = cells(line, *separator);
+        let cells = cells(line, columns.separator);
         // A program that starts again may write the row of names again.
-        if cells == *columns {
+        if cells == columns.names {
+            return;
+        }
+        let is_whole = cells.len() == columns.names.len();
+        let hash = if is_whole { columns.hash(&cells) } else { hash_of(&line) };
+        if !self.seen.is_new(hash) {
             return;
         }
         self.rows += 1;
-        let read = if cells.len() == columns.len() {
+        if let Some(twice) = columns.twice().filter(|_| !self.has_warned) {
+            self.has_warned = true;
+            found.push(Found::Warning(format!(
+                "{}: the first row names {twice:?} more than once; only the first of these columns is read",
+                self.name
+            )));
+        }
+        let read = if is_whole {
             let mut fields = Fields::default();
-            let set = |(name, cell): (&String, &String)| {
-                let cell = cell.trim();
+            columns.values(&cells).for_each(|(name, _)| self.names.see(name, &self.name, found));
+            let set = |(name, cell): (&str, &str)| {
                 let meaning = self.names.meaning(name, &self.name, found);
-                let is_text = !super::fields::WORDS.contains(&meaning) && cell.parse::<f64>().is_err();
-                if cell.is_empty() || is_text { Ok(()) } else { fields.text(meaning, cell) }
+                let is_text = !WORDS.contains(&meaning) && cell.parse::<f64>().is_err();
+                if is_text { Ok(()) } else { fields.text(meaning, cell) }
             };
-            columns.iter().zip(&cells).try_for_each(set).map(|()| fields)
+            columns.values(&cells).try_for_each(set).map(|()| fields)
         } else {
-            Err(format!("it has {}, but the first row has {}", counted(cells.len(), "cell"), columns.len()))
+            Err(format!("it has {}, but the first row has {}", counted(cells.len(), "cell"), columns.names.len()))
         };
         match read {
             Ok(fields) => fields.found(now_s, found),
             Err(why) => {
                 self.refused += 1;
                 if self.refused <= SAID {
-                    let Self { name, rows, .. } = self;
-                    found.push(Found::Warning(format!("{name}, row {rows}: {why}; the row was left out")));
+                    let Self { name, seen, .. } = self;
+                    found.push(Found::Warning(format!("{name}, row {}: {why}; the row was left out", seen.place)));
                 }
             }
         }
     }
 }
 
-/// The names in the first row, and the separator: the most frequent of the usual ones.
-fn columns(line: &str) -> (Vec<String>, u8) {
-    let count = |separator: &u8| line.bytes().filter(|byte| byte == separator).count();
-    // Of several equally frequent ones, `max_by_key` returns the last.
-    let separator = [b';', b'\t', b','].into_iter().max_by_key(count).unwrap_or(b',');
-    let line = line.trim_start_matches('\u{feff}');
-    let names = cells(line, separator).into_iter().map(|name| name.trim().trim_start_matches("# ").to_owned());
-    (names.collect(), separator)
+/// The rows that were read. A table that is written anew repeats them; only those that are new or differ are read again.
+#[derive(Default)]
+struct Seen {
+    /// The number of rows that were read since the table was written anew.
+    place: usize,
+    /// A hash of each row at its place, up to [`MOST_ROWS`].
+    hashes: Vec<u64>,
+    /// The most rows that the table had. Beyond [`MOST_ROWS`], rows at these places are taken for those that were there.
+    most: usize,
+}
+
+impl Seen {
+    /// Whether the next row is another one than was at its place.
+    fn is_new(&mut self, hash: u64) -> bool {
+        let place = self.place;
+        self.place += 1;
+        let is_new = match self.hashes.get_mut(place) {
+            Some(known) => std::mem::replace(known, hash) != hash,
+            None => place >= self.most,
+        };
+        if place == self.hashes.len() && place < MOST_ROWS {
+            self.hashes.push(hash);
+        }
+        self.most = self.most.max(self.place);
+        is_new
+    }
+}
+
+/// The columns of a table.
+struct Columns {
+    names: Vec<String>,
+    /// Whether a column before this one has the same name.
+    repeats: Vec<bool>,
+    separator: u8,
+}
+
+impl Columns {
+    /// The names in the first row, and the separator: the most frequent of the usual ones.
+    fn of(line: &str) -> Self {
+        let count = |separator: &u8| line.bytes().filter(|byte| byte == separator).count();
+        // Of several equally frequent ones, `max_by_key` returns the last.
+        let separator = [b';', b'\t', b','].into_iter().max_by_key(count).unwrap_or(b',');
+        let line = line.trim_start_matches('\u{feff}');
+        let name = |name: String| name.trim().trim_start_matches("# ").to_owned();
+        let names: Vec<String> = cells(line, separator).into_iter().map(name).collect();
+        let repeats = (0..names.len()).map(|place| names[..place].contains(&names[place])).collect();
+        Self { names, repeats, separator }
+    }
+
+    /// A name that two columns have. Columns without a name are not read.
+    fn twice(&self) -> Option<&str> {
+        let mut names = self.names.iter().zip(&self.repeats);
+        names.find(|(name, repeats)| **repeats && !name.is_empty()).map(|(name, _)| name.as_str())
+    }
+
+    /// The cells of a row that have a value, with the names of their columns.
+    fn values<'r>(&'r self, cells: &'r [String]) -> impl Iterator<Item = (&'r str, &'r str)> {
+        let all = self.names.iter().zip(cells).zip(&self.repeats);
+        let of_first = all.filter(|(_, repeats)| !**repeats).map(|((name, cell), _)| (name.as_str(), cell.trim()));
+        of_first.filter(|(_, cell)| !cell.is_empty())
+    }
+
+    /// A hash of the values in a row, whatever the order of the columns and however many have no value.
+    fn hash(&self, cells: &[String]) -> u64 {
+        self.values(cells).map(|value| hash_of(&value)).fold(0, u64::wrapping_add)
+    }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn cells(line: &str, separator: u8) -> Vec<String> {
@@ -154,15 +241,86 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_written_anew_with_more_columns_is_read_again() {
+    fn a_table_that_is_written_anew_with_more_columns_gives_the_rows_that_are_new() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.csv");
         let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
         std::fs::write(&path, "step;loss\n1;0.5\n").unwrap();
         assert_eq!(poll(&mut source, false), [step(1, Some(0.5))]);
-        std::fs::write(&path, "step;loss;accuracy\n1;0.5;\n2;0.25;0.9\n").unwrap();
+        std::fs::write(&path, "step;accuracy;loss\n1;;0.5\n2;0.9;0.25\n").unwrap();
         let reading = Found::Reading { key: "accuracy".into(), value: 0.9, step: Some(2), epoch: None };
-        assert_eq!(poll(&mut source, true), [step(1, Some(0.5)), step(2, Some(0.25)), reading]);
+        assert_eq!(poll(&mut source, true), [step(2, Some(0.25)), reading]);
+    }
+
+    #[test]
+    fn each_row_of_a_table_that_is_replaced_or_rewritten_at_each_step_is_read_once() {
+        for is_replaced in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, other) = (folder.path().join("metrics.csv"), folder.path().join("metrics.csv.t"));
+            let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+            let (mut text, mut found) = ("step,loss\n".to_owned(), Vec::new());
+            for step in 1..=30 {
+                let before = text.len();
+                text += &format!("{step},{step}.5\n");
+                if is_replaced {
+                    std::fs::write(&other, &text).unwrap();
+                    std::fs::rename(&other, &path).unwrap();
+                } else {
+                    // A part of the table, and the rest.
+                    std::fs::write(&path, &text[..before / 2]).unwrap();
+                    found.extend(poll(&mut source, false));
+                    append(&path, &text[before / 2..]);
+                }
+                found.extend(poll(&mut source, false));
+            }
+            found.extend(poll(&mut source, true));
+            let expected: Vec<Found> = (1..=30).map(|number| step(number, Some(number as f64 + 0.5))).collect();
+            assert_eq!(found, expected, "replaced: {is_replaced}");
+        }
+    }
+
+    #[test]
+    fn rows_that_differ_in_a_table_that_is_written_anew_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "step,loss\n1,4\n2,3\n3,2\n").unwrap();
+        assert_eq!(poll(&mut source, false).len(), 3);
+        // From a checkpoint at the first step.
+        std::fs::write(&path, "step,loss\n1,4\n2,9\n").unwrap();
+        assert_eq!(poll(&mut source, true), [step(2, Some(9.0))]);
+    }
+
+    #[test]
+    fn of_a_table_that_is_longer_than_is_remembered_only_further_rows_are_new() {
+        let mut seen = Seen { place: MOST_ROWS, hashes: vec![0; MOST_ROWS], most: MOST_ROWS };
+        assert!(seen.is_new(1) && seen.is_new(2));
+        seen.place = MOST_ROWS - 1;
+        assert!(!seen.is_new(0) && !seen.is_new(1) && !seen.is_new(2) && seen.is_new(3));
+        assert_eq!(seen.hashes.len(), MOST_ROWS);
+    }
+
+    #[test]
+    fn of_columns_with_the_same_name_the_first_is_read_and_that_is_said_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        append(&path, "step,loss,,loss,\n1,0.5,,9,\n2,0.25,,9,\n");
+        let found = poll(&mut source, true);
+        let [Found::Warning(said), rest @ ..] = &found[..] else { panic!("{found:?}") };
+        assert!(said.starts_with("metrics.csv: the first row names \"loss\" more than once"), "{said}");
+        assert_eq!(rest, [step(1, Some(0.5)), step(2, Some(0.25))]);
+    }
+
+    #[test]
+    fn a_column_counts_for_a_field_until_the_column_of_that_name_has_a_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        append(&path, "step,train_loss,loss\n1,7,\n2,7,0.5\n3,7,0.25\n");
+        let mut found = poll(&mut source, true);
+        found.retain(|found| matches!(found, Found::Step(_)));
+        assert_eq!(found, [step(1, Some(7.0)), step(2, Some(0.5)), step(3, Some(0.25))]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The meaning of names: which field or reading a name in a line, a row or an event stands for.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Found, FoundStep};
 use crate::plan::Key;
@@ -30,19 +30,46 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("time_s", &["wall_time", "timestamp", "_timestamp"]),
 ];
 
+/// The field that a name usually stands for in other programs.
+fn usual(name: &str) -> Option<&'static str> {
+    let plain: String = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    let alias = ALIASES.iter().find(|(word, names)| *word == plain || names.contains(&plain.as_str()));
+    alias.map(|(word, _)| *word)
+}
+
 /// The meaning of a program's names: as its plan declares, and for formats that multicard does not define, the usual meaning.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     declared: BTreeMap<String, String>,
     /// Whether names with a usual meaning are taken for fields; each guess is reported.
     guesses: bool,
-    guessed: HashSet<&'static str>,
+    /// The name that is taken for each of these fields.
+    guessed: HashMap<&'static str, String>,
+    /// Fields that no other name is taken for, because their own names have appeared, or because the source's records contain them.
+    certain: HashSet<&'static str>,
 }
 
 impl Names {
     /// Names that a plan declares. If `guesses`, other names get their usual meaning.
     pub fn new(declared: &BTreeMap<String, String>, guesses: bool) -> Self {
-        Self { declared: declared.clone(), guesses, guessed: HashSet::new() }
+        Self { declared: declared.clone(), guesses, ..Self::default() }
+    }
+
+    /// The same for a source whose records contain these fields.
+    pub fn besides(self, fields: &[&'static str]) -> Self {
+        Self { certain: fields.iter().copied().collect(), ..self }
+    }
+
+    /// Notes a name that has a value. If it is the own name of a field, no other name is taken for that field from then on.
+    pub fn see(&mut self, name: &str, origin: &str, found: &mut Vec<Found>) {
+        let field = ALIASES.iter().map(|(word, _)| *word).find(|word| self.guesses && *word == name);
+        let Some(word) = field.filter(|word| self.certain.insert(*word)) else { return };
+        if let Some(other) = self.guessed.remove(word) {
+            found.push(Found::Warning(format!(
+                "{origin}: {other:?} was taken for {word} until {word:?} appeared, which counts from there on; to choose another one, \
+                     declare it with names in [command.readings]"
+            )));
+        }
     }
 
     /// The field or the key that a program's name stands for. A guess is reported once.
@@ -53,24 +80,20 @@ impl Names {
         if WORDS.contains(&name) || !self.guesses {
             return name;
         }
-        let plain: String =
-            name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
-        let alias = ALIASES.iter().find(|(word, names)| *word == plain || names.contains(&plain.as_str()));
-        let Some((word, _)) = alias else { return name };
-        // If two names stand for the same field, the first one is used.
-        let is_taken = self.declared.values().any(|taken| taken == word);
-        if is_taken {
+        let Some(word) = usual(name) else { return name };
+        if self.certain.contains(word) || self.declared.values().any(|taken| taken == word) {
             return name;
         }
-        if self.guessed.insert(word) {
-            self.declared.insert(name.to_owned(), (*word).to_owned());
-            found.push(Found::Warning(format!(
-                "{origin}: {name:?} was taken for {word} because of its name; to confirm this, write names = {{ {name:?} = {word:?} }} \
-                     in [command.readings]"
-            )));
-            return word;
+        // If two names stand for the same field, the first one is used.
+        if let Some(first) = self.guessed.get(word) {
+            return if first == name { word } else { name };
         }
-        name
+        self.guessed.insert(word, name.to_owned());
+        found.push(Found::Warning(format!(
+            "{origin}: {name:?} was taken for {word} because of its name; to confirm this, write names = {{ {name:?} = {word:?} }} in \
+                 [command.readings]"
+        )));
+        word
     }
 }
 
@@ -270,5 +293,21 @@ mod tests {
         assert!(said.contains(r#"names = { "Loss/train" = "loss" }"#), "{said}");
         let mut plain = Names::new(&BTreeMap::new(), false);
         assert_eq!(plain.meaning("Loss/train", "a.csv", &mut found), "Loss/train");
+    }
+
+    #[test]
+    fn a_name_is_taken_for_a_field_only_until_the_fields_own_name_appears() {
+        let mut found = Vec::new();
+        let mut names = Names::new(&BTreeMap::new(), true);
+        assert_eq!(names.meaning("train/loss", "a.csv", &mut found), "loss");
+        names.see("loss", "a.csv", &mut found);
+        names.see("loss", "a.csv", &mut found);
+        assert_eq!(names.meaning("loss", "a.csv", &mut found), "loss");
+        assert_eq!(names.meaning("train/loss", "a.csv", &mut found), "train/loss");
+        let [Found::Warning(_), Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
+        assert!(said.starts_with(r#"a.csv: "train/loss" was taken for loss until "loss" appeared"#), "{said}");
+        let mut of_records = Names::new(&BTreeMap::new(), true).besides(&["step"]);
+        assert_eq!(of_records.meaning("global_step", "events", &mut found), "global_step");
+        assert_eq!(found.len(), 2);
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct JsonLines {
     count: u64,
     /// Lines that could not be read.
     refused: u64,
+    /// Lines of other ranks than the first.
+    of_others: u64,
     /// Whether the plan declares the file, so that its absence is reported.
     is_declared: bool,
 }
@@ -37,13 +39,13 @@ impl JsonLines {
     }
 
     fn read(file: Growing, names: Names, is_declared: bool) -> Self {
-        Self { file, lines: Lines::new(), names, count: 0, refused: 0, is_declared }
+        Self { file, lines: Lines::new(), names, count: 0, refused: 0, of_others: 0, is_declared }
     }
 }
 
 impl Source for JsonLines {
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        let Self { file, lines, names, count, refused, .. } = self;
+        let Self { file, lines, names, count, refused, of_others, .. } = self;
         let name = file.name();
         let mut take = |_: u64, line: &str| {
             *count += 1;
@@ -51,7 +53,7 @@ impl Source for JsonLines {
             match read {
                 // A step's units are those of all ranks, and all ranks report the same time, so only rank 0 counts.
                 Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(now_s, found),
-                Ok(_) => {}
+                Ok(_) => *of_others += 1,
                 Err(why) => {
                     *refused += 1;
                     if *refused <= SAID {
@@ -68,6 +70,12 @@ impl Source for JsonLines {
             lines.finish(&mut take);
             if *refused > SAID {
                 found.push(Found::Warning(format!("{name}: {refused} of {count} lines could not be read")));
+            }
+            if *of_others > 0 && *of_others + *refused == *count {
+                found.push(Found::Warning(format!(
+                    "{name}: no line of rank 0: only its lines count, and lines without a rank; {of_others} lines of other ranks were left \
+                         out; let rank 0 write the readings"
+                )));
             }
             if self.is_declared && *count == 0 {
                 found.push(Found::Warning(format!("{}: the program wrote no lines", self.file.path().display())));
@@ -120,6 +128,7 @@ fn fields(
     found: &mut Vec<Found>,
 ) -> Result<Fields, String> {
     let mut fields = Fields::default();
+    object.keys().for_each(|name| names.see(name, origin, found));
     for (name, value) in object {
         match value {
             Value::Object(readings) if name == "reading" || name == "readings" => {
@@ -209,6 +218,16 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_other_ranks_alone_are_told_to_count_nothing() {
+        let found = read("{\"rank\":1,\"step\":1,\"loss\":1}\n{\"rank\":2,\"step\":1,\"loss\":2}\n");
+        let [Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
+        assert!(
+            said.starts_with("readings.jsonl: no line of rank 0") && said.contains("2 lines of other ranks"),
+            "{said}"
+        );
+    }
+
+    #[test]
     fn lines_that_cannot_be_read_are_named_and_many_are_counted() {
         let found = read(&format!("{{\"step\":\"x\"}}\n[1]\n{}", "{\"step\":1\n".repeat(9)));
         let warnings: Vec<&str> = found
@@ -222,6 +241,19 @@ mod tests {
         assert!(warnings[1].contains("readings.jsonl:2: \"[1]\" is not an object"), "{warnings:?}");
         assert!(warnings[2].contains("is not JSON"), "{warnings:?}");
         assert_eq!(warnings[3], "readings.jsonl: 11 of 11 lines could not be read");
+    }
+
+    #[test]
+    fn a_field_beside_another_name_for_it_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let mut source = JsonLines::declared(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "{\"step\":1,\"loss\":2,\"train/loss\":7,\"global_step\":64}\n").unwrap();
+        let mut found = Vec::new();
+        source.poll(true, 7.0, &mut found).unwrap();
+        let step = FoundStep { step: Some(1), loss: Some(2.0), at_s: 7.0, ..FoundStep::default() };
+        let reading = |key: &str, value| Found::Reading { key: key.into(), value, step: Some(1), epoch: None };
+        assert_eq!(found, [Found::Step(step), reading("global_step", 64.0), reading("train/loss", 7.0)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use regex::Regex;
 use super::fields::{Fields, Names};
 use super::json::SAID;
 use super::{Found, Source, Stream};
-use crate::plan::command::ReadingsSpec;
+use crate::plan::command::{ReadingsSpec, compiled};
 
 /// The patterns of a plan.
 pub(super) struct Patterns {
@@ -26,7 +26,7 @@ struct Pattern {
 impl Patterns {
     /// The patterns of a plan. A pattern that is not a regular expression is ignored here; reading the plan has already rejected it.
     pub fn new(spec: &ReadingsSpec) -> Self {
-        let regexes = spec.patterns.iter().filter_map(|pattern| Regex::new(pattern).ok());
+        let regexes = spec.patterns.iter().filter_map(|pattern| compiled(pattern).ok());
         let patterns: Vec<_> = regexes.map(|regex| Pattern { regex, matches: 0 }).collect();
         let mut names = Names::new(&spec.names, false);
         let mut groups = patterns.iter().flat_map(|pattern| pattern.regex.capture_names().flatten());

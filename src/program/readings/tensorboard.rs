@@ -24,6 +24,12 @@ const ENTRIES: usize = 10_000;
 const FILES: usize = 64;
 /// New files are looked for once in this number of polls.
 const LOOK_EVERY: u32 = 5;
+/// While there are only evaluations, this number of looks waits for files of the training, which a program may create later.
+const WAIT: u32 = 20;
+/// Words in the names of folders that contain evaluations.
+const EVALUATIONS: &[&str] = &["eval", "evaluation", "val", "valid", "validation", "test"];
+/// Fields that each record contains, so that a tag of this name is a reading.
+const OF_RECORDS: &[&str] = &["step", "time_s", "rank"];
 
 /// The event files of a folder, or one file.
 pub(super) struct EventFiles {
@@ -32,9 +38,11 @@ pub(super) struct EventFiles {
     /// Files that existed before the run and belong to an earlier one.
     earlier: Vec<PathBuf>,
     files: Vec<(EventFile, String)>,
-    /// The folder of the first file, whose tags are used unchanged; tags of other files get the name of their folder as a prefix.
+    /// The folder whose tags are used unchanged, see [`order`]; tags of other files get the name of their folder as a prefix.
     first_folder: Option<PathBuf>,
     polls: u32,
+    /// The number of looks that found nothing but evaluations.
+    waited: u32,
     /// Whether the plan declares the files, so that their absence is reported.
     is_declared: bool,
 }
@@ -52,33 +60,56 @@ impl EventFiles {
 
     fn at(path: &Path, names: Names, is_declared: bool) -> Self {
         let path = path.to_owned();
-        let earlier = event_files(&path);
-        Self { path, names, earlier, files: Vec::new(), first_folder: None, polls: 0, is_declared }
+        let (names, earlier) = (names.besides(OF_RECORDS), event_files(&path));
+        Self { path, names, earlier, files: Vec::new(), first_folder: None, polls: 0, waited: 0, is_declared }
     }
 
-    /// Opens files that have appeared.
-    fn look(&mut self) {
-        for path in event_files(&self.path) {
-            let is_known = self.earlier.contains(&path) || self.files.iter().any(|(file, _)| file.file.path() == path);
-            if is_known || self.files.len() == FILES {
-                continue;
-            }
+    /// Opens files that have appeared; `last` if no more will appear.
+    fn look(&mut self, last: bool) {
+        let mut new = event_files(&self.path);
+        new.retain(|path| !self.earlier.contains(path) && !self.files.iter().any(|(file, _)| file.file.path() == path));
+        let orders = new.iter().map(|path| order(&self.path, path));
+        let is_evaluation = orders.min().is_some_and(|(evaluations, ..)| evaluations > 0);
+        if self.first_folder.is_none() && is_evaluation && !last && self.waited < WAIT {
+            self.waited += 1;
+            return;
+        }
+        new.sort_by_cached_key(|path| order(&self.path, path));
+        new.truncate(FILES.saturating_sub(self.files.len()));
+        for path in new {
             let folder = path.parent().unwrap_or(&path).to_owned();
             let first = self.first_folder.get_or_insert_with(|| folder.clone());
-            let before = if *first == folder {
-                String::new()
-            } else {
-                format!("{}/", folder.strip_prefix(&self.path).unwrap_or(&folder).display())
-            };
+            let before = if *first == folder { String::new() } else { prefix(&self.path, &folder) };
             self.files.push((EventFile::new(Growing::new(path)), before));
         }
+    }
+}
+
+/// The order of event files below a folder: evaluations after all others, then by their depth and by their names. The first of them gives
+/// the tags that are used unchanged.
+fn order(root: &Path, file: &Path) -> (usize, usize, PathBuf) {
+    let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+    let is_evaluation = |name: &str| {
+        let name = name.to_lowercase();
+        name.split(|c: char| !c.is_alphanumeric()).any(|word| EVALUATIONS.contains(&word))
+    };
+    let folders = || folder.components().map(|folder| folder.as_os_str().to_string_lossy());
+    (folders().filter(|name| is_evaluation(name)).count(), folders().count(), file.to_owned())
+}
+
+/// What is written before the tags of a folder's files: its path below the root, or the name of the root itself.
+fn prefix(root: &Path, folder: &Path) -> String {
+    let below = folder.strip_prefix(root).unwrap_or(folder);
+    match below.as_os_str().is_empty() {
+        true => root.file_name().map_or(String::new(), |name| format!("{}/", name.to_string_lossy())),
+        false => format!("{}/", below.display()),
     }
 }
 
 impl Source for EventFiles {
     fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
         if last || self.polls.is_multiple_of(LOOK_EVERY) {
-            self.look();
+            self.look(last);
         }
         self.polls = self.polls.wrapping_add(1);
         let mut failed = None;
@@ -87,10 +118,17 @@ impl Source for EventFiles {
             let mut warnings = Vec::new();
             let mut scalar = |scalar: Scalar| {
                 let tag = if before.is_empty() { scalar.tag } else { format!("{before}{}", scalar.tag) };
+                names.see(&tag, &name, &mut warnings);
                 let meaning = names.meaning(&tag, &name, &mut warnings).to_owned();
                 let mut fields = Fields::default();
                 fields.step.step = Some(scalar.step);
-                match fields.number(&meaning, scalar.value) {
+                let read = if OF_RECORDS.contains(&meaning.as_str()) {
+                    fields.reading(&tag, scalar.value);
+                    Ok(())
+                } else {
+                    fields.number(&meaning, scalar.value)
+                };
+                match read {
                     Ok(()) => fields.found(scalar.time_s, found),
                     Err(why) => found.push(Found::Warning(format!("{name}: {why}; it was left out"))),
                 }

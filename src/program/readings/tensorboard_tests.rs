@@ -138,6 +138,82 @@ fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left
     assert!(guessed, "{found:?}");
 }
 
+/// A record with a scalar, logged at 100 s.
+fn scalar(tag: &str, step: u8, value: f32) -> Vec<u8> {
+    let within = |field: u8, bytes: &[u8]| [&[field, u8::try_from(bytes.len()).unwrap()], bytes].concat();
+    let value = [within(0x0a, tag.as_bytes()).as_slice(), &[0x15], &value.to_le_bytes()].concat();
+    let summary = within(0x2a, &within(0x0a, &value));
+    framed(&[&[0x09], 100_f64.to_le_bytes().as_slice(), &[0x10, step], &summary].concat())
+}
+
+/// What a program's event files come to: those of each list are written before a poll. Gives the losses of steps and the keys of readings.
+fn files(polls: &[&[(&str, &str)]]) -> (Vec<f64>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = folder.path().join("logs");
+    let (mut source, mut found) = (EventFiles::declared(&logs, &ReadingsSpec::default()), Vec::new());
+    for files in polls {
+        for (name, tag) in *files {
+            fs::create_dir_all(logs.join(name)).unwrap();
+            // The first letter of a folder's path is its loss.
+            let loss = f32::from(name.bytes().next().unwrap_or_default());
+            fs::write(logs.join(name).join("events.out.tfevents.1"), scalar(tag, 1, loss)).unwrap();
+        }
+        (0..LOOK_EVERY).for_each(|_| source.poll(false, 0.0, &mut found).unwrap());
+    }
+    source.poll(true, 0.0, &mut found).unwrap();
+    let losses = found.iter().filter_map(|found| if let Found::Step(step) = found { step.loss } else { None });
+    let keys = found.iter().filter_map(|found| match found {
+        Found::Reading { key, .. } => Some(key.to_string()),
+        _ => None,
+    });
+    (losses.collect(), keys.collect())
+}
+
+#[test]
+fn the_loss_of_an_evaluation_is_no_loss_of_training_whichever_of_their_files_appears_first() {
+    let (training, evaluation) = (("", "loss"), ("eval", "loss"));
+    let expected = (vec![0.0], vec!["eval/loss".to_owned()]);
+    assert_eq!(files(&[&[training, evaluation]]), expected);
+    assert_eq!(files(&[&[evaluation], &[training]]), expected);
+    assert_eq!(files(&[&[training], &[evaluation]]), expected);
+    // In the order of their names, all others come behind the evaluation.
+    let others = [("Val_1", "loss"), ("train", "loss"), ("z/test", "loss")];
+    let keys = vec!["Val_1/loss".to_owned(), "z/test/loss".to_owned()];
+    assert_eq!(files(&[&others]), (vec![f64::from(b't')], keys));
+    // The name of an experiment.
+    assert_eq!(files(&[&[("test", "loss")]]), (vec![f64::from(b't')], Vec::new()));
+    assert_eq!(files(&[&[("train", "loss")], &[("", "loss")]]), (vec![f64::from(b't')], vec!["logs/loss".to_owned()]));
+}
+
+#[test]
+fn tags_that_are_called_like_the_step_and_the_time_of_a_record_are_readings() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = EventFiles::declared(folder.path(), &ReadingsSpec::default());
+    let tags = ["step", "global_step", "timestamp"];
+    let records: Vec<Vec<u8>> = tags.iter().map(|tag| scalar(tag, 3, 64.0)).chain([scalar("loss", 3, 0.5)]).collect();
+    fs::write(folder.path().join("events.out.tfevents.1"), records.concat()).unwrap();
+    let mut found = Vec::new();
+    source.poll(true, 0.0, &mut found).unwrap();
+    let step = FoundStep { step: Some(3), loss: Some(0.5), at_s: 100.0, ..FoundStep::default() };
+    let reading = |tag: &str| Found::Reading { key: tag.into(), value: 64.0, step: Some(3), epoch: None };
+    let expected: Vec<Found> = tags.iter().map(|tag| reading(tag)).chain([Found::Step(step)]).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_tag_that_is_called_loss_counts_before_others_that_mean_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = EventFiles::declared(folder.path(), &ReadingsSpec::default());
+    let records: Vec<Vec<u8>> = (1..=2).flat_map(|n| [scalar("train/loss", n, 9.0), scalar("loss", n, 0.5)]).collect();
+    fs::write(folder.path().join("events.out.tfevents.1"), records.concat()).unwrap();
+    let mut found = Vec::new();
+    source.poll(true, 0.0, &mut found).unwrap();
+    let losses: Vec<_> =
+        found.iter().filter_map(|found| if let Found::Step(step) = found { step.loss } else { None }).collect();
+    assert_eq!(losses, [9.0, 0.5, 0.5], "the step's own loss replaces the guess: {found:?}");
+    assert!(found.iter().any(|found| matches!(found, Found::Reading { key, .. } if *key == "train/loss")), "{found:?}");
+}
+
 #[test]
 fn folders_are_searched_to_a_depth_of_five() {
     let folder = tempfile::tempdir().unwrap();

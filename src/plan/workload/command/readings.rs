@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use regex::Regex;
+use regex::bytes::RegexBuilder;
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 use toml_edit::{Array, InlineTable, Item, Value};
@@ -22,6 +23,8 @@ const MEASURE_KEYS: &[&str] = &["name", "unit", "better", "on_speed"];
 const WARM_UP: &[&str] = &["steps", "found"];
 /// The most patterns: each is compiled for each run, and tried on each line of output.
 const MOST_PATTERNS: usize = 200;
+/// The most memory of a compiled pattern in kB, without the tables of Unicode. With a thousand copies of a group, a log takes minutes.
+const MOST_PATTERN_KB: usize = 64;
 /// Longest key of a measure in bytes.
 const LONGEST_KEY: usize = 100;
 
@@ -48,6 +51,19 @@ impl ReadingsSpec {
     /// Whether the plan declares no source, so that the output is searched for readings.
     pub fn names_no_source(&self) -> bool {
         self.patterns.is_empty() && self.files.is_empty()
+    }
+}
+
+/// Compiles a pattern of `[command.readings]`.
+///
+/// # Errors
+/// It is not a regular expression, or it is too large.
+pub fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
+    // Classes such as `\w` have large tables, which take no time. Without Unicode, parts that are repeated make a pattern large.
+    let plain = RegexBuilder::new(pattern).unicode(false).size_limit(MOST_PATTERN_KB << 10).build();
+    match plain {
+        Err(error @ regex::Error::CompiledTooBig(_)) => Err(error),
+        _ => Regex::new(pattern),
     }
 }
 
@@ -156,12 +172,20 @@ fn patterns(table: &Table, problems: &mut Problems) -> Vec<String> {
     }
     let mut usable = Vec::new();
     for (span, pattern) in patterns.into_iter().take(MOST_PATTERNS) {
-        match Regex::new(&pattern) {
+        match compiled(&pattern) {
             Ok(regex) if regex.capture_names().flatten().next().is_none() => {
                 let message = "the pattern has no named group, such as (?<loss>\\S+): it would read nothing";
                 problems.add(&span, table.path("patterns"), message);
             }
             Ok(_) => usable.push(pattern),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                let message = format!(
+                    "{} is too large, so that each line of output would take long: it repeats its parts too often; repeat them less often, or \
+                         without a limit, as in (…)*",
+                    quoted(&pattern)
+                );
+                problems.add(&span, table.path("patterns"), message);
+            }
             Err(error) => {
                 let error = error.to_string();
                 let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -339,6 +363,15 @@ on_speed = true
             found.contains("own.toml:5: command.readings.patterns: 3000 patterns: at most 200 are allowed"),
             "{found}"
         );
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_large_is_refused_with_its_line_and_usual_ones_are_not() {
+        let found = problems(&PLAN.replace("step (?<step>\\d+)", "(?<x>.*){0,1000}"));
+        let expected = "own.toml:5: command.readings.patterns: \"(?<x>.*){0,1000}\" is too large";
+        assert!(found.contains(expected), "{found}");
+        let usual = r"(?i)epoch (?<epoch>\d+) step (?<step>\d+)/(?<steps>\d+) \w+ loss (?<loss>\S+) (?<duration_ms>[-+\d.eE]+) ms";
+        assert!(compiled(usual).is_ok() && compiled(&r"\w+ (\S+ \p{L}+) ".repeat(5)).is_ok());
     }
 
     #[test]
