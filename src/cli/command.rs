@@ -174,8 +174,8 @@ mod tests {
     fn tried(readings: &str, log: &[u8], name: Option<&str>) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
         let (plan, file) = (folder.path().join("own.toml"), folder.path().join("log"));
-        std::fs::write(&plan, format!("version = 1\n[command]\nname = \"own\"\nrun = [\"true\"]\n{readings}")).unwrap();
-        std::fs::write(&file, log).unwrap();
+        fs::write(&plan, format!("version = 1\n[command]\nname = \"own\"\nrun = [\"true\"]\n{readings}")).unwrap();
+        fs::write(&file, log).unwrap();
         test(&TestArguments { plan, log: file, name: name.map(str::to_owned) })
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let lines = read_log(&plan::command::ReadingsSpec::default(), &mut endless, |_, _| ()).unwrap();
         assert_eq!((lines, endless.limit()), (1, 0));
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        std::io::Write::write_all(&mut file, b"step 1 loss 0.5\nstep 2 loss 0.25\n").unwrap();
+        io::Write::write_all(&mut file, b"step 1 loss 0.5\nstep 2 loss 0.25\n").unwrap();
         let (mut log, mut steps) = (open_log(file.path(), 3).unwrap(), 0);
         read_log(&plan::command::ReadingsSpec::default(), &mut log, |_, found| {
             steps += usize::from(matches!(found, Found::Step(_)));
