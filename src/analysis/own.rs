@@ -347,7 +347,8 @@ impl<'a> Resolver<'a> {
     fn measure(&self, own: &OwnMeasure) -> Result<(Measure, Code, MeasureUnit), OwnProblem> {
         let refuse = |message: String| OwnProblem::from(FormulaError::at(0, message));
         let formula = self.formulas[self.current].as_ref().map_err(Clone::clone)?;
-        if self.chains[self.current] > LONGEST_CHAIN {
+        // What is wrong with a cycle is that it is one, however long it is.
+        if self.chains[self.current] > LONGEST_CHAIN && !self.cycles.contains_key(&self.current) {
             let message = format!(
                 "{} needs more than {LONGEST_CHAIN} other measures in a row: compute it from fewer, or write several of them as one \
                  formula",

@@ -553,7 +553,10 @@ fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
     let before = shown(&state);
     assert!(before != *"training_time_s");
     send(&mut state, CompareCommand::Add(path("b")));
-    state.take(crate::app::engine::UiEvent::Records(records(&text("b"), small())));
+    // Measured an hour later: the same starts would be those of a copy.
+    let mut later = Records::clone(&records(&text("b"), small()));
+    later.summaries.iter_mut().for_each(|run| run.started_s = Some(run.started_s.unwrap_or(0.0) + 3600.0));
+    state.take(crate::app::engine::UiEvent::Records(Arc::new(later)));
     settle(&mut state);
     assert_eq!(rows(&state).len(), 8);
     assert_eq!(shown(&state), before);
