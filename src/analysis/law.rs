@@ -139,6 +139,8 @@ fn line(law: TimeLaw, times: &[(f64, f64)]) -> Option<[f64; 2]> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::analysis::Method;
+    use crate::statistics::Interval;
 
     /// Repeats of cells at these places, whose times differ by ±0.2 %, in another order in each cell.
     fn cells(places: &[f64], time_s: impl Fn(f64) -> f64) -> Vec<Vec<TimeAt>> {
@@ -179,6 +181,24 @@ mod tests {
         let alone: Vec<Vec<TimeAt>> = [1.0, 2.0, 4.0].map(|n| vec![(1, n, slow_at_8(n))]).into();
         let fit_of = fit(TimeLaw::Amdahl, &alone).unwrap();
         assert_eq!((fit_of.misses.len(), fit_of.untold, fit_of.parameters[0].interval), (0, 3, None));
+    }
+
+    #[test]
+    fn a_miss_is_told_by_how_much_its_median_is_over_the_laws_time() {
+        let value = |median: f64| Value {
+            median,
+            interval: Some(Interval { low: median - 0.5, high: median + 0.5 }),
+            n: 6,
+            method: Method::OrderStatistics,
+        };
+        let parameters = [value(1.0), value(1.0)];
+        // T(m) = 1 + m.
+        let law =
+            LawFit { law: TimeLaw::AlphaBeta, parameters, line: [1.0, 1.0], places: 2, misses: Vec::new(), untold: 0 };
+        assert_eq!(law.miss(3.0, &value(5.0), 0.01), Some(Miss { x: 3.0, over: 0.25, spread: 0.1 }));
+        assert_eq!(law.miss(3.0, &value(3.0), 0.01).map(|miss| miss.over), Some(-0.25));
+        assert_eq!(law.miss(3.0, &value(4.25), 0.01), None, "the law's time is in its interval");
+        assert_eq!(law.miss(3.0, &value(5.0), 0.3), None, "it counts as equal");
     }
 
     #[test]

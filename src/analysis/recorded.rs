@@ -288,6 +288,13 @@ mod tests {
     }
 
     #[test]
+    fn a_long_pattern_is_cut_to_sixty_letters() {
+        let of = |letters: usize| measure(&format!("kernel:{}", "ä".repeat(letters))).unwrap().name.to_string();
+        assert_eq!(of(60), format!("Time of kernels {}", "ä".repeat(60)));
+        assert_eq!(of(61), format!("Time of kernels {}…", "ä".repeat(59)));
+    }
+
+    #[test]
     fn a_run_has_these_measures_like_any_other() {
         let run = summarise_report("a", trace());
         assert!((run.value("kernel:gemm").unwrap() - 0.7).abs() < 1e-12);

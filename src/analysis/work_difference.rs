@@ -163,8 +163,8 @@ impl<'n> Compared<'n> {
         let [before, after] = [variances[0]?, variances[1]?];
         let freedom_of = |variance: f64, times: &[f64]| variance.powi(2) / (times.len() as f64 - 1.0);
         let sum = freedom_of(before, &self.times[0]) + freedom_of(after, &self.times[1]);
-        let least = self.times.iter().map(|times| times.len() as f64 - 1.0).fold(f64::INFINITY, f64::min);
-        let freedom = if sum > 0.0 { (before + after).powi(2) / sum } else { least };
+        // Without spread the error is 0, and any freedom gives the same.
+        let freedom = if sum > 0.0 { (before + after).powi(2) / sum } else { 1.0 };
         Some(Contrast { mean: self.difference(), error: (before + after).sqrt(), freedom })
     }
 
@@ -267,6 +267,10 @@ mod tests {
         work_difference(&before.iter().collect::<Vec<_>>(), &after.iter().collect::<Vec<_>>()).unwrap()
     }
 
+    fn compared(before: &[f64], after: &[f64]) -> Compared<'static> {
+        Compared { name: "gemm", times: [before.to_vec(), after.to_vec()], calls: None, p: 1.0 }
+    }
+
     #[test]
     fn the_parts_of_a_difference_add_up_to_the_steps_difference() {
         let before: Vec<_> =
@@ -297,6 +301,31 @@ mod tests {
         let single = compare(&noisy([1.0; 3])[..1], &noisy([2.0; 3])[..1]);
         assert_eq!((single.parts[0].verdict, single.parts[0].difference_s.interval), (WorkVerdict::Unknown, None));
         assert_eq!(single.step.verdict, WorkVerdict::Unknown);
+    }
+
+    #[test]
+    fn the_freedom_of_groups_of_unequal_spread_is_welchs() {
+        // Variances of the means: 2 / 2 = 1 and 8 / 2 = 4; (1 + 4)² / (1² / 1 + 4² / 1) = 25 / 17.
+        let test = compared(&[0.0, 2.0], &[10.0, 14.0]).welch().unwrap();
+        for (found, expected) in [(test.mean, 11.0), (test.error, 5_f64.sqrt()), (test.freedom, 25.0 / 17.0)] {
+            assert!((found - expected).abs() < 1e-9, "{found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn the_interval_of_a_difference_extends_as_far_below_it_as_above() {
+        // Variances of the means: 1 and 1; the quantile of t at 97.5 % with 2 degrees of freedom is 4.302653.
+        let change = compared(&[1.0, 3.0], &[11.0, 13.0]).change(1.0, None);
+        let Interval { low, high } = change.difference_s.interval.unwrap();
+        let half = 4.302_653 * 2_f64.sqrt();
+        assert!((low - (10.0 - half)).abs() < 1e-5 && (high - (10.0 + half)).abs() < 1e-5, "{low} to {high}");
+    }
+
+    #[test]
+    fn times_without_any_spread_differ_for_certain_or_not_at_all() {
+        let changed = compared(&[1.0; 3], &[2.0; 2]);
+        assert_eq!((changed.tested(), compared(&[1.0; 3], &[1.0; 2]).tested()), (0.0, 1.0));
+        assert_eq!(changed.change(0.0, None).difference_s.interval, Some(Interval { low: 1.0, high: 1.0 }));
     }
 
     #[test]

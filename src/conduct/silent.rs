@@ -105,4 +105,10 @@ mod tests {
         let far = Silent::new(Path::new("ssh://node/s"), None, Duration::from_secs(60));
         assert_eq!(far.to_string(), "ssh://node/s: its conductor has sent nothing for 60 s");
     }
+
+    #[test]
+    fn a_process_that_answers_itself_as_one_that_relays_a_connection_does_is_no_conductor() {
+        let (stream, _relayed) = UnixStream::pair().unwrap();
+        assert_eq!(listener(&stream), None);
+    }
 }

@@ -545,6 +545,11 @@ mod tests {
         let optimal = Design { size: Size::Runs(4), ..Design::new(DesignKind::DOptimal) };
         let text = error(&optimal, &[3, 3]);
         assert!(text.contains("4 runs cannot estimate 5 coefficients") && text.contains("give 5 runs"), "{text}");
+        // One coefficient of the mean, one of f0, two of f1, and two of their interaction.
+        let few = Design { size: Size::Runs(5), interactions: pairs(&[(0, 1)]), ..optimal };
+        let text = error(&few, &[2, 3]);
+        let parts = "6 coefficients (4 of the mean and 2 main effects, 2 of interactions): give 6 runs";
+        assert!(text.contains(parts), "{text}");
         let unvaried = Design { interactions: pairs(&[(0, 7)]), ..Design::new(DesignKind::DOptimal) };
         assert!(error(&unvaried, &[2, 2]).contains("names f7, which has one level here"));
         let burman = Design { size: Size::Runs(16), ..Design::new(DesignKind::PlackettBurman) };

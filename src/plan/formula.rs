@@ -501,6 +501,8 @@ mod tests {
             ("", 1, "the formula ends here"),
             ("a +", 4, "the formula ends here"),
             ("a b", 3, "a sign is expected here"),
+            ("a * / b", 5, "a number or a name is expected here"),
+            ("(a + )", 6, "a number or a name is expected here"),
             ("(a", 1, "\"(\" that is not closed"),
             ("a)", 2, "\")\" without"),
             ("sin(a)", 1, "unknown function \"sin\"; did you mean \"min\"?"),

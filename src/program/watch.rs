@@ -128,28 +128,25 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         },
     };
     let own = std::process::id();
-    let mut asked = false;
     let mut waited: Vec<(usize, Child)> = children.into_iter().enumerate().collect();
-    let mut failed: Option<(usize, Exit)> = None;
-    while !waited.is_empty() && failed.is_none() && !asked {
+    let mut cause: Option<Cause> = None;
+    while !waited.is_empty() && cause.is_none() {
         watched.advance(POLL.min(watched.memory.interval));
-        for (place, exit) in reap(&mut waited) {
-            if !exit.is_success() {
-                failed.get_or_insert((place, exit));
-            }
-        }
-        asked = failed.is_none() && signal.load(Ordering::Relaxed) != 0;
-        if failed.is_some_and(|(_, exit)| may_be_signalled(exit)) && is_told_soon(signal, &mut watched) {
-            (asked, failed) = (true, None);
-        }
+        let ended = reap(&mut waited);
+        let is_asked = signal.load(Ordering::Relaxed) != 0;
+        cause = cause_to_end(&ended, is_asked, || is_told_soon(signal, &mut watched));
     }
+    let asked = cause == Some(Cause::Asked);
     let is_ended_early = asked || !waited.is_empty();
     if is_ended_early {
         let (_, left) = processes::end(|| processes::descendants(own), GRACE, || watched.advance(Duration::ZERO));
         watched.unkillable(&left);
         reap(&mut waited);
     }
-    let (place, exit) = failed.unwrap_or((0, Exit::Code(0)));
+    let (place, exit) = match cause {
+        Some(Cause::Failed(place, exit)) => (place, exit),
+        Some(Cause::Asked) | None => (0, Exit::Code(0)),
+    };
     let time = begun.elapsed();
     let (found, left) = processes::end(
         || {
@@ -171,6 +168,25 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     let last_lines = watched.finish(place);
     let place = u32::try_from(place).unwrap_or_default();
     Ok(Ended { exit: (!asked).then_some(exit), place, last_lines, time })
+}
+
+/// Why the processes of a program that are left are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// This process is asked to end.
+    Asked,
+    /// The process at this place among those that were started failed.
+    Failed(usize, Exit),
+}
+
+/// Why the rest of a program is to end, given the processes that have ended since the last look; `None` if it goes on. A process that may
+/// have been ended by a signal has not failed if this process is told to end, too: `is_told_soon` waits for that.
+fn cause_to_end(ended: &[(usize, Exit)], is_asked: bool, is_told_soon: impl FnOnce() -> bool) -> Option<Cause> {
+    let Some((place, exit)) = ended.iter().copied().find(|(_, exit)| !exit.is_success()) else {
+        return is_asked.then_some(Cause::Asked);
+    };
+    let is_asked = may_be_signalled(exit) && is_told_soon();
+    Some(if is_asked { Cause::Asked } else { Cause::Failed(place, exit) })
 }
 
 /// Whether a program may have been ended by a signal; a shell turns the signal of its last program into a code.
@@ -456,21 +472,21 @@ fn reap_orphans_but(kept: &[u32]) {
         return;
     }
     // A child has ended, but the answer does not tell which.
-    for pid in zombies_of(std::process::id()).into_iter().filter(|pid| !kept.contains(pid)) {
+    for pid in zombies_of(std::process::id(), kept) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
 }
 
-/// Children of a process that have ended and wait to be reaped.
-fn zombies_of(parent: u32) -> Vec<u32> {
+/// Children of a process that have ended and wait to be reaped, except the `kept` ones.
+fn zombies_of(parent: u32, kept: &[u32]) -> Vec<u32> {
     let stats = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         Stat::from_file(format!("/proc/{pid}/stat")).ok()
     });
     let zombies = stats.filter(|stat| stat.state == 'Z' && u32::try_from(stat.ppid) == Ok(parent));
-    zombies.filter_map(|stat| u32::try_from(stat.pid).ok()).collect()
+    zombies.filter_map(|stat| u32::try_from(stat.pid).ok()).filter(|pid| !kept.contains(pid)).collect()
 }
 
 /// CPU time of all children that have ended, in seconds.
@@ -483,4 +499,49 @@ pub fn children_cpu_s() -> f64 {
 /// Now, in seconds since the Unix epoch.
 pub fn now_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_goes_on_until_a_process_of_it_fails_or_its_end_is_requested() {
+        let cause = |ended: &[(usize, Exit)], is_asked: bool| {
+            cause_to_end(ended, is_asked, || panic!("no signal can have ended any of these"))
+        };
+        let (well, failed) = ((0, Exit::Code(0)), (1, Exit::Code(3)));
+        assert_eq!((cause(&[], false), cause(&[well], false)), (None, None));
+        assert_eq!((cause(&[], true), cause(&[well], true)), (Some(Cause::Asked), Some(Cause::Asked)));
+        let first = Some(Cause::Failed(1, Exit::Code(3)));
+        assert_eq!(cause(&[well, failed, (2, Exit::Code(4))], false), first);
+        assert_eq!(cause(&[failed], true), first, "it failed before it could be asked");
+    }
+
+    #[test]
+    fn a_process_that_a_signal_ended_has_failed_unless_the_runner_is_told_to_end_as_well() {
+        for exit in [Exit::Signal(15), Exit::Code(143)] {
+            assert_eq!(cause_to_end(&[(2, exit)], false, || true), Some(Cause::Asked));
+            assert_eq!(cause_to_end(&[(2, exit)], false, || false), Some(Cause::Failed(2, exit)));
+        }
+    }
+
+    #[test]
+    fn a_child_whose_exit_is_waited_for_is_not_among_those_to_reap() {
+        let mut waited = Command::new("true").spawn().unwrap();
+        let mut orphan = Command::new("true").spawn().unwrap();
+        let (own, start) = (std::process::id(), Instant::now());
+        let have_ended = |children: [u32; 2]| {
+            let zombies = zombies_of(own, &[]);
+            children.iter().all(|child| zombies.contains(child))
+        };
+        while !have_ended([waited.id(), orphan.id()]) {
+            assert!(start.elapsed() < Duration::from_secs(60));
+            thread::sleep(Duration::from_millis(2));
+        }
+        let to_reap = zombies_of(own, &[waited.id()]);
+        assert_eq!((to_reap.contains(&waited.id()), to_reap.contains(&orphan.id())), (false, true));
+        assert!(waited.wait().unwrap().success() && orphan.wait().unwrap().success());
+    }
 }

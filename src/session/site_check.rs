@@ -172,11 +172,7 @@ fn probe(
             session.cancel_all().map_err(words)?;
         }
         for notice in session.advance(Duration::from_millis(50)).map_err(words)? {
-            match notice {
-                Notice::Waits { reason: Some(reason), .. } => tell(&reason),
-                Notice::State { state, reason, .. } if state.is_final() => end = Some((state, reason)),
-                _ => {}
-            }
+            end = end_in(notice, tell).or(end);
         }
     }
     match end {
@@ -190,4 +186,38 @@ fn probe(
     let environment = record.and_then(|record| record.environment).map(|environment| Environment::clone(&environment));
     let environment = environment.ok_or_else(|| "the node did not describe itself".to_owned())?;
     Ok((environment, launch::output(&session.folder().join("runs").join(run), MOST_OUTPUT_BYTES)))
+}
+
+/// The run's end and its reason, if a notice tells that. What the run waits for is passed to `tell`.
+fn end_in(notice: Notice, tell: &mut dyn FnMut(&str)) -> Option<(RunState, Option<String>)> {
+    match notice {
+        Notice::Waits { reason: Some(reason), .. } => {
+            tell(&reason);
+            None
+        }
+        Notice::State { state, reason, .. } => state.is_final().then_some((state, reason)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_test_job_waits_for_is_told_and_its_last_state_is_its_end() {
+        let mut told: Vec<String> = Vec::new();
+        let mut end = |notice: Notice| end_in(notice, &mut |reason| told.push(reason.to_owned()));
+        let waits = |reason: Option<&str>| Notice::Waits { run: "0001-a-1".into(), reason: reason.map(str::to_owned) };
+        assert_eq!((end(waits(Some("for resources"))), end(waits(None))), (None, None));
+        let state = |state, reason: Option<&str>| Notice::State {
+            run: "0001-a-1".into(),
+            state,
+            reason: reason.map(str::to_owned),
+        };
+        assert_eq!(end(state(RunState::Running, None)), None);
+        let failed = (RunState::Failed, Some("code 1".to_owned()));
+        assert_eq!(end(state(RunState::Failed, Some("code 1"))), Some(failed));
+        assert_eq!(told, ["for resources"]);
+    }
 }

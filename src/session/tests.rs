@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod finished;
+mod queueing;
 mod rates;
 mod searching;
+mod trial;
 
 use std::fs;
 use std::process::Command;
@@ -415,6 +417,23 @@ fn runs_that_ended_while_nobody_looked_are_what_their_logs_say() {
 }
 
 #[test]
+fn a_run_that_nobody_follows_is_read_as_under_way_until_its_processes_are_gone() {
+    let mut scene = Scene::new(UNTIL_TOLD);
+    scene.machine.node.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut session = scene.with_runs(1);
+    let names = runs(&session);
+    until_running(&mut session, &names[0]);
+    let folder = session.folder().to_owned();
+    let run = folder.join("runs").join(&names[0]);
+    session.leave().unwrap();
+    let read = || open_reader(&folder).unwrap().headings().unwrap()[0].state;
+    assert!(read().is_active(), "{:?}", read());
+    kill_group(group(&run).unwrap());
+    wait_for("the group is gone", || group(&run).is_none());
+    assert_eq!(read(), RunState::Interrupted);
+}
+
+#[test]
 fn closing_a_session_ends_what_runs() {
     let scene = Scene::new(UNTIL_TOLD);
     let mut session = scene.with_runs(2);
@@ -684,4 +703,17 @@ fn each_run_of_a_plan_with_several_tracers_is_traced_by_its_own_also_when_it_is_
         to_end(&mut session);
         assert_eq!(traced(&session).last(), Some(&(run.repeat, run.tracer)));
     }
+}
+
+#[test]
+fn what_a_run_waits_for_at_its_site_is_known_until_it_waits_no_longer() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    let mut notices = Vec::new();
+    let waits = |reason: Option<&str>| Update::Waits { run: "0001-a-1".to_owned(), reason: reason.map(str::to_owned) };
+    session.take(waits(Some("for resources")), &mut notices).unwrap();
+    assert_eq!((session.waits("0001-a-1"), session.waits("0002-a-1")), (Some("for resources"), None));
+    session.take(waits(None), &mut notices).unwrap();
+    assert_eq!(session.waits("0001-a-1"), None);
+    assert_eq!(notices.len(), 2);
 }

@@ -198,4 +198,24 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn an_answer_that_was_sought_by_levels_says_that_no_other_cell_has_a_better_one() {
+        let because = |within: Option<(f64, f64)>| {
+            let other = Standing { cell: "d".into(), is_tie: false, within, unsure: Vec::new() };
+            let verdict = SearchVerdict {
+                end: SearchEnd::Ties,
+                chosen: Some("b".into()),
+                values: vec!["batch_size 64".into()],
+                unsure: Vec::new(),
+                others: vec![other],
+                made: SearchCost::default(),
+                grid: SearchCost::default(),
+            };
+            let search = Search::new(Goal::parse("max batch_size").unwrap());
+            verdict_lines(&verdict, &search, &name).swap_remove(1)
+        };
+        assert_eq!(because(None), "  no cell that keeps the limits has a better level");
+        assert_eq!(because(Some((0.0, 0.1))), "  no other cell can be better by more than 1 %");
+    }
 }

@@ -210,3 +210,18 @@ fn a_search_that_was_left_between_two_rounds_queues_nothing_until_its_plan_is_la
     to_end(&mut session);
     assert!(matches!(steps(&session).last(), Some(SearchStep::Ended(_))));
 }
+
+#[test]
+fn a_search_whose_runs_wait_goes_on_to_its_answer_once_the_next_process_resumes_them() {
+    let scene = Scene::new(BY_BATCH);
+    let mut session = scene.open();
+    session.pause_queue();
+    session.add_plan(&search(""), false).unwrap();
+    let folder = session.folder().to_owned();
+    session.leave().unwrap();
+    let mut session = restored(&scene, &folder);
+    assert_eq!((session.restored(), session.searches().count()), (4, 1));
+    session.resume_queue().unwrap();
+    to_end(&mut session);
+    assert!(matches!(steps(&session).last(), Some(SearchStep::Ended(_))), "nobody launched its plan again");
+}

@@ -92,3 +92,24 @@ fn create(path: &Path) -> Result<File, ArchiveError> {
     }
     File::create_new(path).map_err(ArchiveError::io("writing", path))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_needs_more_than_the_disk_has_is_refused_with_both_numbers_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = folder.path().join("session");
+        let refused = beside(&session, u64::MAX, &mut |_| panic!("there is no room")).unwrap_err();
+        let ArchiveError::NoRoom { path, needed_bytes, free_bytes } = &refused else { panic!("{refused}") };
+        assert_eq!((path.as_path(), *needed_bytes), (folder.path(), u64::MAX));
+        assert!(*free_bytes < u64::MAX);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let mut fill =
+            |unfinished: &Path| fs::write(unfinished.join("a"), "").map_err(ArchiveError::io("writing", unfinished));
+        beside(&session, 0, &mut fill).unwrap();
+        assert!(session.join("a").is_file());
+    }
+}
