@@ -189,7 +189,7 @@ mod tests {
             "environment: not recorded of 1 run",
         ];
         assert_eq!(environment_notes(&cells(&other)), expected);
-        // Old sessions record none: that is said where environments are shown, not under every table.
+        // Old sessions record no environment. The view of environments says so; a note under every table would not help.
         assert!(environment_notes(&cells(&runs(&[("fp32", None)]))).is_empty());
     }
 

@@ -4,7 +4,7 @@ use super::RunSummary;
 use super::own::{OwnList, OwnOutcome};
 use crate::plan::{Formula, MOST_OWN_MEASURES, OwnMeasure, WorkloadSpec, workloads};
 
-/// Checks a measure that is to be added to the list of a session with these runs, or to replace the one of its key.
+/// Checks a measure that is to be added to the list of a session with these runs, or to replace the measure with the same key.
 ///
 /// # Errors
 /// Its formula is wrong, runs report a reading under its key, another measure of the list would become wrong, or the list is full.
@@ -39,7 +39,7 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
     broken.map_or(Ok(outcome), Err)
 }
 
-/// The list with a measure added, or in place of the one of its key.
+/// The list with a measure added, or in place of the measure with the same key.
 pub fn with_measure(list: &[OwnMeasure], measure: &OwnMeasure) -> Vec<OwnMeasure> {
     let mut list = list.to_vec();
     match list.iter_mut().find(|known| known.key == measure.key) {

@@ -78,7 +78,7 @@ impl Recording {
         }
     }
 
-    /// Which tracer recorded the run; `None` for a standalone report, which does not tell.
+    /// Which tracer recorded the run; `None` for a standalone report, which does not name its tracer.
     pub fn tracer(self) -> Option<Tracer> {
         match self {
             Self::Plain => Some(Tracer::Off),
@@ -230,7 +230,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
 }
 
 impl RunSummary {
-    /// Computes the measures of one's own anew, for another list of them.
+    /// Computes the user-defined measures again, for another list of them.
     pub fn set_own(&mut self, own: &[OwnMeasure]) {
         let base = Measures::of_workload(&self.workload);
         self.values.retain(|key, _| base.find(key).is_some() || self.measures.find(key).is_none());
