@@ -1,4 +1,5 @@
-//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's node says of itself.
+//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's
+//! node reports about itself.
 
 use super::{QueuedJob, Session, SessionError};
 use crate::foreign;

@@ -20,8 +20,8 @@ const MOST_BYTES: u64 = 32 << 20;
 /// The most damaged lines and logs that a message names.
 const NAMED: usize = 10;
 
-/// Opens a session for reading. Runs that were active when everything was killed are read as interrupted, if the session belongs to this
-/// machine and none of their processes is alive.
+/// Opens a session for reading. Runs that were active when all processes were killed are read as interrupted, if the session belongs to
+/// this machine and none of their processes is alive.
 ///
 /// # Errors
 /// The folder contains no session, or its session cannot be read.

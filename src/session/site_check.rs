@@ -13,7 +13,7 @@ use crate::launch::{self, Nodes, WorkerCommand};
 use crate::plan::{CudaState, Plan, RunState, Worker};
 use crate::protocol::{Environment, Site, build};
 
-/// The first lines of the plan that is tried at a site.
+/// The first lines of the plan that tests a site.
 const PLAN: &str = "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 120\n[command]\nname = \"nothing\"\n";
 /// Longest output of the worker that describes itself.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
@@ -30,7 +30,7 @@ fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> 
             words.extend([worker.path.display().to_string(), "describe".to_owned()]);
         }
     }
-    // Braces stand for placeholders, so they are doubled.
+    // Braces mark placeholders, so literal braces are doubled.
     let words: Vec<String> = words.iter().map(|word| word.replace('{', "{{").replace('}', "}}")).collect();
     let words = serde_json::to_string(&words).map_err(|error| error.to_string())?;
     let plan = Plan::parse(&format!("{PLAN}run = {words}\n"), "site").map_err(|error| error.to_string())?;
