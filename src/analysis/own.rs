@@ -1,4 +1,4 @@
-//! Measures of one's own: checks their formulas against the measures of a workload, with units, and computes them for each run.
+//! User-defined measures: checks their formulas against the measures of a workload, with units, and computes them for each run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -563,7 +563,7 @@ pub fn wrong_measures<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec>, own
     wrong.into_values().collect()
 }
 
-/// Checks the measures of one's own of a plan that was read from `origin`.
+/// Checks the user-defined measures of a plan that was read from `origin`.
 ///
 /// # Errors
 /// A formula names an unknown measure, mixes units, needs itself or divides by zero; the error names its line.

@@ -1,4 +1,4 @@
-//! Changes of a session's list of measures of one's own: what they do to the list, and whether they can be made.
+//! Changes of a session's list of user-defined measures: what they do to the list, and whether they can be made.
 
 use super::RunSummary;
 use super::own::{OwnList, OwnOutcome};
@@ -26,7 +26,7 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
     let edited = with_measure(list, measure);
     if edited.len() > MOST_OWN_MEASURES.max(list.len()) {
         return Err(format!(
-            "the session has {} measures of one's own, and at most {MOST_OWN_MEASURES} are used: delete one first",
+            "the session has {} user-defined measures, and at most {MOST_OWN_MEASURES} are used: delete one first",
             list.len()
         ));
     }

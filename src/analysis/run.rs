@@ -343,7 +343,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary
 }
 
-/// Adds the measures of one's own to those of a registry.
+/// Adds the user-defined measures to those of a registry.
 fn compute_own(summary: &mut RunSummary, base: &Arc<Measures>, own: &[OwnMeasure]) {
     summary.measures = own_values(base, &summary.workload, own, &summary.levels, &mut summary.values, |key, reason| {
         summary.marks.push(Mark::Undefined { measure: key.clone(), reason });

@@ -65,7 +65,7 @@ pub fn is_queue_paused(folder: &Path) -> bool {
     KeptQueue::read(folder).paused
 }
 
-/// The message for a session with incomplete logs, or with measures of one's own that cannot be computed; `None` if all is well.
+/// The message for a session with incomplete logs, or with user-defined measures that cannot be computed; `None` if all is well.
 ///
 /// # Errors
 /// The index cannot be read.
@@ -75,7 +75,7 @@ pub fn damage_message(folder: &Path, reader: &Reader) -> Result<Option<String>, 
     let specs = if own.is_empty() { Vec::new() } else { reader.workloads()? };
     let wrong = wrong_measures(specs.iter().map(|spec| &**spec), &own);
     let damaged = listed("the session is damaged; runs with missing data count as failed:", &damage, "session rebuild");
-    let wrong = listed("measures of one's own that cannot be computed are left out:", &wrong, "measure");
+    let wrong = listed("user-defined measures that cannot be computed are left out:", &wrong, "measure");
     let parts: Vec<String> =
         [damaged, wrong].into_iter().flatten().map(|part| format!("{}: {part}", folder.display())).collect();
     Ok(Some(parts.join("\n")).filter(|message| !message.is_empty()))

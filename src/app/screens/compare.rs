@@ -67,9 +67,9 @@ pub enum CompareCommand {
     SaveStudy(String),
     /// Delete the saved study with this name.
     DeleteStudy(String),
-    /// Save a measure of one's own in the session.
+    /// Save a user-defined measure in the session.
     SaveMeasure(Box<OwnMeasure>),
-    /// Delete the measure of one's own that has this key.
+    /// Delete the user-defined measure that has this key.
     DeleteMeasure(Key),
     /// Show this kind of chart.
     Form(Form),
