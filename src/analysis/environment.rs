@@ -121,9 +121,9 @@ pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
             format!("environment: {} differs: {}", fact.name, values.join(", "))
         })
         .collect();
-    let known = recorded.count();
-    if known > 0 && known < runs.len() {
-        notes.push(format!("environment: not recorded of {}", counted(runs.len() - known, "run")));
+    let recorded = recorded.count();
+    if recorded > 0 && recorded < runs.len() {
+        notes.push(format!("environment: not recorded of {}", counted(runs.len() - recorded, "run")));
     }
     notes
 }

@@ -105,8 +105,8 @@ pub fn imported_history(runs: &[RunSummary]) -> Option<HistoryOrder> {
     let done = || runs.iter().filter(|run| run.state == RunState::Finished);
     let mut occasions: HashMap<Option<Identity>, HashSet<[Option<&str>; 2]>> = HashMap::new();
     for run in done() {
-        let told = [fact(run, IMPORTED_FROM), fact(run, PROGRAM_GIT)];
-        occasions.entry(run.identity).or_default().insert(told);
+        let facts = [fact(run, IMPORTED_FROM), fact(run, PROGRAM_GIT)];
+        occasions.entry(run.identity).or_default().insert(facts);
     }
     let most = occasions.values().map(HashSet::len).max()?;
     if most < least_values(CHANGE_ERROR) || !done().all(RunSummary::is_imported) {

@@ -175,8 +175,8 @@ impl RunSummary {
 
     /// Readings without an entry in the registry, by key.
     pub fn unregistered(&self) -> impl Iterator<Item = (&Key, f64)> {
-        let known = |key: &Key| self.measures.find(key).is_some();
-        self.values.iter().filter(move |(key, _)| !known(key)).map(|(key, value)| (key, *value))
+        let is_registered = |key: &Key| self.measures.find(key).is_some();
+        self.values.iter().filter(move |(key, _)| !is_registered(key)).map(|(key, value)| (key, *value))
     }
 
     /// The summary of its profiler's report.

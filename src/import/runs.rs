@@ -400,8 +400,8 @@ fn kind(table: &ForeignTable, place: usize) -> Kind {
     let is_ambiguous = values().any(|field| {
         let Field::Number(number, text) = field else { return false };
         // 0 and -0 are one number.
-        let other = written.insert((number + 0.0).to_bits(), text);
-        number.abs() >= INEXACT && is_plain_whole(text) || other.is_some_and(|other| other != text)
+        let earlier = written.insert((number + 0.0).to_bits(), text);
+        number.abs() >= INEXACT && is_plain_whole(text) || earlier.is_some_and(|earlier| earlier != text)
     });
     match () {
         () if is_ambiguous || values().any(|field| is_padded(field.text())) => Kind::Text,

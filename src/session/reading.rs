@@ -50,13 +50,13 @@ fn lists(folder: &Path, file: &str) -> Option<Arc<TraceLists>> {
     let readable = if recording.extension()? == "nsys-rep" { recording.with_extension("sqlite") } else { recording };
     let about = std::fs::metadata(&readable).ok().filter(|about| about.is_file() && about.len() <= MOST_BYTES)?;
     let changed = about.modified().ok()?;
-    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, lists)) = known().get(&readable).filter(|(when, _)| *when == changed) {
+    let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, lists)) = read().get(&readable).filter(|(when, _)| *when == changed) {
         return lists.clone();
     }
     let imported = trace::import(&readable, &Window::default(), &mut |_| ControlFlow::Continue(()));
     let lists = imported.ok().map(|trace| Arc::new(trace.lists()));
-    known().insert(readable, (changed, lists.clone()));
+    read().insert(readable, (changed, lists.clone()));
     lists
 }
 

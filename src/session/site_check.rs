@@ -132,7 +132,7 @@ fn partition(site: &Site) -> Check {
 fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
     let fact = |key: &str| environment.get(key).unwrap_or("unknown").to_owned();
     let own = (env!("CARGO_PKG_VERSION"), build());
-    let there = (environment.get("multicard").unwrap_or_default(), environment.get("multicard_build"));
+    let on_node = (environment.get("multicard").unwrap_or_default(), environment.get("multicard_build"));
     let (hostname, gpus, cpus) = (fact("hostname"), fact("gpus"), fact("cpus"));
     let gpus = if gpus == "none" { "no GPU".to_owned() } else { gpus };
     let found = format!(
@@ -140,14 +140,14 @@ fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
         took.as_secs_f64(),
         folder.display()
     );
-    if own == there {
+    if own == on_node {
         return Check::good("Run", format!("{found}; multicard {}", own.0));
     }
     let version =
         |(version, build): (&str, Option<&str>)| build.map_or(version.to_owned(), |at| format!("{version} ({at})"));
     Check::bad(
         "Run",
-        format!("{found}, but its multicard is {}, and this one {}", version(there), version(own)),
+        format!("{found}, but its multicard is {}, and this one {}", version(on_node), version(own)),
         "install one version in a folder that nodes and this machine share",
     )
 }
