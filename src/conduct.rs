@@ -9,11 +9,13 @@
 //!
 //! The process that holds the session's lock conducts it; no other process writes. The conductor listens on a socket in the user's
 //! state folder ([`socket_path`]), which only the user can enter, and checks the user of each client. [`Client::connect_or_start`]
-//! finds it, or starts `multicard conduct SESSION` as the leader of a new system session (setsid), so that it survives the end of
-//! the window, the terminal or the login. It ends when nothing is left to do and no client is attached.
+//! finds the conductor, or starts `multicard conduct SESSION` as the leader of a new system session (setsid), so that the conductor
+//! survives the end of the window, the terminal or the login. A conductor ends when nothing is left to do and no client is
+//! attached.
 //!
 //! While its queue has runs, a conductor holds a lock on a file beside its socket that names its session
-//! ([`other_sessions_with_runs`]): who launches runs into another session of this machine learns that they will disturb each other.
+//! ([`other_sessions_with_runs`]): a user who launches runs in another session of this machine is warned that the runs will disturb
+//! each other.
 //!
 //! # The lines
 //!
@@ -21,21 +23,21 @@
 //! the client sends [`Letter`]s and the conductor [`News`]: first the whole queue, then its changes. Both must have the same version:
 //! other programs must not rely on these lines.
 //!
-//! # What happens when something dies
+//! # What happens when a process dies
 //!
 //! | what dies | consequence |
 //! |---|---|
 //! | a client | nothing; the conductor goes on, and ends once the queue is empty |
 //! | the conductor, while it measures the machine | its worker ends with it; devices measured before are recorded |
-//! | the conductor | active runs go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more |
-//! | `multicard run` that conducts | the same; if the next conductor is a `multicard run`, it records queued runs as never started |
+//! | the conductor | active runs go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more runs |
+//! | `multicard run` that conducts | as for a conductor; if the next conductor is a `multicard run`, it records queued runs as never started |
 //!
 //! If a conductor is alive but silent, because it is stopped (SIGSTOP) or waits for a disk, clients show its process and state
-//! after 10 s ([`Silent`]). `multicard stop --now` ends it, and the next conductor ends its runs.
+//! after 10 s ([`Silent`]). `multicard stop --now` ends such a conductor, and the next conductor ends its runs.
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!
-//! An interrupt (SIGINT, SIGTERM) makes a conductor process leave its runs in the same way.
+//! An interrupt (SIGINT, SIGTERM) ends a conductor process, and its active runs go on.
 
 mod client;
 mod clients;

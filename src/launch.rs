@@ -23,9 +23,9 @@
 //! (`program`). No worker is involved then, and the supervisor and the follower find remaining processes of the program by their
 //! marker and end them.
 //!
-//! Where a group is executed is hidden from the launcher and the follower by two small traits: a `Place` starts groups and finds them again,
-//! and a `Group` says how it stands. There are two places: `local`, this machine, where a group is a process group, and `slurm`, a site,
-//! where it is a job, or a line on the list of a job that runs share (`multicard help slurm`):
+//! Two small traits hide from the launcher and the follower where a group is executed: a `Place` starts groups and finds them again, and a
+//! `Group` reports its state. There are two places. `local` is this machine, where a group is a process group. `slurm` is a site, where a
+//! group is a job, or a line on the list of a job that several runs share (`multicard help slurm`):
 //!
 //! ```text
 //! sbatch ──▶ [multicard allocation FOLDER, which starts one run after the other ──▶] supervisor, on the job's first node
@@ -43,9 +43,9 @@
 //! | a rank that hangs or is stopped | the other ranks, whose collective times out after 20 s | they name the rank that does not answer, and end |
 //! | a single rank that hangs | the follower, by the silence of its log | the group gets SIGTERM, after 6 s SIGKILL |
 //! | a rank on another node | its node's runner or leader, which logs it and fails; `srun` | `srun` ends the ranks of all nodes |
-//! | the runner or leader of another node | `srun`, whose message names the node | the same |
+//! | the runner or leader of another node | `srun`, whose message names the node | `srun` ends the ranks of all nodes |
 //! | the supervisor | the kernel | the kernel kills the ranks; the follower kills the rest of the process group |
-//! | nsys | the follower | ranks that survive it are followed to their end; their measurements count |
+//! | nsys | the follower | ranks that survive nsys are followed to their end; their measurements count |
 //! | the workbench | no process | the group continues; the next workbench follows it |
 //!
 //! The follower collects all facts in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.

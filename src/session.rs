@@ -276,12 +276,12 @@ impl Session {
         Ok(self.store.decide(Decision::StudyDeleted { name: name.to_owned() })?)
     }
 
-    /// Saves a measure of one's own; one of the same key is replaced.
+    /// Saves a user-defined measure; one of the same key is replaced.
     pub fn save_measure(&self, measure: OwnMeasure) -> Result<(), SessionError> {
         Ok(self.store.decide(Decision::MeasureSaved { measure })?)
     }
 
-    /// Deletes the measure of one's own that has a key.
+    /// Deletes the user-defined measure that has a key.
     pub fn delete_measure(&self, key: Key) -> Result<(), SessionError> {
         Ok(self.store.decide(Decision::MeasureDeleted { key })?)
     }

@@ -1,4 +1,4 @@
-//! Measures of one's own on the command line: for a session that has run already, in tables, figures, exports and `diff`, from archives, and
+//! User-defined measures on the command line: for a session that has run already, in tables, figures, exports and `diff`, from archives, and
 //! in plans. Those of two measures against each other, too.
 #![allow(clippy::unwrap_used)]
 
@@ -41,7 +41,7 @@ fn a_session_whose_journal_chains_thousands_of_measures_opens_and_names_the_prob
     let output = succeed(command(home).arg("table").arg(&session));
     let said = text(&output.stderr);
     assert!(!output.stdout.is_empty());
-    assert!(said.contains("3000 measures of one's own, and the first 1000 are used"), "{said}");
+    assert!(said.contains("3000 user-defined measures, and the first 1000 are used"), "{said}");
     let list = stdout(home, &session, &["measure"]);
     assert!(list.contains("m0 needs more than 64 other measures in a row"), "{list}");
 }

@@ -1,4 +1,4 @@
-//! Readings from the log of a rank to a table: a measure of one's own, logs of either protocol, and damage in them.
+//! Readings from the log of a rank to a table: a user-defined measure, logs of either protocol, and damage in them.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;

@@ -86,7 +86,7 @@ mod tests {
         let activity = activity(&record);
         let phases =
             |rank: u32| activity.iter().filter(|one| one.rank == rank).map(|one| one.phase).collect::<Vec<_>>();
-        // The first steps are said to take ten times the time between their events: none starts before the run.
+        // The first steps report ten times the time between their events; still, no phase starts before the run.
         assert!(activity.iter().all(|one| one.start_s >= 0.0 && one.end_s > one.start_s));
         assert!(phases(0).contains(&Phase::Training) && phases(1).contains(&Phase::Test));
     }

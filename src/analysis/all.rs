@@ -25,7 +25,7 @@ pub fn summarise_runs<E>(
     let next = AtomicUsize::new(0);
     let ready = Mutex::new(Vec::new());
     // Summarises one more run; false if none is left.
-    let one = |reader: &Reader| -> bool {
+    let summarise_next = |reader: &Reader| -> bool {
         let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return false };
         let summary = reader.run(run).map(|record| record.as_ref().map(summarise_run));
         ready.lock().unwrap_or_else(PoisonError::into_inner).push(summary);
@@ -41,11 +41,11 @@ pub fn summarise_runs<E>(
     std::thread::scope(|scope| {
         // With fewer helper threads it only takes longer.
         for reader in (0..helpers).filter_map(|_| reader.another().ok()) {
-            let one = &one;
-            let help = move || while one(&reader) {};
+            let summarise_next = &summarise_next;
+            let help = move || while summarise_next(&reader) {};
             let _ = std::thread::Builder::new().name("summarise".to_owned()).spawn_scoped(scope, help);
         }
-        while one(reader) {
+        while summarise_next(reader) {
             let sent = taken();
             if !matches!(sent, Ok(Ok(()))) {
                 // The rest is no longer needed.

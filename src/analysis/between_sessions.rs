@@ -26,7 +26,7 @@ pub struct SessionComparison {
     checks: Vec<CheckPairs>,
     /// The largest change of the difference that rounding by clocks can cause.
     rounding: f64,
-    /// The same difference measured by the arrival of a program's lines, with its ratio, if these times are known.
+    /// The same difference, measured by the arrival times of a program's lines, with its ratio. `None` if these times are unknown.
     by_arrival: Option<(Contrast, f64)>,
     /// Why the cells cannot be compared, whatever the numbers are.
     reason: Option<Incomparable>,

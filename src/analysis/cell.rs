@@ -296,15 +296,15 @@ pub fn is_of_session(key: &str) -> bool {
     key == SESSION || OF_SESSIONS.iter().any(|(known, _)| *known == key)
 }
 
-/// The facts about sessions (machine, commit, date) in which cells of several sessions differ. The session already
-/// tells them, so names of cells and effects leave them out.
+/// The facts about sessions (machine, commit, date) in which cells of several sessions differ. The name of the session already implies
+/// these facts, so names of cells and effects leave them out.
 pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
     if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
 }
 
 /// As [`session_facts`], for a history: there, cells of one session may have different facts, too.
 pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
-    // A factor of a user's program may have such a key.
+    // A factor of a user's program may have the key of such a fact.
     let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());
     let differs = |key: &str| cells.iter().any(|cell| cell.level(key) != cells[0].level(key));
     let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !is_factor(key) && differs(key));
@@ -418,7 +418,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     settings
 }
 
-/// Whether a cell has a factor with this key, which may be that of a setting.
+/// Whether a cell has a factor with this key. A setting may have the same key.
 fn is_factor(cells: &[Cell], key: &str) -> bool {
     cells.iter().any(|cell| cell.levels.get(key).is_some())
 }
@@ -436,8 +436,8 @@ pub fn compare_levels(setting: &Setting, a: &Cell, b: &Cell) -> Ordering {
     compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref())
 }
 
-/// Compares levels: first by the order of a study, then named levels by their index among the known ones, so that defaults come first, and
-/// all others by value.
+/// Compares levels: first by the order of a study, then named levels by their index among the known levels, so that defaults come first,
+/// and all other levels by value.
 fn compare(setting: &Setting, a: Option<&Level>, b: Option<&Level>) -> Ordering {
     let own = |level: Option<&Level>| {
         let place = level.and_then(|level| setting.order.iter().position(|known| known == level));

@@ -1,8 +1,8 @@
 //! Checks whether two cells did the same work. The check is shown with each comparison of their speeds.
 //!
-//! A faster program may have computed something else. Accuracy and losses show that, as far as repeats can tell. The difference of each is
-//! compared with a margin; a difference beyond the margin prevents a cell from being called faster. The two one-sided tests of equivalence
-//! are the same as for verdicts ([`super::contrast`]).
+//! A faster program may have computed something else. Accuracy and losses show such a difference, as far as the repeats allow. The
+//! difference of each is compared with a margin; a difference beyond the margin prevents a cell from being called faster. The two one-sided
+//! tests of equivalence are the same as for verdicts ([`super::contrast`]).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};

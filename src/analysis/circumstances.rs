@@ -1,4 +1,4 @@
-//! The machine, the date and the git commit of a cell's runs. They tell the cells of several sessions apart.
+//! The machine, the date and the git commit of a cell's runs. They distinguish the cells of several sessions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!((level(0, DATE).as_deref(), level(1, DATE).as_deref()), (Some("1970-01-01"), Some("1970-01-02")));
         assert_eq!(level(1, MACHINE).as_deref(), Some("gpu1"));
         assert_eq!(Circumstances::of_session(&new), "gpu1 · 0123456789ab+ · 1970-01-02");
-        // Within one session, `made_with` tells the parts of a cell apart.
+        // Within one session, `made_with` distinguishes the parts of a cell.
         assert!(session_facts(&cells_of(&[source("", old.as_slice())])).is_empty());
         assert!(cells[0].is_like(&cells[1], &["session"]) && !cells[0].is_like(&cells[1], &["precision"]));
     }

@@ -1,11 +1,12 @@
 //! Compares the two clocks of a program: the times that it reports for its steps, and the times at which its lines of output arrived.
 //!
 //! A program may time a GPU without waiting for it, report milliseconds as seconds, or leave out what it does between steps. The arrival of
-//! its lines is measured independently, and so is how long its GPUs worked. Lines that were held back in a buffer arrive together; only the
+//! its lines and the time that its GPUs worked are measured independently. Lines that were held back in a buffer arrive together; only the
 //! last of them gives a time, which is late by two steps at most.
 //!
 //! A program that prints every tenth step may report the time of one step, or the time since its previous line. The arrival of its lines
-//! tells which: times since the previous line are divided by the number of steps that they cover before anything is computed from them.
+//! shows which of the two it reports: times since the previous line are divided by the number of steps that they cover before anything is
+//! computed from them.
 
 use std::fmt;
 
@@ -55,7 +56,7 @@ pub enum Contradiction {
         /// The elapsed time.
         passed_s: f64,
     },
-    /// The reported times neither fit as those of one step each nor as those of all steps since the previous line.
+    /// The reported times fit neither as the times of one step each nor as the times of all steps since the previous line.
     MoreStepsThanTime {
         /// The number of steps, by the numbers that the program gives them.
         steps: f64,
@@ -188,7 +189,7 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
     let single = covered.map(|_| in_single_steps(rank));
     let more = passed_s.and_then(|passed_s| more_steps_than_time(record, single.as_ref().unwrap_or(rank), passed_s));
     let outlives = more.is_some();
-    // Where most lines arrive as far apart as they tell, only a few of the times are not those of the steps without a line.
+    // If most lines arrive at the intervals that they report, only a few times do not stand for the steps without a line.
     let is_open = !clock.is_impossible() && clock != Clock::Confirmed && !arrivals.usually_agree();
     match more.filter(|_| is_open) {
         Some((more, ratio)) => Some(Witness { clock: Clock::Impossible(more), ratio: Some(ratio), covered, outlives }),
@@ -231,8 +232,8 @@ fn in_single_steps(rank: &RankRecord) -> RankRecord {
     let mut rank = rank.clone();
     let number_at = |place: usize| rank.steps.get(place).map(|step| step.step);
     let first = number_at(0).unwrap_or_default();
-    // A program that continues from a checkpoint does not tell where it began; it did as many steps before its first line as before its
-    // second one.
+    // A program that continues from a checkpoint does not report its first step. Before its first line it is assumed to have made the
+    // same number of steps as between its first and its second line.
     let mut before = number_at(1).map_or(first, |next| first.saturating_sub(next.saturating_sub(first)));
     for step in &mut rank.steps {
         let covered = step.step.saturating_sub(before).max(1) as f64;
@@ -344,9 +345,9 @@ impl Arrivals {
         usual_ratio(&self.pieces, |piece| self.told_s(piece))
     }
 
-    /// Whether most times agree, and those that do not contain a pause: an occasional one, for example for a test, does not belong to a
-    /// step. If it does not belong to the times either, lines are farther apart than these; if it does, the steps without a line before
-    /// such a line took less.
+    /// Whether most times agree, and the times that do not agree contain a pause. An occasional pause, for example for a test, does not
+    /// belong to a step. If the reported times leave the pause out, lines are farther apart than the reported times. If a reported time
+    /// contains the pause, the steps without a line before that line took less time.
     fn usually_agree(&self) -> bool {
         let (_, _, passed_s) = self.sums();
         agrees(self.usual_ratio()) && self.of_lines_s() <= MOST_RATIO * passed_s
@@ -404,8 +405,8 @@ fn usual_ratio<'p>(pieces: impl IntoIterator<Item = &'p Piece>, told_s: impl Fn(
     median(&pieces.into_iter().map(|piece| told_s(piece) / piece.passed_s).collect::<Vec<_>>())
 }
 
-/// Whether each line reports the time of all steps since the previous line. Only pieces with steps that have no line tell it. Their median
-/// is used, because a line may report the time of one step with a long test in it, which resembles the time since the previous line.
+/// Whether each line reports the time of all steps since the previous line. Only pieces with steps that have no line show this. Their
+/// median is used, because a line may report the time of one step with a long test in it, which resembles the time since the previous line.
 fn is_since_line(pieces: &[Piece]) -> bool {
     let with_gaps = || pieces.iter().filter(|piece| piece.each_s > piece.since_line_s);
     let steps_s: Vec<f64> = with_gaps().map(|piece| piece.since_line_s / piece.steps).collect();

@@ -44,7 +44,7 @@ pub struct Effect {
     pub repeats_seen: usize,
     /// The verdict on the effect; all effects of the experiment are one family.
     pub judgement: Judgement,
-    /// For an effect that was fitted to the cells of a design: the effects that it cannot be told apart from, and the number of cells.
+    /// For an effect that was fitted to the cells of a design: the effects that it is mixed with, and the number of cells.
     pub fitted: Option<Fitted>,
 }
 
@@ -62,7 +62,7 @@ pub struct Fitted {
 pub struct Mixed {
     /// Its factor, or its two factors.
     pub settings: Vec<Setting>,
-    /// How much of its coefficient the estimate contains: 1 or −1 if the two cannot be told apart at all.
+    /// How much of its coefficient the estimate contains: 1 or −1 if the two cannot be separated at all.
     pub share: f64,
 }
 

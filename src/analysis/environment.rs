@@ -121,9 +121,9 @@ pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
             format!("environment: {} differs: {}", fact.name, values.join(", "))
         })
         .collect();
-    let known = recorded.count();
-    if known > 0 && known < runs.len() {
-        notes.push(format!("environment: not recorded of {}", counted(runs.len() - known, "run")));
+    let recorded = recorded.count();
+    if recorded > 0 && recorded < runs.len() {
+        notes.push(format!("environment: not recorded of {}", counted(runs.len() - recorded, "run")));
     }
     notes
 }
@@ -189,7 +189,7 @@ mod tests {
             "environment: not recorded of 1 run",
         ];
         assert_eq!(environment_notes(&cells(&other)), expected);
-        // Old sessions record none: that is said where environments are shown, not under every table.
+        // Old sessions record no environment. The view of environments says so; a note under every table would not help.
         assert!(environment_notes(&cells(&runs(&[("fp32", None)]))).is_empty());
     }
 

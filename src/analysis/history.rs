@@ -23,7 +23,7 @@ pub const CHANGE_ERROR: f64 = 0.05;
 pub enum HistoryOrder {
     /// By the start of their first runs.
     Dates,
-    /// By the dates of their commits, as git told them when the runs were made. If the date of any commit is unknown,
+    /// By the dates of their commits, which git reported when the runs were made. If the date of any commit is unknown,
     /// by the first runs of all commits.
     Commits,
 }
@@ -32,7 +32,7 @@ pub enum HistoryOrder {
 /// environment is an occasion of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Occasions {
-    /// Their names: dates or commits, with more words where these are the same.
+    /// Their names: dates or commits, with more words where two dates or commits are equal.
     pub labels: Vec<String>,
     /// For each cell the index of its occasion.
     pub of_cells: Vec<usize>,
@@ -105,8 +105,8 @@ pub fn imported_history(runs: &[RunSummary]) -> Option<HistoryOrder> {
     let done = || runs.iter().filter(|run| run.state == RunState::Finished);
     let mut occasions: HashMap<Option<Identity>, HashSet<[Option<&str>; 2]>> = HashMap::new();
     for run in done() {
-        let told = [fact(run, IMPORTED_FROM), fact(run, PROGRAM_GIT)];
-        occasions.entry(run.identity).or_default().insert(told);
+        let facts = [fact(run, IMPORTED_FROM), fact(run, PROGRAM_GIT)];
+        occasions.entry(run.identity).or_default().insert(facts);
     }
     let most = occasions.values().map(HashSet::len).max()?;
     if most < least_values(CHANGE_ERROR) || !done().all(RunSummary::is_imported) {

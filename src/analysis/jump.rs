@@ -63,24 +63,24 @@ pub fn session_jump(cells: &[Cell], measure: &Measure) -> Option<SessionJump> {
     let runs = in_order(cells, measure);
     let n = runs.len();
     let mut sizes: BTreeMap<usize, f64> = BTreeMap::new();
-    runs.iter().for_each(|one| *sizes.entry(one.cell).or_default() += 1.0);
+    runs.iter().for_each(|run| *sizes.entry(run.cell).or_default() += 1.0);
     let freedom = n as f64 - sizes.len() as f64 - 1.0;
     if n < LEAST_RUNS || freedom < 1.0 {
         return None;
     }
-    let yy: f64 = runs.iter().map(|one| one.log.powi(2)).sum();
+    let yy: f64 = runs.iter().map(|run| run.log.powi(2)).sum();
     let side = LEAST_SIDE.max(n / SIDE_SHARE);
     let mut after: BTreeMap<usize, f64> = BTreeMap::new();
     let (mut xx, mut xy, mut splits) = (0.0, 0.0, 0);
     let mut best: Option<(Fit, usize)> = None;
     // The split moves from the end: in each round, one more run is after the jump.
     for place in (side..n).rev() {
-        let one = &runs[place];
-        let (size, after) = (sizes[&one.cell], after.entry(one.cell).or_default());
+        let run = &runs[place];
+        let (size, after) = (sizes[&run.cell], after.entry(run.cell).or_default());
         let squares = |after: f64| after * (size - after) / size;
         xx += squares(*after + 1.0) - squares(*after);
         *after += 1.0;
-        xy += one.log;
+        xy += run.log;
         if n - place < side {
             continue;
         }

@@ -49,9 +49,9 @@ pub struct LawFit {
     line: [f64; 2],
     /// The number of different x.
     pub places: usize,
-    /// Cells whose time the law does not give, by x.
+    /// Misses: cells whose time the law does not give, by x.
     pub misses: Vec<Miss>,
-    /// The number of cells without an interval, for which this cannot be told.
+    /// The number of cells without an interval, for which it is unknown whether they are misses.
     pub untold: usize,
 }
 

@@ -28,9 +28,9 @@ const MOST: f64 = 1e30;
 /// The limits of a run's devices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// The rates of its device; if there are several, of the first.
+    /// The rates of its device; if there are several devices, the rates of the first one.
     pub rates: Arc<DeviceRates>,
-    /// The key of the rate of its arithmetic; `None` if no level tells the precision, or if that rate was not measured.
+    /// The key of the rate of its arithmetic; `None` if no level gives the precision, or if that rate was not measured.
     pub arithmetic: Option<Key>,
 }
 
@@ -48,7 +48,7 @@ impl Limits {
     }
 }
 
-/// The format of the numbers that a run multiplies; `None` if no level tells it.
+/// The format of the numbers that a run multiplies; `None` if no level gives the format.
 fn number_format(record: &RunRecord) -> Option<NumberFormat> {
     let hints = || record.workload.all_hints(&record.levels);
     let asked = hints().find_map(|hint| if let Hint::Multiplies(asked) = hint { Some(*asked) } else { None })?;

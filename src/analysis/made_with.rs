@@ -208,7 +208,7 @@ mod tests {
                 .set("program_files", Some(format!("sha256 {}", if run.repeat > 3 { "a" } else { "b" }.repeat(32))));
             run.environment = Some(Arc::new(environment));
         }
-        // As they are read, the later ones first.
+        // The runs as they are read, with later runs first.
         runs.reverse();
         let mut names: Vec<(u32, String)> =
             cells(&runs).iter().map(|cell| (cell.runs[0].repeat.min(4), cell.made_with.to_string())).collect();

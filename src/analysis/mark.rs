@@ -78,7 +78,7 @@ pub enum Mark {
     NotFinite(Key),
     /// A measure had an impossible value, such as a negative time or an accuracy above 1, which is left out: its key.
     Impossible(Key),
-    /// The formula of a measure of one's own has no value for it.
+    /// The formula of a user-defined measure has no value for it.
     Undefined {
         /// The measure's key.
         measure: Key,

@@ -1,4 +1,4 @@
-//! Measures of one's own: checks their formulas against the measures of a workload, with units, and computes them for each run.
+//! User-defined measures: checks their formulas against the measures of a workload, with units, and computes them for each run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,9 +102,9 @@ impl Code {
 struct Resolved {
     /// All of them.
     measures: Arc<Measures>,
-    /// How those of the list are computed. Each needs only earlier ones.
+    /// How the measures of the list are computed. Each measure needs only earlier measures.
     computed: Vec<(Key, Code)>,
-    /// What is wrong with the others.
+    /// What is wrong with the other measures of the list.
     problems: BTreeMap<Key, OwnProblem>,
 }
 
@@ -112,7 +112,7 @@ struct Resolved {
 #[derive(Clone, Debug, PartialEq)]
 struct OwnProblem {
     error: FormulaError,
-    /// Whether the workload lacks a measure that it names. It may fit other workloads.
+    /// Whether the formula names a measure that the workload lacks. The formula may fit other workloads.
     is_unknown_name: bool,
 }
 
@@ -159,8 +159,8 @@ pub(super) fn measures_with(spec: &WorkloadSpec, own: &[OwnMeasure]) -> Arc<Meas
     Arc::clone(&resolved(&Measures::of_workload(spec), spec, own).measures)
 }
 
-/// Adds the measures of a list to a run's values, and returns the registry with them. `undefined` is told which have no value, and why;
-/// those that need a measure that the run lacks have none either.
+/// Adds the measures of a list to a run's values, and returns the registry with them. `undefined` gets each measure whose result is not
+/// defined, with the reason. A measure that needs a value that the run lacks has no value either, and is not passed on.
 pub(super) fn own_values(
     base: &Arc<Measures>,
     spec: &WorkloadSpec,
@@ -207,9 +207,9 @@ struct Resolver<'a> {
     /// Their formulas, or why these cannot be read.
     formulas: Vec<Result<Formula, OwnProblem>>,
     states: Vec<State>,
-    /// How many others each measure needs in a row.
+    /// The length of the longest chain of other measures that each measure needs.
     chains: Vec<usize>,
-    /// For measures that need themselves: the one that they need next, and the cycle in words.
+    /// For measures that need themselves: the next measure of the cycle, and the cycle in words.
     cycles: HashMap<usize, (usize, String)>,
     /// The measure whose names are being looked up.
     current: usize,
@@ -219,7 +219,8 @@ struct Resolver<'a> {
 
 /// A part with its unit.
 type Checked = Result<(Code, MeasureUnit), OwnProblem>;
-/// Measures that are being resolved, each needed by the one before, with those that each needs and that were not looked at yet.
+/// Measures that are being resolved. Each measure is needed by the measure before it, and comes with the measures that it needs and that
+/// were not looked at yet.
 type Path = Vec<(usize, std::vec::IntoIter<usize>)>;
 
 /// The formula of a measure, if its key can be used.
@@ -274,8 +275,8 @@ impl<'a> Resolver<'a> {
         Resolved { measures: Arc::new(measures), computed, problems: self.problems }
     }
 
-    /// Resolves a measure after those that it needs. The way to these is a list and not a recursion: a list of measures may come from
-    /// someone else's session, and a long chain would overflow the stack.
+    /// Resolves a measure after the measures that it needs. The path to these is a list and not a recursion: a list of measures may come
+    /// from someone else's session, and a long chain would overflow the stack.
     fn resolve_from(&mut self, first: usize) {
         let mut path = Path::new();
         self.open(first, &mut path);
@@ -310,7 +311,7 @@ impl<'a> Resolver<'a> {
         formula.names().into_iter().filter_map(|name| self.places.get(name).copied()).collect()
     }
 
-    /// Notes for measures, each of which needs the next and the last one the first, that they need themselves.
+    /// Notes that the measures of a cycle need themselves: each measure needs the next one, and the last one needs the first.
     fn note_cycle(&mut self, cycle: &[usize]) {
         let own = self.own;
         if cycle.last().is_some_and(|last| self.cycles.contains_key(last)) {
@@ -347,7 +348,7 @@ impl<'a> Resolver<'a> {
     fn measure(&self, own: &OwnMeasure) -> Result<(Measure, Code, MeasureUnit), OwnProblem> {
         let refuse = |message: String| OwnProblem::from(FormulaError::at(0, message));
         let formula = self.formulas[self.current].as_ref().map_err(Clone::clone)?;
-        // What is wrong with a cycle is that it is one, however long it is.
+        // For a cycle, the error is that it is a cycle, not that it is too long.
         if self.chains[self.current] > LONGEST_CHAIN && !self.cycles.contains_key(&self.current) {
             let message = format!(
                 "{} needs more than {LONGEST_CHAIN} other measures in a row: compute it from fewer, or write several of them as one \
@@ -481,7 +482,7 @@ impl<'a> Resolver<'a> {
             return format!("{key} is a unit, which follows its number: 1 {key}");
         }
         let measures = self.base.iter().map(|measure| &*measure.key).chain([super::THROUGHPUT]);
-        // Those that need this name cannot be what was meant.
+        // A measure that needs this name cannot be the measure that was meant.
         let others = self.own.iter().zip(&self.states).filter(|(_, state)| !matches!(state, State::Open));
         let own = others.map(|(own, _)| &*own.key).take(MOST_SUGGESTED);
         let known: Vec<&str> = own.chain(measures).chain(self.numbers.iter().map(|(key, _)| &**key)).collect();
@@ -509,12 +510,12 @@ fn named(unit: &MeasureUnit) -> String {
     if text.is_empty() { "no unit".to_owned() } else { format!("the unit {text}") }
 }
 
-/// What a measure of one's own is in some workloads.
+/// A user-defined measure in several workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnOutcome {
     /// The measure in the first workload that its formula fits.
     pub measure: Measure,
-    /// The workloads that lack a measure that it names: why.
+    /// For each workload that lacks a measure that the formula names: the reason.
     pub lacking: Vec<String>,
 }
 
@@ -547,8 +548,8 @@ impl OwnList {
     }
 }
 
-/// The measures of a session's list that are wrong in a workload of its runs, each with the reason. One that only names what this workload
-/// lacks may be meant for another workload, and is not listed.
+/// The measures of a session's list that are wrong in a workload of its runs, each with the reason. A measure that only names what this
+/// workload lacks may be meant for another workload, and is not listed.
 pub fn wrong_measures<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec>, own: &[OwnMeasure]) -> Vec<String> {
     if own.is_empty() {
         return Vec::new();
@@ -562,7 +563,7 @@ pub fn wrong_measures<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec>, own
     wrong.into_values().collect()
 }
 
-/// Checks the measures of one's own of a plan that was read from `origin`.
+/// Checks the user-defined measures of a plan that was read from `origin`.
 ///
 /// # Errors
 /// A formula names an unknown measure, mixes units, needs itself or divides by zero; the error names its line.

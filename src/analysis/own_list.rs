@@ -1,10 +1,10 @@
-//! Changes of a session's list of measures of one's own: what they do to the list, and whether they can be made.
+//! Changes of a session's list of user-defined measures: what they do to the list, and whether they can be made.
 
 use super::RunSummary;
 use super::own::{OwnList, OwnOutcome};
 use crate::plan::{Formula, MOST_OWN_MEASURES, OwnMeasure, WorkloadSpec, workloads};
 
-/// Checks a measure that is to be added to the list of a session with these runs, or to replace the one of its key.
+/// Checks a measure that is to be added to the list of a session with these runs, or to replace the measure with the same key.
 ///
 /// # Errors
 /// Its formula is wrong, runs report a reading under its key, another measure of the list would become wrong, or the list is full.
@@ -26,7 +26,7 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
     let edited = with_measure(list, measure);
     if edited.len() > MOST_OWN_MEASURES.max(list.len()) {
         return Err(format!(
-            "the session has {} measures of one's own, and at most {MOST_OWN_MEASURES} are used: delete one first",
+            "the session has {} user-defined measures, and at most {MOST_OWN_MEASURES} are used: delete one first",
             list.len()
         ));
     }
@@ -39,7 +39,7 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
     broken.map_or(Ok(outcome), Err)
 }
 
-/// The list with a measure added, or in place of the one of its key.
+/// The list with a measure added, or in place of the measure with the same key.
 pub fn with_measure(list: &[OwnMeasure], measure: &OwnMeasure) -> Vec<OwnMeasure> {
     let mut list = list.to_vec();
     match list.iter_mut().find(|known| known.key == measure.key) {

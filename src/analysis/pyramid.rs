@@ -62,7 +62,7 @@ impl Pyramid {
         let mut size = BLOCK;
         for level in 0.. {
             if level == self.levels.len() {
-                // A single block over everything is no better than the few blocks below it.
+                // A level with a single block saves nothing over the few blocks of the level below.
                 if self.values.len() <= size {
                     break;
                 }

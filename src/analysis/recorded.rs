@@ -5,7 +5,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::protocol::{TraceEntry, TraceList, TracePattern, TraceSummary};
 
-/// What is computed from the picked entries. The name in keys is given by attributes; the doc comment is also the help.
+/// What is computed from the entries that the pattern matches. The name in keys is given by attributes; the doc comment is also the help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray, IntoStaticStr, EnumMessage)]
 #[strum(serialize_all = "snake_case")]
 pub enum RecordedStatistic {
@@ -19,7 +19,7 @@ pub enum RecordedStatistic {
     /// Seconds of a call: total over count.
     #[strum(message = "Mean time")]
     Mean,
-    /// Share of the time of the whole list: of all kernels, of all calls; for ranges, which contain each other, there is none.
+    /// Share of the time of the whole list: of all kernels, of all calls. Ranges contain each other and therefore have no share.
     #[strum(message = "Share")]
     Share,
     /// Share of the recorded time, divided by the number of GPUs (without GPUs: of ranks).
@@ -179,7 +179,7 @@ impl RecordedMeasure {
 /// The longest text of a pattern in a name, in letters.
 const SHOWN: usize = 60;
 
-/// A pattern as it is shown: a single name without what makes a pattern of it, cut if it is long.
+/// A pattern as it is shown: a pattern for a single name is shown as that name, and a long one is cut.
 fn shown(pattern: &str) -> String {
     let exact = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).map(unescaped);
     let text =

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_recording_costs_is_told_by_the_steps_next_to_the_beginning_of_the_window() {
-        // Steps far before it, its first one and those after it say nothing of it.
+        // Steps far before the window, its first step and steps after it do not affect its cost.
         let duration_s = |step: u64| match step {
             ..=1 | 101 | 201.. => 9.0,
             102..=200 => 1.2,

@@ -78,7 +78,7 @@ impl Recording {
         }
     }
 
-    /// Which tracer recorded the run; `None` for a standalone report, which does not tell.
+    /// Which tracer recorded the run; `None` for a standalone report, which does not name its tracer.
     pub fn tracer(self) -> Option<Tracer> {
         match self {
             Self::Plain => Some(Tracer::Off),
@@ -175,8 +175,8 @@ impl RunSummary {
 
     /// Readings without an entry in the registry, by key.
     pub fn unregistered(&self) -> impl Iterator<Item = (&Key, f64)> {
-        let known = |key: &Key| self.measures.find(key).is_some();
-        self.values.iter().filter(move |(key, _)| !known(key)).map(|(key, value)| (key, *value))
+        let is_registered = |key: &Key| self.measures.find(key).is_some();
+        self.values.iter().filter(move |(key, _)| !is_registered(key)).map(|(key, value)| (key, *value))
     }
 
     /// The summary of its profiler's report.
@@ -230,7 +230,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
 }
 
 impl RunSummary {
-    /// Computes the measures of one's own anew, for another list of them.
+    /// Computes the user-defined measures again, for another list of them.
     pub fn set_own(&mut self, own: &[OwnMeasure]) {
         let base = Measures::of_workload(&self.workload);
         self.values.retain(|key, _| base.find(key).is_some() || self.measures.find(key).is_none());
@@ -343,7 +343,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary
 }
 
-/// Adds the measures of one's own to those of a registry.
+/// Adds the user-defined measures to those of a registry.
 fn compute_own(summary: &mut RunSummary, base: &Arc<Measures>, own: &[OwnMeasure]) {
     summary.measures = own_values(base, &summary.workload, own, &summary.levels, &mut summary.values, |key, reason| {
         summary.marks.push(Mark::Undefined { measure: key.clone(), reason });

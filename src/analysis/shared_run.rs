@@ -1,4 +1,4 @@
-//! Sessions that have runs in common: one is then a copy of the other, and the same runs are no further observations.
+//! Sessions that have runs in common: one session is then a copy of the other, and its runs are not additional observations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -31,7 +31,7 @@ fn shared_run<'r>(one: &'r [RunSummary], other: &[RunSummary]) -> Option<&'r str
     measured.or(imported).map(|run| run.run.as_str())
 }
 
-/// Whether two runs of the same id are one.
+/// Whether two records with the same id are records of one run.
 fn is_same(one: &RunSummary, other: &RunSummary) -> bool {
     let start = |run: &RunSummary| run.started_s.map(f64::to_bits);
     let is_of_one_moment = match (one.is_imported(), other.is_imported()) {
@@ -47,8 +47,8 @@ fn is_same(one: &RunSummary, other: &RunSummary) -> bool {
     !values.is_empty() && values == recorded(other)
 }
 
-/// What was recorded of a run, without measures that depend on what its session has learnt since: those of one's own, and shares of rates that
-/// may be measured again.
+/// What was recorded of a run. Measures that can change after the run are left out: user-defined measures, and shares of rates that may be
+/// measured again.
 fn recorded(run: &RunSummary) -> BTreeMap<&Key, u64> {
     let base = Measures::of_workload(&run.workload);
     let is_own = |key: &Key| base.find(key).is_none() && run.measures.find(key).is_some();

@@ -30,7 +30,8 @@ pub fn repeats_for(spread: f64, precision: f64) -> Option<u32> {
     repeats_reaching(spread, precision, IN_FOUR_OF_FIVE)
 }
 
-/// The same for the share of cells that `excess` stands for: 1.96 · 1.2533 · spread / √n · (1 + excess / n^¼) ≤ ln(1 + precision).
+/// The same number for another share of cells, which determines `excess`: 1.96 · 1.2533 · spread / √n · (1 + excess / n^¼) ≤ ln(1 +
+/// precision).
 fn repeats_reaching(spread: f64, precision: f64, excess: f64) -> Option<u32> {
     let half = precision.ln_1p();
     if !(spread.is_finite() && spread >= 0.0 && half > 0.0) {
@@ -197,7 +198,7 @@ mod tests {
             let reached = (0..400).filter(reach).count();
             assert!((312..400).contains(&reached) || needed == 6, "{needed} repeats at {spread}: {reached} of 400");
         }
-        // By a spread that is only seen: in four cells of two repeats, and in one of four.
+        // The spread is seen in four cells with two repeats, and in one cell with four.
         for (cells, repeats) in [(4, 2), (1, 4), (6, 3)] {
             let reach = |_: &u32| {
                 let seen =

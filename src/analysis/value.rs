@@ -72,7 +72,7 @@ pub enum Intervals {
 impl Intervals {
     /// The median of repeats and its interval, which do not depend on the order of `values`.
     ///
-    /// `None` without values, and if one of them is not finite: leaving that one out would make a diverged repeat look like a good one.
+    /// `None` without values, and if a value is not finite: leaving this value out would make a diverged repeat look like a good one.
     pub fn of(self, values: &[f64]) -> Option<Value> {
         let sorted = sorted(values.iter().copied())?;
         Some(self.of_sorted(&sorted, median_of_sorted(&sorted), linear))

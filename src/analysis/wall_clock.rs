@@ -11,7 +11,7 @@ pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
     record.launched_s().or_else(by_ranks)
 }
 
-/// Whether something in a run can have lasted this long by the clock: if it is longer than the run, the clock was set.
+/// Whether something in a run can have lasted this long by the clock. If it would have lasted longer than the run, the clock was set.
 pub(super) fn can_have_lasted(record: &RunRecord, duration_s: f64) -> bool {
     total_time(record).is_none_or(|total_s| duration_s <= total_s + SLACK_S)
 }

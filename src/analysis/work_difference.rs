@@ -20,7 +20,7 @@ pub const OVERLAP: &str = "(ran at the same time)";
 /// The part for time in which nothing ran.
 pub const IDLE: &str = "(GPU idle)";
 
-/// What became of a part of the step.
+/// How a part of the step changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkVerdict {
     /// No recording before has it, and each recording after does.
@@ -62,7 +62,7 @@ pub struct WorkChange {
     pub calls: Option<(f64, f64)>,
     /// After minus before, with the 95 % interval of Welch's t, which is not corrected for the number of parts.
     pub difference_s: Value,
-    /// What it explains of the step's difference, as a share; all parts together explain 1. `None` if the steps do not differ.
+    /// The share of the step's difference that this part explains; all parts together explain 1. `None` if the steps do not differ.
     pub share: Option<f64>,
     /// The verdict.
     pub verdict: WorkVerdict,
@@ -256,7 +256,7 @@ mod tests {
         TraceEntry { name: name.to_owned(), calls, seconds }
     }
 
-    /// A recording of ten steps, of kernels with milliseconds in each step; nothing ran for 1 ms of each.
+    /// A recording of ten steps. Each kernel is given with its milliseconds per step; in each step nothing ran for 1 ms.
     fn recording(kernels: &[(&str, f64)]) -> TraceLists {
         let kernels: Vec<TraceEntry> = kernels.iter().map(|(name, ms)| entry(name, 20, ms * 10.0 * 1e-3)).collect();
         let sum: f64 = kernels.iter().map(|kernel| kernel.seconds).sum();

@@ -30,8 +30,8 @@ impl Desk {
         !self.queue.asks.is_empty() && may_start(request)
     }
 
-    /// Executes the answer. If the programs are allowed, the conductor is told so, and then the waiting requests are sent. If not, only
-    /// plans are sent: the conductor refuses those that name one of the programs.
+    /// Executes the answer. If the user allows the programs, the conductor gets the permission first and then the waiting requests.
+    /// Otherwise only plans are sent, and the conductor refuses each plan that names one of the programs.
     pub(super) fn answer(&mut self, allows: bool) {
         let asked = std::mem::take(&mut self.asked);
         if allows {

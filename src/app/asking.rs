@@ -1,4 +1,4 @@
-//! Questions before something is lost. They lie over the window, which takes no other input until they are answered.
+//! Questions before something is lost. A question covers the window, which takes no other input until the question is answered.
 
 use eframe::egui::accesskit::Role;
 use eframe::egui::{Context, Frame, Id, Key, Margin, Modal, Modifiers, Response, RichText, Stroke, Ui};

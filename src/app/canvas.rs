@@ -1,5 +1,5 @@
-//! Charts on screen: paints the scene of a chart, and tells which of its marks was clicked. Each mark can be pointed at, is reached by Tab
-//! and the arrow keys, and has an accessible name.
+//! Charts on screen: paints the scene of a chart, and reports which of its marks was clicked. Each mark can be pointed at, is reached by
+//! Tab and the arrow keys, and has an accessible name.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -62,7 +62,7 @@ pub struct Selected<'a> {
 }
 
 impl Selected<'_> {
-    /// Whether a mark is of what is selected.
+    /// Whether a mark belongs to the selection.
     fn is(self, mark: &Mark, about: &dyn About) -> bool {
         match &mark.cell {
             Some(cell) => self.cell == Some(cell),
@@ -273,7 +273,7 @@ impl Laid {
             marks.retain(|mark| ui.is_rect_visible(target_of(mark).1));
         }
         if marks.len() > MOST_REACHED {
-            // The nearest mark only: those of a cloud of points overlap.
+            // Only the nearest mark counts, because the marks of a cloud of points overlap.
             let pointer = ui.input(|input| input.pointer.latest_pos());
             let distance = |mark: &&Mark| pointer.map_or(0.0, |at| target_of(mark).0.center().distance(at));
             let near = |mark: &&Mark| pointer.is_some_and(|at| target_of(mark).1.contains(at));

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(columns_with(&columns, "a b new c"), "a c b new");
         columns.show("c", false);
         assert_eq!(columns_with(&columns, "a b c"), "a b");
-        // In another session, the places of what is not there are kept.
+        // In another session, columns that do not exist keep their places.
         columns.exchange(&keys("b x"), (0, 1));
         assert_eq!(columns_with(&columns, "b x"), "x b");
         columns.show("c", true);

@@ -282,7 +282,7 @@ pub enum DataCommand {
     What(What),
     /// Choose the format.
     Format(Format),
-    /// Change the file's path; an empty one stands for the suggestion.
+    /// Change the file's path; an empty path means the suggested one.
     Path(String),
     /// Export the runs that this filter admits.
     Export(String),

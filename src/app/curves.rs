@@ -1,4 +1,4 @@
-//! The curves of one run: losses, step times and telemetry, ready to draw. They grow while the run goes on.
+//! The curves of one run: losses, step times and telemetry, ready to draw. The curves grow during the run.
 
 mod kind;
 mod track;

@@ -43,7 +43,7 @@ impl Pace {
         *last = Last { begun: now, spent, cost: spent.saturating_sub(last.spent), touched };
     }
 
-    /// Whether nobody has touched the window for a while.
+    /// Whether the user has not touched the window for a while.
     pub(super) fn is_at_rest(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).touched.elapsed() >= REST
     }

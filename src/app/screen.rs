@@ -101,7 +101,7 @@ pub trait Screen: Execute + Any {
     /// Handles keys with Ctrl, which also work in text fields and, unless the screen checks whether it is shown, on other screens.
     fn shortcuts(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}
 
-    /// Handles single keys, while the screen is shown and nobody types.
+    /// Handles single keys, while the screen is shown and the user does not type.
     fn keys(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}
 
     /// Lines of the list of keys.

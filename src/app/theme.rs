@@ -107,7 +107,7 @@ fn light(style: &mut Style) {
     visuals.window_fill = Color32::WHITE;
     visuals.extreme_bg_color = Color32::WHITE;
     visuals.faint_bg_color = Color32::from_rgb(0xee, 0xf0, 0xf3);
-    // Fields lie on white cards and menus as well as on the panel, and must be visible on both.
+    // Fields are drawn on white cards and menus as well as on the panel, and must be visible on all of them.
     visuals.text_edit_bg_color = Some(Color32::from_rgb(0xe8, 0xeb, 0xf0));
     for widget in [&mut visuals.widgets.noninteractive, &mut visuals.widgets.inactive] {
         widget.fg_stroke.color = Color32::from_rgb(0x1b, 0x20, 0x27);

@@ -65,7 +65,7 @@ pub fn log_text(mark: GridMark) -> String {
     if !(-4.0..6.0).contains(&power) {
         return format!("{value:.0e}").replace('-', "\u{2212}");
     }
-    // Up to three digits, or as many as distinguish neighbours, without trailing zeros.
+    // Up to three digits, or the number of digits that distinguishes neighbours, without trailing zeros.
     let apart = value * (10_f64.powf(mark.step_size) - 1.0);
     let places = decimals(apart).max((2.0 - power).max(0.0) as usize);
     let text = format!("{value:.places$}");

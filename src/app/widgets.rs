@@ -181,7 +181,7 @@ const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=,
      terms next to each other mean and; several values of one key mean any of them. Key: /";
 
 /// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar. Errors are shown over the content
-/// below the field, so nothing moves while somebody types. `keys` are the existing keys; empty if unknown.
+/// below the field, so nothing moves while the user types. `keys` are the existing keys; empty if unknown.
 pub fn filter_field(
     ui: &mut Ui,
     id: Id,
@@ -241,7 +241,7 @@ pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
     rest
 }
 
-/// The most levels of a factor that a list shows: thousands would take longer than a frame, and nobody would read them.
+/// The most levels of a factor that a list shows: thousands would take longer than a frame to draw, and no user would read them.
 const MOST_LISTED: usize = 60;
 
 /// The levels that a list shows, and the number of levels that it leaves out.

@@ -18,7 +18,7 @@ pub(super) struct Material {
     pub runs: Vec<RunSummary>,
     /// Standalone reports, which belong to no run.
     pub reports: Vec<RunSummary>,
-    /// The session's measures of one's own.
+    /// The session's user-defined measures.
     pub own_measures: Arc<[OwnMeasure]>,
     pub origin: Origin,
 }

@@ -1,4 +1,4 @@
-//! `multicard measure`: lists the measures of a session; saves and deletes those of one's own.
+//! `multicard measure`: lists the measures of a session; saves and deletes user-defined measures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ fn having(runs: &[RunSummary], key: &Key) -> String {
     format!("{having} of {} have it", counted(finished().count(), "finished run"))
 }
 
-/// The measures that runs of the session have, and all of one's own.
+/// The measures that runs of the session have, and all user-defined measures.
 fn list(material: &Material, format: Format) -> Outcome {
     let own = &material.own_measures;
     let mut registries: Vec<&Arc<Measures>> = Vec::new();

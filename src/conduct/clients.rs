@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::conduct::{Client, Order};
 
-    /// A client with room for some lines, which nobody writes, and both ends of its stream.
+    /// A client with room for some lines, which no thread writes, and both ends of its stream.
     fn joined(room: usize, live: bool) -> (Joined, Receiver<Arc<[u8]>>, [UnixStream; 2]) {
         let (stream, theirs) = UnixStream::pair().unwrap();
         let (lines, written) = sync_channel(room);

@@ -67,8 +67,8 @@ pub fn serve(
     Ok(())
 }
 
-/// A conductor on a thread of this process. It ends when its first client, the one of [`host`], disconnects; runs that are active then are
-/// ended. Dropping it waits for the end.
+/// A conductor on a thread of this process. It ends when its first client, which [`host`] returned, disconnects; runs that are active at
+/// that time are ended. Dropping this value waits for the conductor's end.
 pub struct Host {
     thread: Option<JoinHandle<()>>,
 }
@@ -129,9 +129,9 @@ struct Conductor {
     /// The queue as it was last reported.
     told: QueueView,
     told_at: Instant,
-    /// Says to the conductors of other sessions that runs are active here.
+    /// Tells the conductors of other sessions that runs are active here.
     presence: Option<Presence>,
-    /// Whether something happened since then.
+    /// Whether something happened since that report.
     is_changed: bool,
     /// Since when the clients' records are out of date.
     stale_since: Option<Instant>,
@@ -150,7 +150,7 @@ struct Conductor {
     /// Only a detached conductor notifies; the user of `run` in the foreground sees the terminal.
     #[cfg(feature = "window")]
     notifier: Option<Notifier>,
-    /// The number of runs that ended since there was last nothing to do, and how many of them did not finish.
+    /// The number of runs that ended since the queue was last empty, and how many of these runs did not finish.
     ended: (usize, usize),
 }
 
@@ -198,7 +198,7 @@ impl Conductor {
         self.is_idle() || rests || self.is_folder_gone && self.is_folder_removed()
     }
 
-    /// Whether the folder was deleted, so that nobody can put it back.
+    /// Whether the folder was deleted, so that it cannot come back.
     fn is_folder_removed(&self) -> bool {
         self.folder.as_ref().is_some_and(|folder| folder.metadata().is_ok_and(|about| about.nlink() == 0))
     }
@@ -430,7 +430,7 @@ impl Conductor {
         }
     }
 
-    /// Says to others whether this session uses the machine, from the first run of the queue to the last one.
+    /// Tells other conductors whether this session uses the machine, from the first run of the queue to the last one.
     fn announce(&mut self) {
         let uses = self.told.is_running() || self.told.is_measuring() || self.told.is_active() && !self.told.paused;
         if !uses {

@@ -93,9 +93,9 @@ pub enum Order {
     SaveStudy(String, serde_json::Value),
     /// Delete a saved study.
     DeleteStudy(String),
-    /// Save a measure of one's own.
+    /// Save a user-defined measure.
     SaveMeasure(OwnMeasure),
-    /// Delete the measure of one's own that has a key.
+    /// Delete the user-defined measure with this key.
     DeleteMeasure(Key),
     /// Import a profiler report: as the trace of a run, or as a standalone report.
     Attach(PathBuf, Option<String>),

@@ -10,7 +10,7 @@ use crate::foreign;
 
 /// Ending of the files.
 const ENDING: &str = "runs";
-/// Files with longer paths are not read to their ends, in bytes.
+/// The most bytes of a file that are read. A longer path is not read to its end.
 const MOST_BYTES: u64 = 1 << 16;
 
 /// A session that has runs. Its file is locked while this value lives. A file that a killed conductor left behind is not locked, and is
@@ -67,7 +67,7 @@ fn present(folder: &Path, own: Option<&Path>) -> Vec<PathBuf> {
     sessions
 }
 
-/// The session that a file is of, if its conductor holds it.
+/// The session that a file belongs to, if the session's conductor holds the file's lock.
 fn of_file(path: &Path) -> Option<PathBuf> {
     let file = foreign::open_ours(path).ok()?;
     match file.try_lock_shared() {

@@ -42,7 +42,7 @@ pub struct QueueView {
     pub ended: usize,
     /// Runs queued.
     pub queued: usize,
-    /// Names of the reports that are being imported or wait for it.
+    /// Names of the reports that are being imported or wait for their import.
     pub importing: Vec<String>,
     /// The measurement of the machine that is waiting or running, or else the last one.
     pub measurement: Option<Measurement>,

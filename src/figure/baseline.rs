@@ -76,8 +76,8 @@ pub(super) struct Baseline<'a> {
 }
 
 impl<'a> Baseline<'a> {
-    /// The cell that the study names, whether it is shown or not. If it names none: the first shown cell that has all measures whose
-    /// ratios the study shows, or else the first that has one of them.
+    /// The cell that the study names, whether it is shown or not. If the study names no cell: the first shown cell that has all measures
+    /// whose ratios the study shows, or else the first cell that has one of these measures.
     pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
         let ratio_of = study.ratio_of();
         let is_shown = |cell: &Cell| shown.iter().any(|shown| shown.key() == cell.key());

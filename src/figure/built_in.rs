@@ -350,7 +350,7 @@ pub fn presets() -> &'static [Study] {
 }
 
 /// The study with which a session opens, if it is not the usual one: the history of imported results of many dates or
-/// commits, which nobody could tell apart by the colours of bars.
+/// commits, which a reader could not distinguish by the colours of bars.
 pub fn opening_study(runs: &[RunSummary]) -> Option<Study> {
     let along = match imported_history(runs)? {
         HistoryOrder::Dates => Along::Dates,

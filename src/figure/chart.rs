@@ -105,7 +105,7 @@ impl Axis {
 pub enum Look {
     /// A level, and its index among the levels of its factor, which gives it the same look everywhere; see [`super::level_index`].
     Level(Level, usize),
-    /// The index of a series that does not stand for a level.
+    /// The index of a series that is not a level's.
     Place(usize),
     /// Grey, for what is off, published or extrapolated.
     Grey,
@@ -300,7 +300,7 @@ impl Chart {
         let mut legend: Vec<&Series> = Vec::new();
         for panel in &self.panels {
             let drawn = |series: &&Series| series.role == Role::Measured && !series.points.is_empty();
-            // A name that earlier panels lack stands before the one that follows it in this panel.
+            // A name that earlier panels lack is placed before the name that follows it in this panel.
             let mut place = legend.len();
             for series in panel.series.iter().filter(drawn).rev() {
                 match legend.iter().position(|known| known.name == series.name) {

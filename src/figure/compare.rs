@@ -247,7 +247,7 @@ impl<'a> Chosen<'a> {
         settings
     }
 
-    /// The settings for names of cells: the same ones without facts that the session already tells.
+    /// The settings for names of cells: the same settings without the facts that the name of the session already implies.
     fn naming(&self) -> Vec<Setting> {
         for_names(self.columns())
     }
@@ -314,8 +314,8 @@ fn with_facts(study: &Study, mut settings: Vec<Setting>, cells: &[Cell]) -> Vec<
     settings
 }
 
-/// The machine, for a history that tells machines apart. Machines differ in speed, so each has a history of its own,
-/// unless the study pools them.
+/// The machine, for a history that keeps machines separate. Machines differ in speed, so each has a history of its own, unless the study
+/// pools them.
 fn machine_of_history(study: &Study, cells: &[Cell]) -> Option<Setting> {
     let is_distinguished = study.form == Form::History && study.pool.iter().all(|key| *key != "hostname");
     facts_of(study, cells).find(|setting| setting.key == MACHINE).filter(|_| is_distinguished)

@@ -236,7 +236,7 @@ mod tests {
         let slower = [("fp32", 0.12), ("fp16", 0.05)];
         let (found, verdicts) = diff(&before, &days(&[1.0, 1.01, 0.995], &slower), 0.05);
         assert_eq!((found.outcome, verdicts[0].as_str()), (DifferenceOutcome::Worse, "slower"));
-        // History on one side tells how far sessions differ.
+        // Several sessions on one side show how far sessions differ.
         let (found, verdicts) = diff(&days(&[1.0, 1.015, 0.99, 1.0, 1.01], &STEPS), &[session(&slower, 1.0)], 0.05);
         assert_eq!((found.outcome, verdicts[0].as_str()), (DifferenceOutcome::Worse, "slower"));
     }

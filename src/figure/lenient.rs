@@ -1,4 +1,4 @@
-//! Reads values that another version wrote or somebody edited: readable parts are kept, other parts are reported.
+//! Reads values that another version wrote or a user edited: readable parts are kept, other parts are reported.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

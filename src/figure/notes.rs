@@ -90,7 +90,7 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
     lead
 }
 
-/// Notes on data sets that are stand-ins for others.
+/// Notes on data sets that replace other data sets.
 fn stand_in_notes(cells: &[Cell]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for cell in cells {
@@ -317,7 +317,7 @@ fn spread_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     Some(note)
 }
 
-/// Repeats that are far from the others of their cell, one line per run.
+/// Repeats that are far from the other repeats of their cell, one line per run.
 fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for cell in cells {
@@ -342,7 +342,7 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     notes
 }
 
-/// Repeats whose GPUs were slower or warmer than in the others.
+/// Repeats whose GPUs were slower or warmer than in the other repeats.
 fn condition_notes(cells: &[Cell]) -> Vec<String> {
     let slow_or_warm = cells.iter().flat_map(conditions);
     slow_or_warm.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
@@ -466,9 +466,9 @@ fn cost_note(cells: &[Cell], baseline: &Baseline) -> String {
     format!("cost: step time over {over}, less 1, by pairs of repeats")
 }
 
-/// A cell's levels that differ among the others.
+/// A cell's levels of the settings that differ among the other cells.
 impl Baseline<'_> {
-    /// The baseline of all cells, named by the levels that distinguish it from the others.
+    /// The baseline of all cells, named by the levels that distinguish it from the other cells.
     fn cell_name(&self, cells: &[Cell], cell: &Cell) -> String {
         let mut all = cells.to_vec();
         if all.iter().all(|known| known.key() != cell.key()) {

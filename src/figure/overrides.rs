@@ -197,7 +197,7 @@ impl Overrides {
         known.cloned().unwrap_or_default()
     }
 
-    /// Forgets what was said of the axes of values: names, units, ends and ticks of one measure are wrong for another.
+    /// Removes the changes to axes of values: names, units, ends and ticks for one measure are wrong for another measure.
     pub(super) fn forget_values(&mut self) {
         for axis in self.axes.iter_mut().filter(|one| one.axis == AxisName::Y) {
             *axis = AxisOverride { axis: axis.axis, chart: axis.chart, log: axis.log, ..AxisOverride::default() };

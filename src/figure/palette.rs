@@ -55,7 +55,8 @@ const SIGNS: [Sign; 8] = [
     Sign { marker: Marker::Asterisk, hatch: Hatch::Dots, dash: Dash(&[10.0, 2.5, 3.0, 2.5]) },
 ];
 
-/// The index of a level among all levels of its factor. It decides the level's colour and sign, whatever other levels are selected.
+/// The index of a level among all levels of its factor. It decides the level's colour and sign, regardless of which other levels are
+/// selected.
 ///
 /// A named level has its index in the registry, and a usual number its index among the usual numbers. Any other number has an index from
 /// [`COLOURS`]`.len()` to 63 that depends only on its value. There are 64 different looks, and the first ones are reserved for the levels
@@ -78,7 +79,7 @@ impl Look {
         }
     }
 
-    /// The level that it stands for, if it stands for one.
+    /// The level that it represents, if it represents a level.
     pub fn level(&self) -> Option<&Level> {
         match self {
             Self::Level(level, _) => Some(level),

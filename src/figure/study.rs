@@ -355,7 +355,7 @@ impl Study {
         self.hidden.is_empty() && self.held.is_empty() && self.filter.trim().is_empty()
     }
 
-    /// Shows another measure. What was said of the former one's axis does not hold for it and is forgotten.
+    /// Shows another measure. Changes to the axis of the previous measure do not fit the new measure and are removed.
     pub fn show_measure(&mut self, measure: Option<Key>) {
         if self.measure != measure {
             self.measure = measure;

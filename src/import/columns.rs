@@ -10,9 +10,9 @@ use super::role::is_key;
 use super::table::{Field, ForeignTable};
 use crate::plan::{Better, MeasureUnit, suggestion};
 
-/// A column with more distinct texts is left out: its texts are comments or outputs rather than levels of a factor.
+/// The most distinct texts of a factor. A column with more texts is left out, because its texts are comments or outputs rather than levels.
 const MOST_LEVELS: usize = 200;
-/// Names of columns that tell their role, in lower case.
+/// Names of columns that show the column's role, in lower case.
 static NAMES: [(&[&str], Role); 7] = [
     (&["repeat", "rep", "run", "trial", "iteration", "replicate", "replication", "sample", "round"], Role::Repeat),
     (&["machine", "host", "hostname", "node"], Role::Machine),
@@ -22,7 +22,7 @@ static NAMES: [(&[&str], Role); 7] = [
     (&["session", "build", "nightly", "job", "job_id"], Role::Session),
     (&["id", "index", "comment", "note"], Role::Skip),
 ];
-/// Endings of names that tell a unit, with this unit.
+/// Endings of names that stand for a unit, with this unit.
 // `_min` is left out: `latency_min` is a minimum.
 const ENDINGS: [(&str, &str); 25] = [
     ("_seconds", "s"),
@@ -73,7 +73,7 @@ pub struct Mapping {
     /// The name of the workload that was measured. Cells of files with the same name, factors and levels are the same
     /// cells.
     pub name: String,
-    /// The columns in the order of the file, each with its role and why that was deduced.
+    /// The columns in the order of the file, each with its role and the reason for this role.
     pub columns: Vec<(String, Role, String)>,
 }
 
@@ -107,7 +107,7 @@ impl Mapping {
         mapping
     }
 
-    /// Leaves out hyperfine's commands if their parameters tell them apart.
+    /// Leaves out the column of hyperfine's commands if the parameters distinguish the commands.
     fn leave_out_what_parameters_tell(&mut self, table: &ForeignTable) {
         let parameters: Vec<usize> =
             (1..table.columns.len()).filter(|place| matches!(self.columns[*place].1, Role::Factor { .. })).collect();
@@ -230,11 +230,11 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     }
 }
 
-/// Whether the values of a column fit the role that its name tells.
+/// Whether the values of a column fit the role that its name suggests.
 fn fits<'a>(role: &Role, mut values: impl Iterator<Item = &'a Field>) -> bool {
     match role {
         Role::Repeat => values.all(|field| field.number().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)),
-        // If most values are times, an error later names those that are none.
+        // If most values are times, an error later names the values that are not times.
         Role::Started | Role::CommitTime => {
             let counted = |(count, times): (usize, usize), field: &Field| {
                 (count + 1, times + usize::from(moment(field).is_some()))
@@ -257,7 +257,7 @@ pub(super) fn plain(name: &str) -> String {
     words.join("_")
 }
 
-/// The unit that a column's name tells: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`.
+/// The unit that a column's name contains: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`.
 fn unit_of(name: &str) -> Option<String> {
     if let Some(unit) = bits_of(name) {
         return Some(unit);
@@ -281,7 +281,8 @@ fn unit_of(name: &str) -> Option<String> {
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, unit)| (*unit).to_owned())
 }
 
-/// The unit in bits that a column's name ends with: `size (Gb)`, `rate [Mb/s]`. Only the case of its last letter tells it from bytes.
+/// The unit in bits that a column's name ends with: `size (Gb)`, `rate [Mb/s]`. Only the case of its last letter distinguishes bits from
+/// bytes.
 fn bits_of(name: &str) -> Option<String> {
     let name = name.trim().trim_end_matches([')', ']']).trim_end();
     let (name, per) = name.strip_suffix("/s").map_or((name, ""), |rest| (rest, "/s"));
@@ -351,8 +352,8 @@ mod tests {
         assert_eq!(roles_of("time,x\n0.5,1\n0.6,1\n"), ["measure lower", "factor"]);
         // `time_min` is a minimum, not a number of minutes.
         assert_eq!(roles_of("latency_min,b_minutes\n0.51,1.5\n0.62,2.5\n"), ["measure lower", "measure min lower"]);
-        // Numbers that hardly repeat are a measure. A text among numbers with a unit causes an error later; it makes no
-        // factor.
+        // Numbers that rarely occur twice are a measure. A text among numbers with a unit does not make the column a factor; it causes an
+        // error later.
         assert_eq!(roles_of("a,b_s\n0.51,1\n0.62,oops\n0.7,2\n"), ["measure", "measure s lower"]);
     }
 

@@ -53,7 +53,8 @@ fn delimiter(line: &str) -> u8 {
     [b',', b';', b'\t'].into_iter().rev().max_by_key(|sign| count(*sign)).unwrap_or(b',')
 }
 
-/// Whether the text has an odd number of quotes, so that one is not closed: quotes within quotes are doubled.
+/// Whether the text has an odd number of quotes. One of them is then not closed, because quotes within quotes are
+/// doubled.
 fn has_open_quote(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'"').count() % 2 == 1
 }

@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(problems(b"a,a\n1,2\n"), ["column \"a\": two columns have this name: rename one"]);
         assert_eq!(problems(b"a,\n1,2\n"), ["column 2 has no name in the first line: give it one"]);
         assert_eq!(problems(b"a,b\n1,\"2\n3,4\n"), ["line 2: a quote is opened and not closed"]);
-        // Its names, which are all the same, are not compared.
+        // The names of this file's columns are all the same, and are not compared.
         let wide = format!("{}\n1\n", "a,".repeat(300));
         assert_eq!(problems(wide.as_bytes()), ["it has more than 256 columns: leave out those that are not needed"]);
         let long = format!("a\n{}\n", "x".repeat(5000));

@@ -1,4 +1,4 @@
-//! JSON: one object a line, a list of objects, or what `hyperfine --export-json` writes.
+//! JSON: one object per line, a list of objects, or what `hyperfine --export-json` writes.
 
 use std::collections::HashSet;
 
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
     }
 }
 
-/// What is wrong, without the place that the parser adds.
+/// The parser's error message, without the place that the parser adds.
 fn reason(error: &serde_json::Error) -> String {
     let what = error.to_string();
     what.rsplit_once(" at line ").map_or(what.clone(), |(what, _)| what.to_owned())

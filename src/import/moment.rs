@@ -3,12 +3,12 @@
 use super::Field;
 
 /// A moment, in seconds since the Unix epoch, and whether it is a whole day. Times without a zone are in UTC. `None` for
-/// moments before 1990 or after 2099, which are no times of measurements: a journal cannot hold all of them.
+/// moments before 1990 or after 2099, which cannot be times of measurements; a journal cannot hold all such moments.
 pub(super) fn moment(field: &Field) -> Option<(f64, bool)> {
     written(field).filter(|(seconds, _)| (631_152_000.0..4_102_444_800.0).contains(seconds))
 }
 
-/// The moment that is written, whenever it is.
+/// The moment that a text gives, without limits on the year.
 fn written(field: &Field) -> Option<(f64, bool)> {
     if let Some(number) = field.number() {
         return Some((if number > 1e11 { number / 1e3 } else { number }, false));

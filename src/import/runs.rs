@@ -1,4 +1,4 @@
-//! Makes runs of the rows of a file, by a mapping. All errors are named before anything is written.
+//! Makes runs from the rows of a file, by a mapping. All errors are named before anything is written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -31,7 +31,7 @@ const TAKEN: [&str; 17] = [
     "ratio",
     "change",
 ];
-/// From this number on, a whole number and the next one are the same number.
+/// From this number on, a whole number and the next whole number are the same as `f64`.
 const INEXACT: f64 = 9_007_199_254_740_992.0;
 /// Units that values are converted to.
 const BASES: [(&str, &str); 6] =
@@ -91,7 +91,7 @@ enum Kind {
     Text,
 }
 
-/// Makes runs of the rows of a table. The runs are marked with the file's name, `file`.
+/// Makes runs from the rows of a table. The runs are marked with the file's name, `file`.
 ///
 /// # Errors
 /// What is wrong with the mapping or with values, with places.
@@ -389,7 +389,8 @@ impl FactorColumn {
     }
 }
 
-/// The kind of a column's levels. Texts that would become one number are names: versions such as 2.1 and 2.10, numbers of too many digits.
+/// The kind of a column's levels. If different texts would become the same number, the levels are names: versions such
+/// as 2.1 and 2.10, numbers with too many digits.
 fn kind(table: &ForeignTable, place: usize) -> Kind {
     let values = || table.values(place).filter(|field| **field != Field::Missing);
     let all = |holds: fn(f64) -> bool| values().all(|field| field.number().is_some_and(holds));
@@ -399,8 +400,8 @@ fn kind(table: &ForeignTable, place: usize) -> Kind {
     let is_ambiguous = values().any(|field| {
         let Field::Number(number, text) = field else { return false };
         // 0 and -0 are one number.
-        let other = written.insert((number + 0.0).to_bits(), text);
-        number.abs() >= INEXACT && is_plain_whole(text) || other.is_some_and(|other| other != text)
+        let earlier = written.insert((number + 0.0).to_bits(), text);
+        number.abs() >= INEXACT && is_plain_whole(text) || earlier.is_some_and(|earlier| earlier != text)
     });
     match () {
         () if is_ambiguous || values().any(|field| is_padded(field.text())) => Kind::Text,

@@ -86,7 +86,7 @@ impl ForeignTable {
         if self.rows.is_empty() {
             return Err(vec![Problem::of_file("it has no rows of values")]);
         }
-        // Names are compared in pairs, so that comparing those of a wide file would take hours.
+        // Every name is compared with every other name, which would take hours for a very wide file.
         if self.columns.len() > MOST_COLUMNS {
             return Err(vec![too_wide()]);
         }

@@ -1,4 +1,5 @@
-//! JSON whose objects have each key once: of two values of a key, one would be lost without a word.
+//! JSON whose objects have each key only once: if a key had two values, one of the values would be lost without a
+//! message.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ const SHOWN: usize = 64;
 /// Reads a value.
 ///
 /// # Errors
-/// The text is no JSON, or an object has a key twice; then the error is one of data.
+/// The text is not JSON, or an object has a key twice; in the second case the error has the category `Data`.
 pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str::<Unique>(text).map(|Unique(value)| value)
 }

@@ -80,7 +80,7 @@ pub enum Update {
     Noise {
         /// The run's id.
         run: String,
-        /// Its position and its start: `rank-0.jsonl:12: Segmentation fault`.
+        /// The line's position and its first characters: `rank-0.jsonl:12: Segmentation fault`.
         file_line: String,
     },
 }
@@ -98,7 +98,7 @@ pub struct LauncherOptions {
     pub grace: Duration,
     /// Time that a profiler has to write its report after the ranks have ended.
     pub report_limit: Duration,
-    /// The shortest time between two questions to Slurm, each of which is about all jobs.
+    /// The shortest time between two questions to Slurm. Each question is about all jobs.
     pub slurm_interval: Duration,
 }
 
@@ -118,7 +118,7 @@ impl Default for LauncherOptions {
 
 /// The variable that sets how often Slurm is asked, in seconds.
 const SLURM_INTERVAL_VARIABLE: &str = "MULTICARD_SLURM_INTERVAL_S";
-/// How often Slurm is asked without it: it serves all users of a cluster.
+/// How often Slurm is asked without this variable; not more often, because Slurm serves all users of a cluster.
 const SLURM_INTERVAL_S: f64 = 10.0;
 
 fn slurm_interval() -> Duration {
@@ -255,10 +255,11 @@ impl Follower {
         self.conclude();
     }
 
-    /// Whether the group has ended. It is looked at before the logs are read, so that everything written before its end is read.
+    /// Whether the group has ended. The group is checked before the logs are read, so that everything that was written before its end is
+    /// read.
     fn is_over(&mut self) -> bool {
         if self.ended.is_none() {
-            // A supervisor that was interrupted does not know why; whoever interrupted it does.
+            // A supervisor that was interrupted does not know the reason; the process that interrupted it does.
             let is_own = self.facts.interrupted.is_none() || self.facts.ending.is_some();
             match self.group.look(self.supervisor.1.filter(|_| is_own)) {
                 // A run that has started waits no more, even if Slurm does not answer.
@@ -296,7 +297,7 @@ impl Follower {
         self.send(Update::Started { run: self.job.run.clone(), pid, process_start });
     }
 
-    /// Reports what the group waits for, if that is new; nothing is an empty text.
+    /// Reports what the group waits for, if that is new. An empty text means that it does not wait.
     fn tell_wait(&mut self, reason: String) {
         if reason != self.waits {
             self.waits.clone_from(&reason);
@@ -471,8 +472,8 @@ impl Follower {
                 }
                 true
             }
-            // These events say that something ended the ranks of this node. The log of whoever ended them tells why,
-            // and the supervisor ends last.
+            // These events say that something ended the ranks of this node. The log of the process that ended them gives the reason, and
+            // the supervisor ends last.
             GroupEvent::Interrupted { .. } | GroupEvent::SupervisorEnded { .. } => true,
             _ => self.take_group_line(line),
         }
@@ -607,7 +608,7 @@ fn parse<T: DeserializeOwned>(line: &str) -> Option<T> {
     serde_json::from_str(line).ok()
 }
 
-/// The protocol version of a first line, if it is not the expected one. Then the rest of the line may be anything.
+/// The protocol version of a first line, if it is not the expected one. A line of another version may have any form after this number.
 fn other_version(line: &str, expected: u32) -> Option<u64> {
     if !line.contains("\"protocol_version\"") {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::plan::{Gpu, GpuChoice, LinkKind, Topology, by_numa_node};
 
-/// Number of GPUs to choose from; more are ignored. No current machine has more.
+/// The largest number of GPUs to choose from; further GPUs are ignored. No current machine has more.
 const MOST_GPUS: usize = 16;
 
 /// Chooses `wanted` of the free GPUs as the plan asks; `None` while too many of the suitable GPUs are taken.

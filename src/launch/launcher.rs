@@ -203,7 +203,7 @@ fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
     let path = folder.join(process::JOB_FILE);
     let unfinished = path.with_extension("json.tmp");
     let text = serde_json::to_vec_pretty(job).map_err(|error| failed(&path)(error.into()))?;
-    // Written to another name and renamed, so that nobody reads a partial job.
+    // Written under another name and renamed, so that no process reads a partial job.
     let file = foreign::open_ours_with(&unfinished, File::options().write(true).create(true).truncate(true));
     let write = file.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
     write.and_then(|()| fs::rename(&unfinished, &path)).map_err(failed(&path))?;

@@ -115,7 +115,8 @@ impl Processes {
                     *seen = true;
                     return None;
                 }
-                // A group without its leader keeps its id from being reused; a reused id means that the group is gone.
+                // As long as a group has processes, its id is not reused, even without its leader. So if the id was reused, the group is
+                // gone.
                 if *seen && stat(*pid).is_none_or(|stat| stat.starttime == self.start) {
                     let _ = rustix::process::kill_process_group(group, Signal::KILL);
                     wait_until_gone(group);

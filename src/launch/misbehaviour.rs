@@ -1,4 +1,4 @@
-//! Scripts that act as a worker and misbehave as the real one cannot: they die, hang or write noise.
+//! Scripts that act as a worker and fail in ways that the real worker cannot be made to fail: they die, hang or write noise.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

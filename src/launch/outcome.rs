@@ -50,7 +50,7 @@ pub(super) struct Facts {
     pub ranks: Vec<RankFacts>,
     /// Ranks that could not be started, with the reasons.
     pub not_started: Vec<(u32, String)>,
-    /// How the command ended that started the ranks of all nodes, and whether it was told to end.
+    /// How the command that started the ranks of all nodes ended, and whether it was told to end.
     pub step: Option<(Exit, bool)>,
     /// Whether the messages of ranks name the rank, which may be one of several that a node starts.
     pub names_itself: bool,
@@ -77,7 +77,7 @@ impl Facts {
             if self.lost_logs.is_empty() {
                 return (RunState::Finished, None);
             }
-            // Its measurements are in no log any more.
+            // The log with its measurements is gone or incomplete.
             let lost = self.lost_logs.join(", ");
             return (
                 RunState::Failed,
@@ -124,7 +124,7 @@ impl Facts {
         let first = |list: Vec<(f64, String)>| list.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
         let noticed = || {
             let (time_s, reason) = first(peers)?;
-            // If a node is lost, its ranks are the ones that do not answer.
+            // If a node is lost, its ranks are the ranks that do not answer.
             let lost = self.step.is_some().then(|| lost_node(stderr)).flatten();
             Some((time_s, lost.map_or(reason.clone(), |lost| format!("{lost}; {reason}"))))
         };
@@ -199,7 +199,7 @@ fn with_stderr(reason: String, stderr: &str) -> String {
     if stderr.is_empty() { reason } else { format!("{reason}; end of stderr: {stderr}") }
 }
 
-/// The name of a signal, as in signal(7).
+/// The name of a signal as in signal(7).
 fn signal_name(signal: i32) -> String {
     let name = match signal {
         1 => "SIGHUP",

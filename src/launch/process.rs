@@ -37,8 +37,8 @@ pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(here);
     let all: Vec<Stat> = pids.filter_map(|pid| stat(pid).filter(lives)).collect();
-    // A process that it starts has its command line until it executes another program. Such a child has a higher process id, except where
-    // ids started again from the lowest.
+    // A process that the supervisor starts has the supervisor's command line until it executes another program. Such a child has a higher
+    // process id, except if process ids started again from the lowest.
     let leader = all.iter().find(|one| all.iter().all(|other| other.pid != one.ppid));
     leader.map(|leader| (leader.pid.unsigned_abs(), leader.starttime)).or(recorded.filter(moved))
 }

@@ -143,7 +143,7 @@ mod tests {
 
     const MEASURED: Measured = Measured { gpu_uuid: None, threads: 2, duration_s: 0.5 };
 
-    /// What comes of a worker that runs these lines of a shell.
+    /// The result of a worker that runs these lines of shell script.
     fn found(body: &str, is_asked: impl Fn(Option<&RateLine>) -> bool) -> Result<Option<DeviceRates>, String> {
         let folder = tempfile::tempdir().unwrap();
         let worker = command(script(folder.path(), body));

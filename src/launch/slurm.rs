@@ -64,11 +64,11 @@ pub(super) struct Slurm {
 struct Submitter(SyncSender<Submission>);
 
 impl Submitter {
-    /// Submits the script of a job, after those that came before.
+    /// Submits the script of a job, after all scripts that came before it.
     fn submit(&self, script: PathBuf) -> At {
         let (answer, answered) = sync_channel(1);
         let is_dropped = Arc::<AtomicBool>::default();
-        // A thread that has ended is found out by the receiver.
+        // If the thread has ended, the receiver of the answer notices.
         let _ = self.0.send(Submission { script, is_dropped: Arc::clone(&is_dropped), answer });
         At::Queue { answered, is_dropped }
     }
@@ -94,7 +94,7 @@ impl Slurm {
         let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
         let (scripts, waiting) = sync_channel(SCRIPTS_IN_FLIGHT);
         let asked = Arc::clone(&queue);
-        // If it cannot be started, each run says so.
+        // If the thread cannot be started, each run reports that.
         let _ = thread::Builder::new().name("sbatch".to_owned()).spawn(move || submit_all(&waiting, &asked));
         let submitter = Submitter(scripts);
         Self { allocations: Allocations::new(Arc::clone(&queue), submitter.clone()), queue, submitter }
@@ -138,7 +138,7 @@ impl Place for Slurm {
     }
 }
 
-/// Submits scripts one after the other, so that jobs have the order of their runs, until nobody sends more.
+/// Submits scripts one after the other, so that jobs have the order of their runs, until all senders are gone.
 fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
     for Submission { script, is_dropped, answer } in waiting {
         let script = script.to_string_lossy().into_owned();
@@ -161,7 +161,7 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
             id.ok_or_else(|| SlurmError::Refused(format!("sbatch printed {:?} and no job id", text.trim())))
         };
         if let Some(outcome) = outcome {
-            // Whoever left finds the job by its comment.
+            // A process that did not wait for the id finds the job by its comment.
             let _ = answer.send(outcome.and_then(id));
         }
     }
@@ -213,7 +213,7 @@ struct Asked {
 
 /// A job in the queue.
 enum Found {
-    /// The queue is not known since the given time.
+    /// The queue has been unknown since the given time.
     Unknown,
     Listed(Listed),
     /// Slurm has forgotten it, or never had it.
@@ -247,7 +247,7 @@ impl Queue {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
-    /// What a run waits for whose job is not known: an answer of Slurm.
+    /// What a run whose job is unknown waits for: an answer of Slurm.
     fn wait(&self) -> String {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         problem
@@ -294,7 +294,7 @@ struct JobGroup {
     folder: PathBuf,
     at: At,
     is_asked_to_end: bool,
-    /// How it stood when it was last known.
+    /// Its state when it was last known.
     known: Option<Standing>,
     /// Since when Slurm lists the job as ended.
     ended_since: Option<Instant>,
@@ -318,7 +318,7 @@ impl JobGroup {
             At::Sought { comment, since } => match self.queue.find(*since, |job| job.comment == *comment) {
                 Found::Unknown => {}
                 Found::Listed(job) => self.submitted(job.id, job.comment),
-                // It may be long over, which its logs say, or it was never sent.
+                // The job may have ended long ago, as its logs then show, or it was never sent.
                 Found::Gone if self.is_heard() => return Err(End::default()),
                 Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
             },
@@ -349,7 +349,7 @@ impl JobGroup {
         fs::metadata(self.folder.join(GROUP_LOG)).is_ok_and(|about| about.len() > 0)
     }
 
-    /// Why a job has ended whose supervisor wrote nothing.
+    /// Why a job whose supervisor wrote nothing has ended.
     fn unheard(&self, id: u64, exit: Exit) -> String {
         let how = match exit {
             Exit::Code(code) => format!("exited with code {code}"),
@@ -380,11 +380,11 @@ impl JobGroup {
         } else {
             tools::ask("scancel", &[&id])
         };
-        // A job that has ended cannot be cancelled, which is as good.
+        // A job that has ended cannot be cancelled, and need not be.
         self.refused = matches!(sent, Err(SlurmError::Silent(_))).then(|| (signal, Instant::now()));
     }
 
-    /// Whether the end of a job is reported now: its logs come first, but are not awaited for ever.
+    /// Whether the end of a job is reported now. Its logs are read first, but they are only awaited for a limited time.
     fn is_settled(&mut self, end: &End) -> bool {
         let since = *self.ended_since.get_or_insert_with(Instant::now);
         end.ending.is_some() || since.elapsed() >= LOGS_LIMIT
@@ -407,7 +407,7 @@ impl Group for JobGroup {
         let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
         let standing = match self.queue.find(since, |job| job.id == id) {
             Found::Listed(job) => job.standing(|| if is_due { exit_of(id) } else { None }),
-            // The logs say what became of it.
+            // The logs say how the run ended.
             Found::Gone => Standing::Ended(End::default()),
             Found::Unknown => {
                 let known = self.known.clone();

@@ -73,10 +73,10 @@ impl Step<'_> {
         command.arg(format!("--nodes={0}", shape.nodes())).arg(format!("--ntasks={0}", shape.nodes()));
         command.args(["--ntasks-per-node=1", "--kill-on-bad-exit=1", "--quiet"]);
         if let Some(site) = &self.job.site {
-            // It is not inherited from the job.
+            // srun does not inherit this number from the job.
             command.arg(format!("--cpus-per-task={}", site.cpus(shape)));
             if self.job.allocation.is_some() {
-                // Not everything that the allocation has.
+                // Only what the step asks for, not everything that the allocation has.
                 command.args(["--exact", "--relative=0"]);
                 command.args(site.gres.as_ref().map(|gres| match shape.devices_per_node() {
                     0 => "--gres=none".to_owned(),

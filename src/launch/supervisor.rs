@@ -1,6 +1,6 @@
 //! The supervisor of a run's ranks: starts them, watches them, and ends the others when one fails.
 //!
-//! It is a process of its own, `multicard group JOB PROGRAM…`, so that it survives the death of ranks and of the workbench. It
+//! It is a process of its own, `multicard group JOB PROGRAM…`, so that it survives the death of ranks and of the workbench. The supervisor
 //! does not know what its ranks do: `PROGRAM…` is any command line. The job's `group.jsonl` records the exit of each process.
 
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ pub const RANK_WORD: &str = "{rank}";
 /// Time between the request to end and the kill of ranks.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Longest job: one of many ranks takes some kilobytes.
+/// Longest job file: a job of many ranks takes some kilobytes.
 const MOST_JOB_BYTES: u64 = 16 << 20;
 
 /// Longest output of a run's processes, and the sizes of the start and the end that are kept when it is shortened.
@@ -341,7 +341,7 @@ struct Rank {
 
 struct Group {
     log: File,
-    /// Whether one process, `srun`, stands for all ranks.
+    /// Whether one process, `srun`, represents all ranks.
     is_step: bool,
     /// Ranks that have not ended.
     ranks: Vec<Rank>,
@@ -398,7 +398,7 @@ impl Group {
                 }
             }
             if self.ending_since.is_some_and(|since| since.elapsed() > GRACE) {
-                // Without srun, the program would live on.
+                // If only srun were killed, the program would continue.
                 if self.is_step {
                     signal_steps(Signal::KILL);
                 }

@@ -89,7 +89,7 @@ pub struct Plan {
     pub checked: Vec<Checked>,
     /// The search for the cell that answers a question: `[search]`. Without one, all repeats of all cells run.
     pub search: Option<Search>,
-    /// Measures of one's own: `[measures]`. A session that runs the plan offers them.
+    /// User-defined measures: `[measures]`. A session that runs the plan offers them.
     pub measures: Vec<PlannedMeasure>,
     /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
     pub studies: Vec<StudyTable>,

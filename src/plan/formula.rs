@@ -1,4 +1,4 @@
-//! Formulas: measures of one's own, computed from other measures of the same run.
+//! Formulas: user-defined measures, computed from other measures of the same run.
 //!
 //! ```text
 //! sum     = product { ("+" | "-") product }
@@ -25,7 +25,7 @@ const LONGEST: usize = 2000;
 /// Maximum nesting of parentheses, functions and signs.
 const DEEPEST: usize = 64;
 
-/// A measure of one's own, as plans and sessions store it.
+/// A user-defined measure, as plans and sessions store it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnMeasure {
     /// Its key.

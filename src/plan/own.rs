@@ -1,4 +1,4 @@
-//! Measures of one's own in plan files: `[measures]`. Formulas are read here; which names they may use is known where measures are.
+//! User-defined measures in plan files: `[measures]`. Formulas are read here; which names they may use is known where measures are.
 
 use toml::de::DeValue;
 
@@ -7,7 +7,7 @@ use super::checked_table::{Table, kind};
 use super::formula::{Formula, OwnMeasure};
 use super::problem::Problems;
 
-/// The most measures of one's own of a plan, and the most that a session uses.
+/// The most user-defined measures of a plan, and the most that a session uses.
 pub const MOST_OWN_MEASURES: usize = 1000;
 const KEYS: [&str; 4] = ["formula", "name", "unit", "better"];
 
@@ -34,7 +34,7 @@ pub(super) fn measures(top: &Table, problems: &mut Problems) -> Vec<PlannedMeasu
         && let Some((key, _)) = table.entries.iter().next()
     {
         let message = format!(
-            "a plan has at most {MOST_OWN_MEASURES} measures of one's own, and this one has {}: remove some",
+            "a plan has at most {MOST_OWN_MEASURES} user-defined measures, and this plan has {}: remove some",
             table.entries.len()
         );
         problems.add(&key.span(), "measures", message);
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(parsed(&measures(MOST_OWN_MEASURES)).unwrap().measures.len(), MOST_OWN_MEASURES);
         let error = parsed(&measures(MOST_OWN_MEASURES + 1)).unwrap_err();
         assert!(
-            error.contains("measures: a plan has at most 1000 measures of one's own, and this one has 1001"),
+            error.contains("measures: a plan has at most 1000 user-defined measures, and this plan has 1001"),
             "{error}"
         );
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::plan::{Command, Plan, Remark};
 use crate::processes;
 
-/// A warning about the first program of a plan's own whose runs on this machine would fail because it is not there. Nothing is known of
+/// A warning about the first of a plan's own programs that this machine does not have, so that its runs would fail. Nothing is known about
 /// the nodes of a site.
 pub fn missing_program(plan: &Plan) -> Option<Remark> {
     if plan.site.is_some() {
@@ -20,12 +20,12 @@ pub fn missing_program(plan: &Plan) -> Option<Remark> {
     Some(Remark { text, is_warning: true })
 }
 
-/// What a run would say of a missing program; `None` if it is there, or if only a run can know.
+/// The message of a run whose program is missing; `None` if the program exists, or if only a run can find out.
 fn why_missing(command: &Command, search: Option<&OsStr>) -> Option<String> {
     let program = command.run.first()?;
     let folder = command.folder.as_deref().unwrap_or_default();
     let is_known_later = if program.contains('/') {
-        // The set-up may make it.
+        // The set-up may make the program.
         !command.setup.is_empty() || folder.contains('{')
     } else {
         command.env.iter().any(|(name, _)| name == "PATH")

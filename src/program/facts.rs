@@ -140,7 +140,7 @@ impl NamedFiles {
         Self(named_files(command, folder).into_iter().map(with_digest).collect())
     }
 
-    /// The files whose contents are others by now.
+    /// The files whose contents have changed since.
     pub(super) fn changed(&self) -> Vec<&Path> {
         self.0.iter().filter(|(path, before)| digest(path) != *before).map(|(path, _)| &**path).collect()
     }
@@ -180,7 +180,7 @@ fn imports(known: &mut Facts, python: &Path, script: &Path, folder: &Path) -> BT
 /// The output of a git command in a folder.
 fn ask_git(folder: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    // git must not lock anything, since somebody may be working in the folder.
+    // git must not lock anything, since the user may be working in the folder.
     command.arg("-C").arg(folder).args(arguments).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
     answer(command)
 }
@@ -197,7 +197,7 @@ fn git(folder: &Path) -> Option<String> {
     Some(format!("{}{dirty}", commit.trim()))
 }
 
-/// When the commit of a folder was made, in UTC. Histories order commits by it, so that they need no git.
+/// When the commit of a folder was made, in UTC. Histories order commits by this time, so that they need no git.
 fn commit_time(folder: &Path) -> Option<String> {
     let seconds = ask_git(folder, &["-c", "log.showSignature=false", "show", "--no-patch", "--format=%ct", "HEAD"])?;
     let time = jiff::Timestamp::from_second(seconds.trim().parse().ok()?).ok()?;
@@ -319,7 +319,7 @@ mod tests {
         let mut files = || own_files(&mut known, &run, folder.path(), python).unwrap();
         let first = files();
         assert!(first.ends_with(if python.is_some() { "(4 files)" } else { "(2 files)" }), "{first}");
-        // What it writes and what it does not use is no part of it.
+        // Files that the program writes, and files that it does not use, are no part of the program.
         write("results.json", "{\"step_time\": 1}");
         write("unused.py", "import nothing");
         assert_eq!(files(), first);

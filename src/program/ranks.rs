@@ -1,4 +1,4 @@
-//! The ranks of a program on one node, and what each of them is told: the variables of torchrun, of Open MPI and of Slurm.
+//! The ranks of a program on one node, and the variables that tell each rank its place: those of torchrun, of Open MPI and of Slurm.
 
 use std::cell::OnceCell;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ const HERE: &str = "127.0.0.1";
 pub(super) struct Ranks {
     node: u32,
     nodes: u32,
-    /// Ranks of each node; 0 if the program is started once and told nothing.
+    /// Ranks of each node; 0 if the program is started once and gets no such variables.
     per_node: u32,
     /// Threads for arithmetic of a rank.
     threads: u32,
@@ -62,7 +62,7 @@ impl Ranks {
         })
     }
 
-    /// A variable that the supervisor of a run over several nodes sets. On one node it would be somebody else's.
+    /// A variable that the supervisor of a run over several nodes sets. On one node such a variable would come from another program.
     fn told(&self, variable: &str) -> Option<String> {
         (self.nodes > 1).then(|| std::env::var(variable).ok())?
     }
@@ -79,7 +79,7 @@ impl Ranks {
         Some(format!("rank {rank} on {}", node_name()))
     }
 
-    /// The variables that tell a rank of this node its place; none for a program that is started once and told nothing.
+    /// The variables that tell a rank of this node its place; none for a program that is started once without a rank's place.
     pub fn variables(&self, local: u32) -> Vec<(&'static str, String)> {
         let Self { node, nodes, per_node, threads, devices_per_node, is_at_site, .. } = self;
         if *per_node == 0 {
@@ -109,12 +109,12 @@ impl Ranks {
             set("OMPI_COMM_WORLD_NODE_RANK", &local),
         ];
         if *is_at_site {
-            // Slurm itself knows one task a node.
+            // Slurm itself starts one task per node.
             all.extend([set("SLURM_PROCID", &rank), set("SLURM_LOCALID", &local), set("SLURM_NODEID", node)]);
             all.extend([set("SLURM_NTASKS", &world), set("SLURM_NPROCS", &world)]);
         }
         if *nodes > 1 && *per_node == 1 {
-            // The settings of a torchrun that the program may be.
+            // The program may be torchrun, which reads its settings from these variables.
             all.extend([set("PET_NNODES", nodes), set("PET_NODE_RANK", node)]);
             all.extend([set("PET_MASTER_ADDR", &address), set("PET_MASTER_PORT", &port)]);
             if *devices_per_node > 0 {

@@ -71,7 +71,7 @@ pub enum Found {
     Warning(String),
 }
 
-/// A number in a line of output that was not read, because its name and unit do not tell its meaning.
+/// A number in a line of output that was not read, because neither its name nor its unit gives its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untaken {
     /// Its name as it is printed; empty if it has none.

@@ -58,7 +58,7 @@ pub fn run(job_path: &Path, node: u32, starter: &str) -> Result<bool, String> {
     let duration_s = runner.started.elapsed().as_secs_f64();
     let event = match end {
         Ok(End::Well) => Event::Finished { duration_s },
-        // Whoever requested the end knows the reason.
+        // The process that requested the end records the reason.
         Ok(End::Asked) => return Ok(false),
         Err(Failure { kind, message, rank }) => {
             let name = runner.ranks.name(rank).map_or(String::new(), |name| format!("{name}: "));
@@ -162,7 +162,7 @@ impl Runner {
         }
     }
 
-    /// What finds the readings of the program.
+    /// The part that finds the program's readings.
     fn readings(&self, files: &[String], folder: &Path) -> Result<Readings, Failure> {
         let run_folder = std::path::absolute(&self.job.folder).map_err(|error| input(error.to_string()))?;
         let place = Place { run_folder, working_folder: folder.to_owned(), started_s: now_s() };
@@ -191,7 +191,7 @@ impl Runner {
             return Ok(false);
         }
         let done = session.join(format!("{digest}.done"));
-        // A copied or imported session runs its set-up again, since its results are in another place or were made by somebody else.
+        // A copied or imported session runs its set-up again, since the set-up's results are in another place or were made by another user.
         let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         // The nodes of a site share the session and what its set-up made.
         let place =
@@ -396,7 +396,7 @@ mod tests {
         assert!(text.ends_with("x end") && text.contains('…') && text.chars().count() < 700, "{text}");
     }
 
-    /// How often this process has a file open.
+    /// How many open descriptors this process has for a file.
     fn times_open(file: &Path) -> usize {
         let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
         open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|path| path == *file)).count()
@@ -427,7 +427,7 @@ mod tests {
         fs::write(lock.with_extension("done"), mark).unwrap();
         held.unlock().unwrap();
         assert_eq!(waits.join().unwrap(), Ok(true));
-        // On a file system without locks nobody waits in vain.
+        // On a file system without locks, no run waits for a lock.
         let refused = || Err(TryLockError::Error(rustix::io::Errno::NOLCK.into()));
         let (unlocked, _) = runner(&second, &[]);
         assert_eq!(unlocked.wait_for(refused).map_err(|error| error.raw_os_error()), Err(Some(37)));

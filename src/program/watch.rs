@@ -30,7 +30,7 @@ const MEMORY_POLL: Duration = Duration::from_secs(1);
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 /// Longest time spent on output that has already arrived.
 const DRAIN: Duration = Duration::from_millis(20);
-/// A program and this process are told to end at most this long after each other.
+/// The requests to end reach a program and this process within this time of each other.
 const TOGETHER: Duration = Duration::from_millis(500);
 /// The most pieces of output that wait to be processed.
 const PIECES: usize = 64;
@@ -77,7 +77,7 @@ pub fn log_name(node: u32) -> String {
     format!("rank-{node}.jsonl")
 }
 
-/// What is done with a program's output.
+/// How a program's output is used.
 pub enum Use {
     /// It is kept.
     Keep,
@@ -194,7 +194,8 @@ fn may_be_signalled(exit: Exit) -> bool {
     matches!(exit, Exit::Signal(_) | Exit::Code(129..))
 }
 
-/// Whether this process is told to end, too, within a moment: Slurm sends its signals to all processes of a step, one after the other.
+/// Whether this process also receives a request to end within a short time: Slurm sends its signals to all processes of a step, one after
+/// the other.
 fn is_told_soon(signal: &AtomicUsize, watched: &mut Watched) -> bool {
     let until = Instant::now() + TOGETHER;
     while signal.load(Ordering::Relaxed) == 0 && Instant::now() < until {
@@ -322,7 +323,7 @@ impl Watched<'_> {
         }
     }
 
-    /// The first process that printed something, if the first of all, whose output is read, did not.
+    /// The first process that printed something, if the process whose output is read (the first of all) printed nothing.
     fn speaker_beside_silent_first(&self) -> Option<usize> {
         let has_printed = |streams: &[Keep<Box<dyn Write>>; 2]| streams.iter().any(|keep| !keep.is_empty());
         let speaker = self.streams.iter().position(has_printed)?;
@@ -471,7 +472,7 @@ fn reap_orphans_but(kept: &[u32]) {
     if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
         return;
     }
-    // A child has ended, but the answer does not tell which.
+    // A child has ended, but the answer does not say which child.
     for pid in zombies_of(std::process::id(), kept) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);

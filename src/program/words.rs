@@ -85,7 +85,7 @@ mod tests {
         let ranks = Ranks::new(&job, 0);
         let words = Words::new(&job, &program, &ranks);
         let filled = words.command().map(|filled| filled.run);
-        // The levels go first: they say one GPU.
+        // The factors' levels take precedence: here they ask for one GPU.
         let expected = ["40", "2", "1", "/sessions/one/runs/r7", "/sessions/one", &batch_size];
         assert_eq!(filled, Ok(expected.map(str::to_owned).to_vec()));
         let port = words.value("port");

@@ -1,4 +1,5 @@
-//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's node says of itself.
+//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's
+//! node reports about itself.
 
 use super::{QueuedJob, Session, SessionError};
 use crate::foreign;
@@ -86,9 +87,9 @@ impl Session {
         let words =
             |site: Option<&str>| site.map_or_else(|| "on this machine".to_owned(), |site| format!("at site {site}"));
         for (_, name, text) in self.store.reader()?.plans()? {
-            let other = Plan::site_in(&text);
-            if other != plan.site {
-                let (other, own) = (words(other.as_deref()), words(plan.site.as_deref()));
+            let site = Plan::site_in(&text);
+            if site != plan.site {
+                let (other, own) = (words(site.as_deref()), words(plan.site.as_deref()));
                 return Err(SessionError::Site(format!(
                     "the session's plan {name} runs {other}, and this one {own}: use another session (--session), so that a cell's \
                      repeats are made in one place"

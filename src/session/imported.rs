@@ -1,5 +1,5 @@
 //! Runs that stay in the queue until an order names them: runs that an earlier conductor left, and runs that came with an archive. The
-//! programs of an archive were written by somebody else and run only after the user has seen their command lines.
+//! programs of an archive were written by another person, and run only after the user has seen their command lines.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

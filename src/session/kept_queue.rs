@@ -1,6 +1,6 @@
-//! What the next conductor needs to know about a queue and no journal contains: the order that the user gave it, whether it is paused, the
-//! folders that plans were launched from, and the answers to launches. It is stored in `queue.json` in the session's folder; without that
-//! file, runs have the order in which they were queued.
+//! What the next conductor needs to know about a queue, and what is not in the journal: the order that the user gave it, whether it is
+//! paused, the folders that plans were launched from, and the answers to launches. It is stored in `queue.json` in the session's folder;
+//! without that file, runs have the order in which they were queued.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ const MOST_LAUNCHES: usize = 8;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct KeptLaunch {
     id: String,
-    /// Its answer; `None` while it is executed, or if the conductor ended during that.
+    /// Its answer; `None` while the launch is executed, or if the conductor ended while it executed the launch.
     outcome: Option<Result<Added, String>>,
 }
 
@@ -85,7 +85,7 @@ mod tests {
         let mut kept = KeptQueue::default();
         for launch in 0..20 {
             kept.keep_launch(&launch.to_string(), None);
-            // An answer takes the place of what was kept at its beginning.
+            // An answer replaces the entry that was made when the launch began.
             kept.keep_launch(&launch.to_string(), Some(Err(format!("answer {launch}"))));
         }
         kept.write(folder.path()).unwrap();

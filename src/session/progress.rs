@@ -144,10 +144,10 @@ impl Progress {
     }
 
     /// Time until the queue is empty, in seconds, and what this estimate is based on: the plan's estimate, corrected by
-    /// the durations of the ended runs and by the progress of the active ones. Runs without an estimate are expected to
-    /// take as long as the earlier runs of their cell; without any, as long as the mean of all. Active runs run at the
-    /// same time, and as many queued runs at once as are active now. If a run waits at its site, nobody knows how long,
-    /// so the estimate is a lower bound.
+    /// the durations of the ended runs and by the progress of the active runs. Runs without an estimate are expected to
+    /// take as long as the earlier runs of their cell; without earlier runs of the cell, as long as the mean of all
+    /// runs. Active runs run at the same time, and as many queued runs at once as are active now. If a run waits at its
+    /// site, it is unknown how long, so the estimate is a lower bound.
     pub fn remaining(&self, now_s: f64) -> (f64, Estimate) {
         let (mut estimate_s, mut duration_s) = (self.ended_estimate_s, self.ended_duration_s);
         let mut by_cell = self.ended_unknown.clone();

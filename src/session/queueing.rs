@@ -129,7 +129,7 @@ fn queued_job(
     }
 }
 
-/// The job of a cell that is shown or tried, and not queued.
+/// The job of a cell that is only shown or tested, not queued.
 fn trial_job(plan: &Plan, cell: &Cell, working_folder: Option<PathBuf>, placement: Placement) -> QueuedJob {
     let origin = Origin { plan: String::new(), cell: cell.id.clone(), repeat: 1 };
     let in_folders = (PathBuf::new(), working_folder);
@@ -179,8 +179,8 @@ fn program_digest(spec: &WorkloadSpec) -> Option<String> {
 /// A plan of the session: its id, its name and its text.
 type RecordedPlan = (String, String, String);
 
-/// The plans that a run may belong to, the likeliest one first: the plan of its launch, then the last ones with its name. Launches of a plan
-/// whose text was changed in between have one name.
+/// The plans that a run may belong to, the likeliest one first: the plan of its launch, then the last ones with its name. Several launches
+/// have the same name if the plan's text was changed between them.
 fn plans_of<'p>(plans: &'p [RecordedPlan], record: &'p RunRecord) -> impl Iterator<Item = &'p RecordedPlan> {
     let launched = plans.iter().filter(move |(id, _, _)| *id == record.launch);
     let is_other = move |(id, name, _): &&RecordedPlan| *id != record.launch && *name == record.plan;
@@ -256,7 +256,8 @@ impl Session {
     /// Queues the runs of a plan.
     ///
     /// With `only_missing`, repeats that are finished, active or queued are kept; if an earlier conductor left some of them waiting, these
-    /// start. Other waiting runs go on waiting. Without it, all repeats run again and are numbered after the existing ones.
+    /// start. Other waiting runs continue to wait. Without `only_missing`, all repeats run again and are numbered after the existing
+    /// repeats.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         self.add_cells(plan, only_missing, |_| true)
     }
@@ -441,7 +442,7 @@ impl Session {
         self.jobs.get(run).cloned().map_or_else(|| self.earlier_job(run), Ok)
     }
 
-    /// Checks that no other run of this repeat is waiting or active: a repeat that is queued twice would count as two.
+    /// Checks that no other run of this repeat is waiting or active: a repeat that is queued twice would count as two repeats.
     fn check_is_only(&self, run: &str, origin: &Origin) -> Result<(), SessionError> {
         let is_open = |other: &str| self.queue.state(other).is_some_and(|state| !state.is_final());
         let is_same = |other: &Origin| (&other.cell, other.repeat) == (&origin.cell, origin.repeat);
@@ -610,7 +611,7 @@ impl Session {
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason), None))?;
             }
         }
-        // Runs that wait are sized by themselves at first, and share an allocation.
+        // Waiting runs share an allocation; at first each run has the size that it needs itself.
         let size = self.jobs.values().filter_map(|queued| queued.job.allocation).reduce(AllocationSize::or);
         for queued in self.jobs.values_mut() {
             queued.job.allocation = queued.job.allocation.and(size);

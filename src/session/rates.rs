@@ -57,7 +57,7 @@ pub fn measured_gpus(node: &Node) -> Vec<&Gpu> {
     node.gpus.iter().filter(|gpu| node.has_cuda() && !gpu.mig).collect()
 }
 
-/// The UUIDs of the GPUs that are measured; `None` stands for the CPUs.
+/// The UUIDs of the GPUs that are measured; `None` means the CPUs.
 fn devices(node: &Node) -> Vec<Option<&str>> {
     let gpus = measured_gpus(node);
     if gpus.is_empty() { vec![None] } else { gpus.into_iter().map(|gpu| Some(&*gpu.uuid)).collect() }
@@ -195,7 +195,7 @@ impl Measuring {
         let cancelled = Arc::<AtomicBool>::default();
         let theirs = Arc::clone(&cancelled);
         let work = move || {
-            // If nobody listens any more, the measurement was cancelled.
+            // If the receiver is gone, the measurement was cancelled.
             let mut tell = |progress| drop(sender.send(progress));
             measure(&node, &worker, asked, &theirs, &mut tell);
         };
@@ -251,7 +251,7 @@ impl Session {
 
     /// Whether a measurement is waiting or running.
     pub(super) fn is_measuring(&self) -> bool {
-        // A thread that has reported its end is still over only after it is joined.
+        // A thread that has reported its end counts as running until it is joined.
         self.measuring.is_some() || self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
     }
 

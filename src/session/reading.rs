@@ -20,8 +20,8 @@ const MOST_BYTES: u64 = 32 << 20;
 /// The most damaged lines and logs that a message names.
 const NAMED: usize = 10;
 
-/// Opens a session for reading. Runs that were active when everything was killed are read as interrupted, if the session belongs to this
-/// machine and none of their processes is alive.
+/// Opens a session for reading. Runs that were active when all processes were killed are read as interrupted, if the session belongs to
+/// this machine and none of their processes is alive.
 ///
 /// # Errors
 /// The folder contains no session, or its session cannot be read.
@@ -50,13 +50,13 @@ fn lists(folder: &Path, file: &str) -> Option<Arc<TraceLists>> {
     let readable = if recording.extension()? == "nsys-rep" { recording.with_extension("sqlite") } else { recording };
     let about = std::fs::metadata(&readable).ok().filter(|about| about.is_file() && about.len() <= MOST_BYTES)?;
     let changed = about.modified().ok()?;
-    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, lists)) = known().get(&readable).filter(|(when, _)| *when == changed) {
+    let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, lists)) = read().get(&readable).filter(|(when, _)| *when == changed) {
         return lists.clone();
     }
     let imported = trace::import(&readable, &Window::default(), &mut |_| ControlFlow::Continue(()));
     let lists = imported.ok().map(|trace| Arc::new(trace.lists()));
-    known().insert(readable, (changed, lists.clone()));
+    read().insert(readable, (changed, lists.clone()));
     lists
 }
 
@@ -65,7 +65,7 @@ pub fn is_queue_paused(folder: &Path) -> bool {
     KeptQueue::read(folder).paused
 }
 
-/// The message for a session with incomplete logs, or with measures of one's own that cannot be computed; `None` if all is well.
+/// The message for a session with incomplete logs, or with user-defined measures that cannot be computed; `None` if all is well.
 ///
 /// # Errors
 /// The index cannot be read.
@@ -75,7 +75,7 @@ pub fn damage_message(folder: &Path, reader: &Reader) -> Result<Option<String>, 
     let specs = if own.is_empty() { Vec::new() } else { reader.workloads()? };
     let wrong = wrong_measures(specs.iter().map(|spec| &**spec), &own);
     let damaged = listed("the session is damaged; runs with missing data count as failed:", &damage, "session rebuild");
-    let wrong = listed("measures of one's own that cannot be computed are left out:", &wrong, "measure");
+    let wrong = listed("user-defined measures that cannot be computed are left out:", &wrong, "measure");
     let parts: Vec<String> =
         [damaged, wrong].into_iter().flatten().map(|part| format!("{}: {part}", folder.display())).collect();
     Ok(Some(parts.join("\n")).filter(|message| !message.is_empty()))

@@ -38,7 +38,8 @@ impl SearchReport {
         })
     }
 
-    /// The answer with its reason and its cost, or that there is none yet; then the order in which cells were dropped.
+    /// The answer with its reason and its cost, or the statement that there is none yet; then the order in which cells
+    /// were dropped.
     pub fn answer(&self) -> Vec<String> {
         let begin = self.lines.iter().position(|line| line.starts_with("answer: "));
         let mut lines = match begin {
@@ -70,8 +71,8 @@ impl SearchReport {
         self.last_lines(usize::MAX).1.map(str::to_owned).collect()
     }
 
-    /// The last `most` lines before the answer, and the answer or that there is none yet. The number says how many earlier
-    /// lines are left out.
+    /// The last `most` lines before the answer, and the answer, or the statement that there is none yet. The number
+    /// says how many earlier lines are left out.
     pub fn last_lines(&self, most: usize) -> (usize, impl Iterator<Item = &str>) {
         let begin = self.lines.iter().rposition(|line| line.starts_with("answer: ")).unwrap_or(self.lines.len());
         let left_out = begin.saturating_sub(most);

@@ -1,8 +1,8 @@
 //! Searches of a session: after each round, the next one is queued.
 //!
 //! The plan, the recorded steps and the ended runs determine what is queued; see [`Race`]. If the user cancels a run,
-//! its round lacks it. The search then pauses until the plan is launched again with `only_missing`. No record says that a
-//! user stopped a search, so a later process continues only those that have runs in the queue.
+//! its round lacks a result. The search then pauses until the plan is launched again with `only_missing`. No record
+//! says that a user stopped a search, so a later process continues only those that have runs in the queue.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Searching {
     question: Question,
     seed: u64,
     steps: Vec<SearchStep>,
-    /// The steps in words. Clients are told of the queue many times a second, so words are made once and shared.
+    /// The steps in words. Clients get the queue many times a second, so the words are made once and shared.
     lines: Arc<Vec<String>>,
     trials: Vec<Trial>,
     /// For each candidate a job from which its runs are made.

@@ -13,7 +13,7 @@ use crate::launch::{self, Nodes, WorkerCommand};
 use crate::plan::{CudaState, Plan, RunState, Worker};
 use crate::protocol::{Environment, Site, build};
 
-/// The first lines of the plan that is tried at a site.
+/// The first lines of the plan that tests a site.
 const PLAN: &str = "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 120\n[command]\nname = \"nothing\"\n";
 /// Longest output of the worker that describes itself.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
@@ -30,7 +30,7 @@ fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> 
             words.extend([worker.path.display().to_string(), "describe".to_owned()]);
         }
     }
-    // Braces stand for placeholders, so they are doubled.
+    // Braces mark placeholders, so literal braces are doubled.
     let words: Vec<String> = words.iter().map(|word| word.replace('{', "{{").replace('}', "}}")).collect();
     let words = serde_json::to_string(&words).map_err(|error| error.to_string())?;
     let plan = Plan::parse(&format!("{PLAN}run = {words}\n"), "site").map_err(|error| error.to_string())?;
@@ -132,7 +132,7 @@ fn partition(site: &Site) -> Check {
 fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
     let fact = |key: &str| environment.get(key).unwrap_or("unknown").to_owned();
     let own = (env!("CARGO_PKG_VERSION"), build());
-    let there = (environment.get("multicard").unwrap_or_default(), environment.get("multicard_build"));
+    let on_node = (environment.get("multicard").unwrap_or_default(), environment.get("multicard_build"));
     let (hostname, gpus, cpus) = (fact("hostname"), fact("gpus"), fact("cpus"));
     let gpus = if gpus == "none" { "no GPU".to_owned() } else { gpus };
     let found = format!(
@@ -140,14 +140,14 @@ fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
         took.as_secs_f64(),
         folder.display()
     );
-    if own == there {
+    if own == on_node {
         return Check::good("Run", format!("{found}; multicard {}", own.0));
     }
     let version =
         |(version, build): (&str, Option<&str>)| build.map_or(version.to_owned(), |at| format!("{version} ({at})"));
     Check::bad(
         "Run",
-        format!("{found}, but its multicard is {}, and this one {}", version(there), version(own)),
+        format!("{found}, but its multicard is {}, and this one {}", version(on_node), version(own)),
         "install one version in a folder that nodes and this machine share",
     )
 }

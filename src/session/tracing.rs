@@ -106,7 +106,7 @@ impl Import {
         let ToImport { name, of_run, planned, source } = wanted;
         let work = move || {
             let outcome = import(&source, planned.as_ref(), &mut |progress| tell(&sender, &cancelled, progress));
-            // If nobody listens, the recording is imported when the session is opened again.
+            // If the receiver is gone, the recording is imported when the session is opened again.
             let _ = outcome.map(|outcome| sender.send(ImportUpdate::Done(outcome)));
         };
         let thread = std::thread::Builder::new().name("import".to_owned()).spawn(work);

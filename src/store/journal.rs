@@ -117,12 +117,12 @@ pub enum Decision {
         /// Its name.
         name: String,
     },
-    /// A measure of one's own was saved. Of several decisions with the same key, the last one counts.
+    /// A user-defined measure was saved. Of several decisions with the same key, the last one counts.
     MeasureSaved {
         /// The measure.
         measure: OwnMeasure,
     },
-    /// A measure of one's own was deleted.
+    /// A user-defined measure was deleted.
     MeasureDeleted {
         /// Its key.
         key: Key,

@@ -139,7 +139,7 @@ impl Reader {
         let measures: Vec<u32> = self.checked(self.rows("SELECT count(*) FROM measure", [], |row| row.get(0)))?;
         damage.extend(measures.into_iter().filter(|count| *count > MOST_MEASURES).map(|count| {
             format!(
-                "journal.jsonl: it saves {count} measures of one's own, and the first {MOST_MEASURES} are used: delete some with \
+                "journal.jsonl: it saves {count} user-defined measures, and the first {MOST_MEASURES} are used: delete some with \
                  `multicard measure SESSION --delete KEY`"
             )
         }));
@@ -227,7 +227,7 @@ impl Reader {
         Ok(searches)
     }
 
-    /// The session's measures of one's own, in the order in which they were first saved, and no more than [`MOST_OWN_MEASURES`]: a journal
+    /// The session's user-defined measures, in the order in which they were first saved, and no more than [`MOST_OWN_MEASURES`]: a journal
     /// may come from elsewhere. [`Self::damage`] tells whether there are more.
     pub fn own_measures(&self) -> Result<Arc<[OwnMeasure]>, StoreError> {
         self.checked(self.read_own_measures())

@@ -206,7 +206,7 @@ pub struct RunRecord {
     pub mode: Mode,
     /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,
-    /// The session's measures of one's own, which are computed from the others.
+    /// The session's user-defined measures, which are computed from the others.
     pub own_measures: Arc<[OwnMeasure]>,
     /// The design that chose its plan's cells of this workload; `None` for all combinations.
     pub design: Option<Arc<Design>>,

@@ -60,7 +60,7 @@ CREATE TABLE trace (
 CREATE TABLE study (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, study TEXT NOT NULL);
 -- The steps of searches as JSON, by the ids of their plans.
 CREATE TABLE search (position INTEGER PRIMARY KEY, plan TEXT NOT NULL, step TEXT NOT NULL, UNIQUE (plan, step));
--- Measures of one's own, as JSON.
+-- User-defined measures, as JSON.
 CREATE TABLE measure (position INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, measure TEXT NOT NULL);
 -- What devices were measured to reach, both as JSON.
 CREATE TABLE rates (position INTEGER PRIMARY KEY, device TEXT NOT NULL UNIQUE, rates TEXT NOT NULL);

@@ -74,8 +74,8 @@ fn weighted(weights: &[f64], logs: &[Vec<(u32, f64)>]) -> Combined {
     }
 }
 
-/// The limits of the design for one effect: each cell that counts positively beside one that counts negatively. Cells stand in the order of
-/// launches, so that cells of one launch are compared with each other as far as the effect is balanced within it.
+/// The limits of the design for one effect: each cell that counts positively is compared with a cell that counts negatively. Cells are in
+/// the order of launches, so that cells of one launch are compared with each other as far as the effect is balanced within it.
 fn compared(design: &Design<'_, '_>, weights: &[f64], reading: &Reading<'_>) -> Comparison {
     let largest = weights.iter().fold(0.0, |most: f64, weight| most.max(weight.abs()));
     let mut places: Vec<usize> = (0..weights.len()).collect();

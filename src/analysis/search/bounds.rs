@@ -2,9 +2,9 @@
 //!
 //! The variance of a mean is moderated: it combines the variance of the cell's own repeats with that of all cells'
 //! repeats, which counts for a few degrees of freedom (G. K. Smyth, Linear models and empirical Bayes methods,
-//! *Statistical Applications in Genetics and Molecular Biology* 3, 2004). From its own repeats alone, a cell would need
-//! four or five before a bound says anything. The bounds hold at all looks together, since the k-th look spends 1 / (k
-//! (k + 1)) of the error.
+//! *Statistical Applications in Genetics and Molecular Biology* 3, 2004). With its own repeats alone, a cell would need
+//! four or five repeats before a bound is narrow enough to be useful. The bounds hold at all looks together, since the
+//! k-th look spends 1 / (k (k + 1)) of the error.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -42,7 +42,7 @@ impl Bounded {
     }
 }
 
-/// The share of the error that the k-th of endlessly many looks may spend; k is counted from 1.
+/// The share of the error that the k-th of infinitely many looks may spend; k is counted from 1.
 fn spent_at(look: usize) -> f64 {
     let k = look.max(1) as f64;
     1.0 / (k * (k + 1.0))

@@ -5,7 +5,7 @@ use crate::analysis::comparison::{long_time, percent};
 use crate::analysis::{Measure, counted};
 use crate::plan::{DropReason, Dropped, Search, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 
-/// The largest number of cells that are named, of ties and of cells that are not told apart.
+/// The largest number of ties that are named, and of cells that are not told apart from the answer.
 const MOST_NAMED: usize = 8;
 
 /// A value with its unit.

@@ -34,10 +34,10 @@ pub enum Shown {
     Proof,
 }
 
-/// What is known of a table's rows and stands in no column of values.
+/// Information about a table's rows that is in no column of values.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// Evidence by row; empty where nobody asks for it.
+    /// Evidence by row; empty if the table does not show evidence.
     pub proofs: Vec<Vec<Proof>>,
     /// Full texts of the marks by row; the marks themselves where there are none.
     pub stories: Vec<Vec<String>>,
@@ -109,7 +109,7 @@ impl CellTexts {
         Self { columns, texts, shapes, wrapping_chars, beside, heights: RefCell::default() }
     }
 
-    /// The columns by the names under which they are chosen and kept: the value's key, with what is said of it.
+    /// The columns by the names under which they are chosen and kept: the value's key, with the kind of information about the value.
     pub fn named(&self, table: &Table) -> Vec<Named> {
         let named = |shown: &Shown| match shown {
             Shown::Interval(place) => {
@@ -155,7 +155,7 @@ impl CellTexts {
         }
     }
 
-    /// The column of the table whose values a column holds; none for what is said beside values.
+    /// The column of the table whose values a column holds; `None` for columns that are not values.
     pub fn value(&self, column: usize) -> Option<usize> {
         match self.columns.get(column) {
             Some(Shown::Value(place)) => Some(*place),
@@ -186,14 +186,16 @@ pub fn sort_key<'t>(table: &'t Table, shown: &Shown) -> Option<&'t str> {
     }
 }
 
-/// The heading of a column, and what stands below it: its unit.
+/// The heading of a column, and the text below the heading: its unit.
 pub(super) fn heading(table: &Table, shown: &Shown) -> (String, String) {
     match shown {
         Shown::Value(place) => {
             let column = &table.columns[*place];
             match column.name.split_once(" by ") {
-                // What a speed-up is of stands beside its unit: the heading would be the widest text of its column.
-                Some((name, of)) if column.is_measure => (name.to_owned(), format!("{} by {of}", column.shown_unit)),
+                // The measure of a speed-up is written next to its unit: in the heading it would be the widest text of the column.
+                Some((name, measure)) if column.is_measure => {
+                    (name.to_owned(), format!("{} by {measure}", column.shown_unit))
+                }
                 _ => (column.name.clone(), column.shown_unit.clone()),
             }
         }
@@ -233,7 +235,7 @@ fn columns(table: &Table, has_proofs: bool, has_interval: impl Fn(&Column) -> bo
     let is_level = |column: &&Column| !column.is_measure && column.key != *"runs" && !is_verdict(column);
     let levels = table.columns.iter().take_while(is_level).count();
     if let Some(verdict) = table.columns.iter().position(is_verdict).filter(|verdict| *verdict > levels) {
-        // The ratio stands before its verdict.
+        // The ratio comes before its verdict.
         places[levels..=verdict].rotate_right(2);
     }
     let mut columns = Vec::new();

@@ -35,7 +35,7 @@ pub struct Row {
     pub retried_as: Option<String>,
     /// Labels of its marks about disturbances: `contended, throttled`; empty without any.
     pub marks: String,
-    /// The same labels, with the texts of warnings: a label alone would not say what was warned of.
+    /// The same labels, with the texts of warnings: a label alone would not give the reason for the warning.
     pub remarks: String,
     /// The full texts of these marks, one on each line.
     pub stories: String,

@@ -68,7 +68,7 @@ struct Shelf {
     summaries: HashMap<String, RunSummary>,
     /// The measured rates when they were made.
     rates: Vec<Arc<DeviceRates>>,
-    /// The measures of one's own that they contain.
+    /// The user-defined measures that they contain.
     own_measures: Arc<[OwnMeasure]>,
     /// What is missing in its logs, as it was shown.
     damage: Option<String>,

@@ -159,7 +159,7 @@ pub struct Records {
     pub notes: Arc<BTreeMap<String, String>>,
     /// The measured rates of the devices of the session's machine.
     pub rates: Vec<Arc<DeviceRates>>,
-    /// Its measures of one's own.
+    /// Its user-defined measures.
     pub own_measures: Arc<[OwnMeasure]>,
     /// Its searches.
     pub searches: Arc<[SearchReport]>,

@@ -52,7 +52,7 @@ pub(super) fn look_at_machine(
     }
     let machine = looking.ok().and_then(|looking| looking.join().ok()).unwrap_or_else(Machine::look);
     outbox.send(UiEvent::Node(Arc::new(machine.node.clone())))?;
-    // What is wrong with the file of sites is said where a plan names one, and by `multicard doctor`.
+    // Errors in the file of sites are reported where a plan names a site, and by `multicard doctor`.
     let sites = launch::sites().unwrap_or_default();
     if !sites.is_empty() {
         outbox.send(UiEvent::Sites(sites.into_iter().map(|site| site.name).collect()))?;

@@ -67,9 +67,9 @@ pub enum CompareCommand {
     SaveStudy(String),
     /// Delete the saved study with this name.
     DeleteStudy(String),
-    /// Save a measure of one's own in the session.
+    /// Save a user-defined measure in the session.
     SaveMeasure(Box<OwnMeasure>),
-    /// Delete the measure of one's own that has this key.
+    /// Delete the user-defined measure that has this key.
     DeleteMeasure(Key),
     /// Show this kind of chart.
     Form(Form),
@@ -205,7 +205,7 @@ impl CompareScreen {
         }
         let was_held = self.held.take().is_some();
         if comparison.has_ratios {
-            // Without what it was made with: otherwise, one of its parts would become the baseline of all cells.
+            // The name leaves out the environment of the runs: otherwise, one part of the cell would become the baseline of all cells.
             let of_any_making = |cell: &CellKey| CellKey { made_with: String::new(), ..cell.clone() };
             self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.as_ref()).map(of_any_making);
         }
@@ -473,7 +473,7 @@ impl CompareScreen {
         };
         self.study.hidden.retain(|(key, level)| match &**key {
             "session" => level.as_text().is_some_and(names),
-            // Machine, commit and date tell cells apart only if there are several sessions.
+            // Machine, commit and date distinguish cells only if there are several sessions.
             key => sources.len() > 1 || !is_of_session(key) || is_factor(key),
         });
     }

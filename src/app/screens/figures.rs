@@ -69,7 +69,7 @@ pub enum FiguresCommand {
     Dpi(u32),
     /// Set the resolution of the preview in pixels per point.
     Resolution(f64),
-    /// Preview the figure as somebody sees it.
+    /// Preview the figure as people with a kind of vision see it.
     Vision(Vision),
     /// Sort the table by the column with this key: ascending, then descending, then not at all.
     Sort(String),
@@ -218,7 +218,7 @@ impl FiguresScreen {
             return study;
         }
         let Study { filter, hidden, held, baseline, log, style, order, colours, overrides, .. } = self.study.clone();
-        // What is of no factor is a series of this figure alone.
+        // A series that is not a level of a factor belongs to this figure only.
         let levels = overrides.levels.into_iter().filter(|one| one.level.contains('=')).collect();
         let overrides = Overrides { levels, ..Overrides::default() };
         Study { filter, hidden, held, baseline, log, style, order, colours, overrides, ..study }
@@ -261,7 +261,8 @@ impl FiguresScreen {
         self.show_what_changed(&before);
     }
 
-    /// Shows the composed figure after a change of it, and the figure after a change of what it shows; both have one style.
+    /// After a change of the composed figure, shows the composed figure. After a change of the single figure, shows that figure. Both have
+    /// the same style.
     fn show_what_changed(&mut self, before: &Edited) {
         if self.composing.composition != before.composition {
             self.composing.is_shown = true;
@@ -389,7 +390,7 @@ impl Screen for FiguresScreen {
     }
 
     fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
-        // On another screen it would change what nobody sees.
+        // On another screen, the key would change a figure that is not visible.
         if desk.screen == ScreenName::FIGURES {
             keys.history(FiguresCommand::Undo, FiguresCommand::Redo);
         }

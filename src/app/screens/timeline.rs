@@ -36,7 +36,7 @@ use layout::Detail;
 use open::Opening;
 pub use panes::Arrangement;
 
-/// About the most items drawn for each shelf: as many as a wide window has pixels.
+/// About the most items drawn for each shelf: the number of pixels across a wide window.
 const MOST_ITEMS: usize = 2000;
 /// Shortest and longest view, in nanoseconds.
 const SHORTEST_NS: i64 = 50;
@@ -184,7 +184,7 @@ pub struct TimelineScreen {
     pub runs: Vec<Shown>,
     /// The span shown, in nanoseconds from the anchor.
     pub view: (i64, i64),
-    /// How the runs stand on screen.
+    /// The arrangement of the runs on screen.
     pub arrangement: Arrangement,
     /// How the runs are aligned.
     pub anchor: Anchor,

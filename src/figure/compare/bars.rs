@@ -64,7 +64,7 @@ pub(super) fn memory(scene: &Scene) -> Chart {
     finish(scene, chart, &MEMORY)
 }
 
-/// Merges the bars of measures that are equal in every cell, as on CPUs, so that one bar replaces several equal ones.
+/// Merges the bars of measures that are equal in every cell, as on CPUs, so that one bar replaces several equal bars.
 fn join_equal(chart: &mut Chart) {
     let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
     let same = |a: &Point, b: &Point| {

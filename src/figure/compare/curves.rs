@@ -177,7 +177,7 @@ fn epochs(cell: &Cell) -> Vec<u32> {
     epochs
 }
 
-/// Lines by panel, at most as many as can be distinguished.
+/// Lines by panel, at most the number of lines that can be distinguished.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) panels: Vec<Panel>,

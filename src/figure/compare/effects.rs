@@ -20,7 +20,7 @@ use crate::figure::table::{CellValue, Column, Row, Table};
 const ROWS: usize = 20;
 /// Maximum number of pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
-/// Maximum number of effects that are named beside the one that they are mixed with.
+/// Maximum number of effects that are named after the effect that they are mixed with.
 const NAMED: usize = 3;
 
 /// The effects on a study's measure in `cells`, which are a part of `all`. Effects in cells that a filter hides belong to the family of
@@ -45,7 +45,7 @@ fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals)
     effects(cells, &values, Reading { others, ..reading })
 }
 
-/// The effects sorted by size, whatever their direction.
+/// The effects sorted by size, regardless of their direction.
 fn ranked(mut effects: Vec<Effect>) -> Vec<Effect> {
     let size = |effect: &Effect| effect.value.median.ln().abs();
     effects.sort_by(|a, b| size(b).total_cmp(&size(a)));
@@ -56,7 +56,7 @@ fn change_name(change: &Change) -> String {
     format!("{} over {}", level_name(&change.setting, &change.level), change.base)
 }
 
-/// The name of an effect: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`; with ` + Layout × GPUs` if a design does not tell it apart
+/// The name of an effect: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`; with ` + Layout × GPUs` if a design does not separate it
 /// from that.
 fn name(effect: &Effect) -> String {
     effect.changes.iter().map(change_name).collect::<Vec<_>>().join(" × ") + &mixed_name(effect)
@@ -77,7 +77,7 @@ fn mixed_name(effect: &Effect) -> String {
     mixed.iter().take(NAMED).map(one).collect::<String>() + &more
 }
 
-/// Whether the two effects cannot be told apart at all.
+/// Whether the two effects cannot be separated at all.
 fn is_whole(mixed: &Mixed) -> bool {
     mixed.share.abs() > 0.995
 }

@@ -171,8 +171,8 @@ impl History {
     fn findings(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
         let measure =
             measure_of(cells, study.own_measure()).map_or("the measure".to_owned(), |one| one.name.to_lowercase());
-        let told = self.changes().take(MOST_TOLD).map(|(track, change)| self.sentence(track, change, &measure));
-        let mut notes: Vec<String> = told.collect();
+        let sentences = self.changes().take(MOST_TOLD).map(|(track, change)| self.sentence(track, change, &measure));
+        let mut notes: Vec<String> = sentences.collect();
         let count = self.changes().count();
         if count > MOST_TOLD {
             notes.push(format!("{count} changes in all: the others are in the table"));

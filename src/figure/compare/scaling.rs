@@ -22,7 +22,7 @@ fn ideal_of(scene: &Scene, metric: &str) -> Option<Scaling> {
     Some(scaling).filter(|scaling| *scaling != Scaling::None)
 }
 
-/// The value on `more` times as many GPUs, divided by the value before.
+/// The value on `more` times the number of GPUs, divided by the value before.
 fn factor(ideal: Scaling, more: f64) -> f64 {
     match ideal {
         Scaling::Linear => more,

@@ -1,4 +1,4 @@
-//! Draws what stands at the named places of an axis: bars, stacked parts, and every repeat.
+//! Draws what is at the named places of an axis: bars, stacked parts, and every repeat.
 
 use super::field::{CASING, Field, NUMBER_GAP, around, published, sound};
 use super::letter::Line;

@@ -8,7 +8,7 @@ use super::side::wrapped;
 /// Longer reasons end in an ellipsis: notes hold the whole.
 const MOST_LINES: usize = 6;
 
-/// A page that says `reason`, in as many lines as it takes.
+/// A page that says `reason`, on several lines if necessary.
 pub(super) fn blank(page: &Page, reason: &str) -> Scene {
     let (typist, size) = (Typist { family: page.family }, page.size);
     let (width, leading) = (page.width, typist.leading(size));

@@ -1,4 +1,4 @@
-//! The grid of panels on a page: how many stand next to each other, and how wide and high their data is.
+//! The grid of panels on a page: how many panels are next to each other, and how wide and high their data is.
 
 use super::bars::heights_across;
 use super::letter::Line;

@@ -109,7 +109,8 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     }
 }
 
-/// With more points than this in a panel, each is a small square without an edge: other signs could not be told apart, and take longer.
+/// With more points than this in a panel, each point is a small square without an edge: other signs could not be distinguished, and take
+/// longer to draw.
 const DENSE: usize = 2000;
 
 /// Draws measured points together with a front, with roofs or with fitted laws.

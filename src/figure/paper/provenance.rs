@@ -132,7 +132,7 @@ pub struct Provenance {
     pub drawn: Vec<DrawnChart>,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// Parts of the study that cannot be read, because another version wrote the file or somebody edited it; one line each.
+    /// Parts of the study that cannot be read, because another version wrote the file or a user edited it; one line each.
     #[serde(skip)]
     pub problems: Vec<String>,
 }

@@ -73,7 +73,7 @@ impl Pixels {
     #[must_use]
     pub fn seen_as(mut self, vision: Vision) -> Self {
         let Some(matrix) = vision.matrix() else { return self };
-        // A figure has few colours, and most pixels equal the one before.
+        // A figure has few colours, and most pixels equal the pixel before.
         let (mut last, mut seen) = ([0_u8; 3], [0_u8; 3]);
         for pixel in self.rgba.chunks_exact_mut(4) {
             let own = [pixel[0], pixel[1], pixel[2]];

@@ -46,7 +46,8 @@ impl Study {
         if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
             lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
         }
-        // Programs that do not report their training have no usual measure: theirs is the step time, or the time of the whole program.
+        // Programs that do not report their training lack the usual measure: for them it is the step time, or the time of the whole
+        // program.
         if known.measure.as_deref().is_none_or(|key| key == USUAL_MEASURE) && known.form != Form::Loss {
             known.measure = known.opening_measure(cells).or(known.measure);
         }

@@ -31,7 +31,7 @@ const ALLOCATIONS_FOLDER: &str = "allocations";
 const IDLE_INTERVALS: u32 = 3;
 const LEAST_IDLE: Duration = Duration::from_secs(3);
 
-/// How long a standing of an allocation is used: its runs ask one after the other.
+/// How long a known state of an allocation is used again: its runs ask for it one after the other.
 const FRESH: Duration = Duration::from_millis(300);
 
 /// The allocations of a session at a site.
@@ -53,7 +53,7 @@ struct Allocation {
 }
 
 impl Allocation {
-    /// How it stands.
+    /// Its state.
     fn standing(&self) -> Standing {
         let mut known = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, standing)) = &*known
@@ -94,7 +94,7 @@ impl Allocation {
 
     /// Lets its steward end once the list is done.
     fn close(&self) {
-        // Otherwise it ends a little later.
+        // If this fails, the steward ends a little later.
         let _ = File::create(self.folder.join(steward::CLOSE_FILE));
     }
 }
@@ -280,7 +280,7 @@ impl SharedRun {
         }
         let name = self.allocation.name();
         let ending = match end.ending {
-            // Its own time was not over.
+            // The run's own time limit was not reached.
             Some((RunState::TimedOut | RunState::Interrupted, reason)) => (RunState::Interrupted, reason),
             Some(other) => other,
             None => (RunState::Interrupted, format!("its allocation, {name}, ended")),

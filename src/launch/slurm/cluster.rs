@@ -1,4 +1,5 @@
-//! What a cluster has, as `sinfo` tells: partitions with the nodes of each, and the largest node as a machine for plans.
+//! What a cluster has according to `sinfo`: partitions with the nodes of each, and the largest node as a machine for
+//! plans.
 
 use super::tools::{self, SlurmError};
 use crate::plan::{CudaState, Gpu, Node, Worker};
@@ -74,7 +75,7 @@ fn read(text: &str) -> Vec<Nodes> {
 
 /// The type and the number of the GPUs among generic resources such as `gpu:h100:4(S:0-1),nvme:1`.
 fn gpus(gres: &str) -> (String, u32) {
-    // Sockets stand in brackets, which may contain commas.
+    // Sockets are in brackets, which may contain commas.
     let mut plain = String::new();
     let mut depth = 0_u32;
     for letter in gres.chars() {
@@ -110,8 +111,9 @@ fn is_of(site: &Site, nodes: &Nodes) -> bool {
     }
 }
 
-/// Why a job waits although its site is large enough: so many nodes are drained or down that the others are too few. Slurm takes
-/// such a job, but answers a test of it as if these nodes did not exist. `None` if this is not the case, or if Slurm does not answer.
+/// Why a job waits although its site is large enough: so many nodes are drained or down that too few nodes are left.
+/// Slurm takes such a job, but answers a test of it as if these nodes did not exist. `None` if this is not the case, or
+/// if Slurm does not answer.
 pub fn lacking_nodes(job: &Job) -> Option<String> {
     let site = job.site.as_ref()?;
     let size = job.allocation.unwrap_or_else(|| AllocationSize::of(site, &job.shape));

@@ -21,7 +21,7 @@ pub(super) struct Listed {
     pub id: u64,
     /// Slurm's word for its state: `PENDING`.
     pub state: String,
-    /// When it starts, or started, as Slurm writes it; `N/A` while nobody knows.
+    /// When it starts, or started, as Slurm writes it; `N/A` while the time is unknown.
     pub start: String,
     /// The names of its nodes.
     pub nodes: String,
@@ -96,7 +96,7 @@ impl Listed {
         } else {
             format!("{EXPECTED_START}{}", self.start.replace('T', " "))
         };
-        // A held job has the priority 0, which says nothing more.
+        // A held job has the priority 0, which is not its place among waiting jobs.
         let priority = match self.priority.as_str() {
             "" | "0" => String::new(),
             priority => format!("; its priority is {priority}"),

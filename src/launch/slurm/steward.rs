@@ -44,7 +44,8 @@ const LIST_POLL: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(20);
 /// How long a run's supervisor may take to end after a request.
 const GRACE: Duration = Duration::from_secs(20);
-/// Slurm tells the processes of a job to end one after the other: a run that ended this shortly before the steward was told ended for that.
+/// Slurm tells the processes of a job to end one after the other. If a run ended this shortly before the steward was told to end, the end
+/// of the job ended the run.
 const TOGETHER: Duration = Duration::from_millis(500);
 
 /// A run on the list.
@@ -112,7 +113,8 @@ impl StepRecord {
         Self { exit: Some(Exit::Signal(Signal::TERM.as_raw())), is_interrupted: false }
     }
 
-    /// Writes the first record of a run, unless there is one; returns whether it did. So a run either begins or is cancelled before.
+    /// Writes the first record of a run, unless there is one; returns whether it did. So a run either begins, or is cancelled before it
+    /// begins.
     pub fn claim(self, folder: &Path) -> io::Result<bool> {
         let options = &mut OpenOptions::new();
         match foreign::open_ours_with(&folder.join(STEP_FILE), options.write(true).create_new(true)) {
@@ -244,11 +246,11 @@ fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
         }
         if is_asked && asked_since.is_none() {
             asked_since = Some(Instant::now());
-            // Only the supervisor, which ends its step: srun would kill the program.
+            // Only the supervisor gets the signal, and ends its step: srun would kill the program.
             let _ = rustix::process::kill_process(group, Signal::TERM);
         }
         if kills {
-            // They belong to the only run that is executed.
+            // These processes belong to the only run that is executed.
             signal_steps(Signal::KILL);
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }

@@ -11,7 +11,7 @@ use crate::protocol::Exit;
 /// Time limit of a command: `slurmctld` answers within milliseconds, and within seconds under load.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Words in the errors of commands that did not reach `slurmctld`, or got no answer. It may answer later.
+/// Words in the errors of commands that did not reach `slurmctld`, or got no answer. `slurmctld` may answer later.
 const UNREACHED: [&str; 5] = [
     "unable to contact slurm controller",
     "connection refused",

@@ -39,8 +39,8 @@ pub struct Course {
     /// When the last step or phase ended, and whether all time since then belongs to a step.
     since_s: f64,
     times_step: bool,
-    /// The machine's clock was set during the current step: times up to the first one are from the old clock, those from the second one on
-    /// are from the new clock.
+    /// The machine's clock was set during the current step: times up to the first of these two times are from the old clock, times from the
+    /// second one on are from the new clock.
     set: Option<(f64, f64)>,
     /// The number of the first reported step.
     first: Option<u64>,

@@ -1,4 +1,4 @@
-//! Readings from tables that a program appends to, or writes anew: comma- or tab-separated values, with names in the first row.
+//! Readings from tables that a program appends to, or rewrites: comma- or tab-separated values, with names in the first row.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -120,19 +120,19 @@ impl Table {
     }
 }
 
-/// The rows that were read. A table that is written anew repeats them; only those that are new or differ are read again.
+/// The rows that were read. A table that is rewritten repeats these rows; only rows that are new or differ are read again.
 #[derive(Default)]
 struct Seen {
-    /// The number of rows that were read since the table was written anew.
+    /// The number of rows that were read since the table was last rewritten.
     place: usize,
     /// A hash of each row at its place, up to [`MOST_ROWS`].
     hashes: Vec<u64>,
-    /// The most rows that the table had. Beyond [`MOST_ROWS`], rows at these places are taken for those that were there.
+    /// The most rows that the table had. Beyond [`MOST_ROWS`], a row is assumed to be equal to the row that was at its place before.
     most: usize,
 }
 
 impl Seen {
-    /// Whether the next row is another one than was at its place.
+    /// Whether the next row differs from the row that was at its place before.
     fn is_new(&mut self, hash: u64) -> bool {
         let place = self.place;
         self.place += 1;
@@ -169,7 +169,7 @@ impl Columns {
         Self { names, repeats, separator }
     }
 
-    /// A name that two columns have. Columns without a name are not read.
+    /// A name that two columns have; columns without a name do not count, because they are not read.
     fn twice(&self) -> Option<&str> {
         let mut names = self.names.iter().zip(&self.repeats);
         names.find(|(name, repeats)| **repeats && !name.is_empty()).map(|(name, _)| name.as_str())

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The number of bytes at its start that show whether the file was rewritten.
+/// The number of bytes at the start of a file by which a rewritten file is recognised.
 const HEAD: usize = 256;
 /// Most bytes that are read at once.
 const CHUNK: usize = 1 << 20;

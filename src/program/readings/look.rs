@@ -275,7 +275,7 @@ impl Shapes {
         }
     }
 
-    /// A bar is a step if it contains a loss. Without one, it may be the bar of a download.
+    /// A bar is a step if it contains a loss. A bar without a loss may be the bar of a download.
     fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps")?);
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
@@ -426,7 +426,7 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
             Meaning::Duration(_) | Meaning::Unknown => others.push(number),
         }
     }
-    // A count in brackets, as in `Step [100/600]`, is none of the printed numbers.
+    // A count in brackets, as in `Step [100/600]`, is not among the printed numbers.
     if let Some(at) = numbered.step_at.filter(|_| !names_step) {
         taken.push((at, printed::pattern_of_step(&line[..at])));
         taken.sort();
@@ -435,7 +435,7 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
     (Some(Ok(())), untaken(others.into_iter(), &taken.join(".*?")))
 }
 
-/// The numbers of a line that are not read, with the pattern of those that are.
+/// The numbers of a line that are not read, with the pattern of the numbers that are read.
 fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<Untaken> {
     let words = |number: &Printed<'l>| {
         let parts = [number.name, number.text, number.unit];

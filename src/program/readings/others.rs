@@ -1,4 +1,4 @@
-//! Numbers in lines from which nothing was read, for users who try what is read from a log.
+//! Numbers in lines from which nothing was read, for users who test what multicard reads from a log.
 
 use std::collections::HashSet;
 

@@ -256,7 +256,7 @@ fn a_journal_with_very_many_measures_opens_with_the_first_and_says_so() {
         assert_eq!((own.len(), &*own[0].key, &*own[999].key), (1000, "m0", "m999"));
         let damage = reader.damage().unwrap();
         assert!(
-            matches!(&damage[..], [only] if only.contains("3000 measures of one's own, and the first 1000")),
+            matches!(&damage[..], [only] if only.contains("3000 user-defined measures, and the first 1000")),
             "{damage:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! Sessions on other machines: the connection, the other machine, and what the window is told about both.
+//! Sessions on other machines: the connection, the other machine, and the window's messages about both.
 
 use std::path::PathBuf;
 use std::sync::Arc;

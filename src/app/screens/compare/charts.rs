@@ -16,7 +16,7 @@ use crate::figure::{Chart, Geometry};
 /// Longer notes of charts are cut off, each alone and all together; tooltips show them completely.
 const MOST_LINES_OF_NOTE: f32 = 2.0;
 const MOST_LINES_OF_NOTES: usize = 4;
-/// In a room that is lower than this, notes have half as many lines.
+/// If the space is lower than this, notes have half the number of lines.
 const LOW: f32 = 320.0;
 
 /// Draws a text of a few lines; what does not fit into them is shown by a tooltip.

@@ -20,7 +20,7 @@ impl EffectRows {
         let mut found = Self::default();
         for change in table.rows.iter().filter_map(|row| effect_of(table, row)) {
             let level = |part: &str| part.split(" over ").next().unwrap_or_default().to_owned();
-            // What a design does not tell apart from it follows a sign.
+            // Effects that the design does not separate from this effect follow a sign.
             let own = change.split(" + ").next().and_then(|own| own.split(" − ").next()).unwrap_or_default();
             if let [first, second] = &own.split(" × ").map(level).collect::<Vec<_>>()[..] {
                 found.interactions.entry(in_order(first, second)).or_insert_with(|| change.to_owned());

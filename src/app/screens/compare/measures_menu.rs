@@ -1,4 +1,4 @@
-//! The menu of measures of one's own: a list to edit and delete, and a field for a formula, which is checked as it is typed.
+//! The menu of user-defined measures: a list to edit and delete, and a field for a formula, which is checked as it is typed.
 
 use eframe::egui::{
     Button, Grid, Id, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
@@ -47,7 +47,7 @@ impl Draft {
     }
 }
 
-/// Saves a measure of one's own in the session; this can be undone.
+/// Saves a user-defined measure in the session; this can be undone.
 pub(super) fn save_measure(measure: OwnMeasure, desk: &mut Desk) {
     if let Err(reason) = check_edit(&desk.records.summaries, &desk.records.own_measures, &measure) {
         return desk.problem(ScreenName::COMPARE, format!("saving the measure {}: {reason}", measure.key));
@@ -62,7 +62,7 @@ pub(super) fn save_measure(measure: OwnMeasure, desk: &mut Desk) {
     });
 }
 
-/// Deletes a measure of one's own; this can be undone.
+/// Deletes a user-defined measure; this can be undone.
 pub(super) fn delete_measure(key: &Key, desk: &mut Desk) {
     let Some(before) = desk.records.own_measures.iter().find(|known| known.key == *key).cloned() else { return };
     if let Some(other) = needs_measure(&desk.records.own_measures, key) {

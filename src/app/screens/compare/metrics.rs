@@ -37,7 +37,7 @@ pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     });
 }
 
-/// Draws the choice whether traced runs are shown among the others.
+/// Draws the choice whether traced runs are shown among the other runs.
 pub fn traced_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     let mut traced = study.runs != Runs::Plain;
     let check = check_ui(ui, &mut traced, "Traced runs")

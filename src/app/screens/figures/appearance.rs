@@ -68,7 +68,7 @@ fn axes_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure) {
     }
 }
 
-/// The width of a venue or one's own, and as whom the preview shows the figure.
+/// The width of a venue or a custom width, and the kind of vision that the preview simulates.
 fn page_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
     let style = &study.style;

@@ -1,4 +1,4 @@
-//! Composing a figure of several panels: the shown figure joins it as a panel, of whatever session is open then.
+//! Composing a figure of several panels: the figure that is shown becomes a panel, and keeps the session that is open at that time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const MOST_COLUMNS: usize = 6;
 /// The composed figure of the screen.
 #[derive(Default)]
 pub struct Composing {
-    /// Its panels and how they stand; its style is that of the shown figure.
+    /// Its panels and their arrangement; its style is the style of the shown figure.
     pub composition: Composition,
     /// The preview and the export are of it, not of the figure.
     pub is_shown: bool,
@@ -131,7 +131,7 @@ impl FiguresScreen {
         self.stale = true;
     }
 
-    /// Brings back sessions that panels were of, beside those that became known since.
+    /// Restores the sessions of panels, in addition to sessions that became known since.
     pub(super) fn restore_sources(&mut self, mut known: Vec<Source>) {
         let own = std::mem::take(&mut self.composing.known);
         let is_new = |source: &Source| known.iter().all(|other| name_of(other) != name_of(source));

@@ -100,7 +100,7 @@ impl Page {
     }
 }
 
-/// The pixels of a scene, as many for each point as one texture holds.
+/// The pixels of a scene. The number of pixels per point is the highest with which the scene fits into one texture.
 fn picture(scene: &Scene, (resolution, vision): (f64, Vision)) -> Result<ColorImage, String> {
     let resolution = resolution.min(MOST_PIXELS / scene.width.max(scene.height).max(1.0));
     let pixels = rasterise(scene, resolution).map_err(|error| error.to_string())?.seen_as(vision);

@@ -210,7 +210,7 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
     ui.end_row();
 }
 
-/// Where the legend stands, and how many of its entries stand beside each other.
+/// The place of the legend, and the number of its entries that are next to each other.
 pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     let overrides = &editing.study.overrides;
     let (place, columns) = (overrides.legend, overrides.legend_columns);
@@ -241,7 +241,7 @@ pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     });
 }
 
-/// What is said below the figure, and what is drawn beside its values.
+/// The lines below the figure, and what is drawn next to its values.
 pub(super) fn switches_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     type Switch = fn(&mut Overrides) -> &mut bool;
     let switches: [(&'static str, Switch); 3] = [
@@ -337,7 +337,7 @@ pub(super) fn name_of_annotation(place: usize) -> String {
     format!("Mark {}", place + 1)
 }
 
-/// Two cells between which a bracket is to stand: the first is kept until the second is chosen.
+/// Two cells for a bracket: the first cell is kept until the second one is chosen.
 pub(super) fn bracket_ui(ui: &mut Ui, figure: &Figure, picked: Option<&CellKey>, commands: &mut Vec<Command>) {
     let offer = |ui: &mut Ui, name: &str, now: Option<&CellKey>, commands: &mut Vec<Command>| {
         let chosen = figure.cells.iter().find(|(cell, _)| Some(cell) == now);

@@ -130,7 +130,7 @@ impl FiguresScreen {
                 Err(exporting) => self.exporting = Some(exporting),
             }
         }
-        // What stands beside the buttons may be out of sight.
+        // A message beside the buttons may be out of sight.
         if let Some((text, true)) = self.said.clone().filter(|outcome| Some(outcome) != had_said.as_ref()) {
             desk.say(Notice { text, can_undo: false });
         }
@@ -148,7 +148,7 @@ fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Result<Pa
     write(path, &figure.scene(), &figure.provenance(origins?), format)
 }
 
-/// Exports a composed figure. One with a blank panel is not written: what it lacks is said.
+/// Exports a composed figure. A figure with a blank panel is not written; the message says what the panel lacks.
 fn export_composed(path: &Path, asked: Asked, dpi: u32) -> Result<PathBuf, String> {
     let format = PaperFormat::of(path, dpi).map_err(|error| error.to_string())?;
     let origins: Result<Vec<Origin>, String> = asked.used()?.iter().map(origin).collect();

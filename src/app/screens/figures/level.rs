@@ -10,8 +10,8 @@ use crate::app::command::edit;
 use crate::figure::{COLOUR_NAMES, DashKind, Figure, Geometry, Hatch, LevelOverride, Marker, colour_of, level_name};
 use crate::plan::Level;
 
-/// The name of the level for which `key` stands, with the place of its setting in the figure and the level itself. If
-/// the figure has no such level, the key alone.
+/// The name of the level with this `key`, with the place of its setting in the figure and the level itself. If the
+/// figure has no such level, the key alone.
 fn level_of<'a>(figure: &'a Figure, key: &'a str) -> (String, Option<(usize, &'a Level)>) {
     for (place, settings) in figure.settings.iter().enumerate() {
         let setting = &settings.setting;

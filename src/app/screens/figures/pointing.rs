@@ -22,7 +22,7 @@ const LEAST_TARGET: f32 = 10.0;
 /// If there are more points, only parts that explain them are reached.
 const MOST_POINTS: usize = 1000;
 
-/// Where the preview lies on screen.
+/// The place of the preview on screen.
 #[derive(Clone, Copy)]
 pub(super) struct Sheet {
     pub corner: Pos2,
@@ -37,7 +37,7 @@ impl Sheet {
     }
 }
 
-/// Makes the parts of the drawn figure answer the pointer and the keys, and draws the editor of the one that is open.
+/// Makes the parts of the drawn figure answer the pointer and the keys, and draws the editor of the part that is open.
 pub(super) fn parts_ui(
     ui: &mut Ui,
     figures: &FiguresScreen,
@@ -68,7 +68,7 @@ pub(super) fn parts_ui(
                 _ => FiguresCommand::Point(Some(part.clone())).into(),
             });
         }
-        // The axes of several panels are one part: its editor stands beside what was clicked.
+        // The axes of several panels are one part: its editor appears next to the place that was clicked.
         if is_open && opened == Some(place) {
             editor_ui(ui, figures, figure, (&part, &name), &response, commands);
         }
@@ -173,7 +173,7 @@ fn first_field(part: &Part, figure: &Figure) -> Option<String> {
     }
 }
 
-/// A point of the figure with all that it is of.
+/// A point of the figure with all parts that it belongs to.
 fn shown<'a>(figure: &'a Figure, part: &Part) -> Option<(&'a Chart, &'a Panel, &'a Series, &'a Point)> {
     let Part::Point([chart, panel, series, point]) = part else { return None };
     let chart = figure.charts.get(*chart)?;

@@ -191,7 +191,7 @@ pub struct YAxis {
 impl YAxis {
     pub fn new(kind: Kind, curves: &[Curve], scene: &Scene) -> Self {
         let max = curves.iter().map(Curve::max).fold(0.0, f64::max);
-        // Warm-up steps are so long that the others would look like zero.
+        // Warm-up steps are so long that the other steps would look like zero.
         let of_curves = if kind == Kind::StepTime { curves } else { &[] };
         let [warm, steady] = of_curves.iter().fold([None, None], |most: [Option<f64>; 2], curve| {
             let [warm, steady] = curve.warm_and_steady_max(scene);
@@ -274,7 +274,7 @@ impl Curve<'_> {
         let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
         let values = self.column.smooth.as_ref().map_or(&self.column.raw, |smooth| &smooth.values).values();
         let count = match x {
-            // After its last step a run frees what it used: the machine without the run says nothing about it.
+            // After its last step a run frees what it used: the state of the machine after that says nothing about the run.
             None if !self.run.running && self.track.steps.is_empty() => match self.run.curves.steps() {
                 Some(steps) => steps.times.last().map_or(0, |end_s| self.track.times.partition_point(|at| at <= end_s)),
                 None => xs.len(),

@@ -1,4 +1,4 @@
-//! The control of the design: which combinations of the ticked levels are run, and what these can tell apart.
+//! The control of the design: which combinations of the ticked levels are run, and which effects these can separate.
 
 use eframe::egui::{CollapsingHeader, DragValue, Label, RichText, Role, Ui, Widget as _, WidgetInfo};
 use strum::VariantArray as _;
@@ -307,7 +307,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
     }
 }
 
-/// Draws what the design can tell apart, or why it cannot be made.
+/// Draws which effects the design can separate, or why it cannot be made.
 fn resolved_ui(ui: &mut Ui, outlook: &Outlook) {
     let warning = palette(ui.visuals()).warning;
     if let Some(trouble) = &outlook.design_trouble {

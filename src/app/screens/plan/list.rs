@@ -181,7 +181,7 @@ pub(super) fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnc
     CollapsingHeader::new(title).id_salt(("part of the form", name)).show_unindented(ui, content);
 }
 
-/// Draws an error message on a line that always exists, so that the fields below do not move while somebody types.
+/// Draws an error message on a line that always exists, so that the fields below do not move while the user types.
 pub(super) fn error_ui(ui: &mut Ui, error: Option<&str>) {
     let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
     ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {

@@ -44,7 +44,7 @@ pub(super) struct Outlook {
     data_refusals: HashMap<Key, String>,
     /// What a reader of the plan should know.
     pub(super) remarks: Vec<Remark>,
-    /// What the shown block's design can tell apart.
+    /// Which effects the shown block's design can separate.
     pub(super) resolved: Option<Resolved>,
     /// Why the design of some block cannot be made.
     pub(super) design_trouble: Option<String>,
@@ -74,7 +74,7 @@ impl Outlook {
         outlook
     }
 
-    /// The outlook on `machine`, which is the node or stands for a site.
+    /// The outlook on `machine`, which is the node or represents a site.
     fn at(plan: Arc<Plan>, shown: Arc<Plan>, node: Arc<Node>, machine: &Node) -> Self {
         let matrix = expand(&plan, machine);
         let repeats = u64::from(plan.repeats);

@@ -69,7 +69,7 @@ mod tests {
     fn every_shipped_plan_can_be_started_from_and_says_what_it_is_for() {
         let shipped = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sessions")).unwrap().flatten();
         let files = shipped.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "toml"));
-        // Programs of plans of the workload `command` lie beside those plans.
+        // Programs of plans of the workload `command` are in the folder of the plan.
         let stands_alone = |path: &std::path::PathBuf| !std::fs::read_to_string(path).unwrap().contains("\"command\"");
         let files = files.filter(stands_alone);
         let mut files: Vec<_> = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();

@@ -128,7 +128,7 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.style_mut().interaction.selectable_labels = false;
         table.show(ui, &mut list);
     });
-    // While somebody aims at a row, rows keep their positions.
+    // While the pointer is over the list, rows keep their positions.
     let is_pointed_at = ui.rect_contains_pointer(drawn.response.rect);
     if is_pointed_at != view.own.pointed_at.is_some() {
         commands.push(Command::from(RunsCommand::Point(is_pointed_at)));

@@ -180,7 +180,7 @@ pub fn ticks(view: (i64, i64), most: usize) -> (i64, i64) {
     (step, view.0.div_euclid(step) * step + if view.0.rem_euclid(step) == 0 { 0 } else { step })
 }
 
-/// A tick's label, with as many digits as the distance of ticks needs.
+/// A tick's label, with the number of digits that the distance of ticks needs.
 pub fn tick_text(at: i64, step: i64) -> String {
     let (unit_ns, unit) = match step {
         100_000_000.. => (1e9, "s"),

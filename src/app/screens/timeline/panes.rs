@@ -1,4 +1,4 @@
-//! How several recordings stand on screen: in one list that scrolls, or each in a pane of its own that shows the same times.
+//! The arrangement of several recordings on screen: in one list that scrolls, or each in a pane of its own that shows the same times.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const BAR: f32 = 12.0;
 /// Room between panes.
 const BETWEEN: f32 = 8.0;
 
-/// How recordings stand.
+/// The arrangement of recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Arrangement {
     /// In one list: the second one follows the last row of the first.

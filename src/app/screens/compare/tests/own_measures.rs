@@ -1,4 +1,4 @@
-//! Measures of one's own: typed, checked, saved, shown for runs that are there already, and deleted.
+//! User-defined measures: typed, checked, saved, shown for runs that are there already, and deleted.
 
 use std::time::{Duration, Instant};
 

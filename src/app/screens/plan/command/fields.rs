@@ -60,7 +60,7 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
     commands.extend(asked.into_iter().map(Command::from));
 }
 
-/// What the program of a plan's first block is called beside those of the others, and what an edit of it changes.
+/// The name of the program of a plan's first block if other blocks have programs, too, and the effect of editing that program.
 fn beside_others(plan: &Plan) -> Option<String> {
     let key = |block: &Block| block.spec.command.as_ref().map(|command| command.name.clone());
     let (own, mut others) = (key(&plan.first)?, plan.further.iter().filter_map(key).collect::<Vec<_>>());
@@ -109,7 +109,7 @@ fn pieces(text: &str, known: &[&str]) -> Vec<(Range<usize>, Option<bool>)> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     while let Some(open) = text[at..].find('{').map(|open| at + open) {
         let Some(close) = text[open..].find('}').map(|close| open + close + 1) else { break };
-        // `{{` stands for a brace.
+        // `{{` is a literal brace.
         if text[open + 1..].starts_with('{') {
             pieces.push((at..open + 2, None));
             at = open + 2;

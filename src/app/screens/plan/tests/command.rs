@@ -1,4 +1,4 @@
-//! The form of a program of one's own.
+//! The form of a plan's own program.
 
 use super::*;
 
