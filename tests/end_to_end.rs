@@ -539,7 +539,11 @@ fn a_closed_pipe_interrupts_a_run_and_the_journal_says_so() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("cannot write events: writing to standard output: Broken pipe"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("cannot write events: writing to standard output: Broken pipe"),
+        "{}",
+        text(&output.stderr)
+    );
     let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
     assert_eq!(journal.lines().filter(|line| line.contains(r#""decision":"run_ended""#)).count(), 2, "{journal}");
     assert_eq!(journal.matches(r#""state":"cancelled""#).count(), 2, "{journal}");
