@@ -7,8 +7,11 @@ use super::limit::{BYTES_SHARE, FLOP_SHARE};
 use super::{Measures, RunSummary};
 use crate::plan::Key;
 
+/// The name of a session, and its runs.
+pub type Named<'a> = (&'a dyn Display, &'a [RunSummary]);
+
 /// Why two sessions, each given with its name, cannot both be counted; `None` if each has runs of its own.
-pub fn refused_copy<N: Display>(one: (N, &[RunSummary]), other: (N, &[RunSummary])) -> Option<String> {
+pub fn refused_copy(one: Named<'_>, other: Named<'_>) -> Option<String> {
     let run = shared_run(one.1, other.1)?;
     Some(format!(
         "{} and {} both contain the run {run}: one is a copy of the other, or both are copies of a third session. The same runs are no \
@@ -90,10 +93,10 @@ mod tests {
     fn sessions_that_have_one_run_in_common_are_copies_and_others_are_not() {
         let whole = session(1000.0, &[0.1, 0.2, 0.3]);
         let part = session(1000.0, &[0.1]);
-        let message = refused_copy(("part", &part), ("whole", &whole)).unwrap();
+        let message = refused_copy((&"part", &part), (&"whole", &whole)).unwrap();
         assert!(message.starts_with("part and whole both contain the run r1: one is a copy"), "{message}");
         for other in [session(1000.5, &[0.1, 0.2, 0.3]), session(1000.0, &[0.11, 0.21, 0.31]), Vec::new()] {
-            assert_eq!(refused_copy(("other", &other), ("whole", &whole)), None);
+            assert_eq!(refused_copy((&"other", &other), (&"whole", &whole)), None);
         }
     }
 
@@ -103,15 +106,15 @@ mod tests {
         let mut copy = whole.clone();
         copy.iter_mut().for_each(|run| run.set_own(&[OwnMeasure::new("twice", "2 * step_time_s")]));
         assert!(copy[0].value("twice").is_some());
-        assert!(refused_copy(("copy", &copy), ("whole", &whole)).is_some());
+        assert!(refused_copy((&"copy", &copy), (&"whole", &whole)).is_some());
     }
 
     #[test]
     fn imported_sessions_are_copies_only_if_all_runs_and_their_file_agree() {
         let of = |times_s: &[f64], file: &str| imported(session(1000.0, times_s), file);
         let night = of(&[0.1, 0.2], "night.csv");
-        assert!(refused_copy(("a", &night), ("b", &of(&[0.1, 0.2], "night.csv"))).is_some());
-        assert_eq!(refused_copy(("a", &night), ("b", &of(&[0.1, 0.25], "night.csv"))), None, "one agrees by chance");
-        assert_eq!(refused_copy(("a", &night), ("b", &of(&[0.1, 0.2], "next.csv"))), None);
+        assert!(refused_copy((&"a", &night), (&"b", &of(&[0.1, 0.2], "night.csv"))).is_some());
+        assert_eq!(refused_copy((&"a", &night), (&"b", &of(&[0.1, 0.25], "night.csv"))), None, "one agrees by chance");
+        assert_eq!(refused_copy((&"a", &night), (&"b", &of(&[0.1, 0.2], "next.csv"))), None);
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             Ok(INTERRUPTED)
         }
         // A reader such as `head` has closed the pipe.
-        Err(ExportError::Io(error)) if arguments.output.is_none() => Err(of_stdout(error).into()),
+        Err(ExportError::Io(error)) if arguments.output.is_none() => Err(of_stdout(&error).into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn refuse_copies<'a>(sessions: impl Iterator<Item = (&'a PathBuf, &'a
     let all: Vec<(&PathBuf, &Material)> = sessions.collect();
     for (place, (path, material)) in all.iter().enumerate() {
         for (earlier, other) in &all[..place] {
-            let refused = refused_copy((earlier.display(), &other.runs[..]), (path.display(), &material.runs[..]));
+            let refused = refused_copy((&earlier.display(), &other.runs), (&path.display(), &material.runs));
             refused.map_or(Ok(()), Err)?;
         }
     }

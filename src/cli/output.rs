@@ -57,11 +57,11 @@ pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     let mut stdout = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end.as_bytes()));
-    written.and_then(|()| stdout.flush()).map_err(of_stdout)
+    written.and_then(|()| stdout.flush()).map_err(|error| of_stdout(&error))
 }
 
 /// An error of standard output with its name. It keeps its kind, which tells whether a reader has closed the pipe.
-pub(super) fn of_stdout(error: std::io::Error) -> std::io::Error {
+pub(super) fn of_stdout(error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("writing to standard output: {error}"))
 }
 

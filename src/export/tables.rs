@@ -492,7 +492,7 @@ mod tests {
         for filter in ["mode=full", "data=digits", "trace=nsys", "trace=on"] {
             assert!(admits(&recorded, filter) && !admits(&own, filter), "{filter}");
         }
-        let names: Vec<Key> = factors(&[Heading { run: String::new(), levels: own.levels.clone() }])
+        let names: Vec<Key> = factors(&[Heading { run: String::new(), levels: own.levels }])
             .iter()
             .map(|(key, _)| factor_column(key))
             .collect();

@@ -109,8 +109,8 @@ impl Desk {
         for other in std::mem::take(&mut self.compared.others) {
             let mut shown = open.iter().chain(&kept).filter(|shown| shown.folder != other.folder);
             let copy = shown.find_map(|shown| {
-                let known = (shown.folder.display(), &shown.summaries[..]);
-                analysis::refused_copy(known, (other.folder.display(), &other.summaries[..]))
+                let names = [shown.folder.display(), other.folder.display()];
+                analysis::refused_copy((&names[0], &shown.summaries), (&names[1], &other.summaries))
             });
             match copy {
                 Some(message) => refused.push(message),
