@@ -7,7 +7,7 @@ use super::folded::folded;
 use super::number::{significant, without_zeros};
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
-use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
+use super::study::{RATIO, SPEEDUP, STEP_COST, Study, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Check, Condition, Judgement, MADE_WITH, Mark, Measure, Method, PER_STEP, RunState, THROUGHPUT, checked_by,
@@ -19,7 +19,13 @@ use crate::analysis::{
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
 
 /// The notes of a table, one sentence each.
-pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
+pub(super) fn notes(
+    study: &Study,
+    cells: &[Cell],
+    columns: &[Column],
+    rows: &[Row],
+    baseline: &Baseline,
+) -> Vec<String> {
     if cells.is_empty() {
         return vec!["no runs".to_owned()];
     }
@@ -67,7 +73,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     notes.extend(energy_note(cells, columns, rows));
     notes.extend(device_note(cells));
     notes.extend(split_note(cells));
-    notes.extend(environment_notes(cells));
+    notes.extend(environment_notes(cells, study.differing_facts()));
     notes.extend(mark_notes(cells));
     notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));

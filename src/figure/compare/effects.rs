@@ -178,7 +178,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     let effects: Vec<(usize, usize)> =
         ranked_effects.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
     let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
-    let mut notes = notes(cells, &[], &rows, baseline);
+    let mut notes = notes(study, cells, &[], &rows, baseline);
     if rows.is_empty() {
         notes.push(nothing());
     } else {

@@ -181,3 +181,24 @@ fn what_cells_were_made_with_has_no_column_where_it_only_repeats_their_commits()
     let commits: Vec<String> = columns([None, None]);
     assert_eq!((both.contains(&"made_with".to_owned()), commits), (true, vec!["commit".to_owned()]));
 }
+
+#[test]
+fn a_history_does_not_say_that_its_commits_differ_but_says_what_else_does() {
+    let run = |number: u32| {
+        let mut environment = Environment::default();
+        environment.set("program_git", Some(format!("abc000{number}")));
+        environment.set("kernel", Some(format!("6.{number}")));
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), number, 0.1);
+        record.environment = Some(Arc::new(environment));
+        summarise_run(&record)
+    };
+    let runs = [run(1), run(2)];
+    let sources = [Source { session: "", runs: &runs, reports: &[] }];
+    let names = |study: &Study| -> Vec<&'static str> {
+        let notes = table(&sources, study).notes;
+        let differs = |name: &&str| notes.iter().any(|note| note.contains(&format!("environment: {name} differs")));
+        ["Program's git commit", "Linux kernel"].into_iter().filter(differs).collect()
+    };
+    assert_eq!(names(&study()), ["Linux kernel"]);
+    assert_eq!(names(&Study { form: Form::Bars, ..study() }), ["Program's git commit", "Linux kernel"]);
+}
