@@ -31,7 +31,8 @@ pub(super) fn notes(
     }
     let mut notes = vec![held_note(cells), method_note(rows)];
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
-    if shows("step_time_s") {
+    // How imported times were measured is not known.
+    if shows("step_time_s") && !cells.iter().all(Cell::is_imported) {
         notes.push("warm-up steps are left out; step times are those of the slowest rank".to_owned());
     }
     if shows("mean_step_time_s") {

@@ -287,3 +287,23 @@ fn of_many_runs_that_did_not_finish_some_are_named_and_the_others_counted() {
     assert!(note.starts_with("37 runs are not in the values: fp32-1-ddp-ds-r2 cancelled; "), "{note}");
     assert!(note.ends_with(" and 33 more") && note.len() < 200, "{note}");
 }
+
+#[test]
+fn imported_step_times_alone_are_not_said_to_be_without_warm_up() {
+    let mut runs = at_two_commits(&["fp32", "fp16"]);
+    let says = |runs: &[RunSummary]| {
+        let table = of_preset("times", runs, None);
+        assert!(table.columns.iter().any(|column| &*column.key == "step_time_s"));
+        table.notes.iter().any(|note| note.contains("warm-up steps are left out"))
+    };
+    let import = |run: &mut RunSummary| {
+        let mut environment = Environment::default();
+        environment.set(crate::analysis::IMPORTED_FROM, Some("other.csv (CSV)"));
+        run.environment = Some(Arc::new(environment));
+    };
+    assert!(says(&runs));
+    runs[..2].iter_mut().for_each(import);
+    assert!(says(&runs), "it is true of the others");
+    runs.iter_mut().for_each(import);
+    assert!(!says(&runs));
+}
