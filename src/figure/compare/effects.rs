@@ -20,6 +20,9 @@ use crate::figure::table::{CellValue, Column, Row, Table};
 const ROWS: usize = 20;
 /// Maximum number of pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
+/// The note in place of a plot of interactions.
+const NO_PLOT: &str = "No plot: it needs cells for every combination of all levels of two factors, with the other factors at the same \
+                       levels. Hide levels in the filter, or see the table.";
 /// Maximum number of effects that are named after the effect that they are mixed with.
 const NAMED: usize = 3;
 
@@ -299,7 +302,7 @@ pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     match charts.first_mut() {
         Some(chart) => chart.notes.push(note),
         None => charts.push(Chart {
-            notes: vec!["No two factors have cells for every combination of two of their levels.".to_owned()],
+            notes: vec![NO_PLOT.to_owned()],
             ..Chart::new("Interactions", Geometry::Profile, Axis::default(), Axis::default())
         }),
     }
