@@ -217,7 +217,7 @@ fn how(is_fitted: bool) -> String {
             .to_owned();
     }
     "an effect is the geometric mean of ratios over all groups of cells that differ only in it, its interval is over repeats; an \
-     interaction is the effect of the first change where the second is made, over that where it is not"
+     interaction compares one change's effect with and without the other change; 1 means that they do not influence each other"
         .to_owned()
 }
 
