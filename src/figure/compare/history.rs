@@ -10,7 +10,7 @@ use crate::analysis::{
     Occasions, Setting, Value, by_repeat, capitalised, counted, least_values, level_changes, measure_of,
 };
 use crate::figure::chart::{Addition, AdditionKind, Axis, Chart, Geometry, Point, Role, Series, panel_of};
-use crate::figure::number::significant;
+use crate::figure::number::{interval_text, significant};
 use crate::figure::ratio::scaled;
 use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Form, Study};
 use crate::figure::table::{CellValue, Table};
@@ -235,7 +235,7 @@ impl History {
 
 /// The 95 % interval of a change: ` [1.2, 1.3]`; empty if there is none.
 fn ends_text(ratio: &Value) -> String {
-    ratio.interval.map_or(String::new(), |ends| format!(" [{}, {}]", significant(ends.low), significant(ends.high)))
+    ratio.interval.map_or(String::new(), |ends| format!(" {}", interval_text(ends.low, ends.high)))
 }
 
 /// The chart.
