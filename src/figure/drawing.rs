@@ -272,6 +272,7 @@ mod tests {
         assert_eq!(words(&runs), ["precision=fp32", "precision=fp16"]);
         assert_eq!(words(&runs[..1]), ["fp32-1-ddp-ds"]);
     }
+
     #[test]
     fn a_sentence_of_chart_and_table_stands_once_among_the_notes() {
         let run = |(precision, repeat): (&str, u32)| {

@@ -80,6 +80,7 @@ mod tests {
         ];
         assert_eq!(folded(stories), expected);
     }
+
     #[test]
     fn dates_that_differ_are_one_range_of_whole_dates() {
         let story = |date: &str, run: &'static str| (format!("imported from nightly.csv (CSV), {date}"), vec![run]);
