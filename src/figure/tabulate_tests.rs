@@ -307,3 +307,14 @@ fn imported_step_times_alone_are_not_said_to_be_without_warm_up() {
     runs.iter_mut().for_each(import);
     assert!(!says(&runs));
 }
+
+#[test]
+fn a_note_on_bytes_stands_only_where_the_table_has_values_in_gb() {
+    let has = |table: &Table, part: &str| table.notes.iter().any(|note| note.contains(part));
+    let mut alike = runs(&[("fp32", 1, 1, 0.02), ("fp16", 1, 1, 0.01)]);
+    let table = of_preset("memory", &alike, None);
+    assert!(has(&table, "held: ") && has(&table, "1 GB is 10^9 bytes; peaks are"), "{:?}", table.notes);
+    alike.iter_mut().for_each(|run| run.values.retain(|key, _| !key.contains("peak")));
+    let without = of_preset("memory", &alike, None);
+    assert!(!has(&without, "1 GB is"), "{:?}", without.notes);
+}

@@ -185,7 +185,9 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     if rows.is_empty() {
         notes.push(nothing());
     } else {
-        notes.insert(1, how(is_fitted));
+        // First of all but what is held.
+        let place = notes.iter().position(|note| note.starts_with("held: ")).map_or(0, |held| held + 1);
+        notes.insert(place, how(is_fitted));
         let incomplete = effects.iter().filter(|effect| effect.0 < effect.1).count();
         let blocks = (incomplete > 0).then(|| {
             format!(
@@ -197,7 +199,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
             )
         });
         let rest = verdict_note(cells, &columns, &rows).into_iter().chain(blocks);
-        notes.splice(2..2, rest);
+        notes.splice(place + 1..place + 1, rest);
         if rows.len() >= MOST_INTERACTIONS {
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
         }
