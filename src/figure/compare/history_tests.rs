@@ -64,9 +64,12 @@ fn each_cell_has_a_line_over_sessions_and_its_changes_are_told_with_what_changed
         texts(&shown, "change").into_iter().enumerate().filter(|(_, text)| !text.is_empty()).collect();
     assert_eq!(changes, [(10, "1.25".to_owned())], "rows are sorted by cell, then by date");
     assert_eq!(texts(&shown, "date")[..2], ["1970-01-01", "1970-01-02"]);
-    let sentence = &shown.table.notes.iter().find(|note| note.contains("times as much")).unwrap();
-    assert!(sentence.starts_with("step time of fp32: 1.2") && sentence.contains("from 1970-01-11 on"), "{sentence}");
-    assert!(sentence.ends_with("with it changed: NVIDIA driver"), "{sentence}");
+    let sentence = &shown.table.notes.iter().find(|note| note.contains(" times [")).unwrap();
+    assert!(
+        sentence.starts_with("step time of fp32: 1.2") && sentence.contains("] since 1970-01-11 (95 %: between "),
+        "{sentence}"
+    );
+    assert!(sentence.ends_with("); changed at the same time: NVIDIA driver"), "{sentence}");
     // If the track is alone in its panel, the place of the change is shaded.
     let alone = compare(&sources(&sessions), &Study { filter: "fp32".to_owned(), ..study() });
     let [_, region] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
