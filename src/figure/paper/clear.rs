@@ -103,6 +103,7 @@ mod tests {
     #[test]
     fn without_a_clear_place_there_is_none() {
         let within = Area { left: 0.0, top: 16.0, width: 200.0, height: 8.0 };
-        assert_eq!(nearest((60.0, 8.0), (100.0, 20.0), &within, &[step()], &[]), None);
+        let level = vec![[0.0, 20.0, 20.0], [200.0, 20.0, 20.0]];
+        assert_eq!(nearest((60.0, 8.0), (100.0, 20.0), &within, &[level], &[]), None);
     }
 }
