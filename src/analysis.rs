@@ -66,7 +66,9 @@ pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between, split_by, split_note};
-pub use history::{CHANGE_ERROR, HistoryOrder, LevelChange, Occasions, imported_history, level_changes};
+pub use history::{
+    CHANGE_ERROR, HistoryOrder, LevelChange, OCCASION_FACTS, Occasions, imported_history, level_changes,
+};
 pub use jump::{SessionJump, session_jump};
 pub use law::{LawFit, TimeAt, TimeLaw};
 pub use limit::Limits;

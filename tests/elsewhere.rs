@@ -155,7 +155,7 @@ fn a_history_over_days_of_one_file_finds_the_day_from_which_it_is_slower() {
     assert!((change["median"].as_f64().unwrap() - 1.2).abs() < 0.02, "{change}");
     assert!(change["low"].as_f64().unwrap() < 1.2 && change["high"].as_f64().unwrap() > 1.2, "{change}");
     let note = history["notes"].to_string();
-    assert!(note.contains("from 2026-11-10 on") && note.contains("Program's git commit"), "{note}");
+    assert!(note.contains("since 2026-11-10 (95 %: ") && note.contains("Program's git commit"), "{note}");
     let figure = home.join("history.svg").display().to_string();
     let said = text(
         &succeed(command(home).current_dir(home).args(["figure", "nights", "--form", "history", "--out", &figure]))

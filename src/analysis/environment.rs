@@ -7,9 +7,14 @@ use super::made_with::{self, splitting_facts};
 use super::{Cell, RunState, RunSummary, counted};
 use crate::protocol::Environment;
 
+/// The maximum number of values of a fact that a note shows.
+const VALUES: usize = 3;
+
 /// A fact that differs between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Differing {
+    /// Its key.
+    pub key: String,
     /// Its name.
     pub name: String,
     /// Its values, each with the indexes of the runs that have it; `None` if the fact is unknown.
@@ -39,7 +44,7 @@ fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>
             values.entry(environment.get(key).map(str::to_owned)).or_default().extend(places);
         }
         if values.len() > 1 {
-            differing.push(Differing { name: name.to_owned(), values });
+            differing.push(Differing { key: key.to_owned(), name: name.to_owned(), values });
         }
     }
     differing
@@ -99,12 +104,22 @@ fn shown(value: Option<&String>) -> &str {
     value.map_or("not known", String::as_str)
 }
 
-/// Sentences on facts that differ between the finished runs of cells, and on runs without a recorded environment among others with one.
-pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
+/// The first few values of a fact, joined, and how many there are if that is not all.
+fn first_of(values: &[String], joint: &str) -> String {
+    match values.get(..VALUES) {
+        Some(first) if values.len() > VALUES => format!("{}, … ({} values)", first.join(joint), values.len()),
+        _ => values.join(joint),
+    }
+}
+
+/// Sentences on facts that differ between the finished runs of cells, apart from those with the keys `besides`, and on runs without a
+/// recorded environment among others with one.
+pub fn environment_notes(cells: &[Cell], besides: &[&str]) -> Vec<String> {
     let runs = finished(cells);
     let recorded = runs.iter().enumerate().filter_map(|(place, run)| Some((place, run.environment.as_ref()?)));
     let mut notes: Vec<String> = differing(recorded.clone())
         .iter()
+        .filter(|fact| !besides.contains(&fact.key.as_str()))
         .map(|fact| {
             let value = |(value, places): (&Option<String>, &Vec<usize>)| {
                 let mut ids: Vec<&str> = places.iter().map(|place| &*runs[*place].cell).collect();
@@ -118,7 +133,7 @@ pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
                 format!("{} in {}{of_cells}", shown(value.as_ref()), counted(places.len(), "run"))
             };
             let values: Vec<String> = fact.values.iter().map(value).collect();
-            format!("environment: {} differs: {}", fact.name, values.join(", "))
+            format!("environment: {} differs: {}", fact.name, first_of(&values, ", "))
         })
         .collect();
     let recorded = recorded.count();
@@ -152,7 +167,7 @@ pub fn environments_between(before: &[Cell], after: &[Cell]) -> Vec<String> {
         let side = |is_after: bool| {
             let on_side = |places: &&Vec<usize>| places.iter().any(|place| (*place >= border) == is_after);
             let values = fact.values.iter().filter(|(_, places)| on_side(places));
-            values.map(|(value, _)| shown(value.as_ref())).collect::<Vec<_>>().join(" and ")
+            first_of(&values.map(|(value, _)| shown(value.as_ref()).to_owned()).collect::<Vec<_>>(), " and ")
         };
         format!("environment: {} differs: {} before, {} after", fact.name, side(false), side(true))
     }));
@@ -163,7 +178,7 @@ pub fn environments_between(before: &[Cell], after: &[Cell]) -> Vec<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::{cells, fixture, summarise_run};
+    use crate::analysis::{Source, cells, cells_pooling, fixture, summarise_run};
 
     fn runs(drivers: &[(&str, Option<&str>)]) -> Vec<RunSummary> {
         let run = |(place, (precision, driver)): (u32, &(&str, Option<&str>))| {
@@ -182,15 +197,28 @@ mod tests {
     #[test]
     fn what_differs_between_runs_is_said_with_the_cells() {
         let same = runs(&[("fp32", Some("570")), ("fp16", Some("570"))]);
-        assert!(environment_notes(&cells(&same)).is_empty());
+        assert!(environment_notes(&cells(&same), &[]).is_empty());
         let other = runs(&[("fp32", Some("570")), ("fp32", Some("570")), ("fp16", Some("580")), ("fp16", None)]);
         let expected = [
             "environment: NVIDIA driver differs: 570 in 2 runs (cell fp32-1-single), 580 in 1 run (cell fp16-1-single)",
             "environment: not recorded of 1 run",
         ];
-        assert_eq!(environment_notes(&cells(&other)), expected);
+        assert_eq!(environment_notes(&cells(&other), &[]), expected);
         // Old sessions record no environment. The view of environments says so; a note under every table would not help.
-        assert!(environment_notes(&cells(&runs(&[("fp32", None)]))).is_empty());
+        assert!(environment_notes(&cells(&runs(&[("fp32", None)])), &[]).is_empty());
+    }
+
+    #[test]
+    fn a_note_on_a_fact_with_many_values_shows_the_first_few_and_their_number() {
+        let drivers: Vec<String> = (0..45).map(|number| format!("{}", 500 + number)).collect();
+        let many: Vec<(&str, Option<&str>)> = drivers.iter().map(|driver| ("fp32", Some(driver.as_str()))).collect();
+        let runs = runs(&many);
+        let cells = cells_pooling(&[Source { session: "", runs: &runs, reports: &[] }], &["driver".into()]);
+        let notes = environment_notes(&cells, &[]);
+        let expected =
+            "environment: NVIDIA driver differs: 500 in 1 run, 501 in 1 run, 502 in 1 run, … (45 values)".to_owned();
+        assert_eq!(notes, [expected]);
+        assert!(environment_notes(&cells, &["driver"]).is_empty(), "a fact that the table is about is left out");
     }
 
     #[test]

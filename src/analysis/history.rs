@@ -15,6 +15,9 @@ use crate::statistics::{change_points, least_values, median};
 /// The key of the commit of a user's program.
 const PROGRAM_GIT: &str = "program_git";
 
+/// The keys of the facts that tell the occasions of a history apart, so that they differ in every history.
+pub const OCCASION_FACTS: [&str; 3] = [PROGRAM_GIT, COMMIT_TIME, IMPORTED_FROM];
+
 /// The probability that a history in which nothing changed shows a change in any of its tracks.
 pub const CHANGE_ERROR: f64 = 0.05;
 

@@ -74,7 +74,12 @@ impl<'a> Split<'a> {
     pub(super) fn of(cells: &[&[&'a RunSummary]], pooled: &[Key]) -> Option<Self> {
         let is_pooled = |key: &str| pooled.iter().any(|pooled| **pooled == *key);
         let differs = |key: &&str| cells.iter().any(|runs| values(runs, key).len() > 1);
-        let facts: Vec<&str> = FACTS.into_iter().filter(|key| !is_pooled(key)).filter(differs).collect();
+        let mut facts: Vec<&str> = FACTS.into_iter().filter(|key| !is_pooled(key)).filter(differs).collect();
+        // What the results of a day were imported from says no more than their commit, if each day has its own.
+        let besides: Vec<&str> = facts.iter().copied().filter(|key| *key != IMPORTED_FROM).collect();
+        if !besides.is_empty() && is_told_by(cells, IMPORTED_FROM, &besides) {
+            facts = besides;
+        }
         let mut all: Vec<&RunSummary> = cells.iter().flat_map(|runs| runs.iter().copied()).collect();
         all.sort_by(|a, b| a.started_s.unwrap_or_default().total_cmp(&b.started_s.unwrap_or_default()));
         let facts: Vec<_> = facts.into_iter().map(|key| (key, places(&all, key))).collect();
@@ -104,6 +109,17 @@ impl<'a> Split<'a> {
         }
         parts
     }
+}
+
+/// Whether the runs of a cell that are alike in other facts are alike in this one as well, in all cells.
+fn is_told_by(cells: &[&[&RunSummary]], key: &str, others: &[&str]) -> bool {
+    cells.iter().all(|runs| {
+        let mut known: HashMap<Vec<Option<&str>>, Option<&str>> = HashMap::new();
+        runs.iter().filter(|run| run.state == RunState::Finished).all(|run| {
+            let (own, others) = (value(run, key), others.iter().map(|other| value(run, other)).collect());
+            *known.entry(others).or_insert(own) == own
+        })
+    })
 }
 
 /// `driver 570.86, Program's files 2nd`.
@@ -216,6 +232,26 @@ mod tests {
         names.dedup();
         let name = |number: &str| format!("{} {number}", fact_name("program_files"));
         assert_eq!(names, [(1, name("1st")), (4, name("2nd"))]);
+    }
+
+    #[test]
+    fn what_results_were_imported_from_is_not_told_where_their_commit_tells_them_apart() {
+        let names = |commit: &dyn Fn(u32) -> u32| {
+            let mut runs = runs();
+            for run in &mut runs {
+                let mut environment = Environment::default();
+                environment.set("program_git", Some(format!("c{}", commit(run.repeat))));
+                environment.set(IMPORTED_FROM, Some(format!("n.csv (CSV), {}", run.repeat)));
+                run.environment = Some(Arc::new(environment));
+            }
+            let names: Vec<String> = cells(&runs)[..2].iter().map(|cell| cell.made_with.to_string()).collect();
+            names.join("; ")
+        };
+        let commit = fact_name("program_git");
+        assert_eq!(names(&|day| day), format!("{commit} c1; {commit} c2"));
+        // Of two days with one commit, the import tells them apart.
+        let days = names(&|day| day / 4);
+        assert!(days.starts_with(&format!("{commit} c0, Imported from n.csv (CSV), 1; ")), "{days}");
     }
 
     #[test]

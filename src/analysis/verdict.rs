@@ -103,7 +103,7 @@ pub struct Judgement {
 /// the repeats are too few.
 const TELLING: f64 = 1.0;
 
-/// In a few words: `faster`, `equal within 1 %`, `undecided: with 3 pairs only differences above 12 % would show`,
+/// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
 /// `undecided: 2 pairs are too few`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,7 +116,11 @@ impl fmt::Display for Judgement {
                 write!(f, "undecided: {} to come", super::counted(self.to_come, "repeat"))?;
             }
             (Verdict::Undecided, _, Some(detectable)) if detectable <= TELLING => {
-                write!(f, "undecided: with {count} only differences above {} would show", percent(detectable))?;
+                write!(
+                    f,
+                    "undecided: with the spread of {count} only differences above {} would show",
+                    percent(detectable)
+                )?;
             }
             (Verdict::Undecided, _, Some(_)) => write!(f, "undecided: {count} are too few")?,
             (Verdict::Undecided, _, None) => {

@@ -27,7 +27,7 @@ fn tests_their_correction_and_what_could_be_shown_agree_with_scipy() {
         texts,
         [
             "faster",
-            "undecided: with 4 pairs only differences above 10 % would show",
+            "undecided: with the spread of 4 pairs only differences above 10 % would show",
             "slower",
             "equal within 1 %",
             "faster"

@@ -1,7 +1,7 @@
 //! Values as text: numbers, ratios, intervals and their origins.
 
 use crate::analysis::{Method, Value};
-use crate::figure::precise;
+use crate::figure::{precise, without_zeros};
 
 pub use crate::figure::short as number;
 
@@ -27,9 +27,9 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
         Method::One if value.n <= 1 => "one repeat, so no interval".to_owned(),
         Method::One => format!("by definition, over {} repeats", value.n),
         Method::Range => {
-            let coverage = 100.0 * value.coverage().unwrap_or(0.0);
+            let coverage = coverage_text(value.coverage().unwrap_or(0.0));
             format!(
-                "median of {} repeats; their range contains the true median in {coverage:.4} % of cases: {interval}",
+                "median of {} repeats; their range contains the true median in {coverage} % of cases: {interval}",
                 value.n
             )
         }
@@ -41,5 +41,24 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
             format!("difference of means over {} recordings; 95 % interval by Welch's t: {interval}", value.n)
         }
         Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
+    }
+}
+
+/// A share of cases in percent: `75`, `96.9`; with two digits of what is missing to 100 %.
+fn coverage_text(share: f64) -> String {
+    let percent = 100.0 * share;
+    let missing = (100.0 - percent).max(1e-6);
+    let decimals = (1.0 - missing.log10().floor()).clamp(1.0, 8.0) as usize;
+    without_zeros(&format!("{percent:.decimals$}")).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_cases_has_no_more_digits_than_it_needs_and_enough_near_all() {
+        let texts = [0.5, 0.75, 0.96875, 0.998_046_875, 1.0 - 0.5_f64.powi(19)].map(coverage_text);
+        assert_eq!(texts, ["50", "75", "96.9", "99.8", "99.99981"]);
     }
 }

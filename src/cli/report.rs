@@ -13,7 +13,7 @@ use super::material::{Material, saved};
 use super::replace::{self, Kind};
 use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
-use crate::analysis::{RunSummary, Setting, cells_of, varying};
+use crate::analysis::{Mark, RunSummary, Setting, cells_of, varying};
 use crate::figure::paper::{self, PaperFormat};
 use crate::figure::{self, Chart, Figure, Format, Study, capitalised, counted, find_study, presets, render};
 use crate::plan::RunState;
@@ -214,6 +214,10 @@ impl Report<'_> {
             ]));
         }
         document.0.push(Part::Values(table));
+        let is_contended = |run: &RunSummary| run.marks.iter().any(|mark| matches!(mark, Mark::Contended { .. }));
+        if cells.iter().flat_map(|cell| &cell.runs).any(|run| is_contended(run)) {
+            document.paragraph(CONTENDED);
+        }
         if left_out > 0 {
             document.paragraph(format!(
                 "{} more in the session: `multicard export --what runs`.",
@@ -338,10 +342,17 @@ impl Report<'_> {
     }
 }
 
-/// What must be known of a run, in full.
+/// What the rows of contended runs do not repeat.
+const CONTENDED: &str = "Contended: other processes or virtual machines used CPUs while the steps of these runs counted; the notes of tables \
+                         say how many.";
+
+/// What must be known of a run, in full unless it is said below the runs.
 fn marks(run: &RunSummary) -> String {
-    let marks: Vec<String> = run.marks.iter().map(|mark| format!("{}: {mark}", mark.label())).collect();
-    marks.join("; ")
+    let text = |mark: &Mark| match mark {
+        Mark::Contended { .. } => mark.label().to_owned(),
+        _ => format!("{}: {mark}", mark.label()),
+    };
+    run.marks.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 /// The studies of the report, whose names as files differ, and why others cannot be read.
@@ -361,4 +372,18 @@ fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>),
 /// A valid file name for an id.
 fn file_name(id: &str) -> String {
     id.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+
+    #[test]
+    fn the_row_of_a_contended_run_does_not_repeat_what_that_means() {
+        let mut run = summarise_run(&fixture::finished());
+        let contended = Mark::Contended { others: 1.0, stolen: 0.0, busy: 4.0, cpus: 4 };
+        run.marks = vec![contended, Mark::SkippedUpdates(2)];
+        assert_eq!(marks(&run), format!("contended; {}: 2 updates skipped", Mark::SkippedUpdates(2).label()));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::baseline::{baseline_name, names_cell};
 use super::chart::{Chart, Role};
 use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
-use super::number::significant;
+use super::number::{capitalised, significant};
 use super::overrides::{Judged, LevelNames, Overrides, keys_of};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with, time_axes};
 use super::published::OfPaper;
@@ -191,7 +191,9 @@ impl Figure {
     /// Notes for the reader: what is missing, then those of the charts, then those of the table.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
-        let of_charts = self.charts.iter().flat_map(|chart| &chart.notes);
+        // A chart ends with sentences that the table has as notes.
+        let is_told = |note: &&String| self.table.notes.iter().any(|other| is_same_sentence(note, other));
+        let of_charts = self.charts.iter().flat_map(|chart| &chart.notes).filter(|note| !is_told(note));
         let of_paper = self.of_paper.iter().flat_map(|of_paper| &of_paper.notes);
         let intervals = self.charts.iter().map(|chart| &chart.intervals).filter(|text| !text.is_empty());
         for note in self.missing.iter().chain(of_paper).chain(of_charts).chain(intervals).chain(&self.table.notes) {
@@ -248,6 +250,11 @@ pub(super) fn warnings(scene: &Scene, height_mm: Option<f64>) -> Vec<String> {
     warnings
 }
 
+/// Whether two notes are the same sentence, in one of which it has a capital letter and a full stop.
+fn is_same_sentence(one: &str, other: &str) -> bool {
+    one == other || capitalised(one.trim_end_matches('.')) == capitalised(other.trim_end_matches('.'))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -264,5 +271,19 @@ mod tests {
         };
         assert_eq!(words(&runs), ["precision=fp32", "precision=fp16"]);
         assert_eq!(words(&runs[..1]), ["fp32-1-ddp-ds"]);
+    }
+
+    #[test]
+    fn a_sentence_of_chart_and_table_stands_once_among_the_notes() {
+        let run = |(precision, repeat): (&str, u32)| {
+            summarise_run(&fixture::run(&fixture::cell(precision, 1, "ddp-ds"), repeat, 0.01))
+        };
+        let runs = [("fp32", 1), ("fp32", 2), ("fp16", 1), ("fp16", 2)].map(run);
+        let sources = [Source { session: "", runs: &runs, reports: &[] }];
+        let shown = figure(&sources, &preset("effects").unwrap()).unwrap();
+        assert!(shown.charts[0].notes.iter().any(|note| note.starts_with("An effect is the geometric mean")));
+        let notes = shown.notes();
+        let count = notes.iter().filter(|note| note.contains("n effect is the geometric mean")).count();
+        assert_eq!(count, 1, "{notes:?}");
     }
 }

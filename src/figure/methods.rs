@@ -65,7 +65,7 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     sentences.extend(summary_of_baseline(cells, &with_values(&table.columns, &table.rows), &baseline));
     sentences.extend(verdict_note(cells, &table.columns, &table.rows));
     sentences.extend(split_note(cells));
-    sentences.extend(environment_notes(cells));
+    sentences.extend(environment_notes(cells, study.differing_facts()));
     sentences.push(marks(&runs));
     sentences.extend(excluded(&chosen, cells));
     sentences.extend(stand_off(cells, study));

@@ -7,7 +7,7 @@ use super::folded::folded;
 use super::number::{significant, without_zeros};
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
-use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
+use super::study::{RATIO, SPEEDUP, STEP_COST, Study, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Check, Condition, Judgement, MADE_WITH, Mark, Measure, Method, PER_STEP, RunState, THROUGHPUT, checked_by,
@@ -19,13 +19,20 @@ use crate::analysis::{
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
 
 /// The notes of a table, one sentence each.
-pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
+pub(super) fn notes(
+    study: &Study,
+    cells: &[Cell],
+    columns: &[Column],
+    rows: &[Row],
+    baseline: &Baseline,
+) -> Vec<String> {
     if cells.is_empty() {
         return vec!["no runs".to_owned()];
     }
-    let mut notes = vec![held_note(cells), method_note(rows)];
+    let mut notes: Vec<String> = held_note(cells).into_iter().chain([method_note(rows)]).collect();
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
-    if shows("step_time_s") {
+    // How imported times were measured is not known.
+    if shows("step_time_s") && !cells.iter().all(Cell::is_imported) {
         notes.push("warm-up steps are left out; step times are those of the slowest rank".to_owned());
     }
     if shows("mean_step_time_s") {
@@ -48,9 +55,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     }
     notes.extend(summary_of_baseline(cells, columns, baseline));
     notes.extend(verdict_note(cells, columns, rows));
-    if columns.iter().any(|column| column.shown_unit == "GB") {
-        notes.push("1 GB is 10^9 bytes; peaks are those of the rank or GPU with the highest".to_owned());
-    }
+    notes.extend(bytes_note(columns, rows));
     if let Some(place) = columns.iter().position(|column| column.key == "warm_up_peak_bytes") {
         let of_warm_up = rows.iter().filter(|row| matches!(row.values[place], CellValue::Measure(_))).count();
         let peaks = "allocated, reserved and active peaks";
@@ -67,7 +72,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     notes.extend(energy_note(cells, columns, rows));
     notes.extend(device_note(cells));
     notes.extend(split_note(cells));
-    notes.extend(environment_notes(cells));
+    notes.extend(environment_notes(cells, study.differing_facts()));
     notes.extend(mark_notes(cells));
     notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));
@@ -136,7 +141,18 @@ pub(super) fn traced_note(traced: usize) -> String {
     )
 }
 
-fn held_note(cells: &[Cell]) -> String {
+/// What a GB and a peak is, if the table has any.
+fn bytes_note(columns: &[Column], rows: &[Row]) -> Option<String> {
+    let has_values = |place: usize| rows.iter().any(|row| matches!(row.values[place], CellValue::Measure(_)));
+    let in_gb = |(place, column): &(usize, &Column)| column.shown_unit == "GB" && has_values(*place);
+    let shown: Vec<&Column> = columns.iter().enumerate().filter(in_gb).map(|(_, column)| column).collect();
+    let has_peaks = shown.iter().any(|column| column.key.contains("peak"));
+    let peaks = if has_peaks { "; peaks are those of the rank or GPU with the highest" } else { "" };
+    (!shown.is_empty()).then(|| format!("1 GB is 10^9 bytes{peaks}"))
+}
+
+/// The levels that all cells share; `None` if they share none.
+fn held_note(cells: &[Cell]) -> Option<String> {
     let held: Vec<String> = held(cells)
         .iter()
         .map(|(setting, level)| {
@@ -144,7 +160,7 @@ fn held_note(cells: &[Cell]) -> String {
             format!("{} = {level}{unit}", setting.key)
         })
         .collect();
-    format!("held: {}", if held.is_empty() { "nothing".to_owned() } else { held.join(", ") })
+    (!held.is_empty()).then(|| format!("held: {}", held.join(", ")))
 }
 
 /// What the brackets mean, for each method and number of repeats in the table.

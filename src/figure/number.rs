@@ -4,15 +4,27 @@ pub use crate::analysis::{capitalised, counted};
 
 /// A number with three significant digits in plain ASCII: without decimals from 100 on, `1.23e-7` below 0.0001.
 pub fn significant(value: f64) -> String {
-    let scientific = format!("{value:.2e}");
+    with_digits(value, 3)
+}
+
+/// The same with another number of significant digits, which is at least 1.
+fn with_digits(value: f64, digits: u8) -> String {
+    let decimals = i32::from(digits) - 1;
+    let scientific = format!("{value:.*e}", usize::try_from(decimals).unwrap_or(0));
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     match exponent {
         _ if value == 0.0 => "0".to_owned(),
         ..-4 | 15.. => format!("{mantissa}e{exponent}"),
         // The exponent is that of the rounded number; otherwise 99.96 would get one decimal too many.
-        _ => format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0)),
+        _ => format!("{value:.*}", usize::try_from(decimals - exponent).unwrap_or(0)),
     }
+}
+
+/// The ends of an interval: `[1.07, 1.09]`, with one more digit if they would look equal.
+pub fn interval_text(low: f64, high: f64) -> String {
+    let digits = if significant(low) == significant(high) { 4 } else { 3 };
+    format!("[{}, {}]", with_digits(low, digits), with_digits(high, digits))
 }
 
 /// A number with three significant digits, a minus sign and separated thousands.
@@ -111,6 +123,12 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(significant(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn ends_of_an_interval_that_would_look_equal_have_one_more_digit() {
+        assert_eq!(interval_text(1.0712, 1.0931), "[1.07, 1.09]");
+        assert_eq!(interval_text(1.0789, 1.0823), "[1.079, 1.082]");
     }
 
     #[test]

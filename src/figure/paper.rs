@@ -5,6 +5,7 @@ mod axis;
 mod bars;
 mod below;
 mod blank;
+mod clear;
 mod drawn_values;
 mod error;
 mod field;

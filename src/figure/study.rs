@@ -16,8 +16,8 @@ use super::palette::COLOURS;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, Recording, Setting, THROUGHPUT, TRACE_METRICS,
-    metric_measure,
+    COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, OCCASION_FACTS, Recording, Setting, THROUGHPUT,
+    TRACE_METRICS, metric_measure,
 };
 use crate::plan::Tracer;
 
@@ -245,6 +245,11 @@ impl Study {
     /// The same study, also with runs that a profiler recorded.
     pub fn with_traced(self) -> Self {
         Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
+    }
+
+    /// The keys of facts about runs that differ in every study of this form, so that no note says that they do.
+    pub(super) fn differing_facts(&self) -> &'static [&'static str] {
+        if self.form == Form::History { &OCCASION_FACTS } else { &[] }
     }
 
     /// The measure that is shown.

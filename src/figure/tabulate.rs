@@ -45,7 +45,7 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     });
     let rows: Vec<Row> = rows.collect();
     let lead = lead(cells, &columns, &rows, baseline);
-    let notes = notes(cells, &columns, &rows, baseline);
+    let notes = notes(study, cells, &columns, &rows, baseline);
     Table { study: study.name.clone(), columns, rows, notes, lead }
 }
 

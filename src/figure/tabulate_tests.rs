@@ -287,3 +287,34 @@ fn of_many_runs_that_did_not_finish_some_are_named_and_the_others_counted() {
     assert!(note.starts_with("37 runs are not in the values: fp32-1-ddp-ds-r2 cancelled; "), "{note}");
     assert!(note.ends_with(" and 33 more") && note.len() < 200, "{note}");
 }
+
+#[test]
+fn imported_step_times_alone_are_not_said_to_be_without_warm_up() {
+    let mut runs = at_two_commits(&["fp32", "fp16"]);
+    let says = |runs: &[RunSummary]| {
+        let table = of_preset("times", runs, None);
+        assert!(table.columns.iter().any(|column| &*column.key == "step_time_s"));
+        table.notes.iter().any(|note| note.contains("warm-up steps are left out"))
+    };
+    let import = |run: &mut RunSummary| {
+        let mut environment = Environment::default();
+        environment.set(crate::analysis::IMPORTED_FROM, Some("other.csv (CSV)"));
+        run.environment = Some(Arc::new(environment));
+    };
+    assert!(says(&runs));
+    runs[..2].iter_mut().for_each(import);
+    assert!(says(&runs), "it is true of the others");
+    runs.iter_mut().for_each(import);
+    assert!(!says(&runs));
+}
+
+#[test]
+fn a_note_on_bytes_stands_only_where_the_table_has_values_in_gb() {
+    let has = |table: &Table, part: &str| table.notes.iter().any(|note| note.contains(part));
+    let mut alike = runs(&[("fp32", 1, 1, 0.02), ("fp16", 1, 1, 0.01)]);
+    let table = of_preset("memory", &alike, None);
+    assert!(has(&table, "held: ") && has(&table, "1 GB is 10^9 bytes; peaks are"), "{:?}", table.notes);
+    alike.iter_mut().for_each(|run| run.values.retain(|key, _| !key.contains("peak")));
+    let without = of_preset("memory", &alike, None);
+    assert!(!has(&without, "1 GB is"), "{:?}", without.notes);
+}

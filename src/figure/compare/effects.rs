@@ -20,6 +20,9 @@ use crate::figure::table::{CellValue, Column, Row, Table};
 const ROWS: usize = 20;
 /// Maximum number of pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
+/// The note in place of a plot of interactions.
+const NO_PLOT: &str = "No plot: it needs cells for every combination of all levels of two factors, with the other factors at the same \
+                       levels. Hide levels in the filter, or see the table.";
 /// Maximum number of effects that are named after the effect that they are mixed with.
 const NAMED: usize = 3;
 
@@ -178,11 +181,13 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     let effects: Vec<(usize, usize)> =
         ranked_effects.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
     let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
-    let mut notes = notes(cells, &[], &rows, baseline);
+    let mut notes = notes(study, cells, &[], &rows, baseline);
     if rows.is_empty() {
         notes.push(nothing());
     } else {
-        notes.insert(1, how(is_fitted));
+        // First of all but what is held.
+        let place = notes.iter().position(|note| note.starts_with("held: ")).map_or(0, |held| held + 1);
+        notes.insert(place, how(is_fitted));
         let incomplete = effects.iter().filter(|effect| effect.0 < effect.1).count();
         let blocks = (incomplete > 0).then(|| {
             format!(
@@ -194,7 +199,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
             )
         });
         let rest = verdict_note(cells, &columns, &rows).into_iter().chain(blocks);
-        notes.splice(2..2, rest);
+        notes.splice(place + 1..place + 1, rest);
         if rows.len() >= MOST_INTERACTIONS {
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
         }
@@ -214,7 +219,7 @@ fn how(is_fitted: bool) -> String {
             .to_owned();
     }
     "an effect is the geometric mean of ratios over all groups of cells that differ only in it, its interval is over repeats; an \
-     interaction is the effect of the first change where the second is made, over that where it is not"
+     interaction compares one change's effect with and without the other change; 1 means that they do not influence each other"
         .to_owned()
 }
 
@@ -299,7 +304,7 @@ pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     match charts.first_mut() {
         Some(chart) => chart.notes.push(note),
         None => charts.push(Chart {
-            notes: vec!["No two factors have cells for every combination of two of their levels.".to_owned()],
+            notes: vec![NO_PLOT.to_owned()],
             ..Chart::new("Interactions", Geometry::Profile, Axis::default(), Axis::default())
         }),
     }

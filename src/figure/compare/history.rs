@@ -10,7 +10,7 @@ use crate::analysis::{
     Occasions, Setting, Value, by_repeat, capitalised, counted, least_values, level_changes, measure_of,
 };
 use crate::figure::chart::{Addition, AdditionKind, Axis, Chart, Geometry, Point, Role, Series, panel_of};
-use crate::figure::number::significant;
+use crate::figure::number::{interval_text, significant};
 use crate::figure::ratio::scaled;
 use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Form, Study};
 use crate::figure::table::{CellValue, Table};
@@ -181,8 +181,10 @@ impl History {
         let least = least_values(self.error);
         match most {
             0 => notes.push(format!("no session has {measure}")),
-            1 => notes
-                .push("a history needs several sessions of a cell: name them all, or add them in Compare".to_owned()),
+            1 => notes.push(
+                "a history needs several sessions of a cell: name them all, or add sessions at the left in Compare"
+                    .to_owned(),
+            ),
             _ if most < least => {
                 notes.push(format!("{}: a change can be shown from {least} on", counted(most, "session")));
             }
@@ -218,15 +220,15 @@ impl History {
         let of_track = if track.name.is_empty() { String::new() } else { format!(" of {}", track.name) };
         let first = self.label(track.observed[change.first_after]);
         let size = change.ratio.map_or("another level".to_owned(), |ratio| {
-            format!("{}{} times as much", significant(ratio.median), ends_text(&ratio))
+            format!("{} times{}", significant(ratio.median), ends_text(&ratio))
         });
         let (last, end) = self.between(track, change);
         let with = match change.with.as_slice() {
             [] => String::new(),
-            names => format!("; with it changed: {}", names.join(", ")),
+            names => format!("; changed at the same time: {}", names.join(", ")),
         };
         format!(
-            "{measure}{of_track}: {size} from {first} on (between {} and {}){with}",
+            "{measure}{of_track}: {size} since {first} (95 %: between {} and {}){with}",
             self.label(last),
             self.label(end)
         )
@@ -235,7 +237,7 @@ impl History {
 
 /// The 95 % interval of a change: ` [1.2, 1.3]`; empty if there is none.
 fn ends_text(ratio: &Value) -> String {
-    ratio.interval.map_or(String::new(), |ends| format!(" [{}, {}]", significant(ends.low), significant(ends.high)))
+    ratio.interval.map_or(String::new(), |ends| format!(" {}", interval_text(ends.low, ends.high)))
 }
 
 /// The chart.

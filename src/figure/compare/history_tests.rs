@@ -64,9 +64,12 @@ fn each_cell_has_a_line_over_sessions_and_its_changes_are_told_with_what_changed
         texts(&shown, "change").into_iter().enumerate().filter(|(_, text)| !text.is_empty()).collect();
     assert_eq!(changes, [(10, "1.25".to_owned())], "rows are sorted by cell, then by date");
     assert_eq!(texts(&shown, "date")[..2], ["1970-01-01", "1970-01-02"]);
-    let sentence = &shown.table.notes.iter().find(|note| note.contains("times as much")).unwrap();
-    assert!(sentence.starts_with("step time of fp32: 1.2") && sentence.contains("from 1970-01-11 on"), "{sentence}");
-    assert!(sentence.ends_with("with it changed: NVIDIA driver"), "{sentence}");
+    let sentence = &shown.table.notes.iter().find(|note| note.contains(" times [")).unwrap();
+    assert!(
+        sentence.starts_with("step time of fp32: 1.2") && sentence.contains("] since 1970-01-11 (95 %: between "),
+        "{sentence}"
+    );
+    assert!(sentence.ends_with("); changed at the same time: NVIDIA driver"), "{sentence}");
     // If the track is alone in its panel, the place of the change is shaded.
     let alone = compare(&sources(&sessions), &Study { filter: "fp32".to_owned(), ..study() });
     let [_, region] = alone.charts[0].additions.as_slice() else { panic!("{:?}", alone.charts[0].additions) };
@@ -180,4 +183,25 @@ fn what_cells_were_made_with_has_no_column_where_it_only_repeats_their_commits()
     let both: Vec<String> = columns([Some("570"), Some("580")]);
     let commits: Vec<String> = columns([None, None]);
     assert_eq!((both.contains(&"made_with".to_owned()), commits), (true, vec!["commit".to_owned()]));
+}
+
+#[test]
+fn a_history_does_not_say_that_its_commits_differ_but_says_what_else_does() {
+    let run = |number: u32| {
+        let mut environment = Environment::default();
+        environment.set("program_git", Some(format!("abc000{number}")));
+        environment.set("kernel", Some(format!("6.{number}")));
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), number, 0.1);
+        record.environment = Some(Arc::new(environment));
+        summarise_run(&record)
+    };
+    let runs = [run(1), run(2)];
+    let sources = [Source { session: "", runs: &runs, reports: &[] }];
+    let names = |study: &Study| -> Vec<&'static str> {
+        let notes = table(&sources, study).notes;
+        let differs = |name: &&str| notes.iter().any(|note| note.contains(&format!("environment: {name} differs")));
+        ["Program's git commit", "Linux kernel"].into_iter().filter(differs).collect()
+    };
+    assert_eq!(names(&study()), ["Linux kernel"]);
+    assert_eq!(names(&Study { form: Form::Bars, ..study() }), ["Program's git commit", "Linux kernel"]);
 }

@@ -507,6 +507,16 @@ fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
 }
 
 #[test]
+fn without_a_plot_of_interactions_a_note_says_that_all_levels_count_and_what_to_do() {
+    // The third level has no cell on two GPUs, and two complete pairs of levels remain.
+    let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05), ("bf16", 1, 0.1)];
+    let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
+    assert!(shown.charts[0].is_empty());
+    let note = &shown.charts[0].notes[0];
+    assert!(note.contains("every combination of all levels") && note.contains("Hide levels in the filter"), "{note}");
+}
+
+#[test]
 fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     let cells = [("fp32", 1, 0.4), ("fp16", 1, 0.1)];
     let mut runs = repeated(&cells, 8);

@@ -1,6 +1,7 @@
 //! Draws the annotations of a panel, a chart's own and an author's: shaded regions below the data; lines, brackets and text above it.
 
 use super::bars::each_slot;
+use super::clear::clear_place;
 use super::field::{Field, sound};
 use super::letter::{Anchor, Line};
 use super::look::{FAINT, INK};
@@ -104,14 +105,26 @@ fn one_above(
             }
         }
         AdditionKind::Text { x, y } => {
-            let (x, y) = if is_turned(field, chart) {
+            let is_turned = is_turned(field, chart);
+            let (x, y) = if is_turned {
                 (along(field, chart, *nth, false, y).0, field.row(x))
             } else {
                 (along(field, chart, *nth, true, x).0, along(field, chart, *nth, false, y).0)
             };
-            let top = y - field.kind.typist.leading(field.kind.small) / 2.0;
-            // An author's text stays where the author puts it.
-            let top = if nth.is_none() { free_top(field, text, (x, top), taken) } else { top };
+            let (typist, size) = (field.kind.typist, field.kind.small);
+            let (wide, high) = (typist.width(&Line::plain(text), size), typist.leading(size));
+            let top = y - high / 2.0;
+            let is_placed = nth.is_none() && !is_turned;
+            let clear = is_placed.then(|| clear_place(field, panel, (wide, high), (x, y), taken)).flatten();
+            let (x, top) = match clear {
+                Some(area) => {
+                    taken.push(area);
+                    (area.left + area.width / 2.0, area.top)
+                }
+                None if nth.is_none() => (x, free_top(field, text, (x, top), taken)),
+                // An author's text stays where the author puts it.
+                None => (x, top),
+            };
             say(scene, field, text, (x, top), Anchor::Middle);
         }
         AdditionKind::Bracket { from, to } => bracket(scene, field, (chart, panel), (from, to), text, taken),

@@ -306,6 +306,17 @@ fn buckets_on_hosts() -> Timeline {
 }
 
 #[test]
+fn the_largest_part_of_computing_is_called_most_of_it_only_above_half_of_it() {
+    let sentence = |timeline: Timeline| timeline.split(&mut go).unwrap().binding.sentence;
+    let below = sentence(buckets_on_hosts());
+    assert!(below.contains(", the largest part of it ") && below.contains(" of the step). "), "{below}");
+    let events: &[Made] =
+        &[("forward", None, (0, 100)), ("backward", None, (100, 900)), ("optimizer", None, (900, 1000))];
+    let above = sentence(on_hosts(&[events, events]));
+    assert!(above.contains(", most of it ") && above.contains("(80 % of the step). "), "{above}");
+}
+
+#[test]
 fn collectives_of_hosts_are_told_apart_by_size_and_hidden_while_their_rank_computes() {
     let timeline = buckets_on_hosts();
     assert!(timeline.rows().iter().any(|row| row.name == "collectives · thread 2"));

@@ -91,8 +91,9 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
         } else {
             "The recording cannot tell whether memory or arithmetic limits it."
         };
+        let share = if of_most > 0.5 * compute { "most" } else { "the largest part" };
         let sentence = format!(
-            "Limited by computing: {} of a step{over}, most of it {} ({}). {unsaid}",
+            "Limited by computing: {} of a step{over}, {share} of it {} ({} of the step). {unsaid}",
             percent(compute),
             most.name(),
             percent(of_most)
