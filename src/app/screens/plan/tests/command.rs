@@ -25,7 +25,31 @@ fn a_factor_is_added_by_its_name_and_its_levels() {
     click(&mut window, "Remove batch");
     assert!(ticked(&window, "batch").is_empty() && !run(&window).contains("batch"));
     execute(&mut window, PlanCommand::Undo);
-    assert_eq!(ticked(&window, "batch").len(), 0, "all that was typed is one edit");
+    assert_eq!(ticked(&window, "batch"), ["32", "64", "128"], "only the removal is undone");
+}
+
+#[test]
+fn undo_takes_back_one_field_or_one_factor_of_the_program_at_a_time() {
+    let mut window = own();
+    let begun = run(&window);
+    type_into(&mut window, "Command", " --fast");
+    for (name, levels) in [("batch", "32, 64"), ("lr", "0.1, 0.2")] {
+        type_into(&mut window, "Name of a new factor", name);
+        type_into(&mut window, "Levels of a new factor", levels);
+        click(&mut window, "Add factor");
+    }
+    type_into(&mut window, "Levels of batch", ", 128");
+    type_into(&mut window, "Levels of lr", ", 0.3");
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "lr").len()), (3, 2));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "lr").len()), (2, 2));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "lr").len()), (2, 0));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), run(&window)), (0, format!("{begun} --fast")));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(run(&window), begun, "the letters of one field are one edit");
 }
 
 #[test]
