@@ -27,7 +27,9 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
             ui.take_available_width();
             // While a search goes on, its newest lines are in sight.
             let goes_on = view.records.searches.last().is_some_and(|search| search.verdict().is_none());
-            ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
+            // Once it is over, the view begins again at the top, where the answer is.
+            let id = ("searches", goes_on);
+            ScrollArea::vertical().id_salt(id).auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
                 for search in view.records.searches.iter() {
                     ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
                     let (left_out, lines) = search.last_lines(MOST_LINES);

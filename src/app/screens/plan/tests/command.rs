@@ -276,9 +276,8 @@ fn a_trial_is_refused_while_a_run_could_be_disturbed_and_not_while_all_wait_in_a
     assert!(!refused(&mut window, queue(RunState::Queued, true)), "nothing runs");
 }
 
-#[test]
-fn what_came_of_a_trial_is_shown_until_the_program_changes() {
-    let mut window = own();
+/// Tries the first cell, until the trial is over.
+fn try_once(window: &mut Window) {
     // It is drawn after the trial, because its spinner would be drawn for ever.
     window.state_mut().commands.push(PlanCommand::TryOnce.into());
     window.state_mut().settle();
@@ -288,7 +287,23 @@ fn what_came_of_a_trial_is_shown_until_the_program_changes() {
         std::thread::sleep(Duration::from_millis(5));
         window.state_mut().settle();
     }
-    settle(&mut window);
+    settle(window);
+}
+
+#[test]
+fn what_came_of_a_trial_is_shown_until_the_patterns_of_its_readings_change() {
+    let mut window = own();
+    click(&mut window, "Readings");
+    try_once(&mut window);
+    assert!(!says(&window, "changed since it was tried"));
+    type_into(&mut window, "Patterns for the output", r"loss (?<loss>\S+)");
+    assert!(says(&window, "The program has changed since it was tried."));
+}
+
+#[test]
+fn what_came_of_a_trial_is_shown_until_the_program_changes() {
+    let mut window = own();
+    try_once(&mut window);
     assert!(!says(&window, "changed since it was tried"));
     type_into(&mut window, "Command", " --again");
     assert!(says(&window, "The program has changed since it was tried."));
