@@ -79,7 +79,12 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         command::defined(&tables, &mut problems)
     };
     if problems.any() {
-        return Err(problems.into_error());
+        // A command lacks what is in a misspelt table, so that such a table is the reason.
+        let mut misspelt = Problems::new(origin, text);
+        top.check_keys(TOP_KEYS, &[], &mut misspelt);
+        blocks.iter().for_each(|(_, table)| table.check_keys(BLOCK_KEYS, &[], &mut misspelt));
+        let told = if misspelt.any() { misspelt } else { problems };
+        return Err(told.into_error());
     }
     let known: Vec<&Arc<WorkloadSpec>> = commands.iter().chain(more).chain(workloads()).collect();
     let spec = workload(&top, &known, &mut problems);

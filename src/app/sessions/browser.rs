@@ -450,7 +450,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
         ui.add_space(GRID);
         fact_ui(ui, "Plans", &heading.plans.join(", "));
         fact_ui(ui, "Runs", &runs_text(heading));
-        fact_ui(ui, "Machine", &format!("{}, {}", heading.node.hostname, heading.machine()));
+        fact_ui(ui, "Machine", &heading.whole_machine());
         for (key, levels) in heading.levels.iter().filter(|(_, levels)| levels.len() > 1) {
             let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
             fact_ui(ui, key, &levels.join(", "));
