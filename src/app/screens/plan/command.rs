@@ -141,6 +141,6 @@ impl View<'_> {
                 "A trial would run on this machine, not on {host}: try the plan there with `multicard run`."
             ));
         }
-        self.own.form_error()
+        self.own.short_form_error()
     }
 }

@@ -89,6 +89,31 @@ fn a_placeholder_becomes_the_name_of_the_next_factor_and_no_field_moves_while_it
 }
 
 #[test]
+fn enter_in_a_field_of_a_factor_keeps_the_focus_in_the_list() {
+    let mut window = own();
+    let enter = |window: &mut Window| {
+        window.key_press(eframe::egui::Key::Enter);
+        settle(window);
+    };
+    type_into(&mut window, "Name of a new factor", "batch");
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    enter(&mut window);
+    assert_eq!(ticked(&window, "batch"), ["32", "64"]);
+    assert!(window.get_by_label("Name of a new factor").is_focused());
+    type_into(&mut window, "Levels of batch", ", 128");
+    enter(&mut window);
+    assert!(window.get_by_label("Levels of batch").is_focused());
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_said_once() {
+    let mut window = own();
+    type_into(&mut window, "Command", " --lr={lr}");
+    assert_eq!(window.query_all_by_label_contains("unknown placeholder {lr}").count(), 1);
+    assert!(says(&window, "The program is not complete: see the command above."));
+}
+
+#[test]
 fn typing_replaces_a_suggested_name_of_a_factor() {
     let name = |window: &Window| window.get_by_label("Name of a new factor").value();
     let mut by_key = own();
