@@ -244,8 +244,8 @@ pub fn read_log(
     Ok(last)
 }
 
-/// Patterns that read what is guessed in these lines of output, one for each kind of line. A plan that declares patterns needs them, because
-/// nothing is guessed then.
+/// Patterns that read what is guessed in these lines of output, one for each kind of line. A plan that declares patterns
+/// needs them, because nothing is guessed then.
 pub fn guessed_patterns<'l>(lines: impl Iterator<Item = &'l str>) -> Vec<String> {
     let groups = |pattern: &str| -> Vec<String> {
         let parts = pattern.split("(?<").skip(1).filter_map(|part| part.split_once('>'));

@@ -47,7 +47,9 @@ fn a_search_says_below_the_runs_why_each_cell_was_dropped_and_what_the_answer_is
     let runs = harness.get_by_label("Only finished").rect();
     let search = harness.get_by_label_contains("Search of study").rect();
     assert!(runs.bottom() < search.top(), "the list keeps its place");
-    assert!(sees(&with(vec![report(false)]), "the search is not over"));
+    let begun = SearchStep::Begun { candidates: vec!["a".to_owned(), "b".to_owned()], first_repeat: 1 };
+    let unfinished = with(vec![SearchReport { steps: vec![begun], ..report(false) }]);
+    assert!(sees(&unfinished, "the search is not over: round 1, 2 cells left"));
     assert!(!sees(&with(Vec::new()), "Search of"));
 }
 
