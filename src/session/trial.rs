@@ -99,7 +99,7 @@ impl Trial {
         self.read.drain(..self.read.len().saturating_sub(KEPT));
         if spec.names_no_source() && !self.untaken.is_empty() && !self.read.is_empty() {
             let kept = kept_guesses(&self.read);
-            self.untaken.splice(0..0, kept);
+            drop(self.untaken.splice(0..0, kept));
         }
         if self.read.is_empty() {
             for name in ["group.out", "stderr.log"] {
