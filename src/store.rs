@@ -28,7 +28,8 @@ pub use archive::{
     verify_archive,
 };
 pub use catalogue::{
-    ARCHIVED, SessionHeading, delete_session, put_back, remove_deleted, rename_session, run_notes, tags,
+    ARCHIVED, IMPORTED_SYSTEM, SessionHeading, UNKNOWN_HOST, delete_session, put_back, remove_deleted, rename_session,
+    run_notes, tags,
 };
 pub use error::StoreError;
 pub use folder::{index_path, origin, parse_session_file, set_origin};

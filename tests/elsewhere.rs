@@ -46,7 +46,11 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     {
         assert!(mapping.contains(part), "{part} in {mapping}");
     }
-    assert!(text(&shown.stderr).contains("nothing is written yet: --yes takes this"), "{}", text(&shown.stderr));
+    assert!(
+        text(&shown.stderr).contains("Nothing written yet. Add --yes to import as shown."),
+        "{}",
+        text(&shown.stderr)
+    );
     assert!(!home.join("bench").exists());
 
     succeed(command(home).args(["import", &csv, "--session", "bench", "--yes"]).current_dir(home));

@@ -55,6 +55,13 @@ fn a_folder_of_figures_is_drawn_again_with_all_that_was_changed_in_each() {
 }
 
 #[test]
+fn the_folder_of_a_figure_is_made_as_that_of_a_report_is() {
+    let home = session();
+    drawn(home.path(), &["gpu", "--out", "figs/new/times.svg"]);
+    assert!(home.path().join("figs/new/times.svg").is_file());
+}
+
+#[test]
 fn figures_of_sessions_that_are_gone_and_with_unknown_entries_are_named_and_stay() {
     let home = session();
     let home = home.path();

@@ -192,6 +192,9 @@ impl Arguments {
         let format = PaperFormat::of(out, self.style.dpi)?;
         // Neither is written if the other is refused.
         self.tex.as_ref().map_or(Ok(()), |tex| replace::check(tex, Kind::Latex))?;
+        if let Some(folder) = out.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| format!("creating {}: {error}", folder.display()))?;
+        }
         replace::write(out, &paper::encode(scene, provenance, format)?, Kind::Figure)?;
         if let Some(tex) = &self.tex {
             // From the folder of the LaTeX file, where they lie together.

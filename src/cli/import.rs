@@ -97,7 +97,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Err(format!("{} exists: choose another folder with --session", taken.display()).into());
     }
     if !arguments.yes {
-        return Err("nothing is written yet: --yes takes this, --set COLUMN=ROLE or --map FILE.toml changes it".into());
+        return Err(
+            "Nothing written yet. Add --yes to import as shown. --set COLUMN=ROLE or --map FILE.toml changes it."
+                .into(),
+        );
     }
     for Ready { file, table, mapping, results, session } in &ready {
         let work = |progress: ArchiveProgress<'_>| {

@@ -17,7 +17,7 @@ use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, lacking_nodes, script};
 use crate::papers::preset_text;
 use crate::plan::{
-    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, remarks, resolved,
+    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, design_trouble, expand, remarks, resolved,
 };
 use crate::program::missing_program;
 use crate::session::{Machine, Where, largest, node_hours};
@@ -218,6 +218,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     let plan = arguments.plan.read(&arguments.changes)?;
+    if let Some(reason) = design_trouble(&plan) {
+        return Err(reason.into());
+    }
     for block in plan.blocks() {
         check_models(block)?;
     }
@@ -492,7 +495,24 @@ mod tests {
         // Three levels make no two-level fraction: nothing runs, and the reason says what to do.
         let wrong = Plan::parse(&text.replace("[16, 32]", "[16, 32, 64]"), "p").unwrap();
         let page = describe(&wrong, &expand(&wrong, &node), &node, 0);
-        assert!(page.contains("batch_size has 3: untick levels, or choose d-optimal"), "{page}");
+        assert!(page.contains("batch_size has 3: leave out levels, or choose d-optimal"), "{page}");
+    }
+
+    #[test]
+    fn a_design_that_cannot_be_made_is_an_error_of_the_plan() {
+        let text = "version = 1\n[factors]\nprecision = [\"fp32\", \"fp64\"]\nbatch_size = [16, 32, 64]\n\
+                    [design]\nkind = \"fraction\"\n";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let arguments = Arguments {
+            plan: PlanArgument { plan: Some(file.path().to_owned()), preset: None },
+            toml: false,
+            session: None,
+            changes: Changes::default(),
+            format: PlanFormat::Md,
+        };
+        let error = run(&arguments).unwrap_err().to_string();
+        assert!(error.contains("the design cannot be made") && error.contains("batch_size has 3"), "{error}");
     }
 
     #[test]

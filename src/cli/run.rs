@@ -107,7 +107,7 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     }
     for other in other_sessions_with_runs(Some(folder)) {
         say(format!(
-            "session {} has runs on this machine now: runs of both take CPUs and GPUs from each other, and are marked if they do",
+            "session {} has runs on this machine now. Runs that overlap slow each other down and are marked.",
             other.display()
         ));
     }

@@ -267,7 +267,7 @@ impl Listed {
         Self {
             folder: heading.folder.display().to_string(),
             date: heading.date(),
-            machine: format!("{}, {}", heading.node.hostname, heading.machine()),
+            machine: heading.whole_machine(),
             name: heading.name,
             plans: heading.plans,
             runs: heading.runs,

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::{Imported, Mapping, Problem, Results};
 use crate::plan::{Data, Key, Mode, Node, RunState, Tracer};
 use crate::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Placement, RankPlace};
-use crate::store::{ArchiveError, ArchiveProgress, Decision, EndedRun, create_ended};
+use crate::store::{ArchiveError, ArchiveProgress, Decision, EndedRun, IMPORTED_SYSTEM, UNKNOWN_HOST, create_ended};
 
 /// A file that cannot become a session.
 #[derive(Debug, Error)]
@@ -56,10 +56,10 @@ fn node(file: &str, results: &Results) -> Node {
     let mut machines: Vec<&str> = results.runs.iter().filter_map(|run| run.environment.get("hostname")).collect();
     machines.sort_unstable();
     machines.dedup();
-    let unknown = "not known";
+    let unknown = UNKNOWN_HOST;
     Node {
         hostname: if machines.is_empty() { unknown.to_owned() } else { machines.join(", ") },
-        system: format!("imported from {file}"),
+        system: format!("{IMPORTED_SYSTEM}{file}"),
         cpu_model: unknown.to_owned(),
         cpus: 0,
         memory_bytes: 0,
@@ -151,6 +151,10 @@ mod tests {
         assert_eq!(runs[0].value("total_time_s"), None, "nothing is known but what the file says");
         let marks: Vec<String> = runs[0].marks.iter().map(ToString::to_string).collect();
         assert_eq!(marks, ["imported from bench.csv (CSV), 2026-11-25"]);
+        let heading = crate::store::SessionHeading::read(&session).unwrap();
+        assert_eq!((heading.machine(), heading.whole_machine()), ("imported".to_owned(), "imported".to_owned()));
+        let last: jiff::Timestamp = "2026-11-26T00:00:00Z".parse().unwrap();
+        assert_eq!(heading.changed_time_s, Some(last.as_second() as f64), "the time of its last run");
         let cells = cells(&runs);
         let told: Vec<(usize, Option<String>, Option<&str>)> = cells
             .iter()

@@ -275,7 +275,7 @@ fn only_two_levels(space: &Space, what: &str) -> Result<(), String> {
     match space.counts.iter().position(|count| *count != 2) {
         None => Ok(()),
         Some(factor) => Err(format!(
-            "a {what} needs two levels of each factor, and {} has {}: untick levels, or choose d-optimal",
+            "a {what} needs two levels of each factor, and {} has {}: leave out levels, or choose d-optimal",
             space.keys[factor], space.counts[factor]
         )),
     }
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn impossible_designs_are_refused_with_what_to_do() {
         let fraction = Design::new(DesignKind::Fraction);
-        assert!(error(&fraction, &[2, 3]).contains("f1 has 3: untick levels, or choose d-optimal"));
+        assert!(error(&fraction, &[2, 3]).contains("f1 has 3: leave out levels, or choose d-optimal"));
         let twelve = Design { size: Size::Runs(12), ..fraction };
         assert!(error(&twelve, &[2; 5]).contains("runs can be 8, 16, 32"));
         let optimal = Design { size: Size::Runs(4), ..Design::new(DesignKind::DOptimal) };

@@ -373,7 +373,7 @@ impl Plan {
         let runs = cells.saturating_mul(u64::from(self.repeats));
         (runs > MAX_RUNS).then(|| {
             format!(
-                "{cells} combinations of levels × {} repeats are more than {MAX_RUNS} runs: untick levels or split the plan",
+                "{cells} combinations of levels × {} repeats are more than {MAX_RUNS} runs: leave out levels or split the plan",
                 self.repeats
             )
         })

@@ -111,6 +111,18 @@ fn misspelt_names_are_told_with_file_line_and_the_nearest_right_one() {
 }
 
 #[test]
+fn a_misspelt_table_is_named_instead_of_the_placeholders_that_miss_its_factors() {
+    let plan = "[factor]\nlr = [0.1, 0.2]\nbatch = [1, 2]\n[command]\nrun = [\"x\", \"{lr}\", \"{batch}\"]";
+    assert_eq!(message(plan), "my.toml:2: factor: unknown key; did you mean \"factors\"?");
+    let block = "version = 1\n[[block]]\nworkload = \"command\"\n[block.factor]\nlr = [0.1]\n[block.command]\nrun = [\"x\", \"{lr}\"]";
+    assert!(
+        messages(block)[0].contains("block.factor: unknown key; did you mean \"factors\"?"),
+        "{:?}",
+        messages(block)
+    );
+}
+
+#[test]
 fn true_and_false_are_no_levels() {
     assert!(message("[factors]\npin_memory = [true]").ends_with("true is not a level; did you mean \"on\"?"));
     assert!(message("[factors]\npin_memory = false").ends_with("false is not a level; did you mean \"off\"?"));

@@ -79,7 +79,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         command::defined(&tables, &mut problems)
     };
     if problems.any() {
-        return Err(problems.into_error());
+        return Err(wrong_command(problems, Problems::new(origin, text), &top, &blocks));
     }
     let known: Vec<&Arc<WorkloadSpec>> = commands.iter().chain(more).chain(workloads()).collect();
     let spec = workload(&top, &known, &mut problems);
@@ -312,6 +312,18 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
     name_all_gpus(&mut block, factor_table.as_ref());
     block.design = design_text::read(table, spec, level, problems);
     block
+}
+
+/// Why a command cannot be read: unknown keys if there are some, since it lacks what is in a misspelt table, and otherwise these problems.
+fn wrong_command(
+    problems: Problems,
+    mut misspelt: Problems,
+    top: &Table,
+    blocks: &[(Range<usize>, Table)],
+) -> PlanError {
+    top.check_keys(TOP_KEYS, &[], &mut misspelt);
+    blocks.iter().for_each(|(_, table)| table.check_keys(BLOCK_KEYS, &[], &mut misspelt));
+    if misspelt.any() { misspelt.into_error() } else { problems.into_error() }
 }
 
 /// If a block names `gpus_per_node` but not `gpus`, sets `gpus` to `nodes` × `gpus_per_node`.

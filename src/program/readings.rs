@@ -244,6 +244,22 @@ pub fn read_log(
     Ok(last)
 }
 
+/// Patterns that read what is guessed in these lines of output, one for each kind of line. A plan that declares patterns
+/// needs them, because nothing is guessed then.
+pub fn guessed_patterns<'l>(lines: impl Iterator<Item = &'l str>) -> Vec<String> {
+    let groups = |pattern: &str| -> Vec<String> {
+        let parts = pattern.split("(?<").skip(1).filter_map(|part| part.split_once('>'));
+        parts.map(|(name, _)| name.to_owned()).collect()
+    };
+    let mut patterns: Vec<String> = Vec::new();
+    for pattern in lines.filter_map(look::pattern_of_guess) {
+        if patterns.iter().all(|known| groups(known) != groups(&pattern)) {
+            patterns.push(pattern);
+        }
+    }
+    patterns
+}
+
 /// The readings of a run: everything between the program's bytes and the run's log.
 pub struct Readings {
     sources: Vec<Box<dyn Source>>,

@@ -85,7 +85,7 @@ fn driver(node: &Node) -> Check {
         Some(version) => Check::good(name, format!("{version}, GPUs: {}", node.gpus.len())),
         None => Check::absent(
             name,
-            format!("none ({}): runs use the CPU", reason()),
+            format!("{}; runs use the CPU", reason()),
             "on a machine with NVIDIA GPUs, install NVIDIA's driver until `nvidia-smi` lists them",
         ),
     }

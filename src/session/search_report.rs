@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::searching::cell_name;
-use crate::analysis::step_lines;
+use crate::analysis::{counted, step_lines};
 use crate::plan::{Plan, Search, SearchStep, SearchVerdict};
 use crate::store::{Reader, StoreError};
 
@@ -68,16 +68,25 @@ impl SearchReport {
 
     /// The whole search: the question, the reason for each dropped cell, and the answer.
     pub fn in_lines(&self) -> Vec<String> {
-        self.last_lines(usize::MAX).1.map(str::to_owned).collect()
+        let unfinished = self.verdict().is_none().then_some(UNFINISHED);
+        self.last_lines(usize::MAX).1.chain(unfinished).map(str::to_owned).collect()
     }
 
-    /// The last `most` lines before the answer, and the answer, or the statement that there is none yet. The number
-    /// says how many earlier lines are left out.
+    /// How far a search without an answer is: `round 2, 8 cells left`; `None` before it begins and once it is over.
+    pub fn progress(&self) -> Option<String> {
+        let (round, left) = match self.steps.last()? {
+            SearchStep::Begun { candidates, .. } => (1, candidates.len()),
+            SearchStep::Round { round, next, .. } => (round.saturating_add(1), next.len()),
+            SearchStep::Ended(_) => return None,
+        };
+        Some(format!("round {round}, {} left", counted(left, "cell")))
+    }
+
+    /// The last `most` lines before the answer, and the answer if there is one. The number says how many earlier lines are left out.
     pub fn last_lines(&self, most: usize) -> (usize, impl Iterator<Item = &str>) {
         let begin = self.lines.iter().rposition(|line| line.starts_with("answer: ")).unwrap_or(self.lines.len());
         let left_out = begin.saturating_sub(most);
-        let unfinished = self.verdict().is_none().then_some(UNFINISHED);
-        (left_out, self.lines[left_out..].iter().map(String::as_str).chain(unfinished))
+        (left_out, self.lines[left_out..].iter().map(String::as_str))
     }
 }
 
@@ -115,6 +124,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_search_without_an_answer_says_its_round_and_how_many_cells_are_left() {
+        let cells = |count: usize| (0..count).map(|cell| format!("c{cell}")).collect::<Vec<_>>();
+        let mut report = SearchReport {
+            plan: "p1".to_owned(),
+            name: "s".to_owned(),
+            question: "max throughput".to_owned(),
+            lines: Vec::new(),
+            steps: vec![SearchStep::Begun { candidates: cells(12), first_repeat: 1 }],
+            cells: HashMap::new(),
+        };
+        assert_eq!(report.progress().as_deref(), Some("round 1, 12 cells left"));
+        report.steps.push(SearchStep::Round { round: 1, dropped: Vec::new(), next: cells(8) });
+        assert_eq!(report.progress().as_deref(), Some("round 2, 8 cells left"));
+    }
+
+    #[test]
     fn of_a_long_search_the_last_lines_and_the_whole_answer_are_given() {
         let round = (1..=5).map(|round| format!("round {round}: 9 cells run again"));
         let answer = ["answer: n 1: total_time_s 3 s", "  it is the only cell that is left"].map(str::to_owned);
@@ -130,11 +155,11 @@ mod tests {
             let (left_out, lines) = report.last_lines(most);
             (left_out, lines.map(str::to_owned).collect::<Vec<_>>())
         };
-        let unfinished = UNFINISHED.to_owned();
-        assert_eq!(last(&report, 1), (4, vec!["round 5: 9 cells run again".to_owned(), unfinished]));
+        assert_eq!(last(&report, 1), (4, vec!["round 5: 9 cells run again".to_owned()]));
+        assert_eq!(report.in_lines().last().map(String::as_str), Some(UNFINISHED));
         assert_eq!((last(&report, 9).0, report.in_lines().len()), (0, 6));
         report.lines.extend(answer.clone());
         let (left_out, lines) = last(&report, 2);
-        assert_eq!((left_out, lines.len(), &lines[2..4]), (3, 5, &answer[..]));
+        assert_eq!((left_out, lines.len(), &lines[2..4]), (3, 4, &answer[..]));
     }
 }

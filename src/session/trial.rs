@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Machine, Notice, Session, SessionError, queueing::runnable};
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::plan::{Key, Plan, RunState, Tracing};
-use crate::program::readings::{Found, read_log};
+use crate::program::readings::{Found, guessed_patterns, read_log};
 use crate::protocol::Event;
 
 /// The most lines that a trial keeps.
@@ -23,7 +23,7 @@ const OWN: &[&str] = &[PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, "exit_code"];
 pub struct Trial {
     /// The last lines of output in which readings were found, each with these readings.
     pub read: Vec<(String, String)>,
-    /// Numbers in the output that were not read, each with a pattern that would read it.
+    /// Numbers in the output that were not read, each with a pattern that would read it. Before them, patterns that keep what was guessed.
     pub untaken: Vec<String>,
     /// The last lines of output, if no readings were found in it.
     pub output: Vec<String>,
@@ -97,6 +97,10 @@ impl Trial {
             });
         }
         self.read.drain(..self.read.len().saturating_sub(KEPT));
+        if spec.names_no_source() && !self.untaken.is_empty() && !self.read.is_empty() {
+            let kept = kept_guesses(&self.read);
+            drop(self.untaken.splice(0..0, kept));
+        }
         if self.read.is_empty() {
             for name in ["group.out", "stderr.log"] {
                 let text = fs::read(run.join(name)).unwrap_or_default();
@@ -121,6 +125,19 @@ impl Trial {
     }
 }
 
+/// What a suggested pattern would end, and the patterns that keep what was guessed in these lines.
+fn kept_guesses(read: &[(String, String)]) -> Vec<String> {
+    let patterns = guessed_patterns(read.iter().map(|(line, _)| line.as_str()));
+    let what = if patterns.is_empty() {
+        "write patterns for the steps and readings that were guessed, too"
+    } else {
+        "add the patterns that keep what was guessed, too"
+    };
+    let warning = format!("⚠ Once a plan has a pattern, nothing is guessed any more: {what}.");
+    let patterns = patterns.into_iter().map(|pattern| format!("a pattern that keeps what was guessed: '{pattern}'"));
+    std::iter::once(warning).chain(patterns).collect()
+}
+
 /// A folder that only the user can enter and that is removed when it is dropped.
 pub(super) struct Scratch(PathBuf);
 
@@ -142,5 +159,29 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::starting_command;
+
+    #[test]
+    fn beside_a_pattern_for_an_unread_number_stand_the_patterns_that_keep_steps_and_losses() {
+        let folder = tempfile::tempdir().unwrap();
+        let looked = |log: &str| {
+            fs::write(folder.path().join("group.out"), log).unwrap();
+            let mut trial = Trial::default();
+            trial.look(folder.path(), &Plan::new("own", starting_command()));
+            trial.untaken
+        };
+        let untaken = looked("step 1 loss 0.5\nlatency: 12.5 ms\nstep 2 loss 0.25\n");
+        let [warning, kept, suggested] = &untaken[..] else { panic!("{untaken:?}") };
+        assert!(warning.contains("nothing is guessed any more"), "{warning}");
+        assert!(kept.contains("(?<step>") && kept.contains("(?<loss>"), "{kept}");
+        assert!(suggested.contains("latency"), "{suggested}");
+        assert_eq!(looked("latency: 12.5 ms\n").len(), 1, "nothing was guessed that could be lost");
     }
 }

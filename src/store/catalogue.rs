@@ -16,6 +16,11 @@ const HEAD_BYTES: usize = 80;
 /// The most levels of a factor that are kept.
 const MOST_LEVELS: usize = 64;
 
+/// The beginning of a machine's system in a session that was imported from results of another program, before the file's name.
+pub const IMPORTED_SYSTEM: &str = "imported from ";
+/// The name of the machine in such a session if no result names it.
+pub const UNKNOWN_HOST: &str = "not known";
+
 /// The tag of sessions that lists leave out unless they are asked for.
 pub const ARCHIVED: &str = "archived";
 
@@ -68,8 +73,12 @@ impl SessionHeading {
         };
         // For each run its final state; `None` while it has not ended. A cancelled run may be put back into the queue.
         let mut states: BTreeMap<String, Option<RunState>> = BTreeMap::new();
+        let is_imported = heading.is_imported();
         each_decision(session, &["plan_added", "run_queued", "run_ended", "noted"], |time_s, decision| {
-            heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
+            // Imported runs have the times of their file, and their plan the time of the import.
+            if !is_imported || !matches!(decision, Decision::PlanAdded { .. }) {
+                heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
+            }
             match decision {
                 Decision::PlanAdded { name, .. } if !heading.plans.contains(&name) => heading.plans.push(name),
                 Decision::RunQueued { run, levels, .. } => {
@@ -120,9 +129,23 @@ impl SessionHeading {
         self.runs.values().sum()
     }
 
+    /// Whether it was made by importing results of another program, so that nothing but its machine's name can be known.
+    fn is_imported(&self) -> bool {
+        self.node.cpus == 0 && self.node.system.starts_with(IMPORTED_SYSTEM)
+    }
+
+    /// The machine's name, and its GPUs or CPUs.
+    pub fn whole_machine(&self) -> String {
+        if self.is_imported() && self.node.hostname == UNKNOWN_HOST {
+            return self.machine();
+        }
+        format!("{}, {}", self.node.hostname, self.machine())
+    }
+
     /// The machine's GPUs or CPUs in a few words: `4× H200`.
     pub fn machine(&self) -> String {
         match self.node.gpus.first() {
+            None if self.is_imported() => "imported".to_owned(),
             Some(gpu) => format!("{}× {}", self.node.gpus.len(), gpu.name.trim_start_matches("NVIDIA ")),
             None if self.node.cpus == 1 => "1 CPU".to_owned(),
             None => format!("{} CPUs", self.node.cpus),

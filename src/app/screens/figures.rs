@@ -125,6 +125,8 @@ pub struct FiguresScreen {
     order: Vec<usize>,
     /// Outcome of the last export or opening: a message, and whether it succeeded.
     said: Option<(String, bool)>,
+    /// What was said about the figure file that was opened last: it names its session, and stays when another one is opened.
+    said_of_file: Option<String>,
     /// Pixels per point.
     resolution: f64,
     /// Who looks at the preview.
@@ -174,6 +176,7 @@ impl Default for FiguresScreen {
             sort: None,
             order: Vec::new(),
             said: None,
+            said_of_file: None,
             resolution: 2.0,
             vision: Vision::Usual,
             composing: Composing::default(),
@@ -380,6 +383,11 @@ impl Screen for FiguresScreen {
 
     fn told(&mut self, news: News, desk: &mut Desk) {
         self.keep_sources(desk);
+        let is_of_file = || self.said.as_ref().is_some_and(|(message, _)| Some(message) == self.said_of_file.as_ref());
+        if news == News::Session && !is_of_file() {
+            // It was about the session before.
+            (self.said, self.replaceable) = (None, None);
+        }
         self.stale |= matches!(news, News::Session | News::Records | News::Compared | News::Looks);
     }
 

@@ -244,6 +244,13 @@ impl PlanScreen {
         of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
     }
 
+    /// The same, for places away from the form: what is said below the command is not repeated.
+    fn short_form_error(&self) -> Option<String> {
+        let error = self.form_error()?;
+        let is_said = self.program_error().is_some();
+        Some(if is_said { "The program is not complete: see the command above.".to_owned() } else { error })
+    }
+
     /// The edited plan, with the chosen block as its first.
     pub fn plan(&self) -> &Plan {
         self.document.shown()

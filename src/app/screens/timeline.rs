@@ -24,7 +24,7 @@ use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
 use poll_promise::Promise;
 
 use crate::app::command::{Command, ScreenCommand, ScreenName};
-use crate::app::desk::{Desk, Intent};
+use crate::app::desk::{Desk, Intent, News};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::Task;
 use crate::app::words::path_word;
@@ -219,6 +219,8 @@ pub struct TimelineScreen {
     anchoring: Vec<anchor::Firsts>,
     folds: HashMap<PathBuf, Folds>,
     exporting: Option<Task<Result<String, String>>>,
+    /// The folder of the open session.
+    session: Option<PathBuf>,
 }
 
 impl Default for TimelineScreen {
@@ -248,6 +250,7 @@ impl Default for TimelineScreen {
             anchoring: Vec::new(),
             folds: HashMap::new(),
             exporting: None,
+            session: None,
         }
     }
 }
@@ -283,6 +286,22 @@ impl TimelineScreen {
     fn forget_places(&mut self) {
         (self.selected, self.row, self.hovered, self.launched) = (None, None, None, None);
         (self.reading, self.launching, self.finding) = (None, None, None);
+    }
+
+    /// Another session is open, or none: closes recordings of the former one. Recordings that are in no session stay.
+    fn session_changed(&mut self, session: Option<PathBuf>) {
+        if session == self.session {
+            return;
+        }
+        let Some(former) = std::mem::replace(&mut self.session, session) else { return };
+        self.opening.retain(|opening| !opening.is_in(&former));
+        let shown = self.runs.len();
+        self.runs.retain(|run| !run.file.starts_with(&former));
+        if self.runs.len() < shown {
+            self.forget_places();
+            (self.marks, self.said) = ([None; 2], None);
+            self.fit();
+        }
     }
 
     fn show(&mut self, from: i64, to: i64) {
@@ -429,6 +448,12 @@ impl Screen for TimelineScreen {
 
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
         self.poll_work(desk, context);
+    }
+
+    fn told(&mut self, news: News, desk: &mut Desk) {
+        if news == News::Session {
+            self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
+        }
     }
 
     fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use eframe::egui::{
-    Align, Button, Context, Frame, Id, Label, Layout, Margin, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    Align, Button, Context, Frame, Id, Key, Label, Layout, Margin, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
 };
 use poll_promise::Promise;
 
@@ -274,6 +274,10 @@ fn filter_id() -> Id {
 /// Draws the browser.
 pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
+    // In other fields, Enter belongs to the field.
+    let is_entered = context.memory(|memory| memory.focused()).is_none_or(|focused| focused == filter_id())
+        && browser.asking.is_none()
+        && context.input(|input| input.key_pressed(Key::Enter));
     let room = context.content_rect().size();
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
     let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
@@ -301,7 +305,11 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
             });
         });
     });
-    if modal.should_close() {
+    let mut listed = browser.listed.iter().filter_map(|index| Some(&browser.headings.get(*index)?.heading));
+    let picked = listed.find(|heading| browser.picked.as_ref() == Some(&heading.folder));
+    if let Some(heading) = picked.filter(|heading| is_entered && !is_open(desk, heading)) {
+        asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+    } else if modal.should_close() {
         asked.push(SessionsCommand::Browse(false));
     }
     asked.extend(ask_delete_ui(context, browser).map(SessionsCommand::AnswerDelete));
@@ -450,7 +458,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
         ui.add_space(GRID);
         fact_ui(ui, "Plans", &heading.plans.join(", "));
         fact_ui(ui, "Runs", &runs_text(heading));
-        fact_ui(ui, "Machine", &format!("{}, {}", heading.node.hostname, heading.machine()));
+        fact_ui(ui, "Machine", &heading.whole_machine());
         for (key, levels) in heading.levels.iter().filter(|(_, levels)| levels.len() > 1) {
             let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
             fact_ui(ui, key, &levels.join(", "));

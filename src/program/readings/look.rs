@@ -389,18 +389,34 @@ impl Numbered {
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
 /// or readings, judged by their names and units; numbers of unknown meaning are returned.
 fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
-    let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return (None, Vec::new()) };
+    let (read, others, taken) = told_apart(line, epoch, fields);
+    (read, untaken(others.into_iter(), &taken))
+}
+
+/// A pattern that reads what is guessed in the line of a step; `None` for other lines, and for formats that a pattern would read otherwise.
+pub(super) fn pattern_of_guess(line: &str) -> Option<String> {
+    if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with("{'") {
+        return None;
+    }
+    let (read, _, taken) = told_apart(line, None, &mut Fields::default());
+    (read == Some(Ok(())) && !taken.is_empty()).then_some(taken)
+}
+
+/// Reads a sentence as [`sentence`] does; returns the numbers of unknown meaning, and a pattern for the numbers that were read of a step.
+fn told_apart<'l>(line: &'l str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Printed<'l>>, String) {
+    let nothing = |read: Read| (read, Vec::new(), String::new());
+    let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return nothing(None) };
     let numbered = Numbered::of(line, epoch);
     if captures(&OTHERS, line).is_some() && !numbered.keras {
         // This is an evaluation, not a step: if it repeats a training loss, the step would be counted twice.
         let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
-        return (None, untaken(printed::numbers(line).into_iter().filter(is_other), ""));
+        return (None, printed::numbers(line).into_iter().filter(is_other).collect(), String::new());
     }
-    let Ok(value) = loss.as_str().parse::<f64>() else { return (None, Vec::new()) };
+    let Ok(value) = loss.as_str().parse::<f64>() else { return nothing(None) };
     fields.step.epoch = numbered.epoch;
     if numbered.step.is_none() {
         fields.reading("loss", value);
-        return (Some(Ok(())), Vec::new());
+        return nothing(Some(Ok(())));
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
     fields.step.loss = Some(value);
@@ -432,7 +448,7 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
         taken.sort();
     }
     let taken: Vec<String> = taken.into_iter().map(|(_, pattern)| pattern).collect();
-    (Some(Ok(())), untaken(others.into_iter(), &taken.join(".*?")))
+    (Some(Ok(())), others, taken.join(".*?"))
 }
 
 /// The numbers of a line that are not read, with the pattern of the numbers that are read.

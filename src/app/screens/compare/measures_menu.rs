@@ -1,7 +1,7 @@
 //! The menu of user-defined measures: a list to edit and delete, and a field for a formula, which is checked as it is typed.
 
 use eframe::egui::{
-    Button, Grid, Id, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    Button, Grid, Id, Key as Pressed, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -122,11 +122,13 @@ fn own_ui(ui: &mut Ui, view: View<'_>, measure: &OwnMeasure, draft: &mut Draft, 
 fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<Command>) {
     let before = draft.clone();
     let width = 320.0;
+    let mut entered = false;
     Grid::new("own-measure-fields").num_columns(2).spacing([GRID, GRID]).show(ui, |ui| {
-        let line = |ui: &mut Ui, name: &str, text: &mut String, hint: &str| {
+        let mut line = |ui: &mut Ui, name: &str, text: &mut String, hint: &str| {
             ui.label(muted(ui, name));
             let field = ui.add(text_field(text, hint, width));
             field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("{name} of the measure")));
+            entered |= field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
             ui.end_row();
         };
         line(ui, "Key", &mut draft.key, "tokens_per_joule");
@@ -167,7 +169,7 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
         Some(reason) => save.on_disabled_hover_text(reason),
         None => save.on_hover_text("Keeps it in the session; all of its runs have it at once"),
     };
-    if can && save.clicked() {
+    if can && (save.clicked() || entered) {
         commands.push(Command::from(CompareCommand::SaveMeasure(Box::new(measure))));
         *draft = Draft::default();
     }

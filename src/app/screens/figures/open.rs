@@ -29,6 +29,9 @@ impl FiguresScreen {
             Ok(Err(error)) => self.said = Some((format!("{}: {error}", file.display()), false)),
             Err(opening) => self.opening = Some((file, opening)),
         }
+        if self.opening.is_none() {
+            self.said_of_file = self.said.as_ref().map(|(message, _)| message.clone());
+        }
     }
 
     fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk, context: &Context) {

@@ -166,6 +166,10 @@ pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             ui.colored_label(if *good { palette.good } else { palette.bad }, message);
             ui.add_space(2.0 * GRID);
         }
+        if view.is_reading_session() || view.records.pending > 0 {
+            ui.heading("Reading the runs …");
+            return;
+        }
         ui.heading("No figures yet");
         ui.label(muted(ui, "Figures show finished runs: launch a plan, or open a session that has some."));
         ui.add_space(2.0 * GRID);

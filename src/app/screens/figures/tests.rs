@@ -220,6 +220,18 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
 }
 
 #[test]
+fn what_was_said_of_a_figure_of_another_session_goes_with_it_and_runs_that_are_being_read_are_not_missing() {
+    let mut state = state_with(Path::new("/sessions/study"), small());
+    state.own_mut::<FiguresScreen>().said = Some(("Written: /sessions/study/figures/times.pdf".to_owned(), true));
+    state.take(crate::app::UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
+    settle(&mut state);
+    assert_eq!(state.own::<FiguresScreen>().said, None);
+    let harness = harness(state);
+    assert!(harness.query_by_label("Reading the runs …").is_some());
+    assert!(harness.query_by_label("No figures yet").is_none());
+}
+
+#[test]
 fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
     let folder = tempfile::tempdir().unwrap();
     let session = folder.path().join("study");

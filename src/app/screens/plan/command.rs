@@ -18,8 +18,13 @@ pub(super) use fields::command_ui;
 #[derive(Default)]
 pub(super) struct Form {
     typed: Option<Typed>,
+    /// The field that was edited last; `None` after an edit of several.
+    edited: Option<Field>,
     tried: Tried,
 }
+
+/// A field of the form, and its place among fields of its kind.
+type Field = (&'static str, usize);
 
 /// Typed texts that may differ from the plan, and what is wrong with them; without an error, the plan contains them.
 struct Typed {
@@ -41,9 +46,17 @@ impl Form {
     }
 
     fn type_texts(&mut self, texts: CommandTexts, document: &mut Document) {
+        let before = self.typed(document.shown()).map(|typed| typed.texts.clone());
+        let before = before.or_else(|| CommandTexts::of(document.shown()));
+        let field = before.and_then(|before| changed_field(&before, &texts));
+        if field != self.edited {
+            // Letters of one field are undone together, and each field separately.
+            document.part();
+        }
+        self.edited = field;
         let error = match texts.plan(document.shown()) {
             Ok(plan) => {
-                document.edit_shown(&plan, Some("texts of the command"));
+                document.edit_shown(&plan, field.map(|_| "texts of the command"));
                 None
             }
             Err(error) => Some(error),
@@ -62,6 +75,37 @@ impl Form {
         if let Some(typed) = self.typed.as_mut().filter(|typed| typed.is_of(before)) {
             typed.block = plan.first.clone();
         }
+    }
+}
+
+/// The only field in which texts differ; `None` if there are several, such as when a factor is added with its placeholder.
+fn changed_field(before: &CommandTexts, after: &CommandTexts) -> Option<Field> {
+    let is_same_list = before.factors.len() == after.factors.len() && before.measures.len() == after.measures.len();
+    if !is_same_list {
+        return None;
+    }
+    let single = [
+        ("command", before.run != after.run),
+        ("folder", before.folder != after.folder),
+        ("set-up", before.setup != after.setup),
+        ("variables", before.variables != after.variables),
+        ("time limit", before.time_limit_s != after.time_limit_s),
+        ("unit", before.unit != after.unit),
+        ("step", before.step != after.step),
+        ("patterns", before.patterns != after.patterns),
+        ("files", before.files != after.files),
+        ("names", before.names != after.names),
+        ("warm-up", before.finds_warm_up != after.finds_warm_up),
+    ];
+    let single = single.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| (name, 0));
+    let factors = (0..after.factors.len()).filter(|place| before.factors[*place] != after.factors[*place]);
+    let measures = (0..after.measures.len()).filter(|place| before.measures[*place] != after.measures[*place]);
+    let factors = factors.map(|place| ("factor", place));
+    let measures = measures.map(|place| ("measure", place));
+    let changed: Vec<Field> = single.chain(factors).chain(measures).collect();
+    match changed[..] {
+        [field] => Some(field),
+        _ => None,
     }
 }
 
@@ -97,6 +141,6 @@ impl View<'_> {
                 "A trial would run on this machine, not on {host}: try the plan there with `multicard run`."
             ));
         }
-        self.own.form_error()
+        self.own.short_form_error()
     }
 }

@@ -65,6 +65,11 @@ impl Document {
         self.show();
     }
 
+    /// Makes the next edit undone separately, whatever its kind.
+    pub(super) fn part(&mut self) {
+        self.history.part();
+    }
+
     fn show(&mut self) {
         self.block = self.block.min(self.now.plan.further.len());
         self.shown = match self.block {

@@ -85,7 +85,7 @@ impl<'a> View<'a> {
             return Some(reason.clone());
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
-        if let Some(error) = self.own.form_error() {
+        if let Some(error) = self.own.short_form_error() {
             return Some(error);
         }
         if self.own.program.is_trying() {

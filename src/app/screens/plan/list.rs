@@ -84,6 +84,9 @@ impl List<'_> {
                         Field::Text(text) => {
                             let field = ui.add(text_field(text, "", width(column)));
                             named(&field, &format!("{} of {name}", column.name), text);
+                            if is_entered(ui, &field) {
+                                field.request_focus();
+                            }
                         }
                     });
                 }
@@ -132,13 +135,20 @@ impl List<'_> {
                     if suggested.as_ref() == Some(&*text) {
                         select_at_focus(ui, &field, text);
                     }
-                    entered |= field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
+                    if is_entered(ui, &field) {
+                        entered = true;
+                        field.request_focus();
+                    }
                 });
             }
             let is_complete =
                 self.columns.iter().zip(&texts).all(|(column, text)| !column.required || !text.trim().is_empty());
             let add = ui.add_enabled(is_complete, Button::new("Add"));
             add.widget_info(|| WidgetInfo::labeled(Role::Button, is_complete, format!("Add {}", self.what)));
+            if is_complete && entered {
+                // The next item can be typed at once.
+                ui.memory_mut(|memory| memory.request_focus(id.with(self.columns[0].name)));
+            }
             entered = is_complete && (entered || add.clicked());
         });
         if entered {
@@ -151,6 +161,11 @@ impl List<'_> {
         ui.data_mut(|data| data.insert_temp(id, texts));
         None
     }
+}
+
+/// Whether Enter was pressed in a field. The field loses the focus by this: without it, the keys typed next would be shortcuts.
+fn is_entered(ui: &Ui, field: &Response) -> bool {
+    field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter))
 }
 
 /// Selects the suggested text of a field that gets the focus, so that typing replaces it. While a button of the pointer is down, the field

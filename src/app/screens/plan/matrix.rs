@@ -22,7 +22,7 @@ const CELL_MARGIN: i8 = 6;
 const LAUNCH_LINE_WIDTH: f32 = 440.0;
 /// What is said before runs go into a session of imported runs.
 const IMPORTED: &str = "All runs of this session were imported from results of other programs, and are not judged against runs that are made \
-                        here. For a session of its own, choose “New session …” in the session menu before you launch the plan.";
+                        here. For a session of its own, type a name under “New session” in the session menu before you launch the plan.";
 /// The most of the height that remarks get, as a share.
 const REMARKS_SHARE: f32 = 0.4;
 

@@ -7,6 +7,7 @@ use super::View;
 use crate::analysis::counted;
 use crate::app::theme::SMALL;
 use crate::app::widgets::{muted, strong};
+use crate::session::SearchReport;
 
 /// Height of the searches on screen.
 const HEIGHT: f32 = 150.0;
@@ -14,6 +15,13 @@ const HEIGHT: f32 = 150.0;
 const MOST_LINES: usize = 200;
 /// The sign in front of lines of an answer.
 const ANSWER: &str = "answer: ";
+
+/// How far a search without an answer is, and how to continue it if nothing runs.
+fn unfinished(search: &SearchReport, is_active: bool) -> String {
+    let progress = search.progress().map_or(String::new(), |progress| format!(": {progress}"));
+    let next = if is_active { "" } else { ". To continue it: multicard run PLAN --session DIR --resume" };
+    format!("the search is not over{progress}{next}")
+}
 
 /// Draws the searches; nothing for a session without one.
 pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
@@ -27,7 +35,9 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
             ui.take_available_width();
             // While a search goes on, its newest lines are in sight.
             let goes_on = view.records.searches.last().is_some_and(|search| search.verdict().is_none());
-            ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
+            // Once it is over, the view begins again at the top, where the answer is.
+            let id = ("searches", goes_on);
+            ScrollArea::vertical().id_salt(id).auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
                 for search in view.records.searches.iter() {
                     ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
                     let (left_out, lines) = search.last_lines(MOST_LINES);
@@ -45,6 +55,10 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
                     }
                     for line in rounds {
                         ui.add(Label::new(muted(ui, *line).size(SMALL)).wrap().selectable(true));
+                    }
+                    if search.verdict().is_none() {
+                        let text = unfinished(search, view.queue.is_active());
+                        ui.add(Label::new(muted(ui, text).size(SMALL)).wrap().selectable(true));
                     }
                 }
             });

@@ -35,6 +35,13 @@ pub struct Opening {
     pub task: Task<Result<(Timeline, Vec<counters::Counter>), TraceError>>,
 }
 
+impl Opening {
+    /// Whether its file is in this folder.
+    pub(super) fn is_in(&self, folder: &Path) -> bool {
+        self.file.starts_with(folder)
+    }
+}
+
 impl TimelineScreen {
     /// Asks the user to choose a recording.
     pub(super) fn choose_recording(&mut self, context: &Context) {

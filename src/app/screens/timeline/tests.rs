@@ -125,6 +125,30 @@ fn length(view: (i64, i64)) -> i64 {
 }
 
 #[test]
+fn recordings_of_a_session_are_closed_with_it_and_those_in_no_session_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = folder.path().join("study");
+    std::fs::create_dir(&session).unwrap();
+    let files = [
+        ("of the session", ranges(&session, "a.events", &[(1_000, 2_000), (1_000, 2_000)])),
+        ("of its own", ranges(folder.path(), "b.events", &[(1_000, 2_000), (1_000, 2_000)])),
+    ];
+    let mut state = State::new(Settings::default());
+    let open = |state: &mut State, folder: PathBuf| {
+        state.take(crate::app::UiEvent::Session { folder, read_only: None });
+        state.poll(&Context::default());
+    };
+    open(&mut state, session);
+    for (name, file) in files {
+        send(&mut state, TimelineCommand::Open(file, name.to_owned()));
+    }
+    assert_eq!(state.own::<TimelineScreen>().runs.len(), 2, "{:?}", state.own::<TimelineScreen>().said);
+    open(&mut state, folder.path().join("other"));
+    let names: Vec<&str> = state.own::<TimelineScreen>().runs.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["of its own"]);
+}
+
+#[test]
 fn escape_closes_the_list_that_is_open_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let file = ranges(folder.path(), "a.events", &[(1_000, 2_000), (1_000, 2_000)]);

@@ -133,6 +133,19 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
 }
 
 #[test]
+fn enter_opens_the_chosen_session() {
+    let home = tempfile::tempdir().unwrap();
+    let night = session(home.path(), "night-study");
+    let mut window = window(vec![night.clone()]);
+    window.get_by_label("Session night-study").click();
+    settle(&mut window);
+    window.key_press(Key::Enter);
+    settle(&mut window);
+    let state = &window.state().state;
+    assert!(!state.sessions.browser.is_open && state.desk.opening.as_ref() == Some(&night), "{:?}", state.desk.opening);
+}
+
+#[test]
 fn a_session_on_another_machine_is_neither_renamed_nor_deleted_and_what_to_type_is_said() {
     let home = tempfile::tempdir().unwrap();
     let copy = session(home.path(), "study");

@@ -41,6 +41,18 @@ fn a_formula_is_checked_as_it_is_typed_and_can_be_saved_once_it_is_right() {
 }
 
 #[test]
+fn enter_in_the_formula_saves_the_measure() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Own measures").click();
+    harness.run();
+    type_into(&mut harness, "Key of the measure", "per_gpu");
+    type_into(&mut harness, "Formula of the measure", "throughput / gpus");
+    harness.key_press(eframe::egui::Key::Enter);
+    let commands = asked(&mut harness);
+    assert_eq!(commands, [CompareCommand::SaveMeasure(Box::new(OwnMeasure::new("per_gpu", "throughput / gpus")))]);
+}
+
+#[test]
 fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
     let own: Arc<[OwnMeasure]> =
         [OwnMeasure::new("rate", "throughput / 2"), OwnMeasure::new("per_watt", "rate / power_w")].into();

@@ -73,9 +73,10 @@ impl Form {
     }
 }
 
-/// The digest of the program of the plan's first cell; empty for plans without a program.
+/// The digest of the program of the plan's first cell, with what is read of its output; empty for plans without a program.
 fn digest(plan: &Plan) -> String {
-    plan.first.spec.command.as_ref().map_or(String::new(), |command| command.digest())
+    let command = plan.first.spec.command.as_ref();
+    command.map_or(String::new(), |command| format!("{} {:?}", command.digest(), command.readings))
 }
 
 /// Draws the button, and the result of the last trial.

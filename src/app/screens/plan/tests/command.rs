@@ -25,7 +25,31 @@ fn a_factor_is_added_by_its_name_and_its_levels() {
     click(&mut window, "Remove batch");
     assert!(ticked(&window, "batch").is_empty() && !run(&window).contains("batch"));
     execute(&mut window, PlanCommand::Undo);
-    assert_eq!(ticked(&window, "batch").len(), 0, "all that was typed is one edit");
+    assert_eq!(ticked(&window, "batch"), ["32", "64", "128"], "only the removal is undone");
+}
+
+#[test]
+fn undo_takes_back_one_field_or_one_factor_of_the_program_at_a_time() {
+    let mut window = own();
+    let begun = run(&window);
+    type_into(&mut window, "Command", " --fast");
+    for (name, levels) in [("batch", "32, 64"), ("lr", "0.1, 0.2")] {
+        type_into(&mut window, "Name of a new factor", name);
+        type_into(&mut window, "Levels of a new factor", levels);
+        click(&mut window, "Add factor");
+    }
+    type_into(&mut window, "Levels of batch", ", 128");
+    type_into(&mut window, "Levels of lr", ", 0.3");
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "lr").len()), (3, 2));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "lr").len()), (2, 2));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "lr").len()), (2, 0));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((ticked(&window, "batch").len(), run(&window)), (0, format!("{begun} --fast")));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(run(&window), begun, "the letters of one field are one edit");
 }
 
 #[test]
@@ -62,6 +86,31 @@ fn a_placeholder_becomes_the_name_of_the_next_factor_and_no_field_moves_while_it
     type_into(&mut window, "Name of a new factor", "mine");
     type_into(&mut window, "Command", " {other}");
     assert_eq!(window.get_by_label("Name of a new factor").value().as_deref(), Some("mine"));
+}
+
+#[test]
+fn enter_in_a_field_of_a_factor_keeps_the_focus_in_the_list() {
+    let mut window = own();
+    let enter = |window: &mut Window| {
+        window.key_press(eframe::egui::Key::Enter);
+        settle(window);
+    };
+    type_into(&mut window, "Name of a new factor", "batch");
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    enter(&mut window);
+    assert_eq!(ticked(&window, "batch"), ["32", "64"]);
+    assert!(window.get_by_label("Name of a new factor").is_focused());
+    type_into(&mut window, "Levels of batch", ", 128");
+    enter(&mut window);
+    assert!(window.get_by_label("Levels of batch").is_focused());
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_said_once() {
+    let mut window = own();
+    type_into(&mut window, "Command", " --lr={lr}");
+    assert_eq!(window.query_all_by_label_contains("unknown placeholder {lr}").count(), 1);
+    assert!(says(&window, "The program is not complete: see the command above."));
 }
 
 #[test]
@@ -252,9 +301,8 @@ fn a_trial_is_refused_while_a_run_could_be_disturbed_and_not_while_all_wait_in_a
     assert!(!refused(&mut window, queue(RunState::Queued, true)), "nothing runs");
 }
 
-#[test]
-fn what_came_of_a_trial_is_shown_until_the_program_changes() {
-    let mut window = own();
+/// Tries the first cell, until the trial is over.
+fn try_once(window: &mut Window) {
     // It is drawn after the trial, because its spinner would be drawn for ever.
     window.state_mut().commands.push(PlanCommand::TryOnce.into());
     window.state_mut().settle();
@@ -264,7 +312,23 @@ fn what_came_of_a_trial_is_shown_until_the_program_changes() {
         std::thread::sleep(Duration::from_millis(5));
         window.state_mut().settle();
     }
-    settle(&mut window);
+    settle(window);
+}
+
+#[test]
+fn what_came_of_a_trial_is_shown_until_the_patterns_of_its_readings_change() {
+    let mut window = own();
+    click(&mut window, "Readings");
+    try_once(&mut window);
+    assert!(!says(&window, "changed since it was tried"));
+    type_into(&mut window, "Patterns for the output", r"loss (?<loss>\S+)");
+    assert!(says(&window, "The program has changed since it was tried."));
+}
+
+#[test]
+fn what_came_of_a_trial_is_shown_until_the_program_changes() {
+    let mut window = own();
+    try_once(&mut window);
     assert!(!says(&window, "changed since it was tried"));
     type_into(&mut window, "Command", " --again");
     assert!(says(&window, "The program has changed since it was tried."));

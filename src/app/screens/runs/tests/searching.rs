@@ -47,8 +47,29 @@ fn a_search_says_below_the_runs_why_each_cell_was_dropped_and_what_the_answer_is
     let runs = harness.get_by_label("Only finished").rect();
     let search = harness.get_by_label_contains("Search of study").rect();
     assert!(runs.bottom() < search.top(), "the list keeps its place");
-    assert!(sees(&with(vec![report(false)]), "the search is not over"));
+    let begun = SearchStep::Begun { candidates: vec!["a".to_owned(), "b".to_owned()], first_repeat: 1 };
+    let unfinished = with(vec![SearchReport { steps: vec![begun], ..report(false) }]);
+    assert!(sees(&unfinished, "the search is not over: round 1, 2 cells left"));
     assert!(!sees(&with(Vec::new()), "Search of"));
+}
+
+#[test]
+fn the_answer_of_a_search_comes_into_sight_when_it_ends() {
+    let long = |is_over: bool| {
+        let report = report(is_over);
+        let mut lines: Vec<String> = (1..=100).map(|cell| format!("round 1: dropped cell {cell}.")).collect();
+        lines.extend(report.lines[2..].iter().cloned());
+        SearchReport { lines, ..report }
+    };
+    let mut harness = with(vec![long(false)]);
+    let runs = harness.get_by_label("Only finished").rect();
+    let top = |harness: &Harness<'static, Window>| harness.get_by_label_contains("Search of study").rect().top();
+    assert!(top(&harness) < runs.bottom(), "the newest lines are in sight");
+    let records = Records::clone(&harness.state().state.desk.records);
+    let records = Records { searches: vec![long(true)].into(), ..records };
+    harness.state_mut().state.take(UiEvent::Records(Arc::new(records)));
+    harness.run();
+    assert!(top(&harness) > runs.bottom(), "the answer is in sight");
 }
 
 #[test]
