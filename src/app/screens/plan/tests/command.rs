@@ -92,7 +92,7 @@ fn a_placeholder_becomes_the_name_of_the_next_factor_and_no_field_moves_while_it
 fn enter_in_a_field_of_a_factor_keeps_the_focus_in_the_list() {
     let mut window = own();
     let enter = |window: &mut Window| {
-        window.key_press(eframe::egui::Key::Enter);
+        window.key_press(Key::Enter);
         settle(window);
     };
     type_into(&mut window, "Name of a new factor", "batch");
