@@ -1,8 +1,8 @@
-//! Compression of the bytes on a connection. After a flush, all bytes have been written.
+//! Compression of the bytes on a connection. After a flush, all bytes have been written, and all of them can be read at the other end.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Read, Write};
 
-use flate2::{Compress, Compression, FlushCompress};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// Room for compressed bytes that wait to be written.
 const ROOM_BYTES: usize = 32 << 10;
@@ -61,16 +61,55 @@ impl<W: Write> Write for Compressed<W> {
     }
 }
 
+/// Reads what [`Compressed`] wrote. `ZlibDecoder` of flate2 is not suitable: it waits for further compressed bytes while it still holds
+/// bytes that it has decompressed, if an earlier reader's buffer was too small for them.
+pub(super) struct Decompressed<R> {
+    compressed: R,
+    decompress: Decompress,
+    /// Whether bytes may be held that the last reader had no room for.
+    holds: bool,
+}
+
+impl<R: BufRead> Decompressed<R> {
+    pub(super) fn new(compressed: R) -> Self {
+        Self { compressed, decompress: Decompress::new(true), holds: false }
+    }
+}
+
+impl<R: BufRead> Read for Decompressed<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if room.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let was_held = self.holds;
+            let bytes = if was_held { &[] } else { self.compressed.fill_buf()? };
+            let is_end = !was_held && bytes.is_empty();
+            let (taken, given) = (self.decompress.total_in(), self.decompress.total_out());
+            let how = if is_end { FlushDecompress::Finish } else { FlushDecompress::None };
+            let status = self.decompress.decompress(bytes, room, how).map_err(io::Error::from)?;
+            let given = (self.decompress.total_out() - given) as usize;
+            if !was_held {
+                self.compressed.consume((self.decompress.total_in() - taken) as usize);
+            }
+            self.holds = given == room.len();
+            if given > 0 || is_end || status == Status::StreamEnd {
+                return Ok(given);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read};
+    use std::fmt::Write as _;
+    use std::io::BufReader;
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc::sync_channel;
     use std::thread;
     use std::time::Duration;
 
-    use flate2::bufread::ZlibDecoder;
     use rand::{Rng, SeedableRng};
 
     use super::*;
@@ -88,12 +127,59 @@ mod tests {
         }
     }
 
+    /// Gives bytes in pieces, and fails where a reader of a line would wait for more.
+    struct Arrived<'b> {
+        bytes: &'b [u8],
+        piece: usize,
+    }
+
+    impl Read for Arrived<'_> {
+        fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            if self.bytes.is_empty() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let room_bytes = room.len().min(self.piece);
+            self.bytes.read(&mut room[..room_bytes])
+        }
+    }
+
+    #[test]
+    fn nothing_that_was_flushed_is_kept_back_until_more_arrives() {
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(3);
+        for batch in 0..120 {
+            // As the dump of a file, which compresses to about half.
+            let mut text = String::new();
+            while text.len() < 60_000 + 2_000 * batch {
+                let words = [0; 4].map(|_: u32| random.next_u32() & 0xffff);
+                writeln!(text, "{batch:07o} {words:04x?}").unwrap();
+            }
+            let mut out = Compressed::new(Vec::new());
+            out.write_all(text.as_bytes()).unwrap();
+            out.flush().unwrap();
+            for piece in [1000, 4096, 65_536] {
+                let arrived = Arrived { bytes: &out.out, piece };
+                let compressed = BufReader::with_capacity(65_536, arrived);
+                let mut read = BufReader::with_capacity(65_536, Decompressed::new(compressed));
+                let mut bytes = Vec::new();
+                while bytes.len() < text.len()
+                    && let Ok(part) = read.fill_buf()
+                {
+                    bytes.extend_from_slice(part);
+                    let length = part.len();
+                    read.consume(length);
+                }
+                let (found, expected) = (bytes.len(), text.len());
+                assert!(bytes == text.as_bytes(), "batch {batch} in pieces of {piece}: {found} bytes of {expected}");
+            }
+        }
+    }
+
     #[test]
     fn whatever_was_written_arrives_once_it_was_flushed() {
         let (here, there) = UnixStream::pair().unwrap();
         let (arrived, arrivals) = sync_channel(64);
         let read = move || {
-            let mut frames = BufReader::new(ZlibDecoder::new(BufReader::new(there)));
+            let mut frames = BufReader::new(Decompressed::new(BufReader::new(there)));
             let mut line = String::new();
             while let Ok(1..) = frames.read_line(&mut line) {
                 let mut body = vec![0; line.trim().parse().unwrap()];

@@ -4,8 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use flate2::bufread::ZlibDecoder;
-
+use super::compressed::Decompressed;
 use super::copy::Copy;
 use super::frame::{self, Down, GREETING, Greeting, VERSION};
 use crate::foreign;
@@ -60,7 +59,7 @@ fn unreadable(error: &io::Error) -> io::Error {
 
 /// Receives the frames after the greeting: writes the copy, and passes other frames to `take`.
 pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMut(Down, Vec<u8>)) -> Result<(), Ended> {
-    let mut frames = BufReader::with_capacity(FRAMES_BYTES, ZlibDecoder::new(compressed));
+    let mut frames = BufReader::with_capacity(FRAMES_BYTES, Decompressed::new(compressed));
     loop {
         let frame = frame::read(&mut frames).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Ended::Line(error),
