@@ -114,6 +114,7 @@ fn quickstart_is_ticked_launched_and_read_off_the_table_in_a_real_window() {
     display.run("xdotool", &["windowfocus", &window]).unwrap();
 
     let mut twin = Harness::builder()
+        .with_max_steps(24)
         .with_size(Vec2::from(SIZE))
         .build_eframe(|context| App::new(&context.egui_ctx, Settings::default(), None));
     place(&mut twin, Role::Button, "Launch 6 runs");

@@ -138,7 +138,8 @@ mod tests {
                 desk.answer(allows);
             }
         };
-        let mut window = Harness::builder().with_size([900.0, 400.0]).build_ui_state(draw, (desk(), false));
+        let mut window =
+            Harness::builder().with_max_steps(24).with_size([900.0, 400.0]).build_ui_state(draw, (desk(), false));
         window.run();
         assert!(window.query_by_label("Run these programs").is_none());
         for (button, requests) in [("Don't run them", 0), ("Run these programs", 2)] {

@@ -139,7 +139,8 @@ mod tests {
     }
 
     fn window() -> Harness<'static, Asked> {
-        let mut window = Harness::builder().with_size([900.0, 500.0]).build_ui_state(draw, Asked::default());
+        let mut window =
+            Harness::builder().with_max_steps(24).with_size([900.0, 500.0]).build_ui_state(draw, Asked::default());
         window.run();
         window.state_mut().is_open = true;
         window.run();

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_control_that_came_under_a_resting_pointer_is_not_hit_until_it_was_there_for_a_while() {
-        let mut harness = Harness::builder().with_step_dt(0.05).build_ui_state(list_ui, List::default());
+        let mut harness =
+            Harness::builder().with_max_steps(24).with_step_dt(0.05).build_ui_state(list_ui, List::default());
         harness.step();
         let pos = harness.get_by_label("Delete 0").rect().center();
         harness.hover_at(pos);
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn keys_and_screen_readers_are_not_kept_waiting() {
-        let mut harness = Harness::builder().with_step_dt(0.05).build_ui_state(list_ui, List::default());
+        let mut harness =
+            Harness::builder().with_max_steps(24).with_step_dt(0.05).build_ui_state(list_ui, List::default());
         harness.step();
         harness.get_by_label("Delete 1").click_accesskit();
         harness.step();

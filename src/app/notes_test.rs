@@ -126,7 +126,7 @@ fn a_click_on_the_new_screen_is_executed_by_it_alone() {
         }
         show(ui, window);
     };
-    let mut harness = Harness::builder().with_size([1000.0, 700.0]).build_ui_state(draw, window());
+    let mut harness = Harness::builder().with_max_steps(24).with_size([1000.0, 700.0]).build_ui_state(draw, window());
     harness.run();
     harness.get_by_label("Notes").click();
     harness.run();

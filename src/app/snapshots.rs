@@ -59,7 +59,7 @@ fn snapshot(name: &str, size: [f32; 2], theme: Theme, state: State, role: Role, 
         install_theme(&context.egui_ctx);
         Window(state)
     };
-    let harness = Harness::builder().with_size(size).with_theme(theme).renderer(Raster::default());
+    let harness = Harness::builder().with_max_steps(24).with_size(size).with_theme(theme).renderer(Raster::default());
     let mut window = harness.build_eframe(content);
     let begin = Instant::now();
     loop {

@@ -46,6 +46,7 @@ fn open(folder: &Path, time: &str) -> Harness<'static, App> {
     let start = Instant::now();
     let opened = folder.to_owned();
     let mut window = Harness::builder()
+        .with_max_steps(24)
         .with_size(SIZE)
         .build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(opened)));
     let made_in = start.elapsed();

@@ -11,7 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn open(session: impl AsRef<Path>) -> Harness<'static, App> {
     let session = session.as_ref().to_owned();
-    Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
+    Harness::builder()
+        .with_max_steps(24)
+        .build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
 }
 
 pub fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&Window) -> bool) {

@@ -141,7 +141,7 @@ fn harness(state: State, size: [f32; 2]) -> Harness<'static, Screened> {
             .show(ui, |ui| State::draw::<CompareScreen>(ui, &screened.state, &mut screened.commands));
     };
     let screened = Screened { state, commands: Vec::new() };
-    let mut harness = Harness::builder().with_size(size).build_ui_state(draw, screened);
+    let mut harness = Harness::builder().with_max_steps(24).with_size(size).build_ui_state(draw, screened);
     harness.run();
     harness
 }

@@ -77,7 +77,8 @@ fn harness(state: State) -> Harness<'static, (State, Vec<Command>)> {
         }
         State::draw::<FiguresScreen>(ui, state, commands);
     };
-    let mut harness = Harness::builder().with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
+    let mut harness =
+        Harness::builder().with_max_steps(24).with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
     harness.run();
     harness
 }

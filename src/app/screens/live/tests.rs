@@ -108,7 +108,7 @@ fn screen(state: State) -> Harness<'static, Shown> {
         screen.requests.extend(screen.state.desk.take_requests());
     };
     let screen = Shown { state, requests: Vec::new(), shown: Vec::new() };
-    Harness::builder().with_size([1200.0, 800.0]).build_ui_state(
+    Harness::builder().with_max_steps(24).with_size([1200.0, 800.0]).build_ui_state(
         move |ui, screen| {
             crate::app::theme::install(ui.ctx());
             draw(ui, screen);

@@ -78,7 +78,8 @@ fn window(node: Node, places: Places) -> Harness<'static, Window> {
             ui.ctx().request_repaint();
         }
     };
-    let mut harness = Harness::builder().with_size(Vec2::new(1200.0, 1400.0)).build_ui_state(show, window);
+    let mut harness =
+        Harness::builder().with_max_steps(24).with_size(Vec2::new(1200.0, 1400.0)).build_ui_state(show, window);
     harness.run();
     harness
 }

@@ -117,7 +117,7 @@ fn window_by(step_s: f32, state: State, draw: Draw) -> Harness<'static, Window> 
         window.state.poll(ui.ctx());
         window.requests.extend(window.state.desk.take_requests());
     };
-    let builder = Harness::builder().with_size(Vec2::new(1400.0, 800.0)).with_step_dt(step_s);
+    let builder = Harness::builder().with_max_steps(24).with_size(Vec2::new(1400.0, 800.0)).with_step_dt(step_s);
     let mut harness = builder.build_ui_state(show, window);
     harness.run();
     harness

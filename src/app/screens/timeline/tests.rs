@@ -89,7 +89,8 @@ fn harness(state: State) -> Window {
         crate::app::keys::commands(ui.ctx(), state, commands);
         State::draw::<TimelineScreen>(ui, state, commands);
     };
-    let mut harness = Harness::builder().with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
+    let mut harness =
+        Harness::builder().with_max_steps(24).with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
     harness.run();
     harness
 }
