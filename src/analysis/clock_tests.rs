@@ -178,9 +178,9 @@ fn a_time_since_the_last_line_is_divided_by_its_steps_and_a_time_of_one_step_is_
     assert_eq!(ten.marks, [Mark::TimesDivided { steps: 10.0 }]);
     assert!(ten.marks[0].to_string().contains("since its previous line, usually 10"), "{}", ten.marks[0]);
     for (reported, resolution_s) in [(&one, 0.01), (&ten, 1e-5)] {
-        let of = |key: &str| reported.value(key).unwrap();
-        assert!((of("step_time_s") - 0.01).abs() < 1e-4, "{}", of("step_time_s"));
-        assert!((of("training_time_s") - 10.0).abs() < 0.05, "{}", of("training_time_s"));
+        let value = |key: &str| reported.value(key).unwrap();
+        assert!((value("step_time_s") - 0.01).abs() < 1e-4, "{}", value("step_time_s"));
+        assert!((value("training_time_s") - 10.0).abs() < 0.05, "{}", value("training_time_s"));
         let found_s = reported.told_resolution_s.unwrap();
         assert!((found_s / resolution_s - 1.0).abs() < 1e-6, "{found_s}");
     }

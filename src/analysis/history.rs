@@ -102,7 +102,7 @@ impl Occasions {
 }
 
 /// The order of the history of a session's runs, if this history is the view to begin with: all finished runs were
-/// imported, and some cell has results of so many sessions or commits that a change can be shown. `None` if neither the
+/// imported, and some cell has results of enough sessions or commits to show a change. `None` if neither the
 /// dates of all runs nor those of all commits are known, because then any order would mean nothing.
 pub fn imported_history(runs: &[RunSummary]) -> Option<HistoryOrder> {
     let done = || runs.iter().filter(|run| run.state == RunState::Finished);

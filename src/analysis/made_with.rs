@@ -249,7 +249,7 @@ mod tests {
         };
         let commit = fact_name("program_git");
         assert_eq!(names(&|day| day), format!("{commit} c1; {commit} c2"));
-        // Of two days with one commit, the import tells them apart.
+        // Where two days have one commit, the import tells the days apart.
         let days = names(&|day| day / 4);
         assert!(days.starts_with(&format!("{commit} c0, Imported from n.csv (CSV), 1; ")), "{days}");
     }

@@ -289,9 +289,9 @@ mod tests {
 
     #[test]
     fn a_long_pattern_is_cut_to_sixty_letters() {
-        let of = |letters: usize| measure(&format!("kernel:{}", "ä".repeat(letters))).unwrap().name.to_string();
-        assert_eq!(of(60), format!("Time of kernels {}", "ä".repeat(60)));
-        assert_eq!(of(61), format!("Time of kernels {}…", "ä".repeat(59)));
+        let name = |letters: usize| measure(&format!("kernel:{}", "ä".repeat(letters))).unwrap().name.to_string();
+        assert_eq!(name(60), format!("Time of kernels {}", "ä".repeat(60)));
+        assert_eq!(name(61), format!("Time of kernels {}…", "ä".repeat(59)));
     }
 
     #[test]

@@ -111,10 +111,14 @@ mod tests {
 
     #[test]
     fn imported_sessions_are_copies_only_if_all_runs_and_their_file_agree() {
-        let of = |times_s: &[f64], file: &str| imported(session(1000.0, times_s), file);
-        let night = of(&[0.1, 0.2], "night.csv");
-        assert!(refused_copy((&"a", &night), (&"b", &of(&[0.1, 0.2], "night.csv"))).is_some());
-        assert_eq!(refused_copy((&"a", &night), (&"b", &of(&[0.1, 0.25], "night.csv"))), None, "one agrees by chance");
-        assert_eq!(refused_copy((&"a", &night), (&"b", &of(&[0.1, 0.2], "next.csv"))), None);
+        let imported_from = |times_s: &[f64], file: &str| imported(session(1000.0, times_s), file);
+        let night = imported_from(&[0.1, 0.2], "night.csv");
+        assert!(refused_copy((&"a", &night), (&"b", &imported_from(&[0.1, 0.2], "night.csv"))).is_some());
+        assert_eq!(
+            refused_copy((&"a", &night), (&"b", &imported_from(&[0.1, 0.25], "night.csv"))),
+            None,
+            "one agrees by chance"
+        );
+        assert_eq!(refused_copy((&"a", &night), (&"b", &imported_from(&[0.1, 0.2], "next.csv"))), None);
     }
 }

@@ -5,7 +5,6 @@ mod finished;
 mod queueing;
 mod rates;
 mod searching;
-mod trial;
 
 use std::fs;
 use std::process::Command;

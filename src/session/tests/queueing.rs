@@ -1,4 +1,6 @@
-//! What launches queue for programs, and how long runs are expected to take.
+//! What launches queue for programs, how long runs are expected to take, and trials.
+
+use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::plan::expand;
@@ -56,4 +58,15 @@ fn node_hours_are_those_of_the_estimates_or_at_most_those_of_the_time_limits() {
     let estimated_s = expand(&of_worker, &fixture::cpu_node()).cells[0].estimate.duration_s;
     assert!(estimated_s > 0.0);
     assert_eq!(hours(&of_worker), Some((estimated_s * 2.0 / 3600.0, false)));
+}
+
+#[test]
+fn a_trial_goes_on_until_its_run_ends_by_itself_and_starts_nothing_once_it_is_stopped() {
+    let scene = Scene::new(WELL);
+    let tried = |is_stopped: bool| {
+        let trial = try_once(&plan(2, ""), 600.0, scene.machine.clone(), &AtomicBool::new(is_stopped)).unwrap();
+        (trial.end, trial.steps)
+    };
+    assert_eq!(tried(false), (Some("It ended by itself.".to_owned()), 3));
+    assert_eq!(tried(true), (None, 0));
 }

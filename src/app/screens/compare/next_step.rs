@@ -12,7 +12,7 @@ use crate::store::RunRecord;
 #[derive(Clone, Debug, PartialEq)]
 pub struct NextStep {
     /// The plans that queue them, at least one; their repeats include the existing ones. A plan records the same part of
-    /// all of its runs, so cells of which other parts are recorded have plans of their own.
+    /// each of its runs, so there is one plan for each part that cells record.
     pub plans: Vec<Plan>,
     /// The number of comparisons, or cells, that they are for.
     pub count: usize,
