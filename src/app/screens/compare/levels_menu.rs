@@ -1,7 +1,7 @@
 //! The menu of a factor: show only one of its levels, or change the order and the colours of its levels.
 
 use eframe::egui::containers::menu::{MenuButton, MenuConfig};
-use eframe::egui::{Align, Button, Layout, PopupCloseBehavior, Role, Sense, Stroke, Ui, WidgetInfo, vec2};
+use eframe::egui::{Align, Button, Layout, PopupCloseBehavior, Role, ScrollArea, Sense, Stroke, Ui, WidgetInfo, vec2};
 
 use super::CompareCommand;
 use crate::analysis::Setting;
@@ -12,6 +12,9 @@ use crate::app::widgets::{left_out_ui, listed, muted};
 use crate::figure::{COLOUR_NAMES, Look, SettingLevels, Study};
 use crate::plan::Level;
 
+/// The most of the window's height that the menu takes.
+const MOST_OF_WINDOW: f32 = 0.7;
+
 /// Draws the button, which shows the level if only one is shown, and its menu.
 pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let Setting { key, name, .. } = &levels.setting;
@@ -20,12 +23,16 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = Button::new(text).small().selected(held.is_some());
         let (response, _) = MenuButton::from_button(button).config(config).ui(ui, |ui| {
-            hold_ui(ui, study, levels, commands);
-            ui.separator();
-            let (shown, left_out) = listed(&levels.levels);
-            shown.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
-            left_out_ui(ui, left_out);
-            order_ui(ui, study, levels, commands);
+            // Many levels are higher than the window.
+            let most_height = MOST_OF_WINDOW * ui.ctx().content_rect().height();
+            ScrollArea::vertical().max_height(most_height).show(ui, |ui| {
+                hold_ui(ui, study, levels, commands);
+                ui.separator();
+                let (shown, left_out) = listed(&levels.levels);
+                shown.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
+                left_out_ui(ui, left_out);
+                order_ui(ui, study, levels, commands);
+            });
         });
         let state = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {state}")));

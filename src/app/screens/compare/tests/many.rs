@@ -1,6 +1,7 @@
 //! Several sessions on Compare: the list tells them apart, and a history follows a measure over them.
 
 use super::*;
+use crate::analysis::{Key, Level, Levels};
 use crate::figure::{AdditionKind, Along, Form};
 use crate::protocol::{Environment, IMPORTED_FROM};
 
@@ -144,4 +145,26 @@ fn the_baseline_that_was_found_divides_as_before_once_another_thing_changes() {
     assert_eq!(ratios.iter().filter(|ratio| ratio.starts_with("2.00")).count(), 2, "{ratios:?}");
     change(&mut state, |study| study.log = true);
     assert_eq!(column(&state, "ratio"), ratios, "each precision is still divided within its commit");
+}
+
+#[test]
+fn a_list_of_very_many_levels_ends_and_names_the_filter() {
+    let run = |batch_size: i64| {
+        let mut run = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.1);
+        let level = |(key, level): (&Key, &Level)| match &**key {
+            "batch_size" => (key.clone(), Level::Integer(batch_size)),
+            _ => (key.clone(), level.clone()),
+        };
+        run.levels = Levels::new(run.levels.iter().map(level).collect());
+        (run.cell, run.run) = (format!("cell{batch_size}"), format!("{batch_size:04}-cell-1"));
+        run
+    };
+    let listed = |count: i64| {
+        let harness = harness(state_of(records("s", (1..=count).map(run).collect())), [1280.0, 800.0]);
+        let left_out = harness.query_by_label_contains("more: use the filter").is_some();
+        (harness.query_all_by_label_contains("Show ").count(), left_out)
+    };
+    let ((all, is_cut), (first, is_told)) = (listed(60), listed(90));
+    assert!(all >= 60 && !is_cut, "{all}");
+    assert_eq!((first, is_told), (all, true));
 }
