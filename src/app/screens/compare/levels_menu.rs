@@ -23,9 +23,9 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = Button::new(text).small().selected(held.is_some());
         let (response, _) = MenuButton::from_button(button).config(config).ui(ui, |ui| {
-            // Many levels are higher than the window.
+            // Many levels are higher than the window; a menu that grows while it is open grows to this height too.
             let most_height = MOST_OF_WINDOW * ui.ctx().content_rect().height();
-            ScrollArea::vertical().max_height(most_height).show(ui, |ui| {
+            ScrollArea::vertical().max_height(most_height).min_scrolled_height(most_height).show(ui, |ui| {
                 hold_ui(ui, study, levels, commands);
                 ui.separator();
                 let (shown, left_out) = listed(&levels.levels);
