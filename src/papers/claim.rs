@@ -28,6 +28,9 @@ pub struct Claim {
     pub within: String,
     /// Why multicard cannot judge it, as a fragment of a sentence; then it has no tests.
     pub unjudged: Option<String>,
+    /// How to make the runs that test it, if the plan of its first table or figure does not make them: a command, or a
+    /// fragment of a sentence that names one.
+    pub advice: Option<String>,
     /// Its tests; the claim holds only if all of them hold.
     #[serde(rename = "test", default)]
     pub tests: Vec<Test>,
