@@ -341,6 +341,19 @@ fn files_need_a_tokenizer_and_a_file_needs_its_template() {
 }
 
 #[test]
+fn files_of_samsum_have_the_rows_of_its_training_split_and_stand_ins_all() {
+    let reason = |rows: &str, data: Data| {
+        let mut plan = plan(&[("data_set", "samsum"), ("rows", rows)]);
+        plan.first.data = data;
+        reason_of(&plan, &gpu_node(1))
+    };
+    let files = || Data::of_set("files").with_path("tokenizer", "tokenizer.json");
+    assert_eq!(reason("16000", files()), "samsum does not have 16000 rows to train on: use 14732 or fewer");
+    assert_eq!(reason("14732", files()), "");
+    assert_eq!(reason("16000", Data::of_set("stand-in")), "");
+}
+
+#[test]
 fn levels_without_meaning_are_no_part_of_a_cell() {
     let mut plan = plan(&[("technique", "full"), ("precision", "bf16")]);
     for (key, levels) in
