@@ -330,6 +330,7 @@ fn an_untrained_model_guesses_one_of_as_many_classes_as_a_set_has_folders_but_at
         .replace(r#"["nchw", "nhwc"]"#, "\"nhwc\"\nscenario = \"b\"")
         .replace("train_images = 96", "train_images = 39")
         .replace("test_images = 32", "test_images = 7")
+        .replace("batch_size = 16", "batch_size = 8")
         .replace("epochs = 2", "epochs = 1");
     for classes in [10.0_f64, 12.0] {
         let folder = TempDir::new().unwrap();
@@ -338,6 +339,10 @@ fn an_untrained_model_guesses_one_of_as_many_classes_as_a_set_has_folders_but_at
         let losses = table(&session, "loss", &[]);
         let loss = losses["rows"][0]["train_loss"]["median"].as_f64().unwrap();
         assert!((loss - classes.ln()).abs() < 0.01, "{classes} classes: {losses}");
+        let logs = rank_logs(&session).concat();
+        let bytes = (39 + 7) * 32 * 32 * 3;
+        assert!(logs.contains(&format!(r#""key":"set_bytes_in_memory","value":{bytes}.0"#)), "{logs}");
+        assert!(logs.contains(r#""key":"load_from_disk_s""#), "{logs}");
         // The folders are in alphabetical order, so that images of the digit 9 have the twelfth label.
         for class in ["train/10", "train/11", "test/10", "test/11"] {
             fs::create_dir_all(set.join(class)).unwrap();

@@ -78,6 +78,21 @@ fn losses_are_of_the_last_epoch_weighted_by_the_images_of_each_rank() {
 }
 
 #[test]
+fn epochs_to_98_percent_are_those_up_to_the_first_that_reaches_it() {
+    let mut record = finished();
+    assert_eq!(summarise_run(&record).value("epochs_to_98_percent"), None, "95 % after two epochs");
+    let reach = |record: &mut RunRecord, epoch: u32| {
+        for rank in &mut record.ranks {
+            *fixture::reading(rank, "accuracy", epoch) = 0.98;
+        }
+    };
+    reach(&mut record, 2);
+    assert_eq!(summarise_run(&record).value("epochs_to_98_percent"), Some(2.0));
+    reach(&mut record, 1);
+    assert_eq!(summarise_run(&record).value("epochs_to_98_percent"), Some(1.0));
+}
+
+#[test]
 fn peaks_are_the_most_of_a_rank_and_the_total_time_is_the_launchers() {
     let mut record = finished();
     let summary = summarise_run(&record);
