@@ -903,6 +903,22 @@ fn a_run_that_others_disturbed_says_so_in_the_list() {
 }
 
 #[test]
+fn the_loss_of_an_ended_run_has_the_name_and_the_value_that_tables_give_it() {
+    let mut ended = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.01);
+    ended.run = "0001-cell-1".to_owned();
+    let summary = summarise_run(&ended);
+    let of_tables = summary.value("train_loss").unwrap();
+    assert!(ended.ranks[0].last_reading("train_loss").is_some_and(|loss| loss < of_tables), "ranks differ");
+    let mut state = state(vec![], vec![]);
+    let records = Records { folder: folder(), runs: vec![ended], summaries: vec![summary], ..Records::default() };
+    state.take(UiEvent::Records(Arc::new(records.folded())));
+    let harness = window(state, State::draw::<RunsScreen>);
+    assert_eq!(harness.state().state.desk.runs.rows[0].loss, Some(of_tables));
+    assert!(sees(&harness, "Training loss"));
+    assert!(harness.query_by_label("Loss").is_none());
+}
+
+#[test]
 fn an_old_message_goes_when_the_same_is_tried_again_an_order_is_done_or_another_session_opened() {
     let mut state = state(Vec::new(), Vec::new());
     let context = Context::default();
