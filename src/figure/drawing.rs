@@ -122,9 +122,9 @@ pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&Ce
 }
 
 /// Gives a table's columns of times the units of the axes that show the same measures, so that readers find a chart's numbers in the table.
-/// A measure that axes show in several units keeps its own.
+/// A measure that axes show in several units keeps that of its column.
 fn take_units_of_axes(table: &mut Table, charts: &[Chart]) {
-    for column in table.columns.iter_mut().filter(|column| column.is_measure && column.shown_unit == "s") {
+    for column in table.columns.iter_mut().filter(|column| column.is_measure && column.unit == "s") {
         let mut units = charts.iter().flat_map(time_axes).filter(|(name, ..)| *name == column.name);
         let Some((_, unit, factor)) = units.next() else { continue };
         if units.all(|(_, other, _)| other == unit) {
