@@ -15,7 +15,7 @@ use crate::analysis::{self, Level, MetricUnit, RunState, fixture, summarise_run}
 use crate::app::desk::OpenSession;
 use crate::app::{PlanScreen, Records, Window as State};
 use crate::app::{Settings, theme};
-use crate::figure::{Format, Place, SPEEDUP, preset};
+use crate::figure::{Format, Place, SPEEDUP, preset, render};
 use crate::papers::artefact;
 use crate::plan;
 use crate::protocol::{self, Evidence};

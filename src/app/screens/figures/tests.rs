@@ -16,6 +16,7 @@ use crate::app::engine::Records;
 use crate::app::{Request, Window as State};
 use crate::app::{Settings, theme};
 use crate::figure::paper::{NodeFacts, Origin, PaperFormat, PlanText, encode, read_file, write_file};
+use crate::figure::render;
 use crate::store::RunRecord;
 
 fn small() -> Vec<RunRecord> {
