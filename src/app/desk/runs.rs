@@ -203,7 +203,7 @@ impl Runs {
         self.listing = Arc::clone(&records.listing);
         self.rows = self.listing.entries.iter().map(Row::of).collect();
         self.unrecorded.clear();
-        for summary in &records.summaries {
+        for summary in records.summaries.iter() {
             if let Some(place) = self.listing.places.get(&summary.run) {
                 self.rows[*place].summarise(summary);
             }

@@ -98,7 +98,7 @@ fn a_run_comes_back_as_it_was_said() {
     ];
     assert_eq!(format!("{readings:?}"), format!("{expected:?}"), "by epoch, step, key and time");
     assert_eq!((zero.last_reading("train_loss"), zero.last_reading("accuracy")), (Some(0.35), None));
-    assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[evidence][..], 0));
+    assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[Arc::new(evidence)][..], 0));
     assert_eq!(one.warnings, ["slow disk"]);
     assert_eq!((zero.duration_s, zero.failure.as_ref()), (Some(13.0), None));
     assert_eq!(one.failure, Some((FailureKind::OutOfMemory, "too much".to_owned())));

@@ -30,7 +30,8 @@ fn small() -> Vec<RunRecord> {
 fn state_with(folder: &Path, runs: Vec<RunRecord>) -> State {
     let mut state = State::new(Settings::default());
     let summaries = runs.iter().map(summarise_run).collect();
-    let records = Arc::new(Records { folder: folder.to_owned(), runs, summaries, ..Records::default() }.folded());
+    let records =
+        Arc::new(Records { folder: folder.to_owned(), runs: runs.into(), summaries, ..Records::default() }.folded());
     state.desk.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
     state.desk.records = records;
     state.desk.screen = ScreenName::FIGURES;
