@@ -375,7 +375,7 @@ mod tests {
     fn the_window_and_the_librarian_share_one_copy_of_the_summaries() {
         let folder = tempfile::tempdir().unwrap();
         let session = seed(folder.path());
-        let (sender, events) = sync_channel(10);
+        let (sender, _events) = sync_channel(10);
         let outbox = Outbox::new(sender, || ());
         let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
         for only_new in [false, false, true] {
@@ -385,7 +385,6 @@ mod tests {
             let sent = librarian.sent.as_ref().unwrap();
             assert!(!sent.summaries.is_empty() && Arc::ptr_eq(&sent.summaries, &shelf.summaries), "{only_new}");
         }
-        assert_eq!(events.try_iter().count(), 2, "the third time, nothing has changed");
     }
 
     #[test]

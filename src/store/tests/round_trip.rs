@@ -51,6 +51,18 @@ fn say_a_run(store: &Store) -> Evidence {
 }
 
 #[test]
+fn runs_of_one_cell_share_their_levels() {
+    let (_folder, store) = session();
+    for decision in [plan_added(), queued("r1"), queued("r2")] {
+        store.decide(decision).unwrap();
+    }
+    store.flush().unwrap();
+    let runs = store.reader().unwrap().runs().unwrap();
+    let precision = |place: usize| runs[place].levels.get("precision").and_then(|level| level.as_text()).unwrap();
+    assert!(std::ptr::eq(precision(0), precision(1)));
+}
+
+#[test]
 fn a_run_comes_back_as_it_was_said() {
     let (_folder, store) = session();
     store.decide(plan_added()).unwrap();
