@@ -308,6 +308,7 @@ impl Window {
         }
         self.deliver(context);
         self.desk.poll_export();
+        self.desk.poll_table();
     }
 
     /// The user closes the window.

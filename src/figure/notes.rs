@@ -342,8 +342,10 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
             measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
         let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
         for (outlier, column) in outliers_of_cells {
-            let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * column.shown_factor));
-            let unit = if column.shown_unit.is_empty() { String::new() } else { format!(" {}", column.shown_unit) };
+            let short = column.unit_of_times(outlier.value.max(outlier.median));
+            let (unit, factor) = short.unwrap_or((column.shown_unit.as_str(), column.shown_factor));
+            let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * factor));
+            let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
             let text = format!("{} {shown}{unit} (its cell's median: {median}{unit})", column.name.to_lowercase());
             match by_run.iter_mut().find(|known| known.0 == outlier.run) {
                 Some(known) => known.2.push(text),

@@ -1,5 +1,6 @@
 //! A table as a value: columns with units, rows of cells, notes.
 
+use super::number::unit_of_times;
 use crate::analysis::{CellKey, Judgement, Key, Level, Levels, Value};
 
 /// One column.
@@ -30,6 +31,16 @@ impl Column {
             shown_factor: 1.0,
             is_measure: false,
         }
+    }
+
+    /// If its values are measured times: the unit with which times up to this one are short, and the factor from seconds to it.
+    pub(super) fn unit_of_times(&self, greatest_s: f64) -> Option<(&'static str, f64)> {
+        if self.is_measure && self.unit == "s" && self.shown_unit == "s" { unit_of_times(greatest_s) } else { None }
+    }
+
+    /// Whether it shows the measure of the column before it, and therefore in the same unit: as a paper prints it, or after a change.
+    fn continues(&self) -> bool {
+        self.key.starts_with("published_") || &*self.key == "after"
     }
 }
 
@@ -115,6 +126,32 @@ impl Table {
             CellValue::Count(_) | CellValue::Measure(_) | CellValue::Missing => false,
         };
         self.rows.iter().any(is_name)
+    }
+
+    /// Gives each column of times the unit with which its values are short, by the rule of axes: step times of 16 ms are not 0.0160 s.
+    /// Files for programs keep seconds.
+    pub(super) fn shorten_times(&mut self) {
+        let mut place = 0;
+        while place < self.columns.len() {
+            let more = self.columns[place + 1..].iter().take_while(|column| column.continues()).count();
+            let same = place..place + 1 + more;
+            let greatest = same.clone().map(|column| self.greatest(column)).fold(0.0, f64::max);
+            for column in &mut self.columns[same.clone()] {
+                if let Some((unit, factor)) = column.unit_of_times(greatest) {
+                    (column.shown_unit, column.shown_factor) = (unit.to_owned(), factor);
+                }
+            }
+            place = same.end;
+        }
+    }
+
+    /// The greatest value of a column of measures, in the column's `unit`, including ends of intervals; 0 if there is none.
+    fn greatest(&self, column: usize) -> f64 {
+        let ends = |row: &Row| match &row.values[column] {
+            CellValue::Measure(value) => value.interval.map_or(value.median, |ends| ends.high.max(value.median)),
+            _ => 0.0,
+        };
+        self.rows.iter().map(ends).fold(0.0, f64::max)
     }
 
     /// The table without columns that have no values, which a note names. Files for programs keep these columns.

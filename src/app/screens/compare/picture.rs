@@ -52,7 +52,7 @@ impl Picture {
         let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(proofs_of_row).collect();
         let stories_of_row = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
         let stories = comparison.table.rows.iter().map(stories_of_row).collect();
-        let runs = || sources.iter().flat_map(|source| &source.records.runs);
+        let runs = || sources.iter().flat_map(|source| source.records.runs.iter());
         let by_cell: HashMap<CellKey, &RunRecord> = sources
             .iter()
             .flat_map(|source| source.records.runs.iter().map(|run| (keys.of(&source.name, &run.run, &run.cell), run)))

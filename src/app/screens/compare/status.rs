@@ -120,7 +120,7 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
 /// Draws the notes and the copy menu, from the right.
 fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        copy_ui(ui, |format| CompareCommand::Copy(format).into(), commands);
+        copy_ui(ui, |format| CompareCommand::Copy(format).into(), CompareCommand::SaveTable.into(), commands);
         let notes = &picture.comparison.table.notes;
         ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
             ui.set_max_width(520.0);

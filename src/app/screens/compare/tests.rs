@@ -15,7 +15,7 @@ use crate::analysis::{self, Level, MetricUnit, RunState, fixture, summarise_run}
 use crate::app::desk::OpenSession;
 use crate::app::{PlanScreen, Records, Window as State};
 use crate::app::{Settings, theme};
-use crate::figure::{Format, Place, SPEEDUP, preset};
+use crate::figure::{Format, Place, SPEEDUP, preset, render};
 use crate::papers::artefact;
 use crate::plan;
 use crate::protocol::{self, Evidence};
@@ -32,7 +32,7 @@ mod studies;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
-    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, ..Records::default() }.folded())
+    Arc::new(Records { folder: PathBuf::from(folder), runs: runs.into(), summaries, ..Records::default() }.folded())
 }
 
 /// fp32 and fp16 on 1 and 2 GPUs, two repeats each; the last run failed.
@@ -544,7 +544,7 @@ fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
     let text = |name: &str| path(name).display().to_string();
     // As programs that do not report their training.
     let mut without = Records::clone(&records(&text("a"), small()));
-    for run in &mut without.summaries {
+    for run in Arc::make_mut(&mut without.summaries) {
         run.values.remove("training_time_s");
         run.training = None;
     }
@@ -555,7 +555,9 @@ fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
     send(&mut state, CompareCommand::Add(path("b")));
     // Measured an hour later: the same starts would be those of a copy.
     let mut later = Records::clone(&records(&text("b"), small()));
-    later.summaries.iter_mut().for_each(|run| run.started_s = Some(run.started_s.unwrap_or(0.0) + 3600.0));
+    Arc::make_mut(&mut later.summaries)
+        .iter_mut()
+        .for_each(|run| run.started_s = Some(run.started_s.unwrap_or(0.0) + 3600.0));
     state.take(crate::app::engine::UiEvent::Records(Arc::new(later)));
     settle(&mut state);
     assert_eq!(rows(&state).len(), 8);
@@ -640,11 +642,9 @@ fn a_chosen_row_is_its_bar_and_the_other_way_round() {
 #[test]
 fn a_factor_that_is_not_in_effect_is_named_and_one_that_is_counts() {
     let mut runs = small();
-    let evidence = |factor: &str, in_effect: bool| Evidence {
-        factor: factor.to_owned(),
-        asked: "on".to_owned(),
-        seen: "seen".to_owned(),
-        in_effect,
+    let evidence = |factor: &str, in_effect: bool| {
+        let [factor, asked, seen] = [factor, "on", "seen"].map(str::to_owned);
+        Arc::new(Evidence { factor, asked, seen, in_effect })
     };
     runs[0].ranks[0].evidence = vec![evidence("pin_memory", true), evidence("layout", true)];
     runs[1].ranks[0].evidence = vec![evidence("pin_memory", false), evidence("layout", true)];
@@ -655,7 +655,7 @@ fn a_factor_that_is_not_in_effect_is_named_and_one_that_is_counts() {
 
 #[test]
 fn every_form_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
-    let many = Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() });
+    let many = Arc::new(Records { summaries: many_runs::many_runs(3).into(), ..Records::default() });
     let one = records("", vec![fixture::finished()]);
     let failed = records("", small().split_off(7));
     for (name, records) in [("many", many), ("one", one), ("failed", failed)] {

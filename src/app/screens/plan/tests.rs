@@ -216,8 +216,9 @@ fn a_launch_into_a_session_of_imported_runs_asks_first() {
     environment.set(IMPORTED_FROM, Some("other.csv (CSV)"));
     let imported = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
     let (folder, own) = (PathBuf::from("/sessions/others"), fixture::run(&fixture::cell("fp64", 1, "single"), 1, 0.1));
-    let records =
-        |runs| UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs, ..Records::default() }.folded()));
+    let records = |runs: Vec<RunRecord>| {
+        UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs: runs.into(), ..Records::default() }.folded()))
+    };
     let launches = |window: &Window| {
         window.state().requests.iter().filter(|request| matches!(request, Request::Launch { .. })).count()
     };
