@@ -7,6 +7,8 @@ use super::*;
 use crate::llm::block::Options;
 use crate::llm::testing::{Golden, compare};
 use crate::module::{Module as _, Pass};
+use crate::shim::cuda;
+use crate::testing::generator;
 
 const LORA: Lora = Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp };
 const TRAINING: Pass = Pass { train: true, group: None, hooks: None };
@@ -86,6 +88,41 @@ fn a_joint_pass_has_the_losses_and_gradients_of_two_passes_and_its_reference_has
         let mut frozen = models[1].units().into_iter().flatten().filter(|tensor| !tensor.requires_grad());
         assert!(frozen.all(|tensor| !tensor.grad().defined()), "frozen weights have no gradients");
     }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn a_joint_pass_on_a_gpu_keeps_as_much_for_the_backward_pass_as_one_of_the_policy() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    shim::llama::use_cuda_kernels().unwrap();
+    let device = Device::Cuda(0);
+    let config = ModelConfig { layers: 16, head_dim: 64, ..ModelConfig::tiny() };
+    let options = Options { lora: Some(Lora { rank: 8, ..LORA }), fused: true, ..Options::default() };
+    let llama = Llama::new(&config, options, device, Kind::BFloat16, &mut |_| Ok(())).unwrap();
+    let inputs = tests::batch(device, 4, 128);
+    let allocated = || {
+        // New peaks start at what is allocated now.
+        cuda::memory_peaks(0, true).unwrap();
+        cuda::memory_peaks(0, false).unwrap().allocated_bytes as f64
+    };
+    let kept = |pass: &dyn Fn() -> Tensor| {
+        let before = allocated();
+        let losses = pass();
+        let kept = allocated() - before;
+        drop(losses);
+        kept
+    };
+    let policy = || llama.forward(&inputs, &TRAINING).unwrap();
+    let joint = || llama.beside_reference(policy);
+    // In the first passes, products choose algorithms and get memory to work in.
+    for _ in 0..8 {
+        kept(&policy);
+        kept(&joint);
+    }
+    let (alone, beside) = (kept(&policy), kept(&joint));
+    // The rest are numbers per row: the norms' factors, and the inputs of B.
+    assert!(alone > 0.0 && beside < 1.1 * alone, "{alone} {beside}");
 }
 
 #[test]
