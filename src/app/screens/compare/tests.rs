@@ -12,6 +12,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable};
 
 use super::*;
 use crate::analysis::{self, Level, MetricUnit, RunState, fixture, summarise_run};
+use crate::app::columns::{Columns, Listed};
 use crate::app::desk::OpenSession;
 use crate::app::{PlanScreen, Records, Window as State};
 use crate::app::{Settings, theme};
@@ -322,6 +323,30 @@ fn columns_of_the_table_are_chosen_ordered_and_copied_as_they_are_shown() {
         study.measures = vec!["training_time_s".into(), "epoch_time_s".into()];
     });
     assert_eq!(column(&harness.state().state, "epoch_time_s").len(), 4);
+}
+
+#[test]
+fn a_column_without_values_is_hidden_and_named_until_the_user_wants_it() {
+    let mut state = state_of(records("s", small()));
+    change(&mut state, |study| study.measures = vec!["training_time_s".into(), "host_to_device_s".into()]);
+    assert_eq!(column(&state, "host_to_device_s"), ["–"; 4]);
+    let shown = |state: &State| -> Vec<String> {
+        let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
+        let named = picture.texts.named(&picture.comparison.table);
+        let columns = table::shown_columns(picture, &state.desk.settings);
+        columns.into_iter().map(|column| named[column].0.clone()).collect()
+    };
+    let is_shown = |state: &State| shown(state).iter().any(|key| key == "host_to_device_s");
+    assert!(!is_shown(&state), "{:?}", shown(&state));
+    let mut harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label_contains("Notes (").click();
+    harness.run();
+    harness.get_by_label_contains("no values of: ");
+    let mut columns = Columns::default();
+    columns.show("host_to_device_s", true, true);
+    harness.state_mut().state.desk.settings.columns.insert(Listed::Compare, columns);
+    let state = &harness.state().state;
+    assert!(is_shown(state), "{:?}", shown(state));
 }
 
 #[test]
