@@ -198,7 +198,15 @@ pub(super) fn method_note(rows: &[Row]) -> String {
     if described.is_empty() {
         return "no values yet".to_owned();
     }
-    format!("values are medians of repeats; intervals: {}", described.join("; "))
+    let has_other_n = |row: &Row| {
+        row.values.iter().any(|value| matches!(value, CellValue::Measure(value) if row.other_n(value).is_some()))
+    };
+    let counts = if rows.iter().any(has_other_n) {
+        "; n behind a value: how many of the row's repeats have it, for ratios how many pairs of repeats"
+    } else {
+        ""
+    };
+    format!("values are medians of repeats; intervals: {}{counts}", described.join("; "))
 }
 
 /// The probability in percent that the range of `n` repeats contains the median.
