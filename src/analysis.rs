@@ -81,7 +81,7 @@ pub use measure::{
 pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use outlier::{Outlier, outliers};
 pub use own::{OwnOutcome, check_measures, wrong_measures};
-pub use own_list::{check_edit, needs_measure, with_measure};
+pub use own_list::{FormulaName, check_edit, formula_names, needs_measure, with_measure};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use quick::{has_warmed_up, relative_half_width};
