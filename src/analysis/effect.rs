@@ -256,6 +256,8 @@ impl<'a, 'r> Design<'a, 'r> {
         others.iter_mut().for_each(|code| (code[settings.0], code[settings.1]) = (0, 0));
         others.sort_unstable();
         others.dedup();
+        // In the order of cells.
+        others.sort_by_key(|code| self.places.get(code).copied());
         loop {
             let lacks = |code: &&Vec<usize>, pair| self.at(code, settings, pair).is_none();
             let is_whole = |code: &&Vec<usize>| !pairs_of(&levels).any(|pair| lacks(code, pair));
