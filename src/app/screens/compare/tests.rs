@@ -649,6 +649,17 @@ fn copying_gives_the_table_as_it_is_shown() {
 }
 
 #[test]
+fn what_is_copied_is_said() {
+    let mut state = state_of(records("s", small()));
+    let said = |state: &State| state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone()).unwrap_or_default();
+    for (format, start) in [(Format::Markdown, "Copied: | Precision"), (Format::Csv, "Copied: cell,data")] {
+        send(&mut state, CompareCommand::Copy(format));
+        let said = said(&state);
+        assert!(said.starts_with(start) && said.contains(" lines"), "{said}");
+    }
+}
+
+#[test]
 fn a_chosen_row_is_its_bar_and_the_other_way_round() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
     harness.get_by_label("Bar fp32 · 2 GPUs: Training time 4.20 s").click();
