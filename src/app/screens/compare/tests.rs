@@ -14,6 +14,7 @@ use super::*;
 use crate::analysis::{self, Level, MetricUnit, RunState, fixture, summarise_run};
 use crate::app::columns::{Columns, Listed};
 use crate::app::desk::OpenSession;
+use crate::app::engine::SessionPlan;
 use crate::app::{PlanScreen, Records, Window as State};
 use crate::app::{Settings, theme};
 use crate::figure::{Format, Place, SPEEDUP, preset};
@@ -848,6 +849,27 @@ fn a_papers_table_stands_beside_its_published_values_and_queues_the_runs_that_ar
     let [Request::Launch { plan: queued, only_missing: true }] = sent.as_slice() else { panic!("{sent:?}") };
     let queued = plan::asked_cells(queued);
     assert!(queued.len() == 9 && queued.iter().all(|cell| !is_there(&cell)), "{queued:?}");
+}
+
+#[test]
+fn undecided_cells_come_with_a_button_that_queues_the_repeats_that_would_decide() {
+    let text = "version = 1\nname = \"made up\"\nrepeats = 6\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n";
+    let launched = plan::Plan::parse(text, "p.toml").unwrap();
+    let cells = plan::asked_cells(&launched);
+    let mut runs = Vec::new();
+    // The time of bf16 varies by 2 % around nearly that of fp32.
+    for (repeat, noise) in (1..).zip([0.02, -0.02, 0.021, -0.019, 0.018, -0.022]) {
+        runs.push(fixture::run_of(&cells[0], &launched, repeat, 0.1));
+        runs.push(fixture::run_of(&cells[1], &launched, repeat, 0.1 * (1.01 + noise)));
+    }
+    let plans = vec![SessionPlan { name: "made up".to_owned(), toml: text.to_owned(), folder: None }];
+    let records = Records { plans, ..Arc::unwrap_or_clone(records("/s/study", runs)) };
+    let mut window = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    window.get_by_label_contains("1 undecided: queue ").click();
+    assert_eq!(asked(&mut window), [CompareCommand::QueueRepeats]);
+    let sent = send(&mut window.state_mut().state, CompareCommand::QueueRepeats);
+    let [Request::Launch { plan: queued, only_missing: true }] = sent.as_slice() else { panic!("{sent:?}") };
+    assert_eq!((plan::asked_cells(queued).len(), queued.repeats > 6), (2, true), "{}", queued.repeats);
 }
 
 #[test]
