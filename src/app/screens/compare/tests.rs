@@ -190,6 +190,23 @@ fn a_low_window_shows_more_than_a_few_rows_of_the_table() {
 }
 
 #[test]
+fn a_large_window_shows_a_table_of_eight_rows_whole() {
+    let runs: Vec<RunRecord> = many_rows()
+        .into_iter()
+        .filter(|run| run.levels.get("gpus").is_some_and(|gpus| gpus.as_integer() <= Some(4)))
+        .collect();
+    // What a window of 2560 × 1440 leaves beside the list of screens.
+    let window = harness(state_of(records("s", runs)), [2440.0, 1400.0]);
+    let names: Vec<String> = (1..=4)
+        .flat_map(|gpus| ["fp32", "fp16"].map(|one| format!("{one} · {gpus} GPU{}", if gpus == 1 { "" } else { "s" })))
+        .collect();
+    for name in names {
+        let row = window.get_by_role_and_label(Role::Row, &format!("Cell {name}")).rect();
+        assert!(row.bottom() <= 1400.0 - 8.0 && row.height() >= 20.0, "{name}: {row:?}");
+    }
+}
+
+#[test]
 fn the_boundary_between_charts_and_table_stays_where_it_was_moved_in_the_next_window() {
     let mut window = harness(state_of(records("s", many_rows())), [1280.0, 800.0]);
     let top = |window: &Harness<'_, Screened>| window.get_by_label("16 cells").rect().top();
