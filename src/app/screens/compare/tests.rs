@@ -890,6 +890,28 @@ fn undecided_cells_come_with_a_button_that_queues_the_repeats_that_would_decide(
 }
 
 #[test]
+fn a_cell_without_a_finished_run_comes_with_a_button_that_queues_it_again() {
+    let text = "version = 1\nname = \"made up\"\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n";
+    let launched = plan::Plan::parse(text, "p.toml").unwrap();
+    let cells = plan::asked_cells(&launched);
+    let mut runs = Vec::new();
+    for repeat in 1..=2 {
+        runs.push(fixture::run_of(&cells[0], &launched, repeat, 0.1));
+        let failed = fixture::run_of(&cells[1], &launched, repeat, 0.1);
+        runs.push(RunRecord { state: RunState::Failed, reason: Some("out of memory".to_owned()), ..failed });
+    }
+    let plans = vec![SessionPlan { name: "made up".to_owned(), toml: text.to_owned(), folder: None }];
+    let records = Records { plans, ..Arc::unwrap_or_clone(records("/s/study", runs)) };
+    let mut window = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    window.get_by_label("Queue 1 cell without a value").click();
+    assert_eq!(asked(&mut window), [CompareCommand::QueueLacking]);
+    let sent = send(&mut window.state_mut().state, CompareCommand::QueueLacking);
+    let [Request::Launch { plan: queued, only_missing: true }] = sent.as_slice() else { panic!("{sent:?}") };
+    let queued = plan::asked_cells(queued);
+    assert_eq!(queued.iter().map(|cell| &cell.levels).collect::<Vec<_>>(), [&cells[1].levels]);
+}
+
+#[test]
 fn a_plan_of_full_runs_stands_beside_quick_cells_until_they_have_full_runs() {
     let mut runs: Vec<RunRecord> = small().into_iter().filter(|run| run.state == RunState::Finished).collect();
     let quick = plan::Mode::Quick { step_precision: 0.01 };
