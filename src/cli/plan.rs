@@ -273,8 +273,8 @@ fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String
 }
 
 /// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took. The estimates of other cells are
-/// scaled by the same ratio: for example, runs spend time on cuDNN's trials of algorithms, which estimates leave out. Returns a sentence
-/// that says so; `None` if no run belongs to these cells.
+/// scaled by the same ratio: for example, runs spend time on cuDNN's trials of algorithms, which estimates leave out. Cells of programs
+/// have no estimate, so the times of their runs scale nothing. Returns a sentence that says so; `None` if no run belongs to these cells.
 fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
     let took = |cell: &Cell| {
         let own = runs.iter().filter(|run| run.state == RunState::Finished && run.identity == Some(cell.identity));
@@ -282,18 +282,30 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
         summarise(&times).map(|value| value.median)
     };
     let known: Vec<Option<f64>> = matrix.cells.iter().map(took).collect();
-    let pairs =
-        || matrix.cells.iter().zip(&known).filter_map(|(cell, known)| Some((cell.estimate.duration_s, (*known)?)));
-    let (estimated_s, took_s) =
-        pairs().fold((0.0, 0.0), |(all, took), (estimate, known)| (all + estimate, took + known));
-    if estimated_s <= 0.0 {
+    let seen = known.iter().flatten().count();
+    if seen == 0 {
         return None;
     }
-    let (times, cells) = (took_s / estimated_s, counted(pairs().count(), "cell"));
+    let pairs: Vec<(f64, f64)> = matrix
+        .cells
+        .iter()
+        .zip(&known)
+        .filter_map(|(cell, known)| Some((cell.estimate.duration_s, (*known)?)))
+        .filter(|(estimate, _)| *estimate > 0.0)
+        .collect();
+    let (estimated_s, took_s) =
+        pairs.iter().fold((0.0, 0.0), |(all, took), (estimate, known)| (all + estimate, took + known));
+    let times = if pairs.is_empty() { 1.0 } else { took_s / estimated_s };
     for (cell, known) in matrix.cells.iter_mut().zip(&known) {
         cell.estimate.duration_s = known.unwrap_or(times * cell.estimate.duration_s);
     }
-    let times = significant(times);
+    if pairs.is_empty() {
+        return Some(format!(
+            "the times of {seen} of {} are those of their runs in the session",
+            counted(known.len(), "cell")
+        ));
+    }
+    let (times, cells) = (significant(times), counted(pairs.len(), "cell"));
     Some(format!(
         "{cells} took {times} times as long as estimated in the session: the estimates of the other cells are multiplied by {times}, too"
     ))
@@ -527,6 +539,21 @@ mod tests {
         assert!(head(&many, &expand(&many, &node))[1].ends_with(", 256 and 3 more"));
         let single = Plan::parse("version = 1\nname = \"p\"\n", "p").unwrap();
         assert_eq!(head(&single, &expand(&single, &node)).len(), 1, "nothing differs");
+    }
+
+    #[test]
+    fn the_times_of_a_programs_cells_are_those_of_their_runs_in_the_session() {
+        let text =
+            "version = 1\nrepeats = 2\n[command]\nrun = [\"true\", \"{size}\"]\n[factors]\nsize = [1, 2]\ngpus = [0]\n";
+        let plan = Plan::parse(text, "p").unwrap();
+        let mut matrix = expand(&plan, &cpu_node());
+        assert!(matrix.cells.len() == 2 && !matrix.cells.iter().any(has_time), "{:?}", matrix.cells);
+        let mut record = fixture::run_of(&asked_cells(&plan)[0], &plan, 1, 0.1);
+        record.ended_time_s = record.started_time_s.map(|started| started + 7.0);
+        let note = learn(&mut matrix, &[summarise_run(&record)]).unwrap();
+        let times: Vec<f64> = matrix.cells.iter().map(|cell| cell.estimate.duration_s).collect();
+        assert!((times[0] - 7.0).abs() < 0.1 && times[1] == 0.0, "{times:?}");
+        assert_eq!(note, "the times of 1 of 2 cells are those of their runs in the session");
     }
 
     #[test]

@@ -69,10 +69,13 @@ pub fn html(table: &Table) -> String {
     text_table(&table.for_reading(), &PLAIN).html()
 }
 
-/// Writes the table, and its notes as a list.
+/// Writes the table, and its notes as a list. Without rows, the notes say why there are none.
 fn markdown(table: &Table) -> String {
-    let notes = table.notes.iter().map(|note| format!("- {}\n", markdown_prose(note)));
-    format!("{}\n{}", text_table(table, &PLAIN).markdown(), notes.collect::<String>())
+    let notes: String = table.notes.iter().map(|note| format!("- {}\n", markdown_prose(note))).collect();
+    if table.rows.is_empty() {
+        return notes;
+    }
+    format!("{}\n{notes}", text_table(table, &PLAIN).markdown())
 }
 
 /// Writes a `tabular`, and its notes as small paragraphs. A comment at the top names the required packages.

@@ -78,6 +78,13 @@ fn every_line_of_csv_has_as_many_fields_as_its_head() {
 }
 
 #[test]
+fn a_table_without_rows_is_its_notes_alone_for_readers() {
+    let empty = table("times", &[]);
+    assert_eq!(render(&empty, Format::Markdown), "- no runs\n");
+    assert!(render(&empty, Format::Csv).starts_with("cell,"), "a file of rows keeps its head");
+}
+
+#[test]
 fn text_of_users_cannot_break_a_table() {
     let table = table("times", &runs());
     let markdown = render(&table, Format::Markdown);

@@ -81,6 +81,13 @@ impl Picture {
         points.any(|point| point.cell.as_ref() == Some(cell))
     }
 
+    /// The columns of its table that hold no values, without the measure that is drawn.
+    pub fn empty_columns(&self) -> Vec<usize> {
+        let is_drawn = |place: usize| self.comparison.table.columns[place].key == *self.comparison.measure;
+        let is_other = |column: &usize| self.texts.value(*column).is_some_and(|place| !is_drawn(place));
+        self.texts.empty.iter().copied().filter(is_other).collect()
+    }
+
     fn row(&self, cell: &CellKey) -> Option<usize> {
         self.comparison.table.rows.iter().position(|row| row.key() == *cell)
     }

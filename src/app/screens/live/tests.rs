@@ -519,6 +519,9 @@ fn panels_can_be_hidden_and_runs_filtered() {
     screen.run();
     screen.get_by_label_contains("Filter: character 18: \")\"");
     screen.get_by_label(&format!("Draw run {RUN}"));
+    execute(&mut screen.state_mut().state, LiveCommand::Filter("precisio=fp32".to_owned()));
+    screen.run();
+    screen.get_by_label_contains("nothing here has precisio; did you mean \"precision\"?");
 }
 
 #[test]

@@ -729,9 +729,12 @@ fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
     window.state_mut().state.take(sample(0.1));
     settle(&mut window);
     assert!(!says(&window));
+    let top = |window: &Window| window.query_all_by_label("time s").next().unwrap().rect().top();
+    let top_before = top(&window);
     window.state_mut().state.take(sample(3.0));
     settle(&mut window);
     assert!(says(&window));
+    assert_eq!(top(&window), top_before, "the cells below stay where they are");
     // These are its own runs.
     let row = QueueRow {
         run: "0001-a-1".to_owned(),

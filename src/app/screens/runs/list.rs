@@ -91,7 +91,7 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     };
     let fields: Vec<Field> = all_fields(view).into_iter().filter(has_values).collect();
     let keys: Vec<String> = fields.iter().map(|field| key(view, *field)).collect();
-    let shown = view.settings.columns_of(Listed::Runs).shown(&keys);
+    let shown = view.settings.columns_of(Listed::Runs).shown(&keys, &[]);
     let mut list = List { view, commands, fields: shown.into_iter().map(|place| fields[place]).collect() };
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
@@ -164,7 +164,7 @@ pub fn choose_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             (key(view, field), name.to_owned())
         })
         .collect();
-    let asked = columns::columns_ui(ui, "Columns", &view.settings.columns_of(Listed::Runs), &named, |_| {});
+    let asked = columns::columns_ui(ui, "Columns", &view.settings.columns_of(Listed::Runs), &named, &[], |_| {});
     commands.extend(asked.map(|columns| Command::Columns(Listed::Runs, columns)));
 }
 
