@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -33,7 +34,10 @@
 namespace trace {
 namespace {
 
-constexpr size_t BUFFER_BYTES = 2 << 20;
+/// Room for the records of some 30,000 kernels, so that a buffer rarely becomes full within a window of few steps.
+constexpr size_t BUFFER_BYTES = 8 << 20;
+/// Buffers that wait for CUPTI. It asks a thread of the program for one when this thread first launches something in a window.
+constexpr size_t SPARE_BUFFERS = 3;
 constexpr size_t OUT_BYTES = 1 << 20;
 constexpr size_t MOST_WAITING = 1 << 14;
 /// Of a call that waits to be written: whose it is. Its name is a number until then.
@@ -78,6 +82,7 @@ public:
     }
     if (file_ < 0) return "cannot make " + path_ + ": " + strerror(errno);
     put(&header, sizeof header);
+    waiting_.reserve(2 * MOST_WAITING);
     if (has_cupti_) problem = attach();
     if (!problem.empty()) say(PROBLEM, problem);
     thread_ = std::thread([this] { write_until_closed(); });
@@ -95,8 +100,8 @@ public:
   }
 
   /// Ends recording until it is resumed. It waits for nothing, because steps that are not recorded may follow at once:
-  /// the writing thread, or `close`, later asks CUPTI for the records that it still holds. A caller that needs all work
-  /// of the window waits for the device first.
+  /// the writing thread asks CUPTI for the records that it still holds, before the next window begins if there is time.
+  /// A caller that needs all work of the window waits for the device first.
   void pause() {
     Record window;
     window.kind = WINDOW;
@@ -111,7 +116,11 @@ public:
       unflushed_.store(true);
     }
     window.start = window_begin_.load();
-    queue(window);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      waiting_.push_back(window);
+    }
+    wake_.notify_one();
   }
 
   /// Writes everything that is left.
@@ -129,22 +138,25 @@ public:
 
   bool records() const { return recording_since_.load(std::memory_order_relaxed) != 0; }
 
+  /// A buffer of zeros; null without memory.
   uint8_t *buffer() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.empty()) return static_cast<uint8_t *>(aligned_alloc(4096, BUFFER_BYTES));
-    uint8_t *bytes = free_.back();
-    free_.pop_back();
-    return bytes;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        uint8_t *bytes = free_.back();
+        free_.pop_back();
+        return bytes;
+      }
+    }
+    return new_buffer();
   }
 
   void filled(uint8_t *bytes, size_t valid) {
-    bool many;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      (valid == 0 ? void(free_.push_back(bytes)) : void(filled_.push_back({bytes, valid})));
-      many = !filled_.empty();
+      filled_.push_back({bytes, valid});
     }
-    if (many) wake_.notify_one();
+    wake_.notify_one();
   }
 
   /// The id of a name that NVTX gave.
@@ -195,6 +207,10 @@ private:
       tried = "giving CUPTI a clock";
     }
     if (result == CUPTI_SUCCESS) {
+      // Otherwise CUPTI fills each buffer with zeros itself, in the thread of the program that is about to launch something.
+      uint8_t zeros = 1;
+      size_t size = sizeof zeros;
+      cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &zeros);
       result = cupti_.cuptiActivityRegisterCallbacks(request, complete);
       tried = "giving CUPTI buffers";
     }
@@ -255,6 +271,7 @@ private:
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    if (has_cupti_) provide();
     auto flushed = std::chrono::steady_clock::now();
     // Swapped with the list that the program's threads fill; both have room, so that no thread waits while one grows.
     std::vector<Record> records;
@@ -264,7 +281,10 @@ private:
       std::vector<std::pair<Record, std::string>> texts;
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait_for(lock, FLUSH_INTERVAL, [this] { return ended_ || !filled_.empty() || waiting_.size() >= MOST_WAITING; });
+        wake_.wait_for(lock, FLUSH_INTERVAL, [this] {
+          const bool has_window = unflushed_.load() && !this->records();
+          return ended_ || has_window || !filled_.empty() || waiting_.size() >= MOST_WAITING;
+        });
         buffers.swap(filled_);
         records.swap(waiting_);
         texts.swap(waiting_texts_);
@@ -280,19 +300,48 @@ private:
       }
       records.clear();
       for (const Buffer &buffer : buffers) take(buffer);
-      if (last || std::chrono::steady_clock::now() - flushed >= FLUSH_INTERVAL) {
+      const bool is_due = std::chrono::steady_clock::now() - flushed >= FLUSH_INTERVAL;
+      if (last) {
+        Record end;
+        end.kind = END;
+        end.bytes = dropped_;
+        put(end);
+      } else if (has_cupti_ && asks(is_due)) {
+        // Buffers that are not full, so that little is lost with a process that is killed.
+        cupti_.cuptiActivityFlushAll(0);
+      }
+      if (last || is_due) {
         flushed = std::chrono::steady_clock::now();
-        if (last) {
-          Record end;
-          end.kind = END;
-          end.bytes = dropped_;
-          put(end);
-        } else if (has_cupti_ && (this->records() || unflushed_.exchange(false))) {
-          // Buffers that are not full, so that little is lost with a process that is killed.
-          cupti_.cuptiActivityFlushAll(0);
-        }
         flush();
       }
+    }
+  }
+
+  /// Whether to ask CUPTI now for the records that it holds: after each window, and once a second in a long one. Not within a short window,
+  /// since its launches would wait for CUPTI's locks and for new buffers.
+  bool asks(bool is_due) {
+    const int64_t since = recording_since_.load();
+    if (since == 0) return unflushed_.exchange(false);
+    return is_due && now_ns() - since >= std::chrono::nanoseconds(FLUSH_INTERVAL).count();
+  }
+
+  static uint8_t *new_buffer() {
+    void *bytes = aligned_alloc(4096, BUFFER_BYTES);
+    // Written, so that the kernel provides its pages now.
+    return static_cast<uint8_t *>(bytes == nullptr ? nullptr : memset(bytes, 0, BUFFER_BYTES));
+  }
+
+  /// Makes buffers until enough of them wait for CUPTI.
+  void provide() {
+    std::vector<uint8_t *> made;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      made.resize(SPARE_BUFFERS - std::min(SPARE_BUFFERS, free_.size()));
+    }
+    for (uint8_t *&bytes : made) bytes = new_buffer();
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (uint8_t *bytes : made) {
+      if (bytes != nullptr) free_.push_back(bytes);
     }
   }
 
@@ -301,6 +350,8 @@ private:
     while (cupti_.cuptiActivityGetNextRecord(buffer.bytes, buffer.valid, &activity) == CUPTI_SUCCESS) take(activity);
     size_t dropped = 0;
     if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS) dropped_ += dropped;
+    // CUPTI may have written beyond its last valid record.
+    memset(buffer.bytes, 0, BUFFER_BYTES);
     std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(buffer.bytes);
   }
