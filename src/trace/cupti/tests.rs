@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use std::process::Command;
+
 use super::*;
 use crate::trace::{Recorder, Timeline, Trace, Window, import, now_ns};
 
@@ -420,4 +422,21 @@ fn ranks_without_a_gpu_tell_their_windows_themselves_and_ranges_around_them_are_
     let trace = read(&file);
     // A time is recorded if at least one rank recorded it.
     assert_eq!((trace.begin_ns, trace.wall_ns, trace.span_ns, trace.steps), (0, 4 * 101, Some(3101), 8));
+}
+
+#[test]
+fn a_lane_passes_every_record_of_a_thread_on_in_order_and_takes_none_while_it_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("lane");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trace/cupti");
+    let compiler = env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let mut compile = Command::new(&compiler);
+    compile.args(["-std=c++17", "-O2", "-pthread", "-I"]).arg(&sources).arg(sources.join("tests/lane.cpp"));
+    let Ok(compiled) = compile.arg("-o").arg(&program).output() else {
+        eprintln!("skipped: there is no C++ compiler ({})", compiler.display());
+        return;
+    };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let ran = Command::new(&program).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
 }

@@ -28,14 +28,15 @@
 #include <vector>
 
 #include "calls.h"
+#include "lane.h"
 #include "library.h"
 #include "record.h"
 
 namespace trace {
 namespace {
 
-/// Room for the records of some 30,000 kernels, so that a buffer rarely becomes full within a window of few steps.
-constexpr size_t BUFFER_BYTES = 8 << 20;
+/// Room for the records of some 19,000 kernels, so that a buffer rarely becomes full within a window of few steps.
+constexpr size_t BUFFER_BYTES = 4 << 20;
 /// Buffers that wait for CUPTI. It asks a thread of the program for one when this thread first launches something in a window.
 constexpr size_t SPARE_BUFFERS = 3;
 constexpr size_t OUT_BYTES = 1 << 20;
@@ -170,6 +171,36 @@ public:
     return id;
   }
 
+  /// A lane for a thread of the program that has none yet.
+  Lane *lane() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!left_lanes_.empty()) {
+      Lane *left = left_lanes_.back();
+      left_lanes_.pop_back();
+      return left;
+    }
+    lanes_.push_back(new Lane);
+    return lanes_.back();
+  }
+
+  /// The thread of this lane has ended.
+  void leave(Lane *lane) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    left_lanes_.push_back(lane);
+  }
+
+  /// Hands over a record of a thread that may have a lane.
+  void queue(const Record &record, Lane *lane) {
+    const uint64_t held = lane == nullptr ? 0 : lane->put(record);
+    if (held == 0) return queue(record);
+    if (held != Lane::ROOM / 2) return;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      lanes_fill_ = true;
+    }
+    wake_.notify_one();
+  }
+
   void queue(const Record &record) {
     bool many;
     {
@@ -279,26 +310,24 @@ private:
     for (bool last = false; !last;) {
       std::vector<Buffer> buffers;
       std::vector<std::pair<Record, std::string>> texts;
+      std::vector<Lane *> lanes;
       {
         std::unique_lock<std::mutex> lock(mutex_);
         wake_.wait_for(lock, FLUSH_INTERVAL, [this] {
           const bool has_window = unflushed_.load() && !this->records();
-          return ended_ || has_window || !filled_.empty() || waiting_.size() >= MOST_WAITING;
+          return ended_ || has_window || lanes_fill_ || !filled_.empty() || waiting_.size() >= MOST_WAITING;
         });
+        lanes = lanes_;
+        lanes_fill_ = false;
         buffers.swap(filled_);
         records.swap(waiting_);
         texts.swap(waiting_texts_);
         last = ended_;
       }
       for (const auto &[record, text] : texts) put_text(record, text);
-      for (Record &record : records) {
-        if (record.kind == CALL) {
-          record.name = call_name(record.a == RUNTIME, record.name);
-          record.a = 0;
-        }
-        put(record);
-      }
+      for (const Record &record : records) put_named(record);
       records.clear();
+      for (Lane *lane : lanes) lane->take([this](const Record &record) { put_named(record); });
       for (const Buffer &buffer : buffers) take(buffer);
       const bool is_due = std::chrono::steady_clock::now() - flushed >= FLUSH_INTERVAL;
       if (last) {
@@ -315,6 +344,15 @@ private:
         flush();
       }
     }
+  }
+
+  /// Writes a record that a thread of the program made: a call still has a number for its name.
+  void put_named(Record record) {
+    if (record.kind == CALL) {
+      record.name = call_name(record.a == RUNTIME, record.name);
+      record.a = 0;
+    }
+    put(record);
   }
 
   /// Whether to ask CUPTI now for the records that it holds: after each window, and once a second in a long one. Not within a short window,
@@ -535,6 +573,10 @@ private:
   std::vector<std::pair<Record, std::string>> waiting_texts_;
   std::unordered_map<std::string, uint32_t> nvtx_names_;
   bool ended_ = false;
+  /// All lanes, and those whose threads have ended; new threads get these first.
+  std::vector<Lane *> lanes_, left_lanes_;
+  /// Whether a lane is half full.
+  bool lanes_fill_ = false;
 
   std::string out_;
   std::unordered_map<std::string, uint32_t> names_;
@@ -545,33 +587,64 @@ private:
 
 std::atomic<Tracer *> tracer{nullptr};
 
+/// A thread of the program that calls CUDA.
+struct Caller {
+  const uint32_t thread = this_thread();
+  /// How many calls of the runtime it is in, of the recording that began at this time: the driver's calls within them are their own.
+  int64_t since = 0, depth = 0;
+  /// The tracer that its lane belongs to: a process that was forked has another one.
+  Tracer *known = nullptr;
+  Lane *lane = nullptr;
+  bool has_ended = false;
+
+  ~Caller() {
+    has_ended = true;
+    if (lane != nullptr && known == tracer.load()) known->leave(lane);
+    lane = nullptr;
+  }
+
+  /// Its lane; null if it has ended, as its last calls are made by what is destroyed with it.
+  Lane *lane_of(Tracer *now) {
+    if (known != now) {
+      known = now;
+      lane = nullptr;
+    }
+    if (lane == nullptr && !has_ended) lane = now->lane();
+    return lane;
+  }
+};
+
 void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *about) {
   Tracer *of = tracer.load();
   // A child that was forked has none.
   if (of == nullptr) return;
   const int64_t since = of->recording_since_.load(std::memory_order_relaxed);
-  /// How many calls of the runtime this thread is in, of this recording: what those call of the driver is their own.
-  static thread_local struct { int64_t since = 0, depth = 0; } within;
-  if (within.since != since) within = {since, 0};
+  static thread_local Caller caller;
+  if (caller.since != since) {
+    caller.since = since;
+    caller.depth = 0;
+  }
   const auto *call = static_cast<const CUpti_CallbackData *>(about);
   const bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
   if (call->callbackSite == CUPTI_API_ENTER) {
-    *call->correlationData = !runtime && within.depth > 0 ? 0 : static_cast<uint64_t>(now_ns());
-    within.depth += runtime;
+    *call->correlationData = !runtime && caller.depth > 0 ? 0 : static_cast<uint64_t>(now_ns());
+    caller.depth += runtime;
     return;
   }
-  within.depth -= runtime && within.depth > 0;
+  caller.depth -= runtime && caller.depth > 0;
   Record record;
   record.start = static_cast<int64_t>(*call->correlationData);
+  // It began before the recording, or within a call of the runtime. Most driver calls do: these need no look at the clock.
+  if (since == 0 || record.start < since) return;
   record.end = now_ns();
-  // It began before the recording, or within a call of the runtime.
-  if (since == 0 || record.start < since || record.start > record.end) return;
+  if (record.start > record.end) return;
+  Lane *lane = caller.lane_of(of);
   record.kind = CALL;
   record.a = runtime ? RUNTIME : DRIVER;
   record.name = id;
-  record.track = this_thread();
+  record.track = caller.thread;
   record.correlation = call->correlationId;
-  of->queue(record);
+  of->queue(record, lane);
   const Wait *wait = runtime ? wait_of(RUNTIME_WAITS, id) : wait_of(DRIVER_WAITS, id);
   if (wait == nullptr) return;
   record.kind = SYNCHRONISATION;
@@ -583,7 +656,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
     const bool of_thread = strstr(call->functionName, "_ptsz") != nullptr;
     if (of->cupti_.cuptiGetStreamIdEx(call->context, stream, of_thread, &record.track) != CUPTI_SUCCESS) record.track = 0;
   }
-  of->queue(record);
+  of->queue(record, lane);
 }
 
 void CUPTIAPI Tracer::request(uint8_t **buffer, size_t *size, size_t *most) {
