@@ -49,7 +49,7 @@ pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use reported_steps::ReportedStep;
 pub use timeline::{
-    Binding, Class, Collective, CriticalPath, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
+    Binding, Class, Collective, CriticalPath, Flow, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
     StepSplit, Steps, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
 };
 pub use value::{

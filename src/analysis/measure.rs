@@ -36,6 +36,8 @@ pub(super) const FP64_ACTIVITY: &str = "fp64_activity";
 pub(super) const FP32_ACTIVITY: &str = "fp32_activity";
 /// The key of the share of cycles in which the FP16 pipe worked, tensor cores apart (GPM).
 pub(super) const FP16_ACTIVITY: &str = "fp16_activity";
+/// The key of the share of cycles in which the integer pipe worked (GPM).
+pub(super) const INT_ACTIVITY: &str = "int_activity";
 /// The key of the share of the memory's bandwidth in use (GPM).
 pub(super) const DRAM_ACTIVITY: &str = "dram_activity";
 /// The key of the bytes received over all NVLinks per second (GPM).
@@ -43,12 +45,13 @@ pub(super) const NVLINK_RECEIVE: &str = "nvlink_receive_bytes_per_s";
 /// The key of the bytes sent over all NVLinks per second (GPM).
 pub(super) const NVLINK_SEND: &str = "nvlink_send_bytes_per_s";
 /// The keys of what GPM alone measures.
-pub(super) const OF_GPM: [&str; 8] = [
+pub(super) const OF_GPM: [&str; 9] = [
     SM_ACTIVITY,
     TENSOR_ACTIVITY,
     FP64_ACTIVITY,
     FP32_ACTIVITY,
     FP16_ACTIVITY,
+    INT_ACTIVITY,
     DRAM_ACTIVITY,
     NVLINK_RECEIVE,
     NVLINK_SEND,
@@ -496,6 +499,7 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
         Measure { possible: SHARE, ..share(FP64_ACTIVITY, "FP64 pipe busy: cycles") },
         Measure { possible: SHARE, ..share(FP32_ACTIVITY, "FP32 pipe busy: cycles") },
         Measure { possible: SHARE, ..share(FP16_ACTIVITY, "FP16 pipe busy: cycles, tensor cores apart") },
+        Measure { possible: SHARE, ..share(INT_ACTIVITY, "Integer pipe busy: cycles") },
         Measure { possible: SHARE, ..share(DRAM_ACTIVITY, "Memory bandwidth in use") },
         rate("pcie_receive_bytes_per_s", "Received over PCIe per GPU"),
         rate("pcie_send_bytes_per_s", "Sent over PCIe per GPU"),

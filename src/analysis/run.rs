@@ -10,8 +10,8 @@ use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
 use super::measure::{
-    DRAM_ACTIVITY, EPOCHS_TO_GOAL, FP16_ACTIVITY, FP32_ACTIVITY, FP64_ACTIVITY, GOAL, GPU_BUSY, NVLINK_RECEIVE,
-    NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded,
+    DRAM_ACTIVITY, EPOCHS_TO_GOAL, FP16_ACTIVITY, FP32_ACTIVITY, FP64_ACTIVITY, GOAL, GPU_BUSY, INT_ACTIVITY,
+    NVLINK_RECEIVE, NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded,
 };
 use super::metric::metric_values;
 use super::own::own_values;
@@ -404,6 +404,7 @@ fn derived(
         (FP64_ACTIVITY.into(), load.fp64_activity),
         (FP32_ACTIVITY.into(), load.fp32_activity),
         (FP16_ACTIVITY.into(), load.fp16_activity),
+        (INT_ACTIVITY.into(), load.int_activity),
         (DRAM_ACTIVITY.into(), load.dram_activity),
         (NVLINK_RECEIVE.into(), load.nvlink_receive_bytes_per_s),
         (NVLINK_SEND.into(), load.nvlink_send_bytes_per_s),

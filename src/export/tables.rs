@@ -83,6 +83,7 @@ const SAMPLES: [(&str, Kind); 33] = [
     ("dram_activity", Kind::Number),
     ("nvlink_receive_bytes_per_s", Kind::Number),
     ("nvlink_send_bytes_per_s", Kind::Number),
+    ("int_activity", Kind::Number),
 ];
 const EVIDENCE: [(&str, Kind); 6] = [
     ("rank", Kind::Integer),
@@ -429,6 +430,7 @@ fn sample_rows(sample: &Sample, started_time_s: Option<f64>, rows: &mut Rows) ->
                 ("dram_activity", gpu.dram_activity.into()),
                 ("nvlink_receive_bytes_per_s", gpu.nvlink_receive_bytes_per_s.into()),
                 ("nvlink_send_bytes_per_s", gpu.nvlink_send_bytes_per_s.into()),
+                ("int_activity", gpu.int_activity.into()),
             ],
         )?;
     }

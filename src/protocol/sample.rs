@@ -27,6 +27,8 @@ pub struct GpuSample {
     pub fp32_activity: Option<f64>,
     /// Share of cycles in which the FP16 pipe worked, tensor cores apart, from 0 to 1 (GPM).
     pub fp16_activity: Option<f64>,
+    /// Share of cycles in which the integer pipe worked, from 0 to 1 (GPM).
+    pub int_activity: Option<f64>,
     /// Share of the memory's bandwidth in use, from 0 to 1 (GPM).
     pub dram_activity: Option<f64>,
     /// Power drawn.
@@ -132,6 +134,7 @@ pub fn check_sample(sample: &Sample) -> Result<(), String> {
             ("fp64_activity", gpu.fp64_activity),
             ("fp32_activity", gpu.fp32_activity),
             ("fp16_activity", gpu.fp16_activity),
+            ("int_activity", gpu.int_activity),
             ("dram_activity", gpu.dram_activity),
             ("power_w", gpu.power_w),
             ("energy_j", gpu.energy_j),

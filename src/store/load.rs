@@ -34,11 +34,12 @@ enum Quantity {
     DramActivity,
     NvlinkReceiveBytesPerS,
     NvlinkSendBytesPerS,
+    IntActivity,
 }
 
 impl Quantity {
     /// The number of quantities.
-    const COUNT: usize = Self::NvlinkSendBytesPerS as usize + 1;
+    const COUNT: usize = Self::IntActivity as usize + 1;
 }
 
 /// Sums and counts over the samples of one piece of time, by [`Quantity`].
@@ -132,6 +133,7 @@ impl LoadFold {
             dram_activity: mean(Quantity::DramActivity),
             nvlink_receive_bytes_per_s: mean(Quantity::NvlinkReceiveBytesPerS),
             nvlink_send_bytes_per_s: mean(Quantity::NvlinkSendBytesPerS),
+            int_activity: mean(Quantity::IntActivity),
         }
     }
 }
@@ -187,6 +189,7 @@ fn quantities(sample: &Sample) -> [(Quantity, Option<f64>); Quantity::COUNT] {
         (Quantity::DramActivity, of_all(|gpu| gpu.dram_activity)),
         (Quantity::NvlinkReceiveBytesPerS, of_all(|gpu| gpu.nvlink_receive_bytes_per_s)),
         (Quantity::NvlinkSendBytesPerS, of_all(|gpu| gpu.nvlink_send_bytes_per_s)),
+        (Quantity::IntActivity, of_all(|gpu| gpu.int_activity)),
     ]
 }
 
@@ -295,6 +298,7 @@ mod tests {
             dram_activity: Some(0.7),
             nvlink_receive_bytes_per_s: Some(3e9),
             nvlink_send_bytes_per_s: Some(4e9),
+            int_activity: Some(0.8),
             ..GpuSample::default()
         };
         let load =
@@ -304,7 +308,7 @@ mod tests {
         assert_eq!((load.sm_activity, load.tensor_activity), (Some(0.2), Some(0.3)));
         assert_eq!((load.pcie_receive_bytes_per_s, load.pcie_send_bytes_per_s), (Some(1e9), Some(2e9)));
         assert_eq!((load.fp64_activity, load.fp32_activity, load.fp16_activity), (Some(0.4), Some(0.5), Some(0.6)));
-        assert_eq!(load.dram_activity, Some(0.7));
+        assert_eq!((load.dram_activity, load.int_activity), (Some(0.7), Some(0.8)));
         assert_eq!((load.nvlink_receive_bytes_per_s, load.nvlink_send_bytes_per_s), (Some(3e9), Some(4e9)));
     }
 

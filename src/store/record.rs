@@ -153,6 +153,8 @@ pub struct LoadRecord {
     pub nvlink_receive_bytes_per_s: Option<f64>,
     /// Bytes that a GPU sends over all its NVLinks per second: the mean over the GPUs.
     pub nvlink_send_bytes_per_s: Option<f64>,
+    /// Share of cycles in which the integer pipe worked, from 0 to 1 (GPM): the mean over the GPUs.
+    pub int_activity: Option<f64>,
 }
 
 /// Everything known about one run.

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 17;
+pub(super) const INDEX_VERSION: i64 = 18;
 
 // `position` is the order in the journal, `start_order` the order of starts. Workloads, levels, data sets, modes, placements, environments,
 // devices and the telemetry fold are JSON. `rank_key` is the key of the row in `rank`.

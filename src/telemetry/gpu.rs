@@ -354,6 +354,7 @@ impl Gpm {
                 GpmMetricId::Fp64Util,
                 GpmMetricId::Fp32Util,
                 GpmMetricId::Fp16Util,
+                GpmMetricId::IntegerUtil,
                 GpmMetricId::DramBwUtil,
                 GpmMetricId::PcieRxPerSec,
                 GpmMetricId::PcieTxPerSec,
@@ -366,9 +367,9 @@ impl Gpm {
             let bytes_per_s = |index: usize| metric(index).map(|mib_per_s| mib_per_s * f64::from(1 << 20));
             (sample.sm_activity, sample.tensor_activity) = (share(0), share(1));
             (sample.fp64_activity, sample.fp32_activity, sample.fp16_activity) = (share(2), share(3), share(4));
-            sample.dram_activity = share(5);
-            (sample.pcie_receive_bytes_per_s, sample.pcie_send_bytes_per_s) = (bytes_per_s(6), bytes_per_s(7));
-            (sample.nvlink_receive_bytes_per_s, sample.nvlink_send_bytes_per_s) = (bytes_per_s(8), bytes_per_s(9));
+            (sample.int_activity, sample.dram_activity) = (share(5), share(6));
+            (sample.pcie_receive_bytes_per_s, sample.pcie_send_bytes_per_s) = (bytes_per_s(7), bytes_per_s(8));
+            (sample.nvlink_receive_bytes_per_s, sample.nvlink_send_bytes_per_s) = (bytes_per_s(9), bytes_per_s(10));
         }
         self.earlier.push_back((now, current));
     }
@@ -442,7 +443,7 @@ mod tests {
         let last = samples.last().unwrap();
         let shares =
             [last.sm_activity, last.tensor_activity, last.fp64_activity, last.fp32_activity, last.fp16_activity];
-        let all = shares.into_iter().chain([last.dram_activity]).collect::<Option<Vec<f64>>>();
+        let all = shares.into_iter().chain([last.int_activity, last.dram_activity]).collect::<Option<Vec<f64>>>();
         assert!(all.is_some_and(|all| all.iter().all(|share| (0.0..=1.0).contains(share))), "{last:?}");
         assert!(last.pcie_receive_bytes_per_s.is_some(), "{last:?}");
     }

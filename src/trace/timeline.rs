@@ -1,6 +1,7 @@
 //! Recordings for viewing: rows of a timeline with tiles for every zoom level, the events of a span, search, marks, and where the time of
 //! each step went.
 
+mod flow;
 mod path;
 mod rows;
 mod split;
@@ -11,13 +12,16 @@ mod tests;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 
+pub use flow::Flow;
 pub use path::{CriticalPath, Segment};
 pub use rows::{Class, Shelf, TimelineRow};
 pub use split::{Binding, Collective, Part, PartTime, Split, StepSplit, Stretch, over_repeats};
 pub use steps::Steps;
 
+use flow::Sequences;
 use rows::{Label, Labels, name_groups, rows_of};
 
 use super::TraceError;
@@ -36,8 +40,6 @@ use crate::protocol::{PYTORCH_PROFILER, STEPS_BY_RANGES, recorder};
 
 /// Maximum number of marks kept.
 const MOST_MARKS: usize = 200_000;
-/// The longest time between a call and the work that it launched, in nanoseconds: 10 s.
-const LAUNCH_NS: i64 = 10_000_000_000;
 
 /// An event, or several that are drawn as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +109,8 @@ pub struct Timeline {
     has_exact_steps: bool,
     epoch_ns: Option<i64>,
     profiler: Option<String>,
+    /// All collectives, once they were asked for.
+    sequences: OnceLock<Sequences>,
 }
 
 /// The events file to open for a recording: the recording itself, or the file in `cache` to which a report of nsys or traces of PyTorch's
@@ -234,6 +238,7 @@ impl Timeline {
             has_exact_steps,
             epoch_ns,
             profiler,
+            sequences: OnceLock::new(),
         })
     }
 
@@ -336,35 +341,6 @@ impl Timeline {
             })?;
         }
         Ok(items)
-    }
-
-    /// The call that launched an item. Reads the file.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
-    pub fn launcher(&self, row: usize, item: &Item) -> Result<Option<Found>, TraceError> {
-        let Some(call_row) = self.rows.get(row).filter(|call_row| item.correlation != 0 && call_row.kind != Kind::Call)
-        else {
-            return Ok(None);
-        };
-        let span = (item.span.0.saturating_sub(LAUNCH_NS), item.span.0);
-        for (place, calls) in self.rows.iter().enumerate() {
-            if calls.kind != Kind::Call || calls.process != call_row.process {
-                continue;
-            }
-            let mut call = None;
-            self.file.in_order(calls.lane, span, |event| {
-                if event.correlation == item.correlation {
-                    call = calls.item(event);
-                }
-                call.is_none() && event.span.0 <= span.1
-            })?;
-            if let Some(item) = call {
-                return Ok(Some(Found { row: place, item }));
-            }
-        }
-        Ok(None)
     }
 
     /// Labels whose text contains this, ignoring case.

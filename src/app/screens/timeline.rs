@@ -7,6 +7,7 @@ mod controls;
 mod counters;
 mod export;
 mod figure;
+mod flow;
 mod fold;
 mod keys;
 mod layout;
@@ -31,6 +32,7 @@ use crate::app::words::path_word;
 use crate::trace::{CriticalPath, Found, Split, StepsFrom, Timeline, TraceError};
 pub use anchor::Anchor;
 use background::Details;
+use flow::Flows;
 use fold::Folds;
 use layout::Detail;
 use open::Opening;
@@ -196,8 +198,6 @@ pub struct TimelineScreen {
     pub row: Option<(usize, usize)>,
     /// The event that the pointer rests on.
     pub hovered: Option<Pick>,
-    /// The call that launched an event, once it was looked up.
-    pub launched: Option<(Pick, Option<Found>)>,
     /// The text of the search.
     pub search: String,
     /// The result of the last search, export or opening, and whether it succeeded.
@@ -214,7 +214,7 @@ pub struct TimelineScreen {
     asked: usize,
     choosing: Option<Promise<Option<PathBuf>>>,
     reading: Option<Promise<Result<Details, String>>>,
-    launching: Option<(Pick, Promise<Option<Found>>)>,
+    flows: Flows,
     finding: Option<Promise<Result<Option<Pick>, String>>>,
     anchoring: Vec<anchor::Firsts>,
     folds: HashMap<PathBuf, Folds>,
@@ -234,7 +234,6 @@ impl Default for TimelineScreen {
             selected: None,
             row: None,
             hovered: None,
-            launched: None,
             search: String::new(),
             said: None,
             tab: Tab::Event,
@@ -245,7 +244,7 @@ impl Default for TimelineScreen {
             asked: 0,
             choosing: None,
             reading: None,
-            launching: None,
+            flows: Flows::default(),
             finding: None,
             anchoring: Vec::new(),
             folds: HashMap::new(),
@@ -260,7 +259,7 @@ impl TimelineScreen {
     pub fn is_busy(&self) -> bool {
         !self.opening.is_empty()
             || self.reading.is_some()
-            || self.launching.is_some()
+            || self.flows.is_busy()
             || self.finding.is_some()
             || !self.anchoring.is_empty()
             || self.exporting.is_some()
@@ -284,8 +283,9 @@ impl TimelineScreen {
 
     /// The indexes of runs have changed: data that refers to indexes is void.
     fn forget_places(&mut self) {
-        (self.selected, self.row, self.hovered, self.launched) = (None, None, None, None);
-        (self.reading, self.launching, self.finding) = (None, None, None);
+        (self.selected, self.row, self.hovered) = (None, None, None);
+        (self.reading, self.finding) = (None, None);
+        self.flows = Flows::default();
     }
 
     /// Another session is open, or none. Recordings of the former one stay, so that those of two sessions can be compared, and carry its

@@ -89,6 +89,7 @@ std::string Cupti::open() {
   FIND(cuptiSetThreadIdType);
   FIND(cuptiActivityRegisterTimestampCallback);
   FIND(cuptiActivityRegisterCallbacks);
+  FIND(cuptiActivitySetAttribute);
   FIND(cuptiActivityEnable);
   FIND(cuptiActivityDisable);
   FIND(cuptiActivityFlushAll);

@@ -19,6 +19,7 @@ struct Cupti {
   FUNCTION(cuptiSetThreadIdType);
   FUNCTION(cuptiActivityRegisterTimestampCallback);
   FUNCTION(cuptiActivityRegisterCallbacks);
+  FUNCTION(cuptiActivitySetAttribute);
   FUNCTION(cuptiActivityEnable);
   FUNCTION(cuptiActivityDisable);
   FUNCTION(cuptiActivityFlushAll);

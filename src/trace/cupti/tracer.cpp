@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -27,13 +28,18 @@
 #include <vector>
 
 #include "calls.h"
+#include "lane.h"
 #include "library.h"
 #include "record.h"
+#include "ticks.h"
 
 namespace trace {
 namespace {
 
-constexpr size_t BUFFER_BYTES = 2 << 20;
+/// Room for the records of some 19,000 kernels, so that a buffer rarely becomes full within a window of few steps.
+constexpr size_t BUFFER_BYTES = 4 << 20;
+/// Buffers that wait for CUPTI. It asks a thread of the program for one when this thread first launches something in a window.
+constexpr size_t SPARE_BUFFERS = 3;
 constexpr size_t OUT_BYTES = 1 << 20;
 constexpr size_t MOST_WAITING = 1 << 14;
 /// Of a call that waits to be written: whose it is. Its name is a number until then.
@@ -78,6 +84,8 @@ public:
     }
     if (file_ < 0) return "cannot make " + path_ + ": " + strerror(errno);
     put(&header, sizeof header);
+    waiting_.reserve(2 * MOST_WAITING);
+    clock_.look();
     if (has_cupti_) problem = attach();
     if (!problem.empty()) say(PROBLEM, problem);
     thread_ = std::thread([this] { write_until_closed(); });
@@ -89,19 +97,21 @@ public:
   /// Begins to record, or goes on.
   void resume() {
     if (recording_since_.exchange(now_ns()) != 0) return;
+    since_ticks_.store(ticks());
     if (has_cupti_) begin();
     // The time that it takes to begin is not part of the window.
     window_begin_.store(now_ns());
   }
 
   /// Ends recording until it is resumed. It waits for nothing, because steps that are not recorded may follow at once:
-  /// the writing thread, or `close`, later asks CUPTI for the records that it still holds. A caller that needs all work
-  /// of the window waits for the device first.
+  /// the writing thread asks CUPTI for the records that it still holds, before the next window begins if there is time.
+  /// A caller that needs all work of the window waits for the device first.
   void pause() {
     Record window;
     window.kind = WINDOW;
     window.end = now_ns();
     if (recording_since_.exchange(0) == 0) return;
+    since_ticks_.store(0);
     if (has_cupti_) {
       for (CUpti_ActivityKind kind : ON_GPUS) cupti_.cuptiActivityDisable(kind);
       cupti_.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMORY2);
@@ -111,7 +121,11 @@ public:
       unflushed_.store(true);
     }
     window.start = window_begin_.load();
-    queue(window);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      waiting_.push_back(window);
+    }
+    wake_.notify_one();
   }
 
   /// Writes everything that is left.
@@ -129,22 +143,25 @@ public:
 
   bool records() const { return recording_since_.load(std::memory_order_relaxed) != 0; }
 
+  /// A buffer of zeros; null without memory.
   uint8_t *buffer() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.empty()) return static_cast<uint8_t *>(aligned_alloc(4096, BUFFER_BYTES));
-    uint8_t *bytes = free_.back();
-    free_.pop_back();
-    return bytes;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        uint8_t *bytes = free_.back();
+        free_.pop_back();
+        return bytes;
+      }
+    }
+    return new_buffer();
   }
 
   void filled(uint8_t *bytes, size_t valid) {
-    bool many;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      (valid == 0 ? void(free_.push_back(bytes)) : void(filled_.push_back({bytes, valid})));
-      many = !filled_.empty();
+      filled_.push_back({bytes, valid});
     }
-    if (many) wake_.notify_one();
+    wake_.notify_one();
   }
 
   /// The id of a name that NVTX gave.
@@ -156,6 +173,36 @@ public:
     nvtx_names_.emplace(text, id);
     waiting_texts_.emplace_back(Record{STRING, 0, 0, 0, id}, text);
     return id;
+  }
+
+  /// A lane for a thread of the program that has none yet.
+  Lane *lane() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!left_lanes_.empty()) {
+      Lane *left = left_lanes_.back();
+      left_lanes_.pop_back();
+      return left;
+    }
+    lanes_.push_back(new Lane);
+    return lanes_.back();
+  }
+
+  /// The thread of this lane has ended.
+  void leave(Lane *lane) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    left_lanes_.push_back(lane);
+  }
+
+  /// Hands over a record of a thread that may have a lane.
+  void queue(const Record &record, Lane *lane) {
+    const uint64_t held = lane == nullptr ? 0 : lane->put(record);
+    if (held == 0) return queue(record);
+    if (held != Lane::ROOM / 2) return;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      lanes_fill_ = true;
+    }
+    wake_.notify_one();
   }
 
   void queue(const Record &record) {
@@ -195,6 +242,10 @@ private:
       tried = "giving CUPTI a clock";
     }
     if (result == CUPTI_SUCCESS) {
+      // Otherwise CUPTI fills each buffer with zeros itself, in the thread of the program that is about to launch something.
+      uint8_t zeros = 1;
+      size_t size = sizeof zeros;
+      cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &zeros);
       result = cupti_.cuptiActivityRegisterCallbacks(request, complete);
       tried = "giving CUPTI buffers";
     }
@@ -255,6 +306,7 @@ private:
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    if (has_cupti_) provide();
     auto flushed = std::chrono::steady_clock::now();
     // Swapped with the list that the program's threads fill; both have room, so that no thread waits while one grows.
     std::vector<Record> records;
@@ -262,37 +314,81 @@ private:
     for (bool last = false; !last;) {
       std::vector<Buffer> buffers;
       std::vector<std::pair<Record, std::string>> texts;
+      std::vector<Lane *> lanes;
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait_for(lock, FLUSH_INTERVAL, [this] { return ended_ || !filled_.empty() || waiting_.size() >= MOST_WAITING; });
+        wake_.wait_for(lock, FLUSH_INTERVAL, [this] {
+          const bool has_window = unflushed_.load() && !this->records();
+          return ended_ || has_window || lanes_fill_ || !filled_.empty() || waiting_.size() >= MOST_WAITING;
+        });
+        lanes = lanes_;
+        lanes_fill_ = false;
         buffers.swap(filled_);
         records.swap(waiting_);
         texts.swap(waiting_texts_);
         last = ended_;
       }
+      clock_.look();
       for (const auto &[record, text] : texts) put_text(record, text);
-      for (Record &record : records) {
-        if (record.kind == CALL) {
-          record.name = call_name(record.a == RUNTIME, record.name);
-          record.a = 0;
-        }
-        put(record);
-      }
+      for (const Record &record : records) put_named(record);
       records.clear();
+      for (Lane *lane : lanes) lane->take([this](const Record &record) { put_named(record); });
       for (const Buffer &buffer : buffers) take(buffer);
-      if (last || std::chrono::steady_clock::now() - flushed >= FLUSH_INTERVAL) {
+      const bool is_due = std::chrono::steady_clock::now() - flushed >= FLUSH_INTERVAL;
+      if (last) {
+        Record end;
+        end.kind = END;
+        end.bytes = dropped_;
+        put(end);
+      } else if (has_cupti_ && asks(is_due)) {
+        // Buffers that are not full, so that little is lost with a process that is killed.
+        cupti_.cuptiActivityFlushAll(0);
+      }
+      if (last || is_due) {
         flushed = std::chrono::steady_clock::now();
-        if (last) {
-          Record end;
-          end.kind = END;
-          end.bytes = dropped_;
-          put(end);
-        } else if (has_cupti_ && (this->records() || unflushed_.exchange(false))) {
-          // Buffers that are not full, so that little is lost with a process that is killed.
-          cupti_.cuptiActivityFlushAll(0);
-        }
         flush();
       }
+    }
+  }
+
+  /// Writes a record that a thread of the program made: a call still has a number for its name.
+  void put_named(Record record) {
+    if (record.kind == CALL || record.kind == SYNCHRONISATION) {
+      record.start = clock_.ns(record.start);
+      record.end = clock_.ns(record.end);
+    }
+    if (record.kind == CALL) {
+      record.name = call_name(record.a == RUNTIME, record.name);
+      record.a = 0;
+    }
+    put(record);
+  }
+
+  /// Whether to ask CUPTI now for the records that it holds: after each window, and once a second in a long one. Not within a short window,
+  /// since its launches would wait for CUPTI's locks and for new buffers.
+  bool asks(bool is_due) {
+    const int64_t since = recording_since_.load();
+    if (since == 0) return unflushed_.exchange(false);
+    return is_due && now_ns() - since >= std::chrono::nanoseconds(FLUSH_INTERVAL).count();
+  }
+
+  static uint8_t *new_buffer() {
+    void *bytes = aligned_alloc(4096, BUFFER_BYTES);
+    // Written, so that the kernel provides its pages now.
+    return static_cast<uint8_t *>(bytes == nullptr ? nullptr : memset(bytes, 0, BUFFER_BYTES));
+  }
+
+  /// Makes buffers until enough of them wait for CUPTI.
+  void provide() {
+    std::vector<uint8_t *> made;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      made.resize(SPARE_BUFFERS - std::min(SPARE_BUFFERS, free_.size()));
+    }
+    for (uint8_t *&bytes : made) bytes = new_buffer();
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (uint8_t *bytes : made) {
+      if (bytes != nullptr) free_.push_back(bytes);
     }
   }
 
@@ -301,6 +397,8 @@ private:
     while (cupti_.cuptiActivityGetNextRecord(buffer.bytes, buffer.valid, &activity) == CUPTI_SUCCESS) take(activity);
     size_t dropped = 0;
     if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS) dropped_ += dropped;
+    // CUPTI may have written beyond its last valid record.
+    memset(buffer.bytes, 0, BUFFER_BYTES);
     std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(buffer.bytes);
   }
@@ -470,6 +568,8 @@ private:
   std::thread thread_;
   /// Since when it records; 0 while it does not.
   std::atomic<int64_t> recording_since_{0};
+  /// The same in ticks of the clock of calls.
+  std::atomic<int64_t> since_ticks_{0};
   /// When CUPTI was ready for the last recording.
   std::atomic<int64_t> window_begin_{0};
   /// Whether it recorded since CUPTI was last asked for the records that it holds.
@@ -484,7 +584,12 @@ private:
   std::vector<std::pair<Record, std::string>> waiting_texts_;
   std::unordered_map<std::string, uint32_t> nvtx_names_;
   bool ended_ = false;
+  /// All lanes, and those whose threads have ended; new threads get these first.
+  std::vector<Lane *> lanes_, left_lanes_;
+  /// Whether a lane is half full.
+  bool lanes_fill_ = false;
 
+  TickClock clock_;
   std::string out_;
   std::unordered_map<std::string, uint32_t> names_;
   std::unordered_map<const char *, std::pair<std::string, uint32_t>> kernels_;
@@ -494,33 +599,64 @@ private:
 
 std::atomic<Tracer *> tracer{nullptr};
 
+/// A thread of the program that calls CUDA.
+struct Caller {
+  const uint32_t thread = this_thread();
+  /// How many calls of the runtime it is in, of the recording that began at this time: the driver's calls within them are their own.
+  int64_t since = 0, depth = 0;
+  /// The tracer that its lane belongs to: a process that was forked has another one.
+  Tracer *known = nullptr;
+  Lane *lane = nullptr;
+  bool has_ended = false;
+
+  ~Caller() {
+    has_ended = true;
+    if (lane != nullptr && known == tracer.load()) known->leave(lane);
+    lane = nullptr;
+  }
+
+  /// Its lane; null if it has ended, as its last calls are made by what is destroyed with it.
+  Lane *lane_of(Tracer *now) {
+    if (known != now) {
+      known = now;
+      lane = nullptr;
+    }
+    if (lane == nullptr && !has_ended) lane = now->lane();
+    return lane;
+  }
+};
+
 void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *about) {
   Tracer *of = tracer.load();
   // A child that was forked has none.
   if (of == nullptr) return;
-  const int64_t since = of->recording_since_.load(std::memory_order_relaxed);
-  /// How many calls of the runtime this thread is in, of this recording: what those call of the driver is their own.
-  static thread_local struct { int64_t since = 0, depth = 0; } within;
-  if (within.since != since) within = {since, 0};
+  const int64_t since = of->since_ticks_.load(std::memory_order_relaxed);
+  static thread_local Caller caller;
+  if (caller.since != since) {
+    caller.since = since;
+    caller.depth = 0;
+  }
   const auto *call = static_cast<const CUpti_CallbackData *>(about);
   const bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
   if (call->callbackSite == CUPTI_API_ENTER) {
-    *call->correlationData = !runtime && within.depth > 0 ? 0 : static_cast<uint64_t>(now_ns());
-    within.depth += runtime;
+    *call->correlationData = !runtime && caller.depth > 0 ? 0 : static_cast<uint64_t>(ticks());
+    caller.depth += runtime;
     return;
   }
-  within.depth -= runtime && within.depth > 0;
+  caller.depth -= runtime && caller.depth > 0;
   Record record;
   record.start = static_cast<int64_t>(*call->correlationData);
-  record.end = now_ns();
-  // It began before the recording, or within a call of the runtime.
-  if (since == 0 || record.start < since || record.start > record.end) return;
+  // It began before the recording, or within a call of the runtime. Most driver calls do: these need no look at the clock.
+  if (since == 0 || record.start < since) return;
+  record.end = ticks();
+  if (record.start > record.end) return;
+  Lane *lane = caller.lane_of(of);
   record.kind = CALL;
   record.a = runtime ? RUNTIME : DRIVER;
   record.name = id;
-  record.track = this_thread();
+  record.track = caller.thread;
   record.correlation = call->correlationId;
-  of->queue(record);
+  of->queue(record, lane);
   const Wait *wait = runtime ? wait_of(RUNTIME_WAITS, id) : wait_of(DRIVER_WAITS, id);
   if (wait == nullptr) return;
   record.kind = SYNCHRONISATION;
@@ -532,7 +668,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
     const bool of_thread = strstr(call->functionName, "_ptsz") != nullptr;
     if (of->cupti_.cuptiGetStreamIdEx(call->context, stream, of_thread, &record.track) != CUPTI_SUCCESS) record.track = 0;
   }
-  of->queue(record);
+  of->queue(record, lane);
 }
 
 void CUPTIAPI Tracer::request(uint8_t **buffer, size_t *size, size_t *most) {

@@ -111,6 +111,90 @@ fn the_call_that_launched_a_kernel_is_found_and_names_are_searched() {
     assert_eq!(found, copies(&timeline));
 }
 
+#[test]
+fn a_kernel_leads_to_the_call_that_launched_it_and_the_call_back_to_its_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let timeline = Timeline::open(&golden(folder.path(), "single_100"), &mut go).unwrap();
+    let row = timeline.rows().iter().position(|row| row.name.starts_with("kernels")).unwrap();
+    let kernels = timeline.items(row, (i64::MIN, i64::MAX)).unwrap();
+    let kernel = Found { row, item: kernels[kernels.len() / 2] };
+    let flow = timeline.flow(&kernel).unwrap();
+    let call = timeline.launcher(row, &kernel.item).unwrap();
+    assert!(call.is_some() && flow == Flow { call, ..Flow::default() }, "{flow:?}");
+    // An event that was drawn from a tile.
+    let drawn = Found { row, item: Item { correlation: 0, bytes: None, ..kernel.item } };
+    assert_eq!(timeline.flow(&drawn).unwrap(), flow);
+    let back = timeline.flow(&call.unwrap()).unwrap();
+    assert_eq!(back, Flow { launched: vec![kernel], ..Flow::default() });
+}
+
+/// Two ranks, each with a GPU, that launch these numbers of all-reduces, one in each millisecond.
+fn reductions(numbers: [i64; 2]) -> Timeline {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.events");
+    for (rank, number) in (0..).zip(numbers) {
+        let head = Head { schema_version: "built-in 1".to_owned(), ..Head::default() };
+        let mut writer = EventsWriter::append(&file, rank, head).unwrap();
+        let process = 100 + i64::from(rank);
+        writer.process(process, format!("rank {rank}"));
+        let call_lane = writer.lane(&Lane { kind: Kind::Call, process, gpu: None, track: 1 });
+        let kernel_lane = writer.lane(&Lane { kind: Kind::Kernel, process, gpu: Some(i64::from(rank)), track: 7 });
+        let launch = writer.name("cudaLaunchKernelExC").unwrap();
+        let reduce = writer.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL").unwrap();
+        for place in 1..=number {
+            // The second rank is later by a tenth of a millisecond.
+            let at = 1_000_000 * place + 100_000 * i64::from(rank);
+            let row = |start, end, name, what| Row { start, end, name, correlation: place, extras: extras(what) };
+            writer.push(call_lane, row(at, at + 5_000, launch, What::Call)).unwrap();
+            let work = row(at + 20_000, 1_000_000 * place + 500_000, reduce, What::Kernel { graph_node: 0 });
+            writer.push(kernel_lane, work).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    Timeline::open(&file, &mut go).unwrap()
+}
+
+/// The events of the row of a rank whose name begins like this.
+fn found(timeline: &Timeline, rank: &str, name: &str) -> Vec<Found> {
+    let is_it = |row: &TimelineRow| row.group.starts_with(rank) && row.name.starts_with(name);
+    let row = timeline.rows().iter().position(is_it).unwrap();
+    let items = timeline.items(row, (i64::MIN, i64::MAX)).unwrap();
+    items.into_iter().map(|item| Found { row, item }).collect()
+}
+
+#[test]
+fn a_launch_leads_to_its_collective_and_on_to_the_same_collective_of_the_other_rank() {
+    let timeline = reductions([5, 5]);
+    let [calls, own, others] = [("rank 0", "CUDA calls"), ("rank 0", "NCCL"), ("rank 1", "NCCL")]
+        .map(|(rank, name)| found(&timeline, rank, name));
+    assert_eq!(own.len(), 5);
+    let of_call = timeline.flow(&calls[2]).unwrap();
+    let expected = Flow { call: None, launched: vec![own[2]], peers: vec![others[2]], has_unknown_peers: false };
+    assert_eq!(of_call, expected);
+    let of_kernel = timeline.flow(&own[2]).unwrap();
+    assert_eq!(of_kernel, Flow { call: Some(calls[2]), launched: Vec::new(), ..expected });
+    assert_eq!(timeline.flow(&others[4]).unwrap().peers, [own[4]]);
+    // If a rank recorded fewer of them, nobody knows which one it lacks.
+    let uneven = reductions([5, 4]);
+    let flow = uneven.flow(&found(&uneven, "rank 0", "NCCL")[1]).unwrap();
+    assert!(flow.peers.is_empty() && flow.has_unknown_peers && flow.call.is_some(), "{flow:?}");
+}
+
+#[test]
+fn collectives_of_hosts_lead_to_each_other_and_waits_for_them_and_other_ranges_to_nothing() {
+    let timeline = buckets_on_hosts();
+    let [own, others] = ["rank 0", "rank 1"].map(|rank| found(&timeline, rank, "collectives"));
+    assert_eq!(own.len(), 60);
+    for place in [0, 1, 31] {
+        assert_eq!(timeline.flow(&own[place]).unwrap(), Flow { peers: vec![others[place]], ..Flow::default() });
+    }
+    for (row, items) in items(&timeline).into_iter().enumerate() {
+        for item in items.into_iter().filter(|_| timeline.rows()[row].kind == Kind::Range) {
+            assert!(!timeline.has_flow(&Found { row, item }), "{}", timeline.name(item.label));
+        }
+    }
+}
+
 /// A run of made ranges: what each rank did in each step, one part after the other.
 fn made(ranks: &[&[(&str, i64)]], steps: i64, delays: &[i64]) -> Split {
     made_timeline(ranks, steps, delays).split(&mut go).unwrap()

@@ -1,4 +1,4 @@
-//! Background work of the screen: adding up time, reading single events, finding what launched an event, searches and critical paths.
+//! Background work of the screen: adding up time, reading single events, searches and critical paths.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl TimelineScreen {
     pub(super) fn poll_work(&mut self, desk: &mut Desk, context: &Context) {
         self.poll_recordings(desk, context);
         self.poll_details(desk, context);
-        self.poll_launcher(context);
+        self.poll_flows(context);
         self.poll_paths(context);
         self.poll_anchor();
         for run in &mut self.runs {
@@ -174,24 +174,5 @@ impl TimelineScreen {
             };
             wanted.into_iter().map(read).collect::<Result<Details, TraceError>>().map_err(|error| error.to_string())
         }));
-    }
-
-    /// Looks up the call that launched the event under the pointer, or the selected one.
-    fn poll_launcher(&mut self, context: &Context) {
-        if let Some((pick, launching)) = self.launching.take() {
-            match launching.try_take() {
-                Ok(found) => self.launched = Some((pick, found)),
-                Err(launching) => self.launching = Some((pick, launching)),
-            }
-        }
-        let Some(pick) = self.hovered.or(self.selected) else { return };
-        let is_known = self.launched.is_some_and(|(known, _)| known == pick);
-        if self.launching.is_some() || is_known || pick.found.item.correlation == 0 {
-            return;
-        }
-        let Some(run) = self.runs.get(pick.run) else { return };
-        let timeline = Arc::clone(&run.timeline);
-        let work = move || timeline.launcher(pick.found.row, &pick.found.item).ok().flatten();
-        self.launching = Some((pick, on_thread("timeline launcher", context, work)));
     }
 }

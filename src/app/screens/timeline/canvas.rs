@@ -9,6 +9,7 @@ use eframe::egui::{
 };
 
 use super::counters::Counter;
+use super::flow;
 use super::fold::fold_ui;
 use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
 use super::panes::{AXIS, Group, NAMES, Pane, Scale, groups};
@@ -66,6 +67,7 @@ fn group_ui(ui: &mut Ui, state: &TimelineScreen, group: &Group, commands: &mut V
                 }
                 draw_line(ui, state, line, top + at, pane.scale, commands, drawn);
             }
+            flow::links_ui(ui, state, lines, top, pane.scale);
         }
     });
     let mut hovered = None;
@@ -539,17 +541,7 @@ pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
         let rate = bytes as f64 / (length.max(1) as f64 / 1e9);
         lines.push(format!("{}, {}/s", bytes_text(bytes as f64), bytes_text(rate)));
     }
-    if let Some((_, found)) = state.launched.filter(|(known, _)| known == pick) {
-        lines.push(match found {
-            Some(call) => {
-                let before = item.span.0 - call.item.span.0;
-                let name = timeline.name(call.item.label);
-                let did = if class == Class::Memory { "Done" } else { "Launched" };
-                format!("{did} by {name}, {} before, on {}", time_text(before), timeline.rows()[call.row].name)
-            }
-            None => "The call that launched it was not recorded.".to_owned(),
-        });
-    }
+    lines.extend(flow::words(state, pick));
     let live = timeline.rows().get(pick.found.row).and_then(|row| row.live());
     if let Some((before, after)) = live.and_then(|live| Some((live.at(item.span.0)?, live.at(item.span.1 + 1)?))) {
         lines.push(format!("Live afterwards: {} of the memory allocated since the recording began", bytes_text(after)));

@@ -4,7 +4,7 @@ use eframe::egui::{Align, Color32, Grid, Label, Layout, Role, ScrollArea, TextSt
 use strum::IntoEnumIterator;
 
 use super::layout::time_text;
-use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas};
+use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, flow};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, strong};
 use crate::app::words::bytes_text;
@@ -99,6 +99,7 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     for line in lines {
         ui.add(Label::new(line).selectable(true));
     }
+    flow::buttons_ui(ui, state, &pick, commands);
     if let Some(run) = state.runs.get(pick.run).filter(|_| pick.found.item.events == 1) {
         let hover = "Divides this recording into steps: each event of this name begins one, or is one if it is a range. The caveats of the \
                      recording say what divides it.";

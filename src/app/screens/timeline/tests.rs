@@ -768,3 +768,56 @@ fn two_recordings_are_in_sight_below_each_other_and_side_by_side_at_the_same_tim
     harness.run_steps(2);
     assert!(harness.query_by_label_contains("Timeline of b").is_some());
 }
+
+#[test]
+fn a_collective_leads_to_its_launch_and_to_the_other_rank_and_both_lead_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "ddp2_100_nopin");
+    let mut state = state_of(&[("two ranks", file)], folder.path());
+    send(&mut state, TimelineCommand::Search("ncclDevKernel_AllReduce".to_owned()));
+    send(&mut state, TimelineCommand::Find);
+    let kernel = state.own::<TimelineScreen>().selected.unwrap();
+    let mut harness = harness(state);
+    answer(&mut harness);
+    let links = flow::links(now(&harness).flow(&kernel).unwrap(), kernel.found);
+    let [launch, peer] = links[..] else { panic!("{links:?}") };
+    assert_eq!((launch.is_launch, launch.to), (true, kernel.found));
+    assert_eq!((peer.is_launch, peer.from), (false, kernel.found));
+    let rows = now(&harness).runs[0].timeline.rows();
+    let other = rows[peer.to.row].group.clone();
+    assert_ne!(other, rows[kernel.found.row].group);
+    click(&mut harness, "Show all of these");
+    let (state, zero) = (now(&harness), now(&harness).runs[0].zero);
+    for found in [launch.from, kernel.found, peer.to] {
+        let (start, end) = (found.item.span.0 - zero, found.item.span.1 - zero);
+        assert!(state.view.0 < start && end < state.view.1, "{:?} {start} {end}", state.view);
+    }
+    click(&mut harness, "Go to its call");
+    let call = now(&harness).selected.unwrap();
+    assert_eq!(call.found, launch.from);
+    let words = canvas::about(now(&harness), &call).join("\n");
+    for text in ["Led to ncclDevKernel_AllReduce", &format!("{other} began the same collective")] {
+        assert!(words.contains(text), "{text}: {words}");
+    }
+    // The link between ranks stays at the kernel.
+    let from_call = flow::links(now(&harness).flow(&call).unwrap(), call.found);
+    assert_eq!(from_call, [launch, peer]);
+    click(&mut harness, "Go to what it launched");
+    assert_eq!(now(&harness).selected.map(|pick| pick.found), Some(kernel.found));
+    click(&mut harness, &format!("Go to {other}"));
+    assert_eq!(now(&harness).selected.map(|pick| pick.found), Some(peer.to));
+}
+
+#[test]
+fn ranks_with_different_numbers_of_a_collective_are_not_connected_and_this_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "ddp2_100_pin");
+    let mut state = state_of(&[("cut", file)], folder.path());
+    send(&mut state, TimelineCommand::Search("ncclDevKernel_AllReduce".to_owned()));
+    send(&mut state, TimelineCommand::Find);
+    let screen = state.own::<TimelineScreen>();
+    let pick = screen.selected.unwrap();
+    let words = canvas::about(screen, &pick).join("\n");
+    assert!(words.contains("Ranks recorded different numbers of collectives of this name"), "{words}");
+    assert!(flow::links(screen.flow(&pick).unwrap(), pick.found).iter().all(|link| link.is_launch));
+}
