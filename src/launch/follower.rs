@@ -16,12 +16,13 @@ use crate::foreign;
 use crate::plan::{RunState, Tracer};
 use crate::processes;
 use crate::protocol::{
-    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, node_log, read_event_line,
+    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, Sample, node_log, read_event_line,
 };
 
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
 use super::place::{End, Group, Standing};
 use super::process;
+use super::samples::NodeSamples;
 use super::tail::Tail;
 
 /// The output of a run's processes; ranks write their logs to other files.
@@ -76,6 +77,13 @@ pub enum Update {
     },
     /// A rank logged an event.
     Event(EventLine),
+    /// The nodes of a run at a site were sampled. A run that an earlier process started is reported from its first sample.
+    Sample {
+        /// The run's id.
+        run: String,
+        /// The sample of all nodes.
+        sample: Box<Sample>,
+    },
     /// A line of a log is malformed.
     Noise {
         /// The run's id.
@@ -171,6 +179,7 @@ pub(super) struct Follower {
     /// The logs of the ranks, then the logs about their processes: so the follower reads a rank's own failure before
     /// its exit.
     logs: Vec<(Source, Tail)>,
+    samples: NodeSamples,
     facts: Facts,
     state: RunState,
     begun: Instant,
@@ -200,6 +209,7 @@ impl Follower {
         let now = Instant::now();
         Self {
             logs: logs_of(&job),
+            samples: NodeSamples::of(&job),
             facts: Facts {
                 ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
                 profiled: job.tracer() == Tracer::Nsys,
@@ -238,6 +248,7 @@ impl Follower {
                 break;
             }
             let more = self.read_logs();
+            self.read_samples(false);
             self.watch();
             if self.is_stuck() {
                 break;
@@ -247,6 +258,7 @@ impl Follower {
             }
         }
         while self.read_logs() {}
+        self.read_samples(true);
         if self.control.leave.load(Ordering::Relaxed) {
             // Updates may be lost from here on; the next follower reads them from the logs.
             return;
@@ -359,6 +371,14 @@ impl Follower {
             self.end(RunState::Failed, reason);
         }
         more
+    }
+
+    /// Reads and reports samples of the run's nodes. They come as long as the nodes live, even if no rank says anything.
+    fn read_samples(&mut self, is_over: bool) {
+        while self.samples.read() {}
+        for sample in self.samples.joined(is_over) {
+            self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
+        }
     }
 
     /// Reads incomplete last lines, which killed processes may leave.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
+use multicard::protocol::Sample;
 use multicard::session::open_reader;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -106,6 +107,8 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
     }
     let logs = fs::read_dir(&scene.runs()[0]).unwrap().flatten().map(|entry| entry.file_name());
     let mut logs: Vec<String> = logs.map(|name| name.to_string_lossy().into_owned()).collect();
+    // A run may end before it is sampled.
+    logs.retain(|name| name != "samples.jsonl");
     logs.sort();
     assert_eq!(
         logs,
@@ -235,4 +238,63 @@ fn a_plan_tells_the_node_hours_that_it_takes_at_most() {
     with_factors(&scene, "nodes = [1, 2]");
     let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
     assert!(said.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.50 node-hours"), "{said}");
+}
+
+/// The samples that the session has of a run.
+fn samples(scene: &Scene, run: usize) -> Vec<Sample> {
+    let Some(record) = scene.records().get(run).map(|record| record.run.clone()) else { return Vec::new() };
+    open_reader(&scene.session()).unwrap().samples(&record).unwrap()
+}
+
+/// The files of single nodes with their samples, which are gone once the session has joined them.
+fn sampled_nodes(scene: &Scene) -> usize {
+    let names = fs::read_dir(&scene.runs()[0]).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("samples-")).count()
+}
+
+#[test]
+fn both_nodes_are_sampled_and_their_clocks_are_compared() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, WAITS, "");
+    with_factors(&scene, "nodes = 2\nranks_per_node = 1");
+    scene.detach();
+    let ranks = |sample: &Sample| sample.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>();
+    wait("both nodes are sampled", || samples(&scene, 0).iter().filter(|sample| ranks(sample) == [0, 1]).count() > 1);
+    assert_eq!(sampled_nodes(&scene), 2);
+    scene.open_gate();
+    scene.until_ended(1);
+    assert_eq!(scene.states(), [RunState::Finished], "{}", scene.reason(0));
+    let both: Vec<Sample> = samples(&scene, 0).into_iter().filter(|sample| ranks(sample) == [0, 1]).collect();
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let cpus = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count() as u32;
+    assert_eq!(both[0].host.cpus, Some(2 * cpus), "both nodes are this machine");
+    assert!(both[1].ranks.iter().all(|rank| rank.resident_bytes.is_some_and(|bytes| bytes > 0)), "{:?}", both[1]);
+    let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
+    let reading = |rank: usize, key: &str| {
+        whole.ranks[rank].readings.iter().find(|reading| reading.key == key).map(|reading| reading.value)
+    };
+    let error_s = reading(1, "clock_offset_error_s").unwrap();
+    assert!(reading(1, "clock_offset_s").unwrap().abs() <= error_s + 1e-3, "one machine has one clock: {error_s}");
+    assert_eq!(reading(0, "clock_offset_s"), None);
+    wait("the files of the nodes are gone", || sampled_nodes(&scene) == 0);
+}
+
+#[test]
+fn samples_go_on_without_a_conductor_and_the_next_one_takes_each_once() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, WAITS, "");
+    scene.detach();
+    wait("the run is sampled", || samples(&scene, 0).len() > 1);
+    scene.kill_conductor();
+    let log = scene.runs()[0].join("samples-0.jsonl");
+    let lines = || fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let before = samples(&scene, 0).len();
+    wait("the node is sampled further", || lines() > before + 1);
+    let attached = scene.follow();
+    wait("the next conductor has taken the samples", || samples(&scene, 0).len() > before + 1);
+    scene.open_gate();
+    attached.output();
+    assert_eq!(scene.states(), [RunState::Finished]);
+    let times: Vec<f64> = samples(&scene, 0).iter().map(|sample| sample.time_s).collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
 }
