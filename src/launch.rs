@@ -70,6 +70,7 @@ mod step;
 mod supervisor;
 mod tail;
 mod torch;
+mod watched;
 mod worker;
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use super::place::{End, Group, Standing};
 use super::process;
 use super::samples::NodeSamples;
 use super::tail::Tail;
+use super::watched::Watched;
 
 /// The output of a run's processes; ranks write their logs to other files.
 pub(super) const STDOUT_FILE: &str = "group.out";
@@ -32,6 +33,9 @@ pub(super) const STDERR_FILE: &str = "stderr.log";
 
 /// Time after which a killed process that does not go away is left behind.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The files that are looked at for a run that has not started: its output, its stderr and its supervisor's log.
+const FILES_WHILE_IT_WAITS: usize = 3;
 
 /// Maximum length of a malformed line that is shown.
 const SHOWN_CHARS: usize = 200;
@@ -180,6 +184,7 @@ pub(super) struct Follower {
     /// its exit.
     logs: Vec<(Source, Tail)>,
     samples: NodeSamples,
+    watched: Watched,
     facts: Facts,
     state: RunState,
     begun: Instant,
@@ -205,11 +210,13 @@ impl Follower {
         updates: SyncSender<Update>,
         control: Arc<Control>,
         options: LauncherOptions,
+        watched: Watched,
     ) -> Self {
         let now = Instant::now();
         Self {
             logs: logs_of(&job),
             samples: NodeSamples::of(&job),
+            watched,
             facts: Facts {
                 ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
                 profiled: job.tracer() == Tracer::Nsys,
@@ -237,6 +244,7 @@ impl Follower {
     /// Follows the run until it has ended and its last update is sent.
     pub(super) fn follow(mut self) {
         self.send_state(None, false);
+        self.watched.set(FILES_WHILE_IT_WAITS);
         if self.group.leader().is_some() {
             self.begin();
         }
@@ -254,7 +262,7 @@ impl Follower {
                 break;
             }
             if !more {
-                thread::park_timeout(self.options.poll.max(self.group.pace().poll));
+                thread::park_timeout(self.options.poll.max(self.group.pace().poll).max(self.watched.interval()));
             }
         }
         while self.read_logs() {}
@@ -297,6 +305,7 @@ impl Follower {
         if std::mem::replace(&mut self.is_started, true) {
             return;
         }
+        self.watched.set(FILES_WHILE_IT_WAITS + self.logs.len() + self.samples.files());
         self.tell_wait(String::new());
         let by_log = || {
             let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -349,10 +358,17 @@ impl Follower {
         let mut lines = Vec::new();
         let mut more = false;
         let mut unreadable = None;
-        for (source, log) in &mut self.logs {
+        let is_waiting = !self.is_started && self.ended.is_none();
+        let is_at_site = self.job.site.is_some();
+        // The supervisor's log is the first of a run that waited for its site.
+        for (source, log) in self.logs.iter_mut().filter(|(source, _)| !is_waiting || *source == Source::Group) {
             match log.read(|place, line| lines.push((*source, place, line.to_owned()))) {
                 Ok(read) => more |= read,
                 Err(error) => unreadable = Some(format!("cannot read {}: {error}", log.place())),
+            }
+            if is_at_site {
+                // There may be many runs at a time, each with many ranks.
+                log.close();
             }
         }
         let printed_bytes = [STDOUT_FILE, STDERR_FILE]

@@ -32,12 +32,18 @@ impl NodeSamples {
         Self { nodes: (0..nodes).map(node).collect() }
     }
 
+    /// The number of their files.
+    pub fn files(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Reads a piece of each file; returns whether there was anything to read. A file that cannot be read, and a line that is no sample, are
     /// left out: the run goes on without them.
     pub fn read(&mut self) -> bool {
         let mut more = false;
         for Node { log, waiting } in &mut self.nodes {
             more |= log.read(|_, line| waiting.extend(read_sample_line(line.as_bytes()))).unwrap_or(false);
+            log.close();
         }
         more
     }

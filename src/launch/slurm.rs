@@ -221,8 +221,9 @@ enum Found {
 }
 
 impl Queue {
-    /// The first job that fits, as listed after `since`. If the last list is old, Slurm is asked, by one thread at a time.
-    fn find(&self, since: Instant, fits: impl Fn(&Listed) -> bool) -> Found {
+    /// The job that `choose` picks among those that were listed after `since`. If the last list is old, Slurm is asked, by one thread at a
+    /// time.
+    fn find(&self, since: Instant, choose: impl FnOnce(&HashMap<u64, Listed>) -> Option<&Listed>) -> Found {
         let mut last = match self.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -237,7 +238,7 @@ impl Queue {
         }
         match last.as_ref() {
             Some(Asked { at, jobs: Some(jobs) }) if *at >= since => {
-                jobs.values().find(|job| fits(job)).map_or(Found::Gone, |job| Found::Listed(job.clone()))
+                choose(jobs).map_or(Found::Gone, |job| Found::Listed(job.clone()))
             }
             _ => Found::Unknown,
         }
@@ -315,13 +316,15 @@ impl JobGroup {
         match &self.at {
             At::Job { id, since } => return Ok(Some((*id, *since))),
             At::Nowhere => return Err(never("the conductor ended before it sent the run to Slurm".to_owned())),
-            At::Sought { comment, since } => match self.queue.find(*since, |job| job.comment == *comment) {
-                Found::Unknown => {}
-                Found::Listed(job) => self.submitted(job.id, job.comment),
-                // The job may have ended long ago, as its logs then show, or it was never sent.
-                Found::Gone if self.is_heard() => return Err(End::default()),
-                Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
-            },
+            At::Sought { comment, since } => {
+                match self.queue.find(*since, |jobs| jobs.values().find(|job| job.comment == *comment)) {
+                    Found::Unknown => {}
+                    Found::Listed(job) => self.submitted(job.id, job.comment),
+                    // The job may have ended long ago, as its logs then show, or it was never sent.
+                    Found::Gone if self.is_heard() => return Err(End::default()),
+                    Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
+                }
+            }
             At::Queue { answered, .. } => match answered.try_recv() {
                 Ok(Ok(id)) => {
                     let comment = Record::read(&self.folder).map(|record| record.comment).unwrap_or_default();
@@ -405,7 +408,7 @@ impl Group for JobGroup {
             self.send(id, signal);
         }
         let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
-        let standing = match self.queue.find(since, |job| job.id == id) {
+        let standing = match self.queue.find(since, |jobs| jobs.get(&id)) {
             Found::Listed(job) => job.standing(|| if is_due { exit_of(id) } else { None }),
             // The logs say how the run ended.
             Found::Gone => Standing::Ended(End::default()),
