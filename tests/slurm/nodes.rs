@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
@@ -125,6 +126,60 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
             "stderr.log"
         ]
     );
+}
+
+/// Ranks that add up their numbers over gloo. Each writes its variables into a file that begins with the first argument.
+const TORCH_GROUP: &str = r#"
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+with open(f"{sys.argv[1]}-{dist.get_rank()}", "w") as told:
+    told.writelines(f"{name}={value}\n" for name, value in os.environ.items() if "\n" not in value)
+if dist.get_rank() == 0:
+    print("score:", total.item(), flush=True)
+dist.destroy_process_group()
+"#;
+
+#[test]
+fn a_real_torchrun_meets_over_two_nodes_and_tells_its_ranks_what_multicard_tells_its_own() {
+    let has_torch = Command::new("python3").args(["-c", "import torch.distributed.run"]).output();
+    if !has_torch.is_ok_and(|output| output.status.success()) {
+        println!("skipped: there is no python3 with torch");
+        return;
+    }
+    let names = [
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "ROLE_RANK",
+        "ROLE_NAME",
+        "ROLE_WORLD_SIZE",
+        "TORCHELASTIC_RESTART_COUNT",
+        "TORCHELASTIC_MAX_RESTARTS",
+    ];
+    let told = |script: &str, factors: &str| {
+        let scene = Scene::at("lab")?;
+        fs::write(scene.path("group.py"), TORCH_GROUP).unwrap();
+        scene.plan(1, script, "");
+        with_factors(&scene, factors);
+        let printed = text(&scene.run().stderr);
+        assert_eq!(scene.states(), [RunState::Finished], "{printed}");
+        let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
+        let score = whole.ranks[0].readings.iter().find(|reading| reading.key == "score").map(|reading| reading.value);
+        assert_eq!(score, Some(10.0), "the numbers of four ranks");
+        let ranks = said(&scene, 4).into_iter();
+        Some(ranks.map(|own| names.map(|name| own.get(name).cloned())).collect::<Vec<_>>())
+    };
+    let torchrun = "exec python3 -m torch.distributed.run --nnodes={nodes} --nproc-per-node=2 --node-rank={node_rank} \
+                    --master-addr={master_addr} --master-port={port} group.py said";
+    let Some(of_torchrun) = told(torchrun, "nodes = 2") else { return };
+    let Some(own) = told("exec python3 group.py said", "nodes = 2\nranks_per_node = 2") else { return };
+    assert!(of_torchrun.iter().flatten().all(Option::is_some), "{of_torchrun:?}");
+    assert_eq!(of_torchrun, own, "{names:?}");
 }
 
 #[test]
