@@ -33,7 +33,8 @@
 //!                                                 or, for the worker: multicard ranks JOB WORKER… ──▶ the ranks of the node
 //! ```
 //!
-//! Only a run that is a job on one node has no `srun`.
+//! Only a run that is a job on one node has no `srun`. The process that starts the ranks of a node also samples the node, into
+//! `samples-N.jsonl`; the follower joins the samples of all nodes.
 //!
 //! # How failures are detected
 //!

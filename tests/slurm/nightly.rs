@@ -1,4 +1,4 @@
-//! Tests that take minutes or disturb Slurm itself: time limits of jobs, requeued jobs, drained nodes, a full disk, a thousand jobs, daemons
+//! Tests that take minutes or disturb Slurm itself: time limits of jobs, drained nodes, a full disk, a thousand jobs, daemons
 //! that are killed and started again, and random kills of everything. `make nightly` runs them, one after the other.
 
 use std::collections::BTreeMap;
@@ -182,27 +182,6 @@ fn daemons_of_nodes_that_are_killed_and_started_again_lose_no_run() {
     scene.until_all_ended(6);
     assert_eq!(scene.states(), [RunState::Finished; 6]);
     scene.cluster.until_idle();
-}
-
-#[test]
-#[ignore = "takes minutes: make nightly"]
-fn a_job_that_is_requeued_is_an_interrupted_run_and_only_the_next_start_counts() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(1, &format!("echo started >> starts; {WAITS}; echo score: 1"), "");
-    scene.detach();
-    scene.await_start(0);
-    let job = scene.job();
-    wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
-    scene.cluster.ask("scontrol", &["update", &format!("JobId={job}"), "Requeue=1"]);
-    scene.cluster.ask("scontrol", &["requeue", &job]);
-    wait("the run is queued again", || scene.states().len() == 2);
-    assert_eq!(scene.states()[0], RunState::Interrupted, "{}", scene.reason(0));
-    assert!(scene.reason(0).contains("requeue"), "{}", scene.reason(0));
-    scene.open_gate();
-    scene.until_all_ended(2);
-    assert_eq!(scene.states(), [RunState::Interrupted, RunState::Finished]);
-    assert_eq!(fs::read_to_string(scene.path("starts")).unwrap().lines().count(), 2, "the first job starts once");
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
 }
 
 #[test]
