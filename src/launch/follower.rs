@@ -391,9 +391,14 @@ impl Follower {
 
     /// Reads and reports samples of the run's nodes. They come as long as the nodes live, even if no rank says anything.
     fn read_samples(&mut self, is_over: bool) {
-        while self.samples.read() {}
-        for sample in self.samples.joined(is_over) {
-            self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
+        loop {
+            let more = self.samples.read();
+            for sample in self.samples.joined(is_over && !more) {
+                self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
+            }
+            if !more {
+                return;
+            }
         }
     }
 

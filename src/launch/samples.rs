@@ -22,14 +22,22 @@ struct Node {
     log: Tail,
     /// Samples that were read and may belong to a sample of the run that is still to come, in the order of their times.
     waiting: VecDeque<Sample>,
+    /// The time of the last sample that was read, in seconds since the Unix epoch.
+    newest_s: f64,
+}
+
+impl Node {
+    fn of(job: &Job, node: u32) -> Self {
+        let log = Tail::new(job.folder.join(samples_of_node(node)));
+        Self { log, waiting: VecDeque::new(), newest_s: f64::NEG_INFINITY }
+    }
 }
 
 impl NodeSamples {
     /// The samples of a job's nodes; none for a job on this machine.
     pub fn of(job: &Job) -> Self {
         let nodes = if job.site.is_some() { job.shape.nodes() } else { 0 };
-        let node = |node| Node { log: Tail::new(job.folder.join(samples_of_node(node))), waiting: VecDeque::new() };
-        Self { nodes: (0..nodes).map(node).collect() }
+        Self { nodes: (0..nodes).map(|node| Node::of(job, node)).collect() }
     }
 
     /// The number of their files.
@@ -37,13 +45,18 @@ impl NodeSamples {
         self.nodes.len()
     }
 
-    /// Reads a piece of each file; returns whether there was anything to read. A file that cannot be read, and a line that is no sample, are
-    /// left out: the run goes on without them.
+    /// Reads a piece of each file; returns whether there was anything to read. Files that are far ahead of the first node's are not read yet.
+    /// A file that cannot be read, and a line that is no sample, are left out: the run goes on without them.
     pub fn read(&mut self) -> bool {
         let mut more = false;
-        for Node { log, waiting } in &mut self.nodes {
+        let first_s = self.nodes.first().map_or(f64::NEG_INFINITY, |first| first.newest_s);
+        for (place, Node { log, waiting, newest_s }) in self.nodes.iter_mut().enumerate() {
+            if place > 0 && *newest_s > first_s + PATIENCE_S {
+                continue;
+            }
             more |= log.read(|_, line| waiting.extend(read_sample_line(line.as_bytes()))).unwrap_or(false);
             log.close();
+            *newest_s = waiting.back().map_or(*newest_s, |sample| sample.time_s);
         }
         more
     }
@@ -53,9 +66,8 @@ impl NodeSamples {
         let mut joined = Vec::new();
         while let Some(time_s) = self.nodes.first().and_then(|first| first.waiting.front()).map(|sample| sample.time_s)
         {
-            let last_s = |node: &Node| node.waiting.back().map_or(f64::NEG_INFINITY, |sample| sample.time_s);
-            let newest_s = self.nodes.iter().map(last_s).fold(time_s, f64::max);
-            let are_all_here = self.nodes.iter().all(|node| last_s(node) >= time_s);
+            let newest_s = self.nodes.iter().map(|node| node.newest_s).fold(time_s, f64::max);
+            let are_all_here = self.nodes.iter().all(|node| node.newest_s >= time_s);
             if !(are_all_here || is_over || newest_s - time_s > PATIENCE_S) {
                 break;
             }
@@ -177,6 +189,20 @@ mod tests {
         let joined = samples.joined(false);
         assert_eq!(times(&joined), [10.0, 20.0]);
         assert_eq!((joined[1].host.cpus, joined[1].gpus.len(), joined[1].ranks.len()), (None, 1, 1));
+    }
+
+    #[test]
+    fn nodes_are_not_read_while_they_are_far_ahead_of_the_first_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut samples = NodeSamples::of(&job(folder.path(), 2));
+        write(folder.path(), 1, 10.0);
+        assert!(samples.read());
+        write(folder.path(), 1, 11.0);
+        assert!(!samples.read(), "the first node has written nothing yet");
+        write(folder.path(), 0, 11.0);
+        assert!(samples.read() && samples.read(), "then the first node, then the others");
+        let joined = samples.joined(false);
+        assert_eq!((times(&joined), joined[0].gpus[1].power_w), (vec![11.0], Some(11.0)));
     }
 
     #[test]

@@ -430,6 +430,7 @@ fn a_job_that_an_administrator_requeues_is_an_interrupted_run_and_only_the_next_
     scene.detach();
     scene.await_start(0);
     let job = scene.job();
+    wait("the program is under way", || scene.path("starts").exists());
     wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
     scene.cluster.ask("scontrol", &["update", &format!("JobId={job}"), "Requeue=1"]);
     scene.cluster.ask("scontrol", &["requeue", &job]);
