@@ -393,7 +393,7 @@ impl Follower {
     fn read_samples(&mut self, is_over: bool) {
         loop {
             let more = self.samples.read();
-            for sample in self.samples.joined(is_over && !more) {
+            for sample in self.samples.joined(more, is_over) {
                 self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
             }
             if !more {

@@ -61,14 +61,15 @@ impl NodeSamples {
         more
     }
 
-    /// The samples of the run up to now, or up to its end if nothing more will be written.
-    pub fn joined(&mut self, is_over: bool) -> Vec<Sample> {
+    /// The samples of the run up to now. `has_more` says that more can be read at once, and `is_over` that nothing more will be written.
+    pub fn joined(&mut self, has_more: bool, is_over: bool) -> Vec<Sample> {
         let mut joined = Vec::new();
         while let Some(time_s) = self.nodes.first().and_then(|first| first.waiting.front()).map(|sample| sample.time_s)
         {
             let newest_s = self.nodes.iter().map(|node| node.newest_s).fold(time_s, f64::max);
             let are_all_here = self.nodes.iter().all(|node| node.newest_s >= time_s);
-            if !(are_all_here || is_over || newest_s - time_s > PATIENCE_S) {
+            let is_silent = !has_more && (is_over || newest_s - time_s > PATIENCE_S);
+            if !(are_all_here || is_silent) {
                 break;
             }
             joined.extend(self.join());
@@ -158,7 +159,7 @@ mod tests {
     fn nodes_are_joined_at_the_moments_of_the_first_one_once_all_have_reached_them() {
         let folder = tempfile::tempdir().unwrap();
         let mut samples = NodeSamples::of(&job(folder.path(), 2));
-        assert!(!samples.read() && samples.joined(false).is_empty());
+        assert!(!samples.read() && samples.joined(false, false).is_empty());
         for time_s in [10.0, 11.0, 12.0] {
             write(folder.path(), 0, time_s);
         }
@@ -166,14 +167,14 @@ mod tests {
             write(folder.path(), 1, time_s);
         }
         assert!(samples.read());
-        let joined = samples.joined(false);
+        let joined = samples.joined(false, false);
         assert_eq!(times(&joined), [10.0, 11.0], "the second node has not reached 12 s");
         let second = &joined[1];
         assert_eq!((second.host.cpus, second.host.cpus_busy), (Some(16), Some(3.0)));
         assert_eq!(second.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1]);
         let gpus: Vec<_> = second.gpus.iter().map(|gpu| (gpu.uuid.as_str(), gpu.power_w)).collect();
         assert_eq!(gpus, [("GPU-0", Some(11.0)), ("GPU-1", Some(10.75))]);
-        assert_eq!(times(&samples.joined(true)), [12.0]);
+        assert_eq!(times(&samples.joined(false, true)), [12.0]);
     }
 
     #[test]
@@ -186,9 +187,10 @@ mod tests {
             write(folder.path(), 0, time_s);
         }
         samples.read();
-        let joined = samples.joined(false);
-        assert_eq!(times(&joined), [10.0, 20.0]);
-        assert_eq!((joined[1].host.cpus, joined[1].gpus.len(), joined[1].ranks.len()), (None, 1, 1));
+        assert_eq!(times(&samples.joined(true, false)), [10.0], "the second node may only not have been read yet");
+        let joined = samples.joined(false, false);
+        assert_eq!(times(&joined), [20.0]);
+        assert_eq!((joined[0].host.cpus, joined[0].gpus.len(), joined[0].ranks.len()), (None, 1, 1));
     }
 
     #[test]
@@ -201,7 +203,7 @@ mod tests {
         assert!(!samples.read(), "the first node has written nothing yet");
         write(folder.path(), 0, 11.0);
         assert!(samples.read() && samples.read(), "then the first node, then the others");
-        let joined = samples.joined(false);
+        let joined = samples.joined(false, false);
         assert_eq!((times(&joined), joined[0].gpus[1].power_w), (vec![11.0], Some(11.0)));
     }
 
@@ -219,7 +221,7 @@ mod tests {
             .unwrap();
         write(folder.path(), 0, 11.0);
         samples.read();
-        assert_eq!(times(&samples.joined(false)), [10.0, 11.0]);
+        assert_eq!(times(&samples.joined(false, false)), [10.0, 11.0]);
         remove_node_samples(&job, folder.path());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         assert!(NodeSamples::of(&Job { site: None, ..job }).nodes.is_empty());
