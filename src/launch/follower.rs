@@ -391,7 +391,8 @@ impl Follower {
 
     /// Reads and reports samples of the run's nodes. They come as long as the nodes live, even if no rank says anything.
     fn read_samples(&mut self, is_over: bool) {
-        loop {
+        // No node of a run that has not started is sampled.
+        while self.is_started || is_over {
             let more = self.samples.read();
             for sample in self.samples.joined(more, is_over) {
                 self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
