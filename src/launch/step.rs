@@ -118,7 +118,7 @@ impl Step<'_> {
         let (folder, nodes) = (&self.job.folder, self.job.shape.nodes());
         let asked = clocks::ask(self.command([DESCRIBE_COMMAND.into(), folder.into()]), nodes, DESCRIBE_LIMIT);
         let no_srun = |error: io::Error| {
-            (0, format!("cannot execute srun, by which a job starts processes on its nodes: {error}"))
+            (0_u32, format!("cannot execute srun, by which a job starts processes on its nodes: {error}"))
         };
         let asked = asked.map_err(no_srun)?;
         let problem = match asked.exit {
