@@ -20,6 +20,7 @@ mod manual;
 mod material;
 mod measure;
 mod node;
+mod node_sampler;
 mod output;
 mod overrides;
 mod papers;
@@ -48,6 +49,7 @@ use std::time::Duration;
 use clap::error::ContextKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+use node_sampler::NodeSampler;
 use output::{
     BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, is_closed_pipe, print,
     progress_bar, say, variant,
@@ -56,7 +58,7 @@ use remote::session_folder;
 
 use crate::foreign;
 use crate::launch;
-use crate::protocol::{ENVIRONMENT_FILE, Environment, environment_file_of, node_name};
+use crate::protocol::{ENVIRONMENT_FILE, Environment, Job, environment_file_of, node_name};
 use crate::telemetry;
 use follow::Interrupted;
 
@@ -351,12 +353,12 @@ fn man(folder: Option<&Path>) -> Outcome {
 
 /// Leads the ranks of a job.
 fn group(job: &Path, program: &[OsString]) -> Outcome {
-    Ok(if launch::lead(job, program, describe_node)? { OK } else { SOME_RUN_FAILED })
+    Ok(if launch::lead(job, program, describe_node, NodeSampler::of)? { OK } else { SOME_RUN_FAILED })
 }
 
 /// Leads the ranks of this node of a job.
 fn ranks_of_node(job: &Path, program: &[OsString]) -> Outcome {
-    Ok(if launch::lead_node(job, program)? { OK } else { SOME_RUN_FAILED })
+    Ok(if launch::lead_node(job, program, NodeSampler::of)? { OK } else { SOME_RUN_FAILED })
 }
 
 /// The environment of this node, with all of its GPUs.
@@ -374,19 +376,22 @@ fn describe_node(folder: &Path) {
     }
 }
 
-/// Writes the name and the environment of one of a run's nodes into the run's folder.
+/// Writes the name and the environment of one of a run's nodes into the run's folder, and then tells the first node the time here.
 fn describe_step(folder: &Path) -> Outcome {
     let environment = environment_here();
     let name = node_name();
-    let file = environment_file_of(launch::node_of_step());
-    foreign::write_ours(&folder.join(file), &serde_json::to_vec(&(name, environment))?)?;
+    let node = launch::node_of_step();
+    foreign::write_ours(&folder.join(environment_file_of(node)), &serde_json::to_vec(&(name, environment))?)?;
+    launch::tell_time(node);
     Ok(OK)
 }
 
 /// Runs the program of a job on this node.
 fn program(job: &Path, by_slurm: bool) -> Outcome {
     let node = if by_slurm { launch::node_of_step() } else { 0 };
-    Ok(if crate::program::run(job, node, launch::RANK_COMMAND)? { OK } else { SOME_RUN_FAILED })
+    // All processes of the program descend from this one.
+    let sample = |job: &Job| NodeSampler::of(job, node, vec![(node, std::process::id())]);
+    Ok(if crate::program::run(job, node, launch::RANK_COMMAND, sample)? { OK } else { SOME_RUN_FAILED })
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@
 //!                                                 or, for the worker: multicard ranks JOB WORKER… ──▶ the ranks of the node
 //! ```
 //!
-//! Only a run that is a job on one node has no `srun`.
+//! Only a run that is a job on one node has no `srun`. The process that starts the ranks of a node also samples the node, into
+//! `samples-N.jsonl`; the follower joins the samples of all nodes.
 //!
 //! # How failures are detected
 //!
@@ -51,6 +52,7 @@
 //! The follower collects all facts in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
 
 mod answer;
+mod clocks;
 mod error;
 mod follower;
 mod gpu_set;
@@ -63,16 +65,19 @@ mod process;
 mod queue;
 mod rates;
 mod rendezvous;
+mod samples;
 mod slurm;
 mod step;
 mod supervisor;
 mod tail;
 mod torch;
+mod watched;
 mod worker;
 
 #[cfg(test)]
 pub(crate) mod misbehaviour;
 
+pub use clocks::tell_time;
 pub use error::LaunchError;
 pub use follower::{LauncherOptions, Update, output};
 pub use launcher::Launcher;
@@ -81,6 +86,7 @@ pub use process::{GROUP_COMMAND, find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
+pub use samples::remove_node_samples;
 pub use slurm::{
     ALLOCATION_COMMAND, EXPECTED_START, Nodes, SlurmError, add_site, expected_start, keep_allocation, lacking_nodes,
     may_be_at_a_site, nodes, script, site, site_node, sites, sites_file, unlimited_node,

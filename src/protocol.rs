@@ -1,5 +1,6 @@
 #![doc = include_str!("protocol/protocol.md")]
 
+mod clock;
 mod environment;
 mod event;
 mod group;
@@ -13,6 +14,7 @@ mod sample;
 mod site;
 mod trace;
 
+pub use clock::{CLOCKS_VARIABLE, Clock};
 pub use environment::{
     COMMIT_TIME, DIFFERENCES, ENVIRONMENT_FILE, Environment, IMPORTED_FROM, build, environment_file_of, fact_keys,
     fact_name, set_build,
@@ -27,7 +29,7 @@ pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList, TraceLists, TracePattern};
-pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
+pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line, samples_of_node};
 pub use site::{Site, node_name};
 pub use trace::{
     BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS,

@@ -93,6 +93,8 @@ pub struct Session {
     started_at: BTreeMap<String, Instant>,
     /// What runs at sites wait for.
     waits: BTreeMap<String, String>,
+    /// The times of the last samples of runs at sites, in seconds since the Unix epoch.
+    sampled_until_s: BTreeMap<String, f64>,
     /// Durations reported by the ranks, in seconds; used for reattached runs, which have no start time here.
     reported_s: BTreeMap<String, f64>,
     next_run: u32,
@@ -225,6 +227,7 @@ impl Session {
             reattached: BTreeSet::new(),
             started_at: BTreeMap::new(),
             waits: BTreeMap::new(),
+            sampled_until_s: BTreeMap::new(),
             reported_s: BTreeMap::new(),
             next_run: 1,
             next_plan: 1,
@@ -452,8 +455,7 @@ impl Session {
             self.take(update, notices)?;
         }
         while let Ok((run, sample)) = self.samples.try_recv() {
-            self.store.sample(&run, sample.clone())?;
-            notices.push(Notice::Sample { run, sample: Box::new(sample) });
+            self.take_sample(run, Box::new(sample), notices)?;
         }
         self.take_import(notices)?;
         self.take_measured();
@@ -577,6 +579,11 @@ impl Session {
                 self.store.event(line.clone())?;
                 notices.push(Notice::Event(line));
             }
+            Update::Sample { run, sample } => {
+                if self.is_new_at_site(&run, &sample)? {
+                    self.take_sample(run, sample, notices)?;
+                }
+            }
             Update::Noise { run, file_line } => notices.push(Notice::Noise { run, message: file_line }),
             Update::State { run, state, reason, again } => {
                 self.queue.set(&run, state)?;
@@ -587,6 +594,7 @@ impl Session {
                     let duration_s = measured_s.or(self.reported_s.remove(&run));
                     self.progress.ended(&run, now_s());
                     self.record(ended(&run, state, reason.clone(), duration_s));
+                    self.forget_samples_at_site(&run);
                     self.note_for_search(&run);
                     self.import_own_trace(&run)?;
                     if again {
@@ -596,6 +604,13 @@ impl Session {
                 notices.push(Notice::State { run, state, reason });
             }
         }
+        Ok(())
+    }
+
+    /// Records a sample.
+    fn take_sample(&self, run: String, sample: Box<Sample>, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
+        self.store.sample(&run, (*sample).clone())?;
+        notices.push(Notice::Sample { run, sample });
         Ok(())
     }
 

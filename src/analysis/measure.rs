@@ -506,6 +506,8 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
         rate(NVLINK_RECEIVE, "Received over NVLink per GPU"),
         rate(NVLINK_SEND, "Sent over NVLink per GPU"),
         Measure::named("clock_offset_s", "Clock of a node ahead of the first node’s", "s").read(Max, OverTime::Max),
+        Measure::named("clock_offset_error_s", "Largest error of a node’s clock comparison", "s")
+            .read(Max, OverTime::Max),
         Measure::derived("run_order", "Place in the session", ""),
         count(PLANNED_STEPS, &format!("{}s of the plan", capitalised(step))).read(Max, OverTime::Max),
     ]

@@ -36,6 +36,11 @@ impl<R: BufRead> Lines<R> {
         &self.reader
     }
 
+    /// The underlying reader, to change where it reads from.
+    pub fn reader_mut(&mut self) -> &mut R {
+        &mut self.reader
+    }
+
     /// Number of the last line that was read, from 1.
     pub fn number(&self) -> u64 {
         self.number

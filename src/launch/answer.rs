@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,22 +22,27 @@ pub(super) fn finish(mut command: Command, limit: Duration) -> io::Result<Option
     let deadline = Instant::now() + limit;
     let stdout = collect("answer-stdout", child.stdout.take());
     let stderr = collect("answer-stderr", child.stderr.take());
-    let exit = loop {
+    let Some(exit) = exit_before(&mut child, deadline) else { return Ok(None) };
+    Ok(Some((exit, received(&stdout, deadline), received(&stderr, deadline))))
+}
+
+/// How a program ended that leads a process group; `None` if it did not end in time and was killed with its group.
+pub(super) fn exit_before(child: &mut Child, deadline: Instant) -> Option<Exit> {
+    loop {
         match child.try_wait() {
-            Ok(Some(status)) => break Exit::from(status),
+            Ok(Some(status)) => return Some(Exit::from(status)),
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
             Ok(None) | Err(_) => {
                 process::kill_group(child.id());
                 let _ = child.wait();
-                return Ok(None);
+                return None;
             }
         }
-    };
-    Ok(Some((exit, received(&stdout, deadline), received(&stderr, deadline))))
+    }
 }
 
 /// Reads at most 1 MiB from a pipe on a thread, so that a full pipe never blocks the process.
-fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+pub(super) fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let read = move || {
         let mut bytes = Vec::new();
@@ -51,7 +56,8 @@ fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<Str
     receiver
 }
 
-fn received(pipe: &Receiver<String>, deadline: Instant) -> String {
+/// What was read from a pipe, once it is closed or the deadline has passed.
+pub(super) fn received(pipe: &Receiver<String>, deadline: Instant) -> String {
     let left = deadline.saturating_duration_since(Instant::now());
     pipe.recv_timeout(left.max(Duration::from_millis(100))).unwrap_or_default()
 }

@@ -16,13 +16,15 @@ use crate::foreign;
 use crate::plan::{RunState, Tracer};
 use crate::processes;
 use crate::protocol::{
-    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, node_log, read_event_line,
+    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, Sample, node_log, read_event_line,
 };
 
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
 use super::place::{End, Group, Standing};
 use super::process;
+use super::samples::NodeSamples;
 use super::tail::Tail;
+use super::watched::Watched;
 
 /// The output of a run's processes; ranks write their logs to other files.
 pub(super) const STDOUT_FILE: &str = "group.out";
@@ -31,6 +33,9 @@ pub(super) const STDERR_FILE: &str = "stderr.log";
 
 /// Time after which a killed process that does not go away is left behind.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The files that are looked at for a run that has not started: its output, its stderr and its supervisor's log.
+const FILES_WHILE_IT_WAITS: usize = 3;
 
 /// Maximum length of a malformed line that is shown.
 const SHOWN_CHARS: usize = 200;
@@ -76,6 +81,13 @@ pub enum Update {
     },
     /// A rank logged an event.
     Event(EventLine),
+    /// The nodes of a run at a site were sampled. A run that an earlier process started is reported from its first sample.
+    Sample {
+        /// The run's id.
+        run: String,
+        /// The sample of all nodes.
+        sample: Box<Sample>,
+    },
     /// A line of a log is malformed.
     Noise {
         /// The run's id.
@@ -171,6 +183,8 @@ pub(super) struct Follower {
     /// The logs of the ranks, then the logs about their processes: so the follower reads a rank's own failure before
     /// its exit.
     logs: Vec<(Source, Tail)>,
+    samples: NodeSamples,
+    watched: Watched,
     facts: Facts,
     state: RunState,
     begun: Instant,
@@ -196,10 +210,13 @@ impl Follower {
         updates: SyncSender<Update>,
         control: Arc<Control>,
         options: LauncherOptions,
+        watched: Watched,
     ) -> Self {
         let now = Instant::now();
         Self {
             logs: logs_of(&job),
+            samples: NodeSamples::of(&job),
+            watched,
             facts: Facts {
                 ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
                 profiled: job.tracer() == Tracer::Nsys,
@@ -227,6 +244,7 @@ impl Follower {
     /// Follows the run until it has ended and its last update is sent.
     pub(super) fn follow(mut self) {
         self.send_state(None, false);
+        self.watched.set(FILES_WHILE_IT_WAITS);
         if self.group.leader().is_some() {
             self.begin();
         }
@@ -238,15 +256,17 @@ impl Follower {
                 break;
             }
             let more = self.read_logs();
+            self.read_samples(false);
             self.watch();
             if self.is_stuck() {
                 break;
             }
             if !more {
-                thread::park_timeout(self.options.poll.max(self.group.pace().poll));
+                thread::park_timeout(self.options.poll.max(self.group.pace().poll).max(self.watched.interval()));
             }
         }
         while self.read_logs() {}
+        self.read_samples(true);
         if self.control.leave.load(Ordering::Relaxed) {
             // Updates may be lost from here on; the next follower reads them from the logs.
             return;
@@ -285,6 +305,7 @@ impl Follower {
         if std::mem::replace(&mut self.is_started, true) {
             return;
         }
+        self.watched.set(FILES_WHILE_IT_WAITS + self.logs.len() + self.samples.files());
         self.tell_wait(String::new());
         let by_log = || {
             let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -337,10 +358,17 @@ impl Follower {
         let mut lines = Vec::new();
         let mut more = false;
         let mut unreadable = None;
-        for (source, log) in &mut self.logs {
+        let is_waiting = !self.is_started && self.ended.is_none();
+        let is_at_site = self.job.site.is_some();
+        // The supervisor's log is the first of a run that waited for its site.
+        for (source, log) in self.logs.iter_mut().filter(|(source, _)| !is_waiting || *source == Source::Group) {
             match log.read(|place, line| lines.push((*source, place, line.to_owned()))) {
                 Ok(read) => more |= read,
                 Err(error) => unreadable = Some(format!("cannot read {}: {error}", log.place())),
+            }
+            if is_at_site {
+                // There may be many runs at a time, each with many ranks.
+                log.close();
             }
         }
         let printed_bytes = [STDOUT_FILE, STDERR_FILE]
@@ -359,6 +387,20 @@ impl Follower {
             self.end(RunState::Failed, reason);
         }
         more
+    }
+
+    /// Reads and reports samples of the run's nodes. They come as long as the nodes live, even if no rank says anything.
+    fn read_samples(&mut self, is_over: bool) {
+        // No node of a run that has not started is sampled.
+        while self.is_started || is_over {
+            let more = self.samples.read();
+            for sample in self.samples.joined(more, is_over) {
+                self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
+            }
+            if !more {
+                return;
+            }
+        }
     }
 
     /// Reads incomplete last lines, which killed processes may leave.

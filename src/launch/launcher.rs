@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,6 +19,7 @@ use super::local::Local;
 use super::place::{Group, Lead, Place};
 use super::process;
 use super::slurm::Slurm;
+use super::watched::Watched;
 use super::worker::WorkerCommand;
 
 struct Followed {
@@ -34,6 +35,8 @@ pub struct Launcher {
     runs: Mutex<HashMap<String, Followed>>,
     /// The sites that runs were started at or found at.
     sites: Mutex<HashMap<String, Arc<Slurm>>>,
+    /// The number of files that the followers of all runs look at.
+    watched: Arc<AtomicUsize>,
 }
 
 impl Launcher {
@@ -49,7 +52,14 @@ impl Launcher {
         updates: SyncSender<Update>,
         options: LauncherOptions,
     ) -> Self {
-        Self { worker: worker.into(), updates, options, runs: Mutex::default(), sites: Mutex::default() }
+        Self {
+            worker: worker.into(),
+            updates,
+            options,
+            runs: Mutex::default(),
+            sites: Mutex::default(),
+            watched: Arc::default(),
+        }
     }
 
     /// Whether it has a worker to start runs with.
@@ -153,7 +163,9 @@ impl Launcher {
         let control = Arc::<Control>::default();
         let run = job.run.clone();
         let ours = group.leader().filter(|_| is_started);
-        let follower = Follower::new(job, group, self.updates.clone(), Arc::clone(&control), self.options.clone());
+        let watched = Watched::beside(Arc::clone(&self.watched));
+        let (updates, options) = (self.updates.clone(), self.options.clone());
+        let follower = Follower::new(job, group, updates, Arc::clone(&control), options, watched);
         let thread = thread::Builder::new().name(format!("follow-{run}")).spawn(move || follower.follow());
         let thread = thread.map_err(|error| {
             if let Some((pid, _)) = ours {

@@ -73,7 +73,9 @@ impl Facts {
     pub(super) fn outcome(&self, leader: Option<Exit>, stderr: &str) -> (RunState, Option<String>) {
         let ended_well = (self.profiled || leader.is_none_or(Exit::is_success))
             && self.ranks.iter().filter_map(|rank| rank.death.as_ref()).all(|death| death.exit.is_success());
-        if ended_well && self.ranks.iter().all(|rank| rank.finished) {
+        let have_finished = self.ranks.iter().all(|rank| rank.finished);
+        // What ranks wrote after their logs were lost is unknown.
+        if ended_well && (have_finished || self.ending.is_none() && !self.lost_logs.is_empty()) {
             if self.lost_logs.is_empty() {
                 return (RunState::Finished, None);
             }
@@ -256,6 +258,8 @@ mod tests {
         assert_eq!(both.outcome(Some(Exit::Code(1)), "").0, RunState::Failed);
         let lost = Facts { lost_logs: vec!["rank-1.jsonl".to_owned()], ..facts(vec![finished(), finished()]) };
         assert!(reason(&lost, Some(Exit::Code(0))).contains("rank-1.jsonl was deleted"));
+        let lost = Facts { ranks: vec![finished(), died(1.0, Exit::Code(0), false)], ..lost };
+        assert!(reason(&lost, Some(Exit::Code(0))).contains("rank-1.jsonl was deleted"), "its end is unknown");
         let one = facts(vec![finished(), RankFacts::default()]);
         assert!(reason(&one, Some(Exit::Code(0))).contains("rank 1 never reported"));
         let crashed_at_exit =

@@ -215,14 +215,16 @@ struct Asked {
 enum Found {
     /// The queue has been unknown since the given time.
     Unknown,
-    Listed(Listed),
+    /// As it was when Slurm was asked at this time.
+    Listed(Listed, Instant),
     /// Slurm has forgotten it, or never had it.
     Gone,
 }
 
 impl Queue {
-    /// The first job that fits, as listed after `since`. If the last list is old, Slurm is asked, by one thread at a time.
-    fn find(&self, since: Instant, fits: impl Fn(&Listed) -> bool) -> Found {
+    /// The job that `choose` picks among those that were listed after `since`. If the last list is old, Slurm is asked, by one thread at a
+    /// time.
+    fn find(&self, since: Instant, choose: impl FnOnce(&HashMap<u64, Listed>) -> Option<&Listed>) -> Found {
         let mut last = match self.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -237,7 +239,7 @@ impl Queue {
         }
         match last.as_ref() {
             Some(Asked { at, jobs: Some(jobs) }) if *at >= since => {
-                jobs.values().find(|job| fits(job)).map_or(Found::Gone, |job| Found::Listed(job.clone()))
+                choose(jobs).map_or(Found::Gone, |job| Found::Listed(job.clone(), *at))
             }
             _ => Found::Unknown,
         }
@@ -296,6 +298,8 @@ struct JobGroup {
     is_asked_to_end: bool,
     /// Its state when it was last known.
     known: Option<Standing>,
+    /// Since when its supervisor is known to have begun.
+    heard_since: Option<Instant>,
     /// Since when Slurm lists the job as ended.
     ended_since: Option<Instant>,
     /// The signal that Slurm did not take, and when it was last sent.
@@ -305,7 +309,8 @@ struct JobGroup {
 impl JobGroup {
     /// The job whose files are in `folder`.
     fn new(queue: Arc<Queue>, folder: PathBuf, at: At) -> Self {
-        Self { queue, folder, at, is_asked_to_end: false, known: None, ended_since: None, refused: None }
+        let (known, heard_since, ended_since, refused) = (None, None, None, None);
+        Self { queue, folder, at, is_asked_to_end: false, known, heard_since, ended_since, refused }
     }
 
     /// The job's id, once Slurm has taken it.
@@ -315,13 +320,15 @@ impl JobGroup {
         match &self.at {
             At::Job { id, since } => return Ok(Some((*id, *since))),
             At::Nowhere => return Err(never("the conductor ended before it sent the run to Slurm".to_owned())),
-            At::Sought { comment, since } => match self.queue.find(*since, |job| job.comment == *comment) {
-                Found::Unknown => {}
-                Found::Listed(job) => self.submitted(job.id, job.comment),
-                // The job may have ended long ago, as its logs then show, or it was never sent.
-                Found::Gone if self.is_heard() => return Err(End::default()),
-                Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
-            },
+            At::Sought { comment, since } => {
+                match self.queue.find(*since, |jobs| jobs.values().find(|job| job.comment == *comment)) {
+                    Found::Unknown => {}
+                    Found::Listed(job, _) => self.submitted(job.id, job.comment),
+                    // The job may have ended long ago, as its logs then show, or it was never sent.
+                    Found::Gone if self.is_heard() => return Err(End::default()),
+                    Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
+                }
+            }
             At::Queue { answered, .. } => match answered.try_recv() {
                 Ok(Ok(id)) => {
                     let comment = Record::read(&self.folder).map(|record| record.comment).unwrap_or_default();
@@ -347,6 +354,14 @@ impl JobGroup {
     /// Whether its supervisor has written something.
     fn is_heard(&self) -> bool {
         fs::metadata(self.folder.join(GROUP_LOG)).is_ok_and(|about| about.len() > 0)
+    }
+
+    /// Whether its supervisor had certainly begun before a time at which Slurm was asked.
+    fn had_begun(&mut self, asked_at: Instant) -> bool {
+        if self.heard_since.is_none() && self.is_heard() {
+            self.heard_since = Some(Instant::now());
+        }
+        self.heard_since.is_some_and(|since| since < asked_at)
     }
 
     /// Why a job whose supervisor wrote nothing has ended.
@@ -405,16 +420,22 @@ impl Group for JobGroup {
             self.send(id, signal);
         }
         let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
-        let standing = match self.queue.find(since, |job| job.id == id) {
-            Found::Listed(job) => job.standing(|| if is_due { exit_of(id) } else { None }),
+        let (standing, asked_at) = match self.queue.find(since, |jobs| jobs.get(&id)) {
+            Found::Listed(job, at) => (job.standing(|| if is_due { exit_of(id) } else { None }), at),
             // The logs say how the run ended.
-            Found::Gone => Standing::Ended(End::default()),
+            Found::Gone => (Standing::Ended(End::default()), since),
             Found::Unknown => {
                 let known = self.known.clone();
                 return known.unwrap_or_else(|| Standing::Waits(format!("Slurm has it as job {id}")));
             }
         };
         let standing = match standing {
+            // A supervisor does not start a second time.
+            Standing::Waits(_) if self.had_begun(asked_at) => {
+                self.send(id, Signal::TERM);
+                let reason = format!("Slurm queued job {id} again after it had started (requeue)");
+                Standing::Ended(End { ending: Some((RunState::Interrupted, reason)), again: true, ..End::default() })
+            }
             Standing::Ended(end) if !self.is_settled(&end) => Standing::Runs,
             Standing::Ended(End { exit: Some(exit), ending: None, .. }) if !self.is_heard() => {
                 let ending = Some((RunState::Failed, self.unheard(id, exit)));
@@ -454,5 +475,32 @@ impl Group for JobGroup {
 
     fn pace(&self) -> Pace {
         PACE
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_waits_had_begun_before_only_if_slurm_was_asked_after_its_supervisor_was_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let interval = Duration::from_secs(600);
+        let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
+        let list = |state: &str| {
+            let jobs = Some(jobs::read(&format!("12|{state}|N/A||1|Resources|multicard:x")));
+            *queue.last.lock().unwrap() = Some(Asked { at: Instant::now(), jobs });
+        };
+        let at = At::Job { id: 12, since: Instant::now() };
+        let mut group = JobGroup::new(Arc::clone(&queue), folder.path().to_owned(), at);
+        list("PENDING");
+        assert!(matches!(group.look(None), Standing::Waits(_)));
+        let asked_at = Instant::now();
+        fs::write(folder.path().join(GROUP_LOG), "{}\n").unwrap();
+        assert!(!group.had_begun(asked_at), "it may have started since");
+        list("RUNNING");
+        assert_eq!(group.look(None), Standing::Runs);
+        assert!(group.had_begun(Instant::now()), "if it waits now, Slurm has queued it again");
     }
 }

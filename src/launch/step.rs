@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,10 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::answer::finish;
+use super::clocks;
 use crate::foreign;
-use crate::protocol::{ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of};
+use crate::protocol::{Clock, ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of};
 
-/// Subcommand of `multicard` that describes a node of a run: `describe FOLDER`.
+/// Subcommand of `multicard` that describes a node of a run, and then tells its time as often as it is asked: `describe FOLDER`.
 pub const DESCRIBE_COMMAND: &str = "describe";
 /// Subcommand of `multicard` that starts and watches the ranks of a node: `ranks JOB PROGRAM…`.
 pub const RANKS_COMMAND: &str = "ranks";
@@ -107,31 +109,33 @@ impl Step<'_> {
         Ok(command)
     }
 
-    /// Lets each node describe itself, and writes what they have in common and what differs between them into the run's folder.
+    /// Lets each node describe itself, and writes what they have in common and what differs between them into the run's folder. Returns
+    /// the clocks of the nodes, which are compared meanwhile.
     ///
     /// # Errors
     /// The number of a node that cannot take part in the run, with the reason: it does not share the run's folder, or has another multicard.
-    pub fn describe(&self) -> Result<(), (u32, String)> {
-        let folder = &self.job.folder;
-        let finished = finish(self.command([DESCRIBE_COMMAND.into(), folder.into()]), DESCRIBE_LIMIT);
-        let problem = match finished {
-            Err(error) => {
-                return Err((0, format!("cannot execute srun, by which a job starts processes on its nodes: {error}")));
-            }
-            Ok(None) => format!("; srun took longer than {} s", DESCRIBE_LIMIT.as_secs()),
-            Ok(Some((Exit::Code(0), _, _))) => String::new(),
-            Ok(Some((_, _, stderr))) => format!("; srun: {}", stderr.lines().take(4).collect::<Vec<_>>().join("; ")),
+    pub fn describe(&self) -> Result<Vec<Option<Clock>>, (u32, String)> {
+        let (folder, nodes) = (&self.job.folder, self.job.shape.nodes());
+        let asked = clocks::ask(self.command([DESCRIBE_COMMAND.into(), folder.into()]), nodes, DESCRIBE_LIMIT);
+        let no_srun = |error: io::Error| {
+            (0_u32, format!("cannot execute srun, by which a job starts processes on its nodes: {error}"))
+        };
+        let asked = asked.map_err(no_srun)?;
+        let problem = match asked.exit {
+            None => format!("; srun took longer than {} s", DESCRIBE_LIMIT.as_secs()),
+            Some(Exit::Code(0)) => String::new(),
+            Some(_) => format!("; srun: {}", asked.stderr.lines().take(4).collect::<Vec<_>>().join("; ")),
         };
         let until = Instant::now() + if problem.is_empty() { SHARED_LIMIT } else { Duration::ZERO };
-        let mut nodes: Vec<(String, Environment)> = Vec::new();
-        for node in 0..self.job.shape.nodes() {
+        let mut described_nodes: Vec<(String, Environment)> = Vec::new();
+        for node in 0..nodes {
             let path = folder.join(environment_file_of(node));
             let described = awaited(&path, until).ok_or_else(|| {
                 let folder = folder.display();
                 (node, format!("the job's node {node} wrote nothing into {folder} that its first node can read: put the session on a file \
                                 system that all nodes share{problem}"))
             })?;
-            if let Some((first, known)) = nodes.first() {
+            if let Some((first, known)) = described_nodes.first() {
                 for key in ["multicard", "multicard_build"] {
                     if known.get(key) != described.1.get(key) {
                         let version = |one: &Environment| one.get(key).unwrap_or("unknown").to_owned();
@@ -148,13 +152,13 @@ impl Step<'_> {
                 }
             }
             let _ = fs::remove_file(&path);
-            nodes.push(described);
+            described_nodes.push(described);
         }
-        let text = serde_json::to_vec(&Environment::of_nodes(&nodes)).unwrap_or_default();
+        let text = serde_json::to_vec(&Environment::of_nodes(&described_nodes)).unwrap_or_default();
         if let Err(error) = foreign::write_ours(&folder.join(ENVIRONMENT_FILE), &text) {
             eprintln!("multicard: cannot write {ENVIRONMENT_FILE}: {error}");
         }
-        Ok(())
+        Ok(asked.clocks)
     }
 }
 

@@ -23,7 +23,8 @@ use super::step::{Step, node_of_step, signal_steps};
 use crate::foreign;
 use crate::processes;
 use crate::protocol::{
-    CALLS_VARIABLE, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace, node_log, node_name,
+    CALLS_VARIABLE, CLOCKS_VARIABLE, Clock, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace,
+    node_log, node_name,
 };
 
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
@@ -51,11 +52,17 @@ const POLL: Duration = Duration::from_millis(20);
 /// Leads the ranks of a job, one process each, until all have ended; returns whether all succeeded. `program` is the command
 /// line of a rank, in which [`JOB_WORD`] and [`RANK_WORD`] are replaced. The calling process is dedicated to the job: it catches
 /// SIGINT and SIGTERM, and must be `multicard`, as its ranks start as the same program. At a site, `describe_node` first writes the
-/// environment of the node into the run's folder.
+/// environment of the node into the run's folder. `sample` then samples the node until the ranks have ended, unless other processes start
+/// them.
 ///
 /// # Errors
 /// The job cannot be read, its log cannot be written, or there is no rendezvous for the ranks. No rank was started then.
-pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&Path)) -> Result<bool, String> {
+pub fn lead<S>(
+    job_path: &Path,
+    program: &[OsString],
+    describe_node: impl FnOnce(&Path),
+    sample: impl FnOnce(&Job, u32, Vec<(u32, u32)>) -> S,
+) -> Result<bool, String> {
     // nsys starts programs with a umask of 0.
     foreign::keep_files_from_others();
     let job = read(job_path)?;
@@ -83,29 +90,36 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
     let step = Step { job: &job, own: &own };
-    let unfit = match (&job.site, spans_nodes) {
-        (None, _) => None,
+    let clocks = match (&job.site, spans_nodes) {
+        (None, _) => Ok(Vec::new()),
         (Some(_), false) => {
             describe_node(&job.folder);
-            None
+            Ok(Vec::new())
         }
-        (Some(_), true) => step.describe().err(),
+        (Some(_), true) => step.describe(),
     };
     let mut group = Group { log, is_step, ranks: Vec::new(), ending_since: None, well: true };
     if job.site.is_some() {
         group.note(GroupEvent::SupervisorStarted { hostname: hostname() });
     }
     let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
-    match unfit {
-        Some((rank, reason)) => {
+    match clocks {
+        Err((rank, reason)) => {
             group.well = false;
             group.note(GroupEvent::RankNotStarted { rank, reason });
         }
-        // One command for all nodes.
-        None if is_step => {
-            group.supervise(job.ranks.get(..1).unwrap_or_default(), |place| starter.start_step(&step, place), &signal);
+        // One command for all nodes, whose processes sample them.
+        Ok(clocks) if is_step => {
+            let start = |place: &RankPlace| starter.start_step(&step, &clocks, place);
+            group.supervise(job.ranks.get(..1).unwrap_or_default(), start, |_| (), &signal);
         }
-        None => group.supervise(&job.ranks, |place| starter.start(place), &signal),
+        // The runner of a program samples its node itself.
+        Ok(_) if job.program.is_some() => {
+            group.supervise(&job.ranks, |place| starter.start(place), |_| (), &signal);
+        }
+        Ok(_) => {
+            group.supervise(&job.ranks, |place| starter.start(place), |ranks| sample(&job, 0, ranks), &signal);
+        }
     }
     if let Some(program) = &job.program {
         end_leftovers(&program.marker);
@@ -117,11 +131,15 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
 }
 
 /// Leads the ranks of a job on this node until all of them have ended; returns whether all succeeded. The job's
-/// supervisor starts one such process on each node. It writes the node's log.
+/// supervisor starts one such process on each node. It writes the node's log. `sample` samples the node until the ranks have ended.
 ///
 /// # Errors
 /// Those of [`lead`].
-pub fn lead_node(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
+pub fn lead_node<S>(
+    job_path: &Path,
+    program: &[OsString],
+    sample: impl FnOnce(&Job, u32, Vec<(u32, u32)>) -> S,
+) -> Result<bool, String> {
     foreign::keep_files_from_others();
     let job = read(job_path)?;
     let node = node_of_step();
@@ -135,7 +153,7 @@ pub fn lead_node(job_path: &Path, program: &[OsString]) -> Result<bool, String> 
     let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
     let mut group = Group { log, is_step: false, ranks: Vec::new(), ending_since: None, well: true };
     group.note(GroupEvent::SupervisorStarted { hostname: node_name() });
-    group.supervise(&here, |place| starter.start(place), &signal);
+    group.supervise(&here, |place| starter.start(place), |ranks| sample(&job, node, ranks), &signal);
     group.note(GroupEvent::SupervisorEnded { well: group.well });
     Ok(group.well)
 }
@@ -192,13 +210,14 @@ impl Starter<'_> {
     }
 
     /// Starts the command that starts the ranks of all nodes.
-    fn start_step(&self, step: &Step, place: &RankPlace) -> io::Result<Child> {
+    fn start_step(&self, step: &Step, clocks: &[Option<Clock>], place: &RankPlace) -> io::Result<Child> {
         let mut command = if self.job.program.is_some() {
             let runner = self.program.get(1..).unwrap_or_default();
             step.program(words(runner, self.job_path, place)).map_err(io::Error::other)?
         } else {
             step.ranks(self.job_path, self.program)
         };
+        command.env(CLOCKS_VARIABLE, serde_json::to_string(clocks).unwrap_or_default());
         if !self.has_assigned_gpus() {
             command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
         }
@@ -352,11 +371,12 @@ struct Group {
 }
 
 impl Group {
-    /// Starts the ranks and watches them until none is left.
-    fn supervise(
+    /// Starts the ranks and watches them until none is left. What `sample` makes of the ranks and their processes is kept until then.
+    fn supervise<S>(
         &mut self,
         ranks: &[RankPlace],
         start: impl Fn(&RankPlace) -> io::Result<Child>,
+        sample: impl FnOnce(Vec<(u32, u32)>) -> S,
         signal: &AtomicUsize,
     ) {
         for place in ranks {
@@ -375,6 +395,7 @@ impl Group {
                 }
             }
         }
+        let _sampler = sample(self.ranks.iter().map(|rank| (rank.rank, rank.child.id())).collect());
         while !self.ranks.is_empty() {
             let mut ended = self.reap();
             if !ended.is_empty() {

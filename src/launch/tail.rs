@@ -1,9 +1,10 @@
 //! Reader of complete lines appended to a file that may not exist yet.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use crate::foreign::{self, Line, Lines};
 
@@ -13,18 +14,26 @@ const CHUNK: u64 = 1 << 16;
 /// Reader of a growing file.
 pub(super) struct Tail {
     path: PathBuf,
-    lines: Option<Lines<Counted>>,
+    /// The file that it reads, once there is one.
+    identity: Option<Identity>,
+    lines: Lines<Piece>,
+}
+
+/// Tells a file from another one that has its name later: device, number and birth, where the file system knows that.
+type Identity = (u64, u64, Option<SystemTime>);
+
+fn identity(about: &Metadata) -> Identity {
+    (about.dev(), about.ino(), about.created().ok())
 }
 
 impl Tail {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, lines: None }
+        Self { path, identity: None, lines: Lines::new(Piece { file: None, bytes: 0 }) }
     }
 
     /// The file's name and the number of the last line returned, such as `rank-0.jsonl:12`.
     pub(super) fn place(&self) -> String {
-        let number = self.lines.as_ref().map_or(0, Lines::number);
-        format!("{}:{number}", self.name())
+        format!("{}:{}", self.name(), self.lines.number())
     }
 
     /// The file's name.
@@ -35,15 +44,16 @@ impl Tail {
     /// Reads about a chunk and passes each complete line to `take`, with its position; returns whether anything was read. A line that is
     /// too long for a log is passed without its text.
     pub(super) fn read(&mut self, mut take: impl FnMut(String, &str)) -> io::Result<bool> {
-        if self.lines.is_none() {
-            match foreign::open_ours(&self.path) {
-                Ok(file) => self.lines = Some(Lines::new(Counted { file: BufReader::new(file), bytes: 0 })),
+        if self.lines.reader().file.is_none() {
+            match self.open() {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
         let name = self.name();
-        let Some(lines) = &mut self.lines else { return Ok(false) };
+        let lines = &mut self.lines;
         let before = lines.reader().bytes;
         while lines.reader().bytes - before < CHUNK {
             let number = lines.number() + 1;
@@ -53,27 +63,41 @@ impl Tail {
         Ok(lines.reader().bytes > before)
     }
 
+    /// Opens the file where it was left; returns whether there is anything new in it. Another file that has its name now is not read.
+    fn open(&mut self) -> io::Result<bool> {
+        let at = self.lines.reader().bytes;
+        if self.identity.is_some() && fs::symlink_metadata(&self.path)?.len() <= at {
+            return Ok(false);
+        }
+        let mut file = foreign::open_ours(&self.path)?;
+        let found = identity(&file.metadata()?);
+        if *self.identity.get_or_insert(found) != found {
+            return Ok(false);
+        }
+        file.seek(SeekFrom::Start(at))?;
+        self.lines.reader_mut().file = Some(BufReader::new(file));
+        Ok(true)
+    }
+
+    /// Closes the file until more was written into it: a process may have only so many files open.
+    pub(super) fn close(&mut self) {
+        self.lines.reader_mut().file = None;
+    }
+
     /// Passes the incomplete last line to `take`, once nothing more will be written.
     pub(super) fn finish(&mut self, mut take: impl FnMut(String, &str)) {
         let name = self.name();
-        let Some(lines) = &mut self.lines else { return };
-        let number = lines.number() + 1;
-        if let Some(line) = lines.rest() {
+        let number = self.lines.number() + 1;
+        if let Some(line) = self.lines.rest() {
             hand_out(&name, number, &line, &mut take);
         }
     }
 
     /// Whether the file still has its name and everything that was read.
     pub(super) fn is_kept(&self) -> bool {
-        let Some(lines) = &self.lines else { return true };
-        let Counted { file, bytes } = lines.reader();
+        let Some(known) = self.identity else { return true };
         let current = fs::symlink_metadata(&self.path);
-        let ours = file.get_ref().metadata();
-        ours.is_ok_and(|ours| {
-            current.is_ok_and(|current| {
-                (current.ino(), current.dev()) == (ours.ino(), ours.dev()) && current.len() >= *bytes
-            })
-        })
+        current.is_ok_and(|current| identity(&current) == known && current.len() >= self.lines.reader().bytes)
     }
 }
 
@@ -90,28 +114,34 @@ fn hand_out(name: &str, number: u64, line: &Line<'_>, take: &mut impl FnMut(Stri
     }
 }
 
-/// A file whose bytes are counted as they are read.
-struct Counted {
-    file: BufReader<File>,
+/// The part of a file from a position on, while the file is open.
+struct Piece {
+    file: Option<BufReader<File>>,
+    /// The position: how much was read so far.
     bytes: u64,
 }
 
-impl Read for Counted {
+impl Read for Piece {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(to)?;
-        self.bytes += count as u64;
+        let count = self.fill_buf()?.read(to)?;
+        self.consume(count);
         Ok(count)
     }
 }
 
-impl BufRead for Counted {
+impl BufRead for Piece {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.file.fill_buf()
+        match &mut self.file {
+            Some(file) => file.fill_buf(),
+            None => Ok(&[]),
+        }
     }
 
     fn consume(&mut self, count: usize) {
         self.bytes += count as u64;
-        self.file.consume(count);
+        if let Some(file) = &mut self.file {
+            file.consume(count);
+        }
     }
 }
 
@@ -170,5 +200,29 @@ mod tests {
         assert!(!tail.is_kept());
         fs::write(&path, "one\ntwo\n").unwrap();
         assert!(!tail.is_kept());
+    }
+
+    #[test]
+    fn a_file_that_was_closed_is_read_on_where_it_was_left_and_another_one_of_its_name_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut tail = Tail::new(path.clone());
+        tail.close();
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"one\ntw").unwrap();
+        assert_eq!(lines(&mut tail).len(), 1);
+        tail.close();
+        assert!(
+            lines(&mut tail).is_empty() && tail.lines.reader().file.is_none(),
+            "nothing is new, so it stays closed"
+        );
+        file.write_all(b"o\n").unwrap();
+        assert_eq!(lines(&mut tail), [("log:2".to_owned(), "two".to_owned())]);
+        tail.close();
+        assert!(tail.is_kept());
+        // The first file stays open, so that the second one has another number.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "other\nlines\nthat are more\n").unwrap();
+        assert!(lines(&mut tail).is_empty() && !tail.is_kept());
     }
 }

@@ -10,6 +10,8 @@ const HERE: &str = "127.0.0.1";
 
 /// The ranks that one node starts.
 pub(super) struct Ranks {
+    /// The run's id.
+    run: String,
     node: u32,
     nodes: u32,
     /// Ranks of each node; 0 if the program is started once and gets no such variables.
@@ -29,6 +31,7 @@ impl Ranks {
         let shape = &job.shape;
         let threads = job.ranks.first().map_or(1, |place| place.compute_threads);
         Self {
+            run: job.run.clone(),
             node,
             nodes: shape.nodes(),
             per_node: shape.ranks_per_node,
@@ -81,7 +84,7 @@ impl Ranks {
 
     /// The variables that tell a rank of this node its place; none for a program that is started once without a rank's place.
     pub fn variables(&self, local: u32) -> Vec<(&'static str, String)> {
-        let Self { node, nodes, per_node, threads, devices_per_node, is_at_site, .. } = self;
+        let Self { run, node, nodes, per_node, threads, devices_per_node, is_at_site, .. } = self;
         if *per_node == 0 {
             return Vec::new();
         }
@@ -102,6 +105,11 @@ impl Ranks {
             set("ROLE_NAME", &"default"),
             set("ROLE_RANK", &rank),
             set("ROLE_WORLD_SIZE", &world),
+            // Libraries that torchrun may have started ask for these. The first rank opens the store at MASTER_ADDR itself.
+            set("TORCHELASTIC_RUN_ID", run),
+            set("TORCHELASTIC_RESTART_COUNT", &0),
+            set("TORCHELASTIC_MAX_RESTARTS", &0),
+            set("TORCHELASTIC_USE_AGENT_STORE", &"False"),
             set("OMPI_COMM_WORLD_RANK", &rank),
             set("OMPI_COMM_WORLD_SIZE", &world),
             set("OMPI_COMM_WORLD_LOCAL_RANK", &local),
@@ -140,7 +148,8 @@ mod tests {
 
     fn ranks(processes: u32, ranks_per_node: u32, node: u32) -> Ranks {
         let shape = Shape { processes, ranks_per_node, own_program: true, ..Shape::default() };
-        Ranks::new(&Job::new("command".into(), Levels::default(), shape, Data::default()), node)
+        let job = Job::new("command".into(), Levels::default(), shape, Data::default());
+        Ranks::new(&Job { run: "0001-a-1".to_owned(), ..job }, node)
     }
 
     #[test]
@@ -156,6 +165,8 @@ mod tests {
             ("NODE_RANK", "1"),
             ("GROUP_RANK", "1"),
             ("GROUP_WORLD_SIZE", "2"),
+            ("TORCHELASTIC_RUN_ID", "0001-a-1"),
+            ("TORCHELASTIC_USE_AGENT_STORE", "False"),
             ("OMPI_COMM_WORLD_RANK", "5"),
             ("OMPI_COMM_WORLD_LOCAL_RANK", "2"),
         ] {

@@ -24,7 +24,7 @@ use crate::foreign;
 use crate::plan::command::{CPU_TIME, Filled, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE};
 use crate::protocol::{
-    CALLS_VARIABLE, Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
+    CALLS_VARIABLE, Clock, Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
 };
 use crate::trace;
 
@@ -34,11 +34,12 @@ const MOST_TOLD_CHARS: usize = 600;
 const SETUP_FOLDER: &str = "setup";
 
 /// Runs the program of a job on the node with this number until it has ended, and logs it; returns whether it succeeded. The calling process
-/// is dedicated to the job. `starter` is the subcommand that ties a process to its parent and becomes another program.
+/// is dedicated to the job. `starter` is the subcommand that ties a process to its parent and becomes another program. What `sample` makes
+/// of the job is kept until the program has ended.
 ///
 /// # Errors
 /// The job cannot be read or has no program, or its log cannot be written.
-pub fn run(job_path: &Path, node: u32, starter: &str) -> Result<bool, String> {
+pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Job) -> S) -> Result<bool, String> {
     let shown = job_path.display();
     let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
@@ -52,6 +53,7 @@ pub fn run(job_path: &Path, node: u32, starter: &str) -> Result<bool, String> {
     let log = Log::new(log, job.run.clone(), node);
     let (started, ranks) = (Instant::now(), Ranks::new(&job, node));
     let starter = starter.to_owned();
+    let _sampler = sample(&job);
     let mut runner = Runner { job, program, ranks, starter, signal, log, started, injection: Vec::new() };
     runner.inject();
     let end = runner.run();
@@ -114,6 +116,9 @@ impl Runner {
             seed: self.job.seed,
         };
         self.log.write(&[(now_s(), started), (now_s(), Event::Phase { phase: Phase::Start })]);
+        for (key, value) in Clock::of_node(self.ranks.node()).into_iter().flat_map(Clock::readings) {
+            self.log.reading(key, value);
+        }
         let (filled, files) = {
             let words = Words::new(&self.job, &self.program, &self.ranks);
             (words.command().map_err(input)?, words.files().map_err(input)?)

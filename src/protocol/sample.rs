@@ -99,6 +99,12 @@ pub struct Sample {
     pub gpus: Vec<GpuSample>,
 }
 
+/// The name of the file in the run's folder into which a node of a site writes its samples while the run is executed. `node` is the node's
+/// number in the run. The session joins the samples of all nodes to `samples.jsonl`.
+pub fn samples_of_node(node: u32) -> String {
+    format!("samples-{node}.jsonl")
+}
+
 /// Parses one line of `samples.jsonl`, given without its line break.
 ///
 /// # Errors

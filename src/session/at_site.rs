@@ -6,7 +6,7 @@ use crate::foreign;
 use crate::launch;
 use crate::plan::{Node, Plan, Shape, Tracer};
 use crate::program;
-use crate::protocol::{DIFFERENCES, ENVIRONMENT_FILE, Environment, Placement, RankPlace, Site};
+use crate::protocol::{DIFFERENCES, ENVIRONMENT_FILE, Environment, Placement, RankPlace, Sample, Site};
 use crate::store::Decision;
 
 /// Longest description of an environment that is read.
@@ -137,6 +137,32 @@ impl Session {
         let differences = environment.get(DIFFERENCES).map(|what| format!("the run's nodes differ: {what}"));
         let (beside, warnings) = (Vec::new(), differences.into_iter().collect());
         Some(Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings, environment: Some(environment) })
+    }
+
+    /// Whether the session does not have a sample yet. Samples of a run that an earlier process followed are reported from the first one.
+    ///
+    /// # Errors
+    /// The samples that the session has cannot be read.
+    pub(super) fn is_new_at_site(&mut self, run: &str, sample: &Sample) -> Result<bool, SessionError> {
+        if !self.sampled_until_s.contains_key(run) {
+            let mut last_s = f64::NEG_INFINITY;
+            self.store.reader()?.each_sample(run, |known| last_s = last_s.max(known.time_s))?;
+            self.sampled_until_s.insert(run.to_owned(), last_s);
+        }
+        let last_s = self.sampled_until_s.get(run).copied().unwrap_or(f64::NEG_INFINITY);
+        if sample.time_s <= last_s {
+            return Ok(false);
+        }
+        self.sampled_until_s.insert(run.to_owned(), sample.time_s);
+        Ok(true)
+    }
+
+    /// Removes the files into which the nodes of a run that has ended wrote their samples: the session has these now.
+    pub(super) fn forget_samples_at_site(&mut self, run: &str) {
+        self.sampled_until_s.remove(run);
+        if let Some(queued) = self.jobs.get(run).filter(|queued| queued.job.site.is_some()) {
+            launch::remove_node_samples(&queued.job, &self.store.run_folder(run));
+        }
     }
 
     /// Queues a run again that its site ended through no fault of the run, unless it was started as often as the site's settings allow.

@@ -716,3 +716,27 @@ fn what_a_run_waits_for_at_its_site_is_known_until_it_waits_no_longer() {
     assert_eq!(session.waits("0001-a-1"), None);
     assert_eq!(notices.len(), 2);
 }
+
+#[test]
+fn samples_of_a_site_are_recorded_once_though_the_next_process_reads_them_again() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    let mut notices = Vec::new();
+    let run = "0001-a-1";
+    let mut take = |session: &mut Session, time_s: f64| {
+        let sample = Box::new(Sample { time_s, ..Sample::default() });
+        session.take(Update::Sample { run: run.to_owned(), sample }, &mut notices).unwrap();
+    };
+    take(&mut session, 5.0);
+    take(&mut session, 6.0);
+    session.flush().unwrap();
+    // The next process knows only what is recorded.
+    session.sampled_until_s.clear();
+    for time_s in [5.0, 6.0, 7.0] {
+        take(&mut session, time_s);
+    }
+    session.flush().unwrap();
+    let recorded = session.reader().unwrap().samples(run).unwrap();
+    assert_eq!(recorded.iter().map(|sample| sample.time_s).collect::<Vec<_>>(), [5.0, 6.0, 7.0]);
+    assert_eq!(notices.len(), 3);
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use multicard::plan::NODES;
-use multicard::protocol::{Event, node_name};
+use multicard::protocol::{Clock, Event, node_name};
 
 use crate::parallel::Peers;
 use crate::proof;
@@ -30,8 +30,12 @@ pub fn report(peers: &Rc<Peers>, nodes: u32, report: &mut Report) -> Result<(), 
         seen,
         distinct.len() == nodes as usize,
     )))?;
-    let Some(offset_s) = peers.clock_offset_s()? else { return Ok(()) };
-    report.reading("clock_offset_s", offset_s, None, None)?;
+    // The supervisor has compared the clocks before it started the ranks.
+    let Some(clock) = peers.further_node().and_then(Clock::of_node) else { return Ok(()) };
+    for (key, value) in clock.readings() {
+        report.reading(key, value, None, None)?;
+    }
+    let offset_s = clock.ahead_s;
     if offset_s.abs() <= MOST_CLOCK_OFFSET_S {
         return Ok(());
     }

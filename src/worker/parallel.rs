@@ -4,7 +4,6 @@
 //! a part of the module per process (fully sharded data parallel). [`Replicas`] is one process with a module and a thread per
 //! device (DataParallel). The task decides which part of the data a rank sees.
 
-mod clocks;
 mod connect;
 mod meeting;
 mod network;

@@ -424,6 +424,27 @@ fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
 }
 
 #[test]
+fn a_job_that_an_administrator_requeues_is_an_interrupted_run_and_only_the_next_start_counts() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, &format!("echo started >> starts; {WAITS}"), "");
+    scene.detach();
+    scene.await_start(0);
+    let job = scene.job();
+    wait("the program is under way", || scene.path("starts").exists());
+    wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
+    scene.cluster.ask("scontrol", &["update", &format!("JobId={job}"), "Requeue=1"]);
+    scene.cluster.ask("scontrol", &["requeue", &job]);
+    wait("the run is queued again", || scene.states().len() == 2);
+    assert_eq!(scene.states()[0], RunState::Interrupted);
+    assert!(scene.reason(0).contains("requeue"), "{}", scene.reason(0));
+    scene.open_gate();
+    scene.until_ended(2);
+    assert_eq!(scene.states(), [RunState::Interrupted, RunState::Finished]);
+    assert_eq!(fs::read_to_string(scene.path("starts")).unwrap().lines().count(), 2, "the first job started once");
+    wait("the first job is gone", || scene.job_states().iter().any(|state| state == "CANCELLED"));
+}
+
+#[test]
 fn a_run_whose_node_fails_is_interrupted_and_is_not_started_more_often_than_the_site_allows() {
     let Some(scene) = Scene::at("last") else { return };
     scene.plan(1, "sleep 600", "");

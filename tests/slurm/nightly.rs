@@ -1,8 +1,11 @@
-//! Tests that take minutes or disturb Slurm itself: time limits of jobs, drained nodes, daemons that are killed and
-//! started again, and random kills of everything. `make nightly` runs them, one after the other.
+//! Tests that take minutes or disturb Slurm itself: time limits of jobs, drained nodes, a full disk, a thousand jobs, daemons
+//! that are killed and started again, and random kills of everything. `make nightly` runs them, one after the other.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
@@ -18,10 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// A site whose jobs may take a minute, the shortest time limit of Slurm.
 const SHORT: &str = "[short]\npartition = \"debug\"\ntime = \"00:01:00\"\n";
 
+/// A thousand jobs take some minutes.
+const LONG_PATIENCE: Duration = Duration::from_secs(3600);
+
 fn wait(what: &str, condition: impl Fn() -> bool) {
+    wait_up_to(PATIENCE, what, condition);
+}
+
+fn wait_up_to(limit: Duration, what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
+        assert!(start.elapsed() < limit, "{what}: it never came true");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -172,6 +182,102 @@ fn daemons_of_nodes_that_are_killed_and_started_again_lose_no_run() {
     scene.until_all_ended(6);
     assert_eq!(scene.states(), [RunState::Finished; 6]);
     scene.cluster.until_idle();
+}
+
+#[test]
+#[ignore = "takes minutes: make nightly"]
+fn a_thousand_queued_runs_outlive_their_conductor_and_each_finishes_once() {
+    let Some(scene) = Scene::at("many") else { return };
+    let many = "[many]\npartition = \"debug\"\nmost_jobs = 1000\n";
+    fs::write(scene.path("config/multicard/sites.toml"), many).unwrap();
+    let repeats = 1000;
+    scene.plan(repeats, "echo score: 1", "");
+    scene.detach();
+    let finished = || scene.finished_repeats().len();
+    wait_up_to(LONG_PATIENCE, "some runs have finished", || finished() > 10);
+    scene.kill_conductor();
+    let before = finished();
+    let attached = scene.follow();
+    wait_up_to(LONG_PATIENCE, "the next conductor has found more of them", || finished() > before);
+    scene.kill_conductor();
+    drop(attached);
+    // Runs that were not sent yet wait in the queue until it is resumed.
+    succeed(&mut scene.multicard(&["run", "plan.toml", "--session", "session", "--resume", "--detach"]));
+    wait_up_to(LONG_PATIENCE, "each has finished", || finished() == repeats as usize);
+    let twice: Vec<_> = scene.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
+    assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
+    wait("no job is left", || scene.jobs_left().trim().is_empty());
+}
+
+/// A small disk, which is taken away in the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// A disk of 64 MB at this folder; `None` where this process may not mount one.
+    fn at(folder: PathBuf) -> Option<Self> {
+        fs::create_dir_all(&folder).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "none"]).arg(&folder).output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            println!("skipped: a small disk can be mounted by root only");
+            return None;
+        }
+        Some(Self(folder))
+    }
+
+    /// Leaves no room on it.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("fill")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.join("fill")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root to mount a disk: make nightly"]
+fn a_full_disk_loses_nothing_that_has_finished_and_the_rest_is_done_once_there_is_room() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let Some(disk) = SmallDisk::at(scene.session()) else { return };
+    let repeats = 6;
+    // The first two runs end at once.
+    let script = format!(
+        "echo >> {0}/count; [ $(wc -l < {0}/count) -le 2 ] || {WAITS}; echo score: 1",
+        scene.path("").display()
+    );
+    scene.plan(repeats, &script, "");
+    scene.detach();
+    wait("some runs have finished", || !scene.finished_repeats().is_empty());
+    scene.await_start(repeats as usize - 1);
+    let finished = |scene: &Scene| -> Vec<String> {
+        let records = scene.records();
+        let finished = records.iter().filter(|record| record.state == RunState::Finished);
+        finished.map(|record| record.run.clone()).collect()
+    };
+    let before = finished(&scene);
+    disk.fill();
+    scene.open_gate();
+    wait("the jobs have ended on the full disk", || scene.jobs_left().trim().is_empty());
+    disk.make_room();
+    let resume = ["run", "plan.toml", "--session", "session", "--resume"];
+    let begun = Instant::now();
+    while scene.finished_repeats().len() < repeats as usize {
+        assert!(begun.elapsed() < PATIENCE, "the rest never finished: {:?}", scene.states());
+        let _ = scene.multicard(&resume).output();
+    }
+    let after = finished(&scene);
+    assert!(before.iter().all(|run| after.contains(run)), "{before:?} had finished: {after:?}");
+    let twice: Vec<_> = scene.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
+    assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
+    wait("no conductor is left", || scene.conductors().is_empty());
+    wait("no job is left", || scene.jobs_left().trim().is_empty());
 }
 
 /// What is killed at random.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
+use multicard::protocol::Sample;
 use multicard::session::open_reader;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -106,6 +108,8 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
     }
     let logs = fs::read_dir(&scene.runs()[0]).unwrap().flatten().map(|entry| entry.file_name());
     let mut logs: Vec<String> = logs.map(|name| name.to_string_lossy().into_owned()).collect();
+    // A run may end before it is sampled.
+    logs.retain(|name| name != "samples.jsonl");
     logs.sort();
     assert_eq!(
         logs,
@@ -122,6 +126,60 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
             "stderr.log"
         ]
     );
+}
+
+/// Ranks that add up their numbers over gloo. Each writes its variables into a file that begins with the first argument.
+const TORCH_GROUP: &str = r#"
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+with open(f"{sys.argv[1]}-{dist.get_rank()}", "w") as told:
+    told.writelines(f"{name}={value}\n" for name, value in os.environ.items() if "\n" not in value)
+if dist.get_rank() == 0:
+    print("score:", total.item(), flush=True)
+dist.destroy_process_group()
+"#;
+
+#[test]
+fn a_real_torchrun_meets_over_two_nodes_and_tells_its_ranks_what_multicard_tells_its_own() {
+    let has_torch = Command::new("python3").args(["-c", "import torch.distributed.run"]).output();
+    if !has_torch.is_ok_and(|output| output.status.success()) {
+        println!("skipped: there is no python3 with torch");
+        return;
+    }
+    let names = [
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "ROLE_RANK",
+        "ROLE_NAME",
+        "ROLE_WORLD_SIZE",
+        "TORCHELASTIC_RESTART_COUNT",
+        "TORCHELASTIC_MAX_RESTARTS",
+    ];
+    let told = |script: &str, factors: &str| {
+        let scene = Scene::at("lab")?;
+        fs::write(scene.path("group.py"), TORCH_GROUP).unwrap();
+        scene.plan(1, script, "");
+        with_factors(&scene, factors);
+        let printed = text(&scene.run().stderr);
+        assert_eq!(scene.states(), [RunState::Finished], "{printed}");
+        let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
+        let score = whole.ranks[0].readings.iter().find(|reading| reading.key == "score").map(|reading| reading.value);
+        assert_eq!(score, Some(10.0), "the numbers of four ranks");
+        let ranks = said(&scene, 4).into_iter();
+        Some(ranks.map(|own| names.map(|name| own.get(name).cloned())).collect::<Vec<_>>())
+    };
+    let torchrun = "exec python3 -m torch.distributed.run --nnodes={nodes} --nproc-per-node=2 --node-rank={node_rank} \
+                    --master-addr={master_addr} --master-port={port} group.py said";
+    let Some(of_torchrun) = told(torchrun, "nodes = 2") else { return };
+    let Some(own) = told("exec python3 group.py said", "nodes = 2\nranks_per_node = 2") else { return };
+    assert!(of_torchrun.iter().flatten().all(Option::is_some), "{of_torchrun:?}");
+    assert_eq!(of_torchrun, own, "{names:?}");
 }
 
 #[test]
@@ -235,4 +293,63 @@ fn a_plan_tells_the_node_hours_that_it_takes_at_most() {
     with_factors(&scene, "nodes = [1, 2]");
     let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
     assert!(said.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.50 node-hours"), "{said}");
+}
+
+/// The samples that the session has of a run.
+fn samples(scene: &Scene, run: usize) -> Vec<Sample> {
+    let Some(record) = scene.records().get(run).map(|record| record.run.clone()) else { return Vec::new() };
+    open_reader(&scene.session()).unwrap().samples(&record).unwrap()
+}
+
+/// The files of single nodes with their samples, which are gone once the session has joined them.
+fn sampled_nodes(scene: &Scene) -> usize {
+    let names = fs::read_dir(&scene.runs()[0]).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("samples-")).count()
+}
+
+#[test]
+fn both_nodes_are_sampled_and_their_clocks_are_compared() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, WAITS, "");
+    with_factors(&scene, "nodes = 2\nranks_per_node = 1");
+    scene.detach();
+    let ranks = |sample: &Sample| sample.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>();
+    wait("both nodes are sampled", || samples(&scene, 0).iter().filter(|sample| ranks(sample) == [0, 1]).count() > 1);
+    assert_eq!(sampled_nodes(&scene), 2);
+    scene.open_gate();
+    scene.until_ended(1);
+    assert_eq!(scene.states(), [RunState::Finished], "{}", scene.reason(0));
+    let both: Vec<Sample> = samples(&scene, 0).into_iter().filter(|sample| ranks(sample) == [0, 1]).collect();
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let cpus = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count() as u32;
+    assert_eq!(both[0].host.cpus, Some(2 * cpus), "both nodes are this machine");
+    assert!(both[1].ranks.iter().all(|rank| rank.resident_bytes.is_some_and(|bytes| bytes > 0)), "{:?}", both[1]);
+    let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
+    let reading = |rank: usize, key: &str| {
+        whole.ranks[rank].readings.iter().find(|reading| reading.key == key).map(|reading| reading.value)
+    };
+    let error_s = reading(1, "clock_offset_error_s").unwrap();
+    assert!(reading(1, "clock_offset_s").unwrap().abs() <= error_s + 1e-3, "one machine has one clock: {error_s}");
+    assert_eq!(reading(0, "clock_offset_s"), None);
+    wait("the files of the nodes are gone", || sampled_nodes(&scene) == 0);
+}
+
+#[test]
+fn samples_go_on_without_a_conductor_and_the_next_one_takes_each_once() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, WAITS, "");
+    scene.detach();
+    wait("the run is sampled", || samples(&scene, 0).len() > 1);
+    scene.kill_conductor();
+    let log = scene.runs()[0].join("samples-0.jsonl");
+    let lines = || fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let before = samples(&scene, 0).len();
+    wait("the node is sampled further", || lines() > before + 1);
+    let attached = scene.follow();
+    wait("the next conductor has taken the samples", || samples(&scene, 0).len() > before + 1);
+    scene.open_gate();
+    attached.output();
+    assert_eq!(scene.states(), [RunState::Finished]);
+    let times: Vec<f64> = samples(&scene, 0).iter().map(|sample| sample.time_s).collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
 }

@@ -40,6 +40,24 @@ test_images = 8
 loader_workers = 1
 "#;
 
+/// A small model, few steps.
+const LLM_PLAN: &str = r#"version = 1
+name = "tiny"
+workload = "llm"
+repeats = 1
+PLACE
+[measure]
+warm_up_steps = 1
+[data]
+set = "stand-in"
+[factors]
+model = "tiny"
+data_set = "uniform"
+row_tokens = 24
+rows = 8
+epochs = 1
+"#;
+
 /// Runs one test at a time: runs that train at the same time share the CPUs, and take longer together than one after
 /// the other.
 fn alone() -> MutexGuard<'static, ()> {
@@ -55,8 +73,13 @@ fn data() -> &'static Path {
 
 impl Scene {
     fn training_plan(&self, name: &str, factors: &str) {
+        self.plan_of(PLAN, name, factors);
+    }
+
+    /// Writes a plan with further factors, at the scene's place.
+    fn plan_of(&self, plan: &str, name: &str, factors: &str) {
         let place = self.site.map_or(String::new(), |site| format!("[where]\nsite = \"{site}\""));
-        fs::write(self.path(name), PLAN.replace("PLACE", &place) + factors + "\n").unwrap();
+        fs::write(self.path(name), plan.replace("PLACE", &place) + factors + "\n").unwrap();
     }
 
     /// The command line with the real worker.
@@ -193,6 +216,50 @@ fn runs_of_the_worker_share_an_allocation_on_one_node_and_over_two() {
     spread.sort();
     assert_eq!(spread, [("1".to_owned(), "1".to_owned(), 1), ("2".to_owned(), "2".to_owned(), 2)]);
     assert_eq!(scene.allocations().len(), 1);
+}
+
+#[test]
+fn a_language_model_is_fine_tuned_over_two_nodes_with_the_losses_of_one_node() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let _alone = alone();
+    scene.plan_of(LLM_PLAN, "plan.toml", "gpus = 2\nnodes = [1, 2]\nsharding = [\"ddp\", \"fsdp\"]\n");
+    let runs = scene.train("session");
+    assert_eq!(runs.len(), 4);
+    for sharding in ["ddp", "fsdp"] {
+        let on = |nodes: &str| {
+            let is_it = |run: &&RunRecord| level(run, "nodes") == nodes && level(run, "sharding") == sharding;
+            runs.iter().find(is_it).unwrap()
+        };
+        let (one, two) = (losses(on("1")), losses(on("2")));
+        assert!(one.len() == 2 && one.iter().all(|steps| !steps.is_empty()), "{sharding}: {one:?}");
+        assert_eq!(one, two, "{sharding}");
+        let evidence: Vec<_> = on("2").ranks.iter().flat_map(|rank| &rank.evidence).collect();
+        let not_in_effect: Vec<_> = evidence.iter().filter(|evidence| !evidence.in_effect).collect();
+        assert!(not_in_effect.is_empty(), "{sharding}: {not_in_effect:?}");
+        let seen = evidence.iter().find(|evidence| evidence.factor == "nodes").map(|found| &*found.seen);
+        assert_eq!(seen, Some("2 ranks on 2 nodes: n1, n2"));
+    }
+    // The first rank writes the adapters, whichever node it is on.
+    for folder in scene.runs() {
+        assert!(folder.join("model/adapter_model.safetensors").is_file(), "{}", folder.display());
+    }
+}
+
+#[test]
+fn what_cannot_be_fine_tuned_over_nodes_is_refused_before_anything_is_queued() {
+    let Some(scene) = Scene::at("lab") else { return };
+    for (factors, words) in [
+        ("technique = \"qlora\"", "technique = qlora trains on one GPU"),
+        ("technique = \"dpo-full\"\nsharding = \"fsdp\"", "sharding = fsdp does not shard that copy"),
+        ("sharding = \"fsdp\"\nfsdp_gather = \"copies\"", "fsdp_gather = copies copies between GPUs of one node"),
+    ] {
+        scene.plan_of(LLM_PLAN, "plan.toml", &format!("gpus = 2\nnodes = 2\n{factors}"));
+        let output = scene.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{factors}: {said}");
+        assert!(scene.runs().is_empty() && scene.records().is_empty());
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tch::{Device, TchError, Tensor};
 
 use super::connect::connect;
 use super::meeting::{MEETING_TIMEOUT, Meeting};
-use super::{clocks, network};
+use super::network;
 use crate::report::Stop;
 use crate::shim::{Backend, Combine, ProcessGroup, Store};
 use crate::watchdog::Watchdog;
@@ -153,18 +153,11 @@ impl Peers {
         own.map_or_else(|| self.backend().to_owned(), |network| format!("{} ({network})", self.backend()))
     }
 
-    /// How far the clock of this rank's node is ahead of the first node's, in seconds. Only the first rank of each
-    /// further node returns it. All ranks must call it.
-    pub fn clock_offset_s(&self) -> Result<Option<f64>, Stop> {
-        if !self.meeting.is_shared() {
-            return Ok(None);
-        }
-        let sum = |numbers: &[i64]| self.combine(numbers, Combine::Sum);
-        let offset_s = clocks::offset_s(self.rank, self.world_size, sum);
-        let offset_s = offset_s.map_err(|error| self.explain(error.into()))?;
+    /// The number of this rank's node, if the rank is the first one there and the node is not the run's first one.
+    pub fn further_node(&self) -> Option<u32> {
         let node = self.meeting.node_of(self.rank);
         let is_first_of_node = self.rank > 0 && self.meeting.node_of(self.rank - 1) != node;
-        Ok(is_first_of_node.then_some(offset_s))
+        (self.meeting.is_shared() && is_first_of_node).then_some(node)
     }
 
     /// Combines the numbers of all ranks, element by element.

@@ -154,11 +154,13 @@ fn the_sites_of_the_user_are_a_choice_of_the_plan_and_what_a_site_refuses_is_a_w
     let site = |window: &Window| window.state().state.own::<PlanScreen>().plan().site.clone();
     click(&mut window, "Where lab");
     assert_eq!(site(&window).as_deref(), Some("lab"));
+    assert!(says(&window, "node-hours"), "the cost at a site");
     let remarks = outlook(&window.state().state).unwrap().remarks.clone();
     let warns = |remark: &Remark| remark.is_warning && remark.text.contains("there is no site \"lab\"");
     assert!(remarks.iter().any(warns), "{remarks:?}");
     click(&mut window, "Where this machine");
     assert_eq!(site(&window), None);
+    assert!(!says(&window, "node-hours"));
 }
 
 #[test]
