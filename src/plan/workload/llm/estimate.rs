@@ -85,7 +85,8 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
 /// `dim`, and one block at a time keeps everything. Logits are kept in the type of the arithmetic and in fp32.
 ///
 /// With `kernels = fused`, autograd keeps inputs and outputs of both norms, queries, keys, values, attention's output, gate and
-/// up, all in the type of the arithmetic. Logits are computed for 1024 rows at a time, in that type only.
+/// up, all in the type of the arithmetic. Logits are computed for 1024 rows at a time, in that type only. Frozen matrices have spare
+/// columns for the adapters' B.
 ///
 /// Under FSDP a rank holds its share of weights, gradients and moments, and two whole units at a time. With `fsdp_wrap = block`,
 /// embedding and output layer stay whole as well.
@@ -103,7 +104,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         Technique::Qlora => (parameters - matrices) * weight + matrices * NF4_BYTES,
         // With the frozen copy that it is compared with.
         Technique::DpoFull => 2.0 * parameters * weight,
-        _ => parameters * weight,
+        _ => (parameters + spare_numbers(settings, model)) * weight,
     };
 
     let tokens = (settings.batch_size * settings.rows_per_sample() * rows.longest) as f64;
@@ -148,6 +149,22 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         logits: logits * model.vocabulary as f64,
         workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic,
     }
+}
+
+/// The numbers in spare columns of frozen matrices.
+fn spare_numbers(settings: &LlmSettings, model: &ModelConfig) -> f64 {
+    let Some(lora) = &settings.lora else { return 0.0 };
+    if settings.kernels != Kernels::Fused || settings.precision == Precision::Fp32 || settings.sharded() {
+        return 0.0;
+    }
+    let [q, k, v, output, gate, up, down] = model.projections();
+    // Projections of the same input form one matrix.
+    let matrices = [&[q, k, v][..], &[output], &[gate, up], &[down]];
+    let spare = matrices.map(|parts| {
+        let rows: usize = parts.iter().map(|(_, _, out)| out).sum();
+        rows * lora.spare_columns(parts.iter().map(|(name, ..)| *name))
+    });
+    (model.layers * spare.iter().sum::<usize>()) as f64
 }
 
 /// Bytes that autograd keeps per token and block.
