@@ -68,6 +68,7 @@ impl Llm {
             group: Some(self.settings.qat_group).filter(|_| self.settings.technique == Technique::Qat),
             fused: self.settings.kernels == Kernels::Fused,
             checkpointing: self.settings.activation_checkpointing,
+            sharded: self.settings.sharded(),
         }
     }
 

@@ -84,9 +84,13 @@ pub fn parameter_count(module: &impl Module) -> u64 {
     module.parameters().iter().map(|parameter| parameter.numel() as u64).sum()
 }
 
-/// Size of a tensor's elements, in bytes.
+/// Size of a tensor's elements, in bytes, with the spare columns behind the rows of a matrix.
 pub fn byte_count(tensor: &Tensor) -> u64 {
-    (tensor.numel() * tensor.kind().elt_size_in_bytes()) as u64
+    let numbers = match (&tensor.size()[..], &tensor.stride()[..]) {
+        (&[rows, columns], &[apart, 1]) if apart > columns => (rows * apart) as usize,
+        _ => tensor.numel(),
+    };
+    (numbers * tensor.kind().elt_size_in_bytes()) as u64
 }
 
 /// Options of a forward pass, set by the strategy.

@@ -152,3 +152,12 @@ fn a_set_of_tensors_is_changed_as_a_whole_or_not_at_all() {
     let error = pair.map_each(|tensor| tensor.f_reshape([7])).unwrap_err().to_string();
     assert!(error.contains('7'), "{error}");
 }
+
+#[test]
+fn spare_columns_behind_the_rows_of_a_matrix_count_as_its_bytes() {
+    let place = Tensor::zeros([3, 10], (Kind::Float, Device::Cpu));
+    assert_eq!(byte_count(&place), 120);
+    assert_eq!(byte_count(&place.narrow(1, 0, 6)), 120);
+    assert_eq!(byte_count(&place.narrow(0, 0, 2).narrow(1, 0, 6)), 80);
+    assert_eq!(byte_count(&place.transpose(0, 1)), 120);
+}

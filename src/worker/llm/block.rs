@@ -28,6 +28,8 @@ pub struct Options {
     pub fused: bool,
     /// Whether blocks keep only their input for the backward pass.
     pub checkpointing: bool,
+    /// Whether parameters are divided among ranks, so that the values of each must lie side by side.
+    pub sharded: bool,
 }
 
 /// A linear layer without bias: one or more projections of the same input, and their adapters.
@@ -82,10 +84,24 @@ impl Place {
             let quantised = |(_, out): &(&str, i64)| tch::no_grad(|| nf4::quantise(&self.matrix(*out, from)?));
             Weight::Nf4(parts.iter().map(quantised).collect::<Result<_, _>>()?)
         } else {
-            Weight::Whole(self.matrix(parts.iter().map(|(_, out)| out).sum(), from)?)
+            let matrix = self.matrix(parts.iter().map(|(_, out)| out).sum(), from)?;
+            Weight::Whole(spaced(matrix, self.spare_columns(from, parts))?)
         };
         let adapters = self.options.lora.map(|lora| self.adapters(&lora, from, parts)).transpose()?.flatten();
         Ok(Linear { weight, group: self.group(from), parts: parts.to_vec(), adapters })
+    }
+
+    /// How many spare columns the rows of a layer's matrix have. fp32 on a GPU has none, because there they were not measured.
+    fn spare_columns(&self, from: i64, parts: &[(&'static str, i64)]) -> i64 {
+        let Options { lora: Some(lora), nf4: false, fused: true, sharded: false, .. } = self.options else { return 0 };
+        // Temporary, to measure both ways with one binary.
+        if std::env::var_os("MULTICARD_SPARE").is_some_and(|way| way == "off") {
+            return 0;
+        }
+        if self.group(from).is_some() || (self.device.is_cuda() && self.weights == Kind::Float) {
+            return 0;
+        }
+        lora.spare_columns(parts.iter().map(|(name, _)| target(name))) as i64
     }
 
     /// The group size for a layer with `from` inputs. As in torchao, a layer whose inputs are no multiple of it is not quantised.
@@ -112,6 +128,17 @@ impl Place {
         let a = Tensor::f_empty([rank * b.len() as i64, from], (kind, self.device))?.f_uniform_(-bound, bound)?;
         Ok(Some(Adapters { a: a.set_requires_grad(true), b, scale: lora.alpha / lora.rank as f64 }))
     }
+}
+
+/// A frozen matrix with columns of zeros behind each row.
+fn spaced(matrix: Tensor, spare: i64) -> Result<Tensor, TchError> {
+    if spare == 0 {
+        return Ok(matrix);
+    }
+    let (out, from) = matrix.size2()?;
+    let mut place = Tensor::f_zeros([out, from + spare], (matrix.kind(), matrix.device()))?.f_narrow(1, 0, from)?;
+    place.f_copy_(&matrix)?;
+    Ok(place)
 }
 
 /// The name of a projection in `lora_targets`.
@@ -445,3 +472,7 @@ fn turn(heads: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
     let second = halves[1].f_mul(&cos)?.f_add(&halves[0].f_mul(&sin)?)?;
     Tensor::f_cat(&[first, second], -1)?.f_to_kind(heads.kind())
 }
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

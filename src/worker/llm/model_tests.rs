@@ -78,9 +78,11 @@ fn new_adapters_leave_the_model_as_it_is() {
 }
 
 /// All combinations of options that must give the same results.
-fn ways(lora: bool) -> [Options; 4] {
-    [(false, false), (true, false), (false, true), (true, true)]
-        .map(|(fused, checkpointing)| Options { checkpointing, ..options(lora, fused) })
+fn ways(lora: bool) -> [Options; 5] {
+    let way = |(fused, checkpointing)| Options { checkpointing, ..options(lora, fused) };
+    let [plain, fused, again, both] = [(false, false), (true, false), (false, true), (true, true)].map(way);
+    // Matrices that may be sharded have no spare columns.
+    [plain, fused, again, both, Options { sharded: true, ..fused }]
 }
 
 #[test]

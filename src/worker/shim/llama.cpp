@@ -38,6 +38,7 @@ struct RawLinear {
   const RawNf4* nf4;
   size_t nf4_parts;
   int64_t group;
+  int64_t spare;
 };
 
 // Appends a linear layer's tensors to the inputs that autograd follows, in this order.
@@ -63,6 +64,7 @@ Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
     linear.start.push_back(raw.start[p]);
   }
   linear.scale = raw.scale;
+  linear.spare = raw.spare;
   return linear;
 }
 
@@ -112,11 +114,27 @@ Tensor product(const RawLinear& raw, Tensor& x, Applied& applied, int64_t count)
   return k.product(x, k.dense(applied.linear), true);
 }
 
-// The gradient of x without the part through adapters, and the gradient of `u`.
+// Prepares `input_grad` of these layers. B is placed in each backward pass, because the optimizer changes it between them.
+void prepare(const Tensor& grad, const std::vector<const Applied*>& layers) {
+  std::vector<const Linear*> roomy;
+  for (const auto* layer : layers) {
+    if (layer->linear.roomy()) roomy.push_back(&layer->linear);
+  }
+  if (!roomy.empty()) kernels(grad).place(roomy);
+}
+
+// The gradient of x without the part through adapters, and the gradient of `u`. Their rows may be further apart than their widths.
 Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted) {
   auto& k = kernels(grad);
-  if (applied.linear.adapted()) du = k.back(grad, applied.linear);
-  return wanted ? k.product(grad, k.dense(applied.linear), false) : Tensor();
+  const auto& linear = applied.linear;
+  if (wanted && linear.roomy()) {
+    auto both = k.product(grad, linear.wide(), false);
+    auto in = linear.weight.size(1);
+    du = both.narrow(1, in, linear.a.size(0));
+    return both.narrow(1, 0, in);
+  }
+  if (linear.adapted()) du = k.back(grad, linear);
+  return wanted ? k.product(grad, k.dense(linear), false) : Tensor();
 }
 
 // Appends the gradients of the layer's own tensors; some may already be in `known`. `grads` holds those of all inputs before them.
@@ -194,7 +212,9 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* both, Tensor* norm, do
         auto grad = kernel.turn_back(grads[0], grads[1], grads[2], all);
         variable_list results(2);
         Tensor du;
-        auto dn = input_grad(*applied, grad, du, step.wants(0) || step.wants(1));
+        bool wanted = step.wants(0) || step.wants(1);
+        if (wanted) prepare(grad, {applied.get()});
+        auto dn = input_grad(*applied, grad, du, wanted);
         own_grads(*applied, normed, grad, du, step, results);
         if (step.wants(1)) results[1] = norm_weight_grad(dn, rows_of(x), inverse, weight);
         auto more = grads[3].defined() ? rows_of(grads[3]) : Tensor();
@@ -268,12 +288,14 @@ SHIM_API int mc_llama_block_out(Tensor* input, Tensor* attended, Tensor* both, T
         // The lists start with empty places for the inputs that come first, so that each layer finds its inputs at their own places.
         variable_list results(3), of_gates(3 + inputs_of(kept->out)), of_down(of_gates.size() + inputs_of(kept->gate_up));
         auto room = std::pair(of_gates.size(), of_down.size());
+        prepare(grad, {&kept->out, &kept->gate_up, &kept->down});
         auto dh = input_grad(kept->down, grad, du_down, true);
         auto back = kernel.swiglu_backward(dh, kept->gates, kept->gate_up.u, kept->gate_up.linear, du_down, kept->down.linear);
         if (back.output.defined()) back.output = kernel.seen(kept->down.linear, back.output);
         kept->gates.reset();
         dh.reset();
         own_grads(kept->down, back.output, grad, du_down, step, of_down, std::move(back.down));
+        du_down.reset();
         back.output.reset();
         auto dn = input_grad(kept->gate_up, back.gates, du_gates, true);
         own_grads(kept->gate_up, kept->normed, back.gates, du_gates, step, of_gates, std::move(back.gate_up));
@@ -281,8 +303,9 @@ SHIM_API int mc_llama_block_out(Tensor* input, Tensor* attended, Tensor* both, T
         if (step.wants(2)) results[2] = norm_weight_grad(dn, kept->middle, kept->inverse, weight);
         auto dm = kernel.rms_norm_backward(dn, kept->middle, weight, kept->inverse, grad, du_gates, kept->gate_up.linear.a);
         dn.reset();
+        du_gates.reset();
         auto da = input_grad(kept->out, dm, du_out, step.wants(1));
-        if (da.defined() && du_out.defined()) kernel.add_back(da, du_out, kept->out.linear.a);
+        if (da.defined() && du_out.defined()) da = kernel.add_back(da, du_out, kept->out.linear.a);
         own_grads(kept->out, kept->attended, dm, du_out, step, results);
         results.insert(results.end(), of_gates.begin() + room.first, of_gates.end());
         results.insert(results.end(), of_down.begin() + room.second, of_down.end());

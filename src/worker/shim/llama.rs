@@ -32,6 +32,7 @@ struct RawLinear {
     nf4: *const RawNf4,
     nf4_parts: usize,
     group: i64,
+    spare: i64,
 }
 
 unsafe extern "C" {
@@ -104,10 +105,19 @@ pub struct Nf4 {
 
 /// The matrix of a linear layer, `[out, in]`.
 pub enum Weight {
-    /// Stored in the type in which it is read.
+    /// Stored in the type in which it is read. If its rows are further apart than their width, the columns between them must be zeros and
+    /// belong to nothing else: the fused backward pass writes the adapters' matrices B there.
     Whole(Tensor),
     /// Stored in 4 bits, each projection separately.
     Nf4(Vec<Nf4>),
+}
+
+impl Weight {
+    /// How many spare columns lie behind each row.
+    fn spare(&self) -> i64 {
+        let Self::Whole(weight) = self else { return 0 };
+        (weight.stride()[0] - weight.size()[1]).max(0)
+    }
 }
 
 /// A linear layer whose output columns may hold several projections side by side, and their low-rank adapters.
@@ -154,6 +164,7 @@ impl Adapted<'_> {
             nf4: nf4.as_ptr(),
             nf4_parts: nf4.len(),
             group: self.group.unwrap_or(0),
+            spare: self.weight.spare(),
         })
     }
 }

@@ -3,6 +3,9 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "quantised.h"
 
 // A linear layer whose output columns may hold several projections side by side, and their low-rank adapters: y = x W^T, and for each
@@ -15,9 +18,25 @@ struct Linear {
   std::vector<at::Tensor> b;     // [width, rank] of each part
   std::vector<int64_t> start;    // the first column of each part
   double scale = 0;
+  int64_t spare = 0;             // how many columns lie behind each row of the matrix, zero where no part's B is placed
 
   bool adapted() const { return !b.empty(); }
   int64_t rank() const { return b[0].size(1); }
+  // Whether B can be placed behind the rows of the matrix.
+  bool roomy() const {
+    // Temporary, to measure both ways with one binary.
+    static const char* way = std::getenv("MULTICARD_SPARE");
+    static const bool unused = way != nullptr && std::string(way) == "unused";
+    return adapted() && spare > 0 && !unused;
+  }
+  // The matrix and what is placed behind its rows: [W | scale B], where part p has its B in its own rows and in the columns from
+  // in + p * rank. The number of columns of B is rounded up, because products are faster with multiples of 8.
+  at::Tensor wide() const {
+    auto out = weight.size(0), in = weight.size(1), columns = in + (a.size(0) + 7) / 8 * 8;
+    TORCH_CHECK(columns <= in + spare && weight.stride(0) == in + spare && weight.stride(1) == 1, "a matrix of ", in,
+                " columns with rows ", weight.stride(0), " apart has no room for ", a.size(0), " columns more");
+    return weight.as_strided({out, columns}, {weight.stride(0), 1});
+  }
 };
 
 // The heads of a row, side by side: queries, then keys and the same number of values. cos and sin: [positions, width / 2] in fp32.
@@ -68,7 +87,7 @@ struct LlamaKernels {
   // What products read in place of x; gradients pass through unchanged.
   at::Tensor seen(const Linear& linear, const at::Tensor& x) { return linear.group > 0 ? fake_quantise_tokens(x) : x; }
 
-  // x W^T, or x W.
+  // x W^T, or x W. The rows of W may be further apart than their width.
   virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) = 0;
 
   // y = x / rms(x) * weight, and 1 / rms(x) of each row in fp32.
@@ -79,7 +98,7 @@ struct LlamaKernels {
     add_up(y, u, linear, more);
     rms_norm(y, weight, epsilon, normed, inverse);
   }
-  // The gradient of x, plus `more` if it is defined. If `du` is defined, du A is first added to `grad`.
+  // The gradient of x, plus `more` if it is defined. If `du` is defined, the gradient of y is grad + du A. `grad` may be overwritten.
   virtual at::Tensor rms_norm_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
                                        const at::Tensor& more, const at::Tensor& du, const at::Tensor& a) = 0;
 
@@ -106,8 +125,11 @@ struct LlamaKernels {
   virtual void add_up(at::Tensor& y, const at::Tensor& u, const Linear& linear, const at::Tensor& more) = 0;
   // scale dy[:, part] B_p, the parts side by side: [rows, parts * rank].
   virtual at::Tensor back(const at::Tensor& grad, const Linear& linear) = 0;
-  // dx += du A.
-  virtual void add_back(at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) = 0;
+  // Writes scale B of each part behind the rows of the matrices of these layers, which have room for it. The product of dy and `wide`
+  // is then [dx | du]: it costs hardly more than dx, while `back` reads all of dy again.
+  virtual void place(const std::vector<const Linear*>& layers) = 0;
+  // dx + du A, with contiguous rows. `dx` may be overwritten.
+  virtual at::Tensor add_back(const at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) = 0;
   // Computes the gradients that are still undefined: du^T x [parts * rank, in], and dy[:, part]^T u_p for each part.
   virtual void adapter_grads(AdapterGrads& grads, const at::Tensor& du, const at::Tensor& x, const at::Tensor& grad,
                              const at::Tensor& u, const Linear& linear) = 0;
@@ -131,10 +153,10 @@ struct PlainKernels : LlamaKernels {
 
   at::Tensor rms_norm_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
                                const at::Tensor& more, const at::Tensor& du, const at::Tensor& a) override {
-    if (du.defined()) add_back(grad, du, a);
+    auto dy = du.defined() ? add_back(grad, du, a) : grad;
     auto r = inverse.unsqueeze(1);
     auto normed = x.to(at::kFloat).mul(r);
-    auto dn = grad.to(at::kFloat).mul(weight);
+    auto dn = dy.to(at::kFloat).mul(weight);
     auto dx = dn.sub(normed.mul((dn * normed).mean({1}, true))).mul_(r);
     if (more.defined()) dx.add_(more);
     return dx.to(x.scalar_type());
@@ -183,11 +205,10 @@ struct PlainKernels : LlamaKernels {
 
   SwigluGrads swiglu_backward(at::Tensor& grad, const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up,
                               const at::Tensor& du, const Linear& down) override {
-    if (du.defined()) add_back(grad, du, down.a);
     auto whole = with_adapters(gates, u, gate_up);
     auto width = gates.size(1) / 2;
     auto gate = whole.narrow(1, 0, width).to(at::kFloat), up = whole.narrow(1, width, width).to(at::kFloat);
-    auto dy = grad.to(at::kFloat), sigmoid = at::sigmoid(gate), silu = gate * sigmoid;
+    auto dy = (du.defined() ? add_back(grad, du, down.a) : grad).to(at::kFloat), sigmoid = at::sigmoid(gate), silu = gate * sigmoid;
     SwigluGrads grads;
     grads.gates = at::empty_like(gates);
     grads.gates.narrow(1, 0, width).copy_(dy * up * sigmoid * (1 + gate * (1 - sigmoid)));
@@ -220,7 +241,20 @@ struct PlainKernels : LlamaKernels {
     return at::cat(parts, 1).mul_(linear.scale);
   }
 
-  void add_back(at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) override { dx.addmm_(du, a); }
+  void place(const std::vector<const Linear*>& layers) override {
+    for (const auto* layer : layers) {
+      auto wide = layer->wide();
+      for (size_t p = 0; p < layer->b.size(); p++) {
+        const auto& b = layer->b[p];
+        auto to = wide.narrow(0, layer->start[p], b.size(0)).narrow(1, layer->weight.size(1) + p * layer->rank(), layer->rank());
+        at::mul_out(to, b, at::scalar_tensor(layer->scale, at::kDouble));
+      }
+    }
+  }
+
+  at::Tensor add_back(const at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) override {
+    return dx.is_contiguous() ? dx.addmm_(du, a) : at::addmm(dx, du, a);
+  }
 
   void adapter_grads(AdapterGrads& grads, const at::Tensor& du, const at::Tensor& x, const at::Tensor& grad, const at::Tensor& u,
                      const Linear& linear) override {

@@ -88,6 +88,8 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
 /// up, all in the type of the arithmetic. Logits are computed for 1024 rows at a time, in that type only. These are rows of both sides
 /// where DPO's policy and reference share a pass; autograd keeps nothing of the reference's.
 ///
+/// Frozen matrices have spare columns for the adapters' B.
+///
 /// Under FSDP a rank holds its share of weights, gradients and moments, and two whole units at a time. With `fsdp_wrap = block`,
 /// embedding and output layer stay whole as well.
 ///
@@ -104,7 +106,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         Technique::Qlora => (parameters - matrices) * weight + matrices * NF4_BYTES,
         // With the frozen copy that it is compared with.
         Technique::DpoFull => 2.0 * parameters * weight,
-        _ => parameters * weight,
+        _ => (parameters + spare_numbers(settings, model)) * weight,
     };
 
     let micro_batch = settings.batch_size * settings.rows_per_sample() * rows.longest;
@@ -153,6 +155,22 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         logits: logits * model.vocabulary as f64,
         workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic,
     }
+}
+
+/// The numbers in spare columns of frozen matrices.
+fn spare_numbers(settings: &LlmSettings, model: &ModelConfig) -> f64 {
+    let Some(lora) = &settings.lora else { return 0.0 };
+    if settings.kernels != Kernels::Fused || settings.precision == Precision::Fp32 || settings.sharded() {
+        return 0.0;
+    }
+    let [q, k, v, output, gate, up, down] = model.projections();
+    // Projections of the same input form one matrix.
+    let matrices = [&[q, k, v][..], &[output], &[gate, up], &[down]];
+    let spare = matrices.map(|parts| {
+        let rows: usize = parts.iter().map(|(_, _, out)| out).sum();
+        rows * lora.spare_columns(parts.iter().map(|(name, ..)| *name))
+    });
+    (model.layers * spare.iter().sum::<usize>()) as f64
 }
 
 /// Bytes that autograd keeps per token and block.

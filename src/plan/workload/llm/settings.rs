@@ -247,6 +247,18 @@ pub struct Lora {
 /// Between the measured points, gain and cost are equal at about this many rows.
 const JOINT_TOKENS: usize = 640;
 
+/// Spare columns behind each row of a matrix: 128 bytes in 16 bits, so that all rows are equally aligned.
+const SPARE_COLUMNS: usize = 64;
+
+impl Lora {
+    /// With fused kernels, how many spare columns a matrix has behind each of its rows if it holds these projections side by side: the
+    /// backward pass places the adapters' B there. None without adapters, or if B needs more.
+    pub fn spare_columns<'a>(&self, projections: impl Iterator<Item = &'a str>) -> usize {
+        let needed = self.rank * projections.filter(|name| self.targets.has(name)).count();
+        if (1..=SPARE_COLUMNS).contains(&needed) { SPARE_COLUMNS } else { 0 }
+    }
+}
+
 /// The levels of an `llm` cell, typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlmSettings {

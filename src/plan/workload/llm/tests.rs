@@ -417,6 +417,28 @@ fn memory_is_told_by_kind() {
 }
 
 #[test]
+fn fused_kernels_take_spare_columns_behind_the_rows_of_adapted_matrices() {
+    let weights_of = |settings: &[(&'static str, &'static str)]| {
+        let levels = [&[("precision", "bf16")], settings].concat();
+        let cell = expand(&plan(&levels), &gpu_node(2)).cells.remove(0);
+        let weights = cell.estimate.memory_kinds().find(|(name, _)| *name == "weights").map(|(_, bytes)| bytes);
+        weights.unwrap()
+    };
+    let spare = |settings: &[(&'static str, &'static str)]| {
+        weights_of(&[&[("kernels", "fused")], settings].concat()) - weights_of(settings)
+    };
+    // 64 numbers in each row: q, k and v; output; gate and up; down.
+    let (qkv, others) = (4096 + 2 * 1024, 4096 + 2 * 14_336 + 4096);
+    assert_eq!(spare(&[]), 32 * 64 * (qkv + others) * 2);
+    assert_eq!(spare(&[("lora_targets", "qv")]), 32 * 64 * qkv * 2);
+    // The three adapters of q, k and v need more columns.
+    assert_eq!(spare(&[("lora_targets", "qkvo"), ("lora_rank", "32")]), 32 * 64 * 4096 * 2);
+    for none in [("technique", "full"), ("technique", "qlora"), ("gpus", "2"), ("lora_rank", "128")] {
+        assert_eq!(spare(&[none]), 0, "{none:?}");
+    }
+}
+
+#[test]
 fn all_tokens_of_the_rows_are_held_in_the_hosts_memory() {
     let host_bytes =
         |set| expand(&plan(&[("data_set", set), ("rows", "500")]), &gpu_node(1)).cells.remove(0).estimate.host_bytes;

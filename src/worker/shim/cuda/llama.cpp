@@ -167,7 +167,7 @@ struct CudaKernels : PlainKernels {
   Tensor rms_norm_backward(Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& more,
                            const Tensor& du, const Tensor& a) override {
     bool adapted = du.defined();
-    if (!fits_whole(x) || !fits_whole(grad) || (more.defined() && !fits_whole(more)) || (adapted && !fits_below(a))) {
+    if (!fits_whole(x) || !fits(grad) || (more.defined() && !fits_whole(more)) || (adapted && (!fits_below(a) || !fits(du)))) {
       return PlainKernels::rms_norm_backward(grad, x, weight, inverse, more, du, a);
     }
     auto dx = at::empty_like(x);
@@ -176,7 +176,8 @@ struct CudaKernels : PlainKernels {
     Rows rows(x, many, mma);
     kernels.run(mma ? "mma_rms_norm_backward" : many ? "rms_norm_backward_many" : "rms_norm_backward", rows.grid, rows.block,
              grad.data_ptr(), x.data_ptr(), weight.data_ptr(), inverse.data_ptr(), pointer(more), pointer(du),
-             adapted ? a.data_ptr() : nullptr, dx.data_ptr(), static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(x.size(0)));
+             adapted ? a.data_ptr() : nullptr, dx.data_ptr(), static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0,
+             static_cast<int>(x.size(0)), grad.stride(0), adapted ? du.stride(0) : int64_t{0});
     return dx;
   }
 
@@ -243,9 +244,9 @@ struct CudaKernels : PlainKernels {
                               const Linear& down) override {
     auto tokens = gates.size(0), width = gates.size(1) / 2;
     bool adapted = du.defined();
-    bool same = adapted == gate_up.adapted() && (!adapted || (fits_below(down.a) && down.a.size(0) == gate_up.rank()));
-    if (!fits_whole(gates) || !fits_whole(grad) || width % pack(grad) != 0 || !fits_or_none(gate_up, u) || !halves(gate_up, width) ||
-        !same) {
+    bool same = adapted == gate_up.adapted() && (!adapted || (fits_below(down.a) && fits(du) && down.a.size(0) == gate_up.rank()));
+    if (!fits_whole(gates) || !(adapted ? fits(grad) : fits_whole(grad)) || width % pack(grad) != 0 || !fits_or_none(gate_up, u) ||
+        !halves(gate_up, width) || !same) {
       return PlainKernels::swiglu_backward(grad, gates, u, gate_up, du, down);
     }
     SwigluGrads grads;
@@ -257,7 +258,7 @@ struct CudaKernels : PlainKernels {
       for (const auto& b : gate_up.b) grads.gate_up.b.push_back(at::empty_like(b));
       kernels.run(kernels.mma ? "mma_swiglu_backward" : "swiglu_adapted_backward", blocks(width, kernels.mma ? STRIPE : BAND), BLOCK,
                grad.data_ptr(), gates.data_ptr(), u.data_ptr(), parts_of(gate_up), du.data_ptr(), down.a.data_ptr(), grads.gates.data_ptr(), grads.down.a.data_ptr(), grads.gate_up.b[0].data_ptr(),
-               grads.gate_up.b[1].data_ptr(), count, columns);
+               grads.gate_up.b[1].data_ptr(), count, columns, grad.stride(0), du.stride(0));
       return grads;
     }
     grads.output = at::empty_like(grad);
@@ -348,19 +349,40 @@ struct CudaKernels : PlainKernels {
     return du;
   }
 
-  void add_back(Tensor& dx, const Tensor& du, const Tensor& a) override {
-    if (!fits_whole(dx) || !fits_below(a)) return PlainKernels::add_back(dx, du, a);
+  void place(const std::vector<const Linear*>& layers) override {
+    Places<void> places{};
+    unsigned next = 0;
+    int64_t most = 0, rank = layers[0]->rank();
+    for (const auto* layer : layers) {
+      auto wide = layer->wide();
+      if (!fits(wide) || !fits(*layer) || layer->rank() != rank || next + layer->b.size() > 4) return PlainKernels::place(layers);
+      for (size_t p = 0; p < layer->b.size(); p++) {
+        auto to = wide.narrow(0, layer->start[p], layer->b[p].size(0)).narrow(1, layer->weight.size(1) + p * rank, rank);
+        if (!fits(to)) return PlainKernels::place(layers);
+        places.each[next++] = {layer->b[p].data_ptr(), to.data_ptr(), to.stride(0), static_cast<int>(to.size(0)),
+                               static_cast<float>(layer->scale)};
+        most = std::max(most, to.size(0));
+      }
+    }
+    const auto& b = layers[0]->b[0];
+    program(b.scalar_type(), rank).run("place", dim3(blocks(most * rank, BLOCK * pack(b)), next), BLOCK, places);
+  }
+
+  Tensor add_back(const Tensor& dx, const Tensor& du, const Tensor& a) override {
+    if (!fits(dx) || !fits(du) || !fits_below(a)) return PlainKernels::add_back(dx, du, a);
     auto& kernels = program(dx.scalar_type());
+    auto out = dx.is_contiguous() ? dx : at::empty({dx.size(0), dx.size(1)}, dx.options());
     dim3 grid = kernels.mma ? dim3(blocks(dx.size(1), STRIPE), blocks(dx.size(0), TILES))
                          : dim3(blocks(dx.size(0), MANY), blocks(dx.size(1), BLOCK * pack(dx)));
-    kernels.run(kernels.mma ? "mma_add_back" : "add_back", grid, BLOCK, dx.data_ptr(), du.data_ptr(),
-             a.data_ptr(), static_cast<int>(dx.size(1)), static_cast<int>(a.size(0)), static_cast<int>(dx.size(0)));
+    kernels.run(kernels.mma ? "mma_add_back" : "add_back", grid, BLOCK, dx.data_ptr(), du.data_ptr(), a.data_ptr(), out.data_ptr(),
+             static_cast<int>(dx.size(1)), static_cast<int>(a.size(0)), static_cast<int>(dx.size(0)), dx.stride(0), du.stride(0));
+    return out;
   }
 
   void adapter_grads(AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad, const Tensor& u,
                      const Linear& linear) override {
     bool of_a = !grads.a.defined(), of_b = grads.b.empty();
-    if ((of_a && (!fits(x) || !fits_whole(du) || !fits_below(linear.a))) || (of_b && (!fits(grad) || !fits_whole(u))) || !fits(linear)) {
+    if ((of_a && (!fits(x) || !fits(du) || !fits_below(linear.a))) || (of_b && (!fits(grad) || !fits_whole(u))) || !fits(linear)) {
       return PlainKernels::adapter_grads(grads, du, x, grad, u, linear);
     }
     Outs<void> outs{};
@@ -374,7 +396,7 @@ struct CudaKernels : PlainKernels {
     if (kernels.mma) return outers(kernels, of_a, of_b, grads, du, x, grad, u, linear);
     if (of_a) {
       kernels.run("grad_a", dim3(blocks(x.size(1), 8 * pack(x)), blocks(count, rank)), dim3(8, 32), x.data_ptr(), du.data_ptr(),
-               grads.a.data_ptr(), static_cast<int>(x.size(1)), count, tokens, x.stride(0));
+               grads.a.data_ptr(), static_cast<int>(x.size(1)), static_cast<int>(du.stride(0)), tokens, x.stride(0));
     }
     if (of_b) {
       dim3 grid(blocks(widest(linear), 8 * pack(grad)), static_cast<unsigned>(linear.b.size()));
@@ -391,7 +413,7 @@ struct CudaKernels : PlainKernels {
     auto rank = linear.rank(), count = linear.a.size(0);
     auto add = [&](const Tensor& from, int64_t start, int64_t width, const Tensor& by, int64_t first, int64_t rows, void* out, bool across) {
       auto at = [](const Tensor& tensor, int64_t place) { return static_cast<char*>(tensor.data_ptr()) + place * tensor.element_size(); };
-      jobs.each[next++] = {at(from, start), from.stride(0), static_cast<int>(width), at(by, first), static_cast<int>(count),
+      jobs.each[next++] = {at(from, start), from.stride(0), static_cast<int>(width), at(by, first), static_cast<int>(by.stride(0)),
                            static_cast<int>(rows), out, across};
       widest = std::max(widest, width);
     };

@@ -63,12 +63,12 @@ void check(int status, const char* what) { TORCH_CHECK(status == 0, what, " of c
 struct Shape {
   int64_t m, n, k;
   bool transposed_a, transposed_b;
-  int64_t stride_a;   // between rows of a
+  int64_t stride_a, stride_b, stride_d;   // between rows
   at::ScalarType kind, out;
   bool tf32, adds;
   int64_t batch;
 
-  auto key() const { return std::tuple(m, n, k, transposed_a, transposed_b, stride_a, kind, out, tf32, adds, batch); }
+  auto key() const { return std::tuple(m, n, k, transposed_a, transposed_b, stride_a, stride_b, stride_d, kind, out, tf32, adds, batch); }
 };
 
 struct Plan {
@@ -115,10 +115,11 @@ struct Products {
     int32_t first = s.transposed_b ? 1 : 0, second = s.transposed_a ? 1 : 0;
     check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSA, &first, sizeof first), "an attribute");
     check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSB, &second, sizeof second), "an attribute");
-    plan.a = s.transposed_b ? layout(type, s.k, s.n, s.k, s.batch, s.k * s.n) : layout(type, s.n, s.k, s.n, s.batch, s.k * s.n);
+    plan.a = s.transposed_b ? layout(type, s.k, s.n, s.stride_b, s.batch, s.n * s.stride_b)
+                            : layout(type, s.n, s.k, s.stride_b, s.batch, s.k * s.stride_b);
     plan.b = s.transposed_a ? layout(type, s.m, s.k, s.stride_a, s.batch, s.k * s.stride_a)
                             : layout(type, s.k, s.m, s.stride_a, s.batch, s.m * s.stride_a);
-    plan.d = layout(type_of(s.out), s.n, s.m, s.n, s.batch, s.m * s.n);
+    plan.d = layout(type_of(s.out), s.n, s.m, s.stride_d, s.batch, s.m * s.stride_d);
     void* preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
     check(cublasLtMatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE, &WORKSPACE, sizeof WORKSPACE), "a preference");
@@ -189,14 +190,15 @@ bool capturing() {
 
 bool can_multiply(const Tensor& x, const Tensor& weight) {
   auto kind = x.scalar_type();
-  auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data_ptr()) % 16 == 0; };
-  return (kind == at::kFloat || kind == at::kHalf || kind == at::kBFloat16) && weight.scalar_type() == kind && x.dim() == 2 &&
-         x.stride(1) == 1 && x.stride(0) >= x.size(1) && weight.is_contiguous() && aligned(x) && aligned(weight);
+  auto fits = [](const Tensor& t) {
+    return t.dim() == 2 && t.stride(1) == 1 && t.stride(0) >= t.size(1) && reinterpret_cast<uintptr_t>(t.data_ptr()) % 16 == 0;
+  };
+  return (kind == at::kFloat || kind == at::kHalf || kind == at::kBFloat16) && weight.scalar_type() == kind && fits(x) && fits(weight);
 }
 
 namespace {
 
-// Returns false if cuBLASLt has no algorithm for the product.
+// Returns false if cuBLASLt has no algorithm for the product. `d` is all of the result's memory.
 bool multiply(const Shape& shape, const Operands& operands, const Tensor& d) {
   static Products products;
   std::lock_guard guard(products.lock);
@@ -213,15 +215,17 @@ bool multiply(const Shape& shape, const Operands& operands, const Tensor& d) {
 }  // namespace
 
 Tensor multiply(const Tensor& x, const Tensor& weight, bool transposed) {
-  auto m = x.size(0), k = x.size(1), n = weight.size(transposed ? 0 : 1);
-  auto out = at::empty({m, n}, x.options());
-  Shape shape{m, n, k, false, transposed, x.stride(0), x.scalar_type(), x.scalar_type(), at::globalContext().allowTF32CuBLAS(), false, 1};
+  auto m = x.size(0), k = x.size(1), n = weight.size(transposed ? 0 : 1), stride = transposed ? n : weight.stride(0);
+  auto out = at::empty({m, stride}, x.options());
+  Shape shape{m, n, k, false, transposed, x.stride(0), weight.stride(0), stride, x.scalar_type(), x.scalar_type(),
+              at::globalContext().allowTF32CuBLAS(), false, 1};
   if (!multiply(shape, {x.data_ptr(), weight.data_ptr(), nullptr, out.data_ptr()}, out)) return at::mm(x, transposed ? weight.t() : weight);
-  return out;
+  return stride == n ? out : out.narrow(1, 0, n);
 }
 
 void convolve_into(Tensor& d, const Tensor& x, const Tensor& weight, bool transposed, const Tensor& c) {
-  Shape shape{x.size(0), weight.size(transposed ? 0 : 1), x.size(1), false, transposed, x.size(1), x.scalar_type(), d.scalar_type(),
+  auto m = x.size(0), k = x.size(1), n = weight.size(transposed ? 0 : 1);
+  Shape shape{m, n, k, false, transposed, k, transposed ? k : n, n, x.scalar_type(), d.scalar_type(),
               at::globalContext().allowTF32CuDNN(), c.defined(), 1};
   TORCH_CHECK(multiply(shape, {x.data_ptr(), weight.data_ptr(), c.defined() ? c.data_ptr() : nullptr, d.data_ptr()}, d),
               "cuBLASLt has no algorithm for a product of [", shape.m, ", ", shape.k, "] and [", shape.k, ", ", shape.n, "] in ", x.scalar_type());
@@ -229,7 +233,7 @@ void convolve_into(Tensor& d, const Tensor& x, const Tensor& weight, bool transp
 
 Tensor outer(const Tensor& a, const Tensor& b, int64_t batch) {
   auto d = at::empty({batch, a.size(1), b.size(1)}, a.options().dtype(at::kFloat));
-  Shape shape{a.size(1), b.size(1), a.size(0) / batch, true, false, a.size(1), a.scalar_type(), at::kFloat,
+  Shape shape{a.size(1), b.size(1), a.size(0) / batch, true, false, a.size(1), b.size(1), b.size(1), a.scalar_type(), at::kFloat,
               at::globalContext().allowTF32CuDNN(), false, batch};
   TORCH_CHECK(multiply(shape, {a.data_ptr(), b.data_ptr(), nullptr, d.data_ptr()}, d), "cuBLASLt has no algorithm for ", batch,
               " products of [", shape.m, ", ", shape.k, "] and [", shape.k, ", ", shape.n, "] in ", a.scalar_type());

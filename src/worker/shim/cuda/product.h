@@ -2,10 +2,11 @@
 #pragma once
 #include <ATen/ATen.h>
 
-// Whether `product` can multiply these: contiguous rows of the same type, which is fp32, fp16 or bf16.
+// Whether `multiply` can multiply these: rows of the same type, which is fp32, fp16 or bf16. They may be further apart than their width.
 bool can_multiply(const at::Tensor& x, const at::Tensor& weight);
 
-// x W^T, or x W. The fastest algorithm is measured once a shape has occurred a few times, unless runs must be deterministic.
+// x W^T, or x W, whose rows are as far apart as those of W. The fastest algorithm is measured once a shape has occurred a few times,
+// unless runs must be deterministic.
 at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, bool transposed);
 
 // d = x W^T, or x W (+ c): a pointwise convolution of rows. All tensors are contiguous; c may be d.

@@ -200,6 +200,16 @@ back(const T* grad, const __grid_constant__ Parts<T> layer, T* du, float* parts,
            layer.count * R, parts, tokens, span, scale);
 }
 
+// Writes scale b[i, j] to its place, for R values of j. blockIdx.y is the matrix B, blockIdx.x a range of its values.
+extern "C" __global__ void place(const __grid_constant__ Places<T> places) {
+  const Place<T>& p = places.each[blockIdx.y];
+  int at = (blockIdx.x * blockDim.x + threadIdx.x) * N, i = at / R;
+  if (i >= p.width) return;
+  Pack q = load(p.b + at);
+  for (int k = 0; k < N; k++) narrow(wide(q.v[k]) * p.scale, q.v[k]);
+  store(p.to + i * p.stride + at % R, q);
+}
+
 // N values of u_t B_p^T from column i, for E tokens from t.
 template <int E> __device__ inline void up(const T* u, const Parts<T>& parts, int p, int t, int i, int tokens, float s[E][N]) {
   float f[E][R];
@@ -219,15 +229,16 @@ template <int E> __device__ inline void up(const T* u, const Parts<T>& parts, in
   }
 }
 
-// N values of du_t A from column i, for E tokens from t. A has `count` rows, a multiple of 8; 8 rows are loaded at the same time.
+// N values of du_t A from column i, for E tokens from t. A has `count` rows, a multiple of 8; 8 rows are loaded at the same time. Rows of
+// du are `by` values apart.
 template <int E>
-__device__ inline void down_again(const T* du, const T* a, int t, int i, int width, int count, int tokens, float s[E][N]) {
+__device__ inline void down_again(const T* du, i64 by, const T* a, int t, int i, int width, int count, int tokens, float s[E][N]) {
   for (int e = 0; e < E; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
   for (int first = 0; first < count; first += 8) {
     Pack q[8];
     for (int j = 0; j < 8; j++) q[j] = load(a + (i64)(first + j) * width + i);
     for (int e = 0; e < E; e++) {
-      const T* from = du + (i64)min(t + e, tokens - 1) * count + first;
+      const T* from = du + min(t + e, tokens - 1) * by + first;
       for (int j = 0; j < 8; j += N) {
         Pack f = load(from + j);
         for (int l = 0; l < N; l++) for (int k = 0; k < N; k++) s[e][k] += wide(f.v[l]) * wide(q[j + l].v[k]);
@@ -297,32 +308,33 @@ add_up_norm_many(T* y, const T* u, const T* more, const __grid_constant__ Parts<
 }
 
 // The gradient of RMSNorm's input x. The gradient of its output is grad + du A (only grad if there is no du). `more` is added to the
-// result if it is given. A block works on E tokens. `grad` is overwritten.
+// result if it is given. A block works on E tokens. `grad` is overwritten. Rows of grad are `stride` values apart, those of du `by`.
 template <int E>
 __device__ inline void rms_norm_backward_of(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
                                             const float* __restrict__ inverse, const T* __restrict__ more, const T* __restrict__ du,
-                                            const T* __restrict__ a, T* __restrict__ dx, int dim, int count, int tokens) {
+                                            const T* __restrict__ a, T* __restrict__ dx, int dim, int count, int tokens, i64 stride,
+                                            i64 by) {
   int t = blockIdx.x * E;
   float dot[E] = {};
   for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
     float s[E][N] = {};
-    if (du) down_again<E>(du, a, t, i, dim, count, tokens, s);
+    if (du) down_again<E>(du, by, a, t, i, dim, count, tokens, s);
     Pack w = load(weight + i);
     for (int e = 0; e < E && t + e < tokens; e++) {
-      i64 at = (i64)(t + e) * dim + i;
-      Pack g = load(grad + at), v = load(x + at);
+      T* of_grad = grad + (t + e) * stride + i;
+      Pack g = load(of_grad), v = load(x + (i64)(t + e) * dim + i);
       for (int k = 0; k < N; k++) {
         if (du) narrow(wide(g.v[k]) + s[e][k], g.v[k]);
         dot[e] += wide(g.v[k]) * wide(w.v[k]) * wide(v.v[k]);
       }
-      if (du) store(grad + at, g);
+      if (du) store(of_grad, g);
     }
   }
   for (int e = 0; e < E && t + e < tokens; e++) {
     float r = inverse[t + e], c = block_sum(dot[e]) * r * r * r / dim;
     for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
       i64 at = (i64)(t + e) * dim + i;
-      Pack g = load(grad + at), v = load(x + at), w = load(weight + i), m;
+      Pack g = load(grad + (t + e) * stride + i), v = load(x + at), w = load(weight + i), m;
       if (more) m = load(more + at);
       for (int k = 0; k < N; k++) {
         float d = wide(g.v[k]) * wide(w.v[k]) * r - c * wide(v.v[k]);
@@ -335,13 +347,13 @@ __device__ inline void rms_norm_backward_of(T* __restrict__ grad, const T* __res
 
 extern "C" __global__ void __launch_bounds__(1024)
 rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du, const T* a, T* dx, int dim,
-                  int count, int tokens) {
-  rms_norm_backward_of<2>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens);
+                  int count, int tokens, i64 stride, i64 by) {
+  rms_norm_backward_of<2>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens, stride, by);
 }
 extern "C" __global__ void __launch_bounds__(512, 2)
 rms_norm_backward_many(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du, const T* a, T* dx,
-                       int dim, int count, int tokens) {
-  rms_norm_backward_of<MANY>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens);
+                       int dim, int count, int tokens, i64 stride, i64 by) {
+  rms_norm_backward_of<MANY>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens, stride, by);
 }
 
 // Rotates two packs of a head that are half a head apart.
@@ -467,17 +479,17 @@ swiglu_adapted(const T* gates, const T* u, T* y, const __grid_constant__ Parts<T
   swiglu_of<true>(gates, u, y, parts, tokens, width, span);
 }
 
-// dx[t, i] += sum over j of du[t, j] a[j, i]. blockIdx.y is a range of columns, blockIdx.x MANY tokens.
-extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
+// out[t, i] = dx[t, i] + sum over j of du[t, j] a[j, i]. Rows of dx are `stride` values apart, those of du `by`. blockIdx.y is a range of
+// columns, blockIdx.x MANY tokens.
+extern "C" __global__ void add_back(const T* dx, const T* du, const T* a, T* out, int width, int count, int tokens, i64 stride, i64 by) {
   int t = blockIdx.x * MANY, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
   float s[MANY][N];
-  down_again<MANY>(du, a, t, i, width, count, tokens, s);
+  down_again<MANY>(du, by, a, t, i, width, count, tokens, s);
   for (int e = 0; e < MANY && t + e < tokens; e++) {
-    T* at = dx + (i64)(t + e) * width + i;
-    Pack out = load(at);
-    for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k], out.v[k]);
-    store(at, out);
+    Pack sum = load(dx + (t + e) * stride + i);
+    for (int k = 0; k < N; k++) narrow(wide(sum.v[k]) + s[e][k], sum.v[k]);
+    store(out + (i64)(t + e) * width + i, sum);
   }
 }
 
@@ -520,12 +532,13 @@ __device__ inline void reduce_band(const Narrow<FEW>& s, int width, T* out, bool
 }
 
 // The gradient of rows [gate | up] + u B^T. The gradient of y = silu(gate) up is grad + du A. Also computes the gradients of A, which
-// belongs to the layer after y, and of both B. blockIdx.x is BAND columns; a warp works on every 8th token.
+// belongs to the layer after y, and of both B. blockIdx.x is BAND columns; a warp works on every 8th token. Rows of grad are `stride`
+// values apart, those of du `by`.
 extern "C" __global__ void __launch_bounds__(256, R > 8 ? 1 : 2)
 swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
                         const __grid_constant__ Parts<T> parts, const T* __restrict__ du, const T* __restrict__ a,
                         T* __restrict__ dgates, T* __restrict__ da, T* __restrict__ db_gate, T* __restrict__ db_up, int tokens,
-                        int width) {
+                        int width, i64 stride, i64 by) {
   int i = blockIdx.x * BAND + threadIdx.x % 32 * FEW, t = threadIdx.x / 32;
   bool inside = i < width;
   if (!inside) i = 0;
@@ -536,12 +549,12 @@ swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates,
   auto fetch = [&](int t) {
     if (t >= tokens) return;
     const T* from = gates + (i64)t * 2 * width + i;
-    next_dy = load<FEW>(grad + (i64)t * width + i), next = load<FEW>(from), next_above = load<FEW>(from + width);
+    next_dy = load<FEW>(grad + t * stride + i), next = load<FEW>(from), next_above = load<FEW>(from + width);
   };
   for (fetch(t); t < tokens; t += 8) {
     dy = next_dy, gate = next, above = next_above;
     fetch(t + 8);
-    const T *of_gate = u + (i64)t * 2 * R, *of_up = of_gate + R, *of_a = du + (i64)t * R;
+    const T *of_gate = u + (i64)t * 2 * R, *of_up = of_gate + R, *of_a = du + t * by;
     float x[FEW], z[FEW], d[FEW], y[FEW];
     to_gate.add(gate, of_gate, x);
     to_up.add(above, of_up, z);
@@ -567,9 +580,9 @@ swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates,
   reduce_band(sum_up, width, db_up, true);
 }
 
-// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 8 N columns i. Threads are (8, 32): each works on N columns
-// and every 32nd token. Written as [j, i], or with `turned` as [i, j].
-__device__ inline void outer(const T* __restrict__ x, i64 stride, int width, const T* __restrict__ u, int count, int tokens,
+// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 8 N columns i. Rows of x are `stride` values apart, those of u
+// `by`. Threads are (8, 32): each works on N columns and every 32nd token. Written as [j, i], or with `turned` as [i, j].
+__device__ inline void outer(const T* __restrict__ x, i64 stride, int width, const T* __restrict__ u, int by, int tokens,
                              T* __restrict__ out, bool turned) {
   constexpr int COLUMNS = 8 * N;
   int i = blockIdx.x * COLUMNS + threadIdx.x * N;
@@ -579,7 +592,7 @@ __device__ inline void outer(const T* __restrict__ x, i64 stride, int width, con
     for (int t = threadIdx.y; t < tokens; t += 32) {
       Pack p = load(x + t * stride + i);
       for (int j = 0; j < R; j += N) {
-        Pack q = load(u + (i64)t * count + j);
+        Pack q = load(u + (i64)t * by + j);
         for (int l = 0; l < N; l++) for (int k = 0; k < N; k++) s[(j + l) * N + k] += wide(q.v[l]) * wide(p.v[k]);
       }
     }
@@ -601,8 +614,8 @@ __device__ inline void outer(const T* __restrict__ x, i64 stride, int width, con
 
 // da[p R + j, i] = sum over t of du[t, p R + j] x[t, i]; blockIdx.y is the part p.
 extern "C" __global__ void __launch_bounds__(256)
-grad_a(const T* x, const T* du, T* da, int width, int count, int tokens, i64 stride) {
-  outer(x, stride, width, du + blockIdx.y * R, count, tokens, da + (i64)blockIdx.y * R * width, false);
+grad_a(const T* x, const T* du, T* da, int width, int by, int tokens, i64 stride) {
+  outer(x, stride, width, du + blockIdx.y * R, by, tokens, da + (i64)blockIdx.y * R * width, false);
 }
 
 // db_p[i, j] = sum over t of grad[t, start_p + i] u[t, p R + j]; blockIdx.y is the part p.

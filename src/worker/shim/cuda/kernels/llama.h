@@ -23,13 +23,28 @@ template <class T> struct Outs {
 };
 static_assert(sizeof(Outs<void>) == 32);
 
-// One sum over tokens of w[t, j] x[t, i], for `rows` values of j; a row of w has `count` values.
+// A matrix B [width, rank], and where its product with `scale` is placed: rows that are `stride` values apart.
+template <class T> struct Place {
+  const T* b;
+  T* to;
+  long long stride;
+  int width;
+  float scale;
+};
+static_assert(sizeof(Place<void>) == 32);
+
+template <class T> struct Places {
+  Place<T> each[4];
+};
+static_assert(sizeof(Places<void>) == 128);
+
+// One sum over tokens of w[t, j] x[t, i], for `rows` values of j; rows of x are `stride` values apart, those of w `by`.
 template <class T> struct Outer {
   const T* x;
   long long stride;
   int width;
   const T* w;
-  int count, rows;
+  int by, rows;
   T* out;
   int across;
 };

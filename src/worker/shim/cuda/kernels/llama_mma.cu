@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256) mma_outer(const __grid_constan
     int first = t + l.g, second = first + 8;
     Words x = words(o.x + first * o.stride + i, in && first < tokens), y = words(o.x + second * o.stride + i,
                     in && second < tokens);
-    const T *v = o.w + (i64)first * o.count + 2 * l.q, *w = v + 8 * (i64)o.count;
+    const T *v = o.w + (i64)first * o.by + 2 * l.q, *w = v + 8 * (i64)o.by;
     u32 a0 = turned(word(v, first < tokens)), a2 = turned(word(w, second < tokens));
     u32 a1 = turned(word(v + 8, both && first < tokens)), a3 = turned(word(w + 8, both && second < tokens));
     for (int m = 0; m < 4; m++) mma(d[m], a0, a1, a2, a3, turned(x.w[m]), turned(y.w[m]));
@@ -220,24 +220,26 @@ mma_add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ mor
 }
 
 // Like `add_back`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens.
-extern "C" __global__ void __launch_bounds__(256) mma_add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
+extern "C" __global__ void __launch_bounds__(256)
+mma_add_back(const T* dx, const T* du, const T* a, T* out, int width, int count, int tokens, i64 stride, i64 by) {
   Lane l;
   int t = (blockIdx.y * TOKEN_WARPS + (threadIdx.x >> 5)) * 16, i = blockIdx.x * 32 + l.q * 8;
   if (t >= tokens) return;
   bool in = i < width, first = in && t + l.g < tokens, second = in && t + l.g + 8 < tokens;
-  i64 at = (i64)(t + l.g) * width + i, next = at + (i64)8 * width;
-  Words x = words(dx + at, first), y = words(dx + next, second);
+  const T* from_dx = dx + (t + l.g) * stride + i;
+  Words x = words(from_dx, first), y = words(from_dx + 8 * stride, second);
   float d[4][4];
   for (int m = 0; m < 4; m++) tile(d[m], x.w[m], y.w[m]);
   for (int j = 0; j < count; j += 8) {
     Words rows = words(a + (i64)(j + l.g) * width + i, in);
-    const T* from = du + (i64)(t + l.g) * count + j + 2 * l.q;
-    u32 f = word(from, t + l.g < tokens), s = word(from + (i64)8 * count, t + l.g + 8 < tokens);
+    const T* from = du + (t + l.g) * by + j + 2 * l.q;
+    u32 f = word(from, t + l.g < tokens), s = word(from + 8 * by, t + l.g + 8 < tokens);
     for (int m = 0; m < 4; m++) mma(d[m], f, s, turned(rows.w[m]));
   }
   for (int m = 0; m < 4; m++) x.w[m] = narrow2(d[m][0], d[m][1]), y.w[m] = narrow2(d[m][2], d[m][3]);
-  if (first) store(dx + at, x);
-  if (second) store(dx + next, y);
+  T* to = out + (i64)(t + l.g) * width + i;
+  if (first) store(to, x);
+  if (second) store(to + (i64)8 * width, y);
 }
 
 // Like `add_up_turn` without `repeated`, if half a head is a multiple of 32. blockIdx.x is 32 columns of the first halves of heads,
@@ -353,18 +355,19 @@ extern "C" __global__ void __launch_bounds__(512)
 mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
                       const float* __restrict__ inverse, const T* __restrict__ more, const T* __restrict__ du,
                       const T* __restrict__ a, T* __restrict__ dx, int dim,
-                      int count, int tokens) {
+                      int count, int tokens, i64 stride, i64 by) {
   Lane l;
   int t = blockIdx.x * 8 + l.g;
   bool there = t < tokens;
   i64 row = (i64)t * dim;
+  T* of_grad = grad + t * stride;
   float dot = 0;
   for (int base = (threadIdx.x >> 5) * 32; base < dim; base += AHEAD * STEP) {
     Words g[AHEAD], v[AHEAD], w[AHEAD];
     float d[AHEAD][4][4];
     for (int k = 0; k < AHEAD; k++) {
       int i = base + k * STEP + l.q * 8;
-      g[k] = words(grad + row + i, there && i < dim), v[k] = words(x + row + i, there && i < dim), w[k] = words(weight + i,
+      g[k] = words(of_grad + i, there && i < dim), v[k] = words(x + row + i, there && i < dim), w[k] = words(weight + i,
                    i < dim);
     }
     for (int k = 0; k < AHEAD; k++) for (int m = 0; m < 4; m++) tile(d[k][m], g[k].w[m], 0);
@@ -374,8 +377,8 @@ mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __
         int i = base + k * STEP + l.q * 8;
         rows[k] = words(a + (i64)(j + l.g) * dim + i, i < dim);
       }
-      u32 by = word(du + (i64)t * count + j + 2 * l.q, there);
-      for (int k = 0; k < AHEAD; k++) for (int m = 0; m < 4; m++) mma(d[k][m], by, 0, turned(rows[k].w[m]));
+      u32 factor = word(du + t * by + j + 2 * l.q, there);
+      for (int k = 0; k < AHEAD; k++) for (int m = 0; m < 4; m++) mma(d[k][m], factor, 0, turned(rows[k].w[m]));
     }
     for (int k = 0; k < AHEAD; k++) {
       int i = base + k * STEP + l.q * 8;
@@ -384,14 +387,14 @@ mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __
         float2 p = wide2(g[k].w[m]), q = wide2(w[k].w[m]), z = wide2(v[k].w[m]);
         dot += p.x * q.x * z.x + p.y * q.y * z.y;
       }
-      if (there && i < dim) store(grad + row + i, g[k]);
+      if (there && i < dim) store(of_grad + i, g[k]);
     }
   }
   float r = there ? inverse[t] : 0, c = token_sum(dot, l) * r * r * r / dim;
 #pragma unroll 4
   for (int i = (threadIdx.x >> 5) * 32 + l.q * 8; i < dim; i += WARPS * 32) {
     if (!there) break;
-    Words g = words(grad + row + i, true), v = words(x + row + i, true), w = words(weight + i, true), k = {};
+    Words g = words(of_grad + i, true), v = words(x + row + i, true), w = words(weight + i, true), k = {};
     if (more) k = words(more + row + i, true);
     for (int m = 0; m < 4; m++) {
       float2 p = wide2(g.w[m]), q = wide2(w.w[m]), z = wide2(v.w[m]), n = wide2(k.w[m]);
@@ -430,11 +433,11 @@ extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* __restrict
 
 // The backward pass through y = silu(gate) up of rows [gate | up] + u B^T, and through the adapter of the layer after y, for which du is
 // given. Computes the gradients of the rows, of both B, and of the A [R, width] of the layer after y. blockIdx.x is 32 columns of gate
-// and of up. One block works on all tokens, so that it can also sum over tokens.
+// and of up. One block works on all tokens, so that it can also sum over tokens. Rows of grad are `stride` values apart, those of du `by`.
 extern "C" __global__ void __launch_bounds__(256, 2)
 mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts<T> parts, const T* du, const T* a,
                     T* dgates, T* da, T* db_gate,
-                    T* db_up, int tokens, int width) {
+                    T* db_up, int tokens, int width, i64 stride, i64 by) {
   Lane l;
   int i = blockIdx.x * 32 + l.q * 8, warp = threadIdx.x >> 5;
   bool in = i < width;
@@ -444,7 +447,7 @@ mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_cons
     for (int second = 0; second < 2; second++) {
       int token = t + l.g + 8 * second;
       bool there = in && token < tokens;
-      const T *dy = grad + (there ? (i64)token * width + i : 0), *gate = gates + (there ? (i64)token * 2 * width + i : 0);
+      const T *dy = grad + (there ? token * stride + i : 0), *gate = gates + (there ? (i64)token * 2 * width + i : 0);
       fetch16(&fetched[slot][second][threadIdx.x], dy, there);
       fetch16(&fetched[slot][2 + second][threadIdx.x], gate, there);
       fetch16(&fetched[slot][4 + second][threadIdx.x], there ? gate + width : gate, there);
@@ -462,7 +465,7 @@ mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_cons
   float sum_a[4][4] = {}, sum_gate[4][4] = {}, sum_up[4][4] = {};
   for (int t = warp * 16, slot = 0; t < tokens; t += TOKEN_WARPS * 16, slot ^= 1) {
     fetch(slot ^ 1, t + TOKEN_WARPS * 16);
-    Rows gate_u(u, 2 * R, l, t, tokens), up_u(u + R, 2 * R, l, t, tokens), below(du, R, l, t, tokens);
+    Rows gate_u(u, 2 * R, l, t, tokens), up_u(u + R, 2 * R, l, t, tokens), below(du, by, l, t, tokens);
     u32 f_gate[R / 8], s_gate[R / 8], f_up[R / 8], s_up[R / 8], f_below[R / 8], s_below[R / 8];
     for (int h = 0; h < R / 8; h++) {
       f_gate[h] = turned(gate_u.first[h]), s_gate[h] = turned(gate_u.second[h]);
