@@ -63,7 +63,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line of a job with the command line of its supervisor.
+    /// The list's line for the run of this job. `command` is the command line of the run's supervisor.
     ///
     /// # Errors
     /// A path is not UTF-8, or the job has no site.

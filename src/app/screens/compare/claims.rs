@@ -46,7 +46,9 @@ fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
         ui.horizontal_wrapped(|ui| {
             ui.label(muted(ui, format!("{} {}", claim.paper, claim.place)));
             for id in &claim.on {
-                let link = ui.link(id).on_hover_text("Compare as this table or figure");
+                let link = ui.link(id).on_hover_text(
+                    "Shows the measured values on Compare, arranged as in this table or figure of the paper",
+                );
                 link.widget_info(|| named(&format!("Compare as {id}")));
                 if link.clicked()
                     && let Ok(study) = preset(id)

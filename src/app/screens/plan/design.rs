@@ -23,15 +23,22 @@ const ALL: &str = "all combinations";
 /// What a kind is good for.
 fn help(kind: DesignKind) -> &'static str {
     match kind {
-        DesignKind::OneAtATime => "A base cell, and each other level alone. Shows effects at the base; no interactions",
+        DesignKind::OneAtATime => {
+            "Runs a base cell, and cells that differ from it in one level. Shows what each level changes there, but not how \
+             levels act together"
+        }
         DesignKind::Fraction => {
-            "Two levels of each factor. Main effects, and interactions as far as runs allow; says what is mixed"
+            "Runs a part of all combinations of two levels of each factor. Shows the effect of each factor and, if there are \
+             enough runs, how factors act together; lists effects that cannot be told apart"
         }
         DesignKind::PlackettBurman => {
-            "Two levels of each factor. Screens many factors with few runs; interactions are mixed in"
+            "Finds which of many factors matter, with two levels of each and few runs. What factors do together is mixed \
+             into their effects"
         }
-        DesignKind::DOptimal => "Any levels and constraints. The cells that know the ticked effects best",
-        DesignKind::LatinHypercube => "Numbers spread over the ranges of the ticked levels, for curves",
+        DesignKind::DOptimal => {
+            "Runs the cells from which the ticked effects can be estimated best, with any levels and constraints"
+        }
+        DesignKind::LatinHypercube => "Spreads numbers over the ranges of the ticked levels, for curves",
     }
 }
 
