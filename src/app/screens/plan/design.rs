@@ -248,8 +248,11 @@ fn interactions_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec
         // A pair whose factor does not vary any more makes the design impossible.
         let stale = |(one, other): &(Key, Key)| !keys.contains(&one) || !keys.contains(&other);
         for pair in pairs.iter().filter(|pair| stale(pair)) {
-            let text =
-                format!("{} × {}, one of which has one level", name(&plan.first, &pair.0), name(&plan.first, &pair.1));
+            let text = format!(
+                "{} × {}: one of these factors has only one level",
+                name(&plan.first, &pair.0),
+                name(&plan.first, &pair.1)
+            );
             if tick_ui(ui, true, true, text).clicked() {
                 change(commands, plan, None, |design| {
                     let Interactions::These(pairs) = &mut design.interactions else { return };
@@ -292,14 +295,18 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
     ui.menu_button("Add runs …", |ui| {
         if ui
             .button("Fold over all factors")
-            .on_hover_text("Clears main effects of interactions of two factors")
+            .on_hover_text("Separates the effect of each factor from what two factors do together")
             .clicked()
         {
             asked = Some(Added::FoldOver(None));
         }
         for (_, key, _) in plan.first.varied() {
             let text = format!("Fold over {}", name(&plan.first, key));
-            if ui.button(text).on_hover_text("Clears this factor and its interactions").clicked() {
+            if ui
+                .button(text)
+                .on_hover_text("Separates the effect of this factor, and of its pairs with others, from other effects")
+                .clicked()
+            {
                 asked = Some(Added::FoldOver(Some(key.clone())));
             }
         }
