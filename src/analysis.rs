@@ -81,7 +81,7 @@ pub use measure::{
 pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use outlier::{Outlier, outliers};
 pub use own::{OwnOutcome, check_measures, wrong_measures};
-pub use own_list::{check_edit, needs_measure, with_measure};
+pub use own_list::{FormulaName, check_edit, formula_names, needs_measure, with_measure};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use quick::{has_warmed_up, relative_half_width};
@@ -96,7 +96,7 @@ pub use training::TrainingTime;
 pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_for, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
-    EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
+    EQUAL_WITHIN, Judgement, Lack, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
 };
 pub use work_difference::{WorkChange, WorkDifference, WorkVerdict, folded, work_difference};
 

@@ -12,7 +12,7 @@ mod coverage;
 mod judge;
 mod published;
 
-pub use claim::{Claim, Compare, Test, claims};
+pub use claim::{Claim, Compare, Test, WHY_WIDER, claims};
 pub use coverage::{Coverage, Deviation, Deviations, coverage, deviations};
 pub use judge::{Finding, Judgement, Verdict, judge};
 pub use published::{

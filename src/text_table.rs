@@ -63,6 +63,63 @@ impl From<usize> for Field {
     }
 }
 
+/// The widest field that is filled up with spaces, in characters: sentences would push the other columns out of the terminal.
+const WIDEST_ALIGNED: usize = 40;
+
+/// Markdown with tables as [`TextTable::markdown`] writes them, whose fields are filled up with spaces: in a terminal, numbers then stand
+/// below each other. Other lines are not changed.
+pub fn aligned(markdown: &str) -> String {
+    let lines: Vec<&str> = markdown.lines().collect();
+    let is_table = |lines: &[&str]| lines.len() > 1 && lines[0].starts_with("| ") && lines[1].starts_with("|---");
+    let mut text = String::with_capacity(markdown.len());
+    let mut rest = &lines[..];
+    while let Some(line) = rest.first() {
+        let rows = if is_table(rest) { rest.iter().take_while(|line| line.starts_with('|')).count() } else { 0 };
+        if rows > 0 {
+            text += &aligned_table(&rest[..rows]);
+        } else {
+            text.push_str(line);
+            text.push('\n');
+        }
+        rest = &rest[rows.max(1)..];
+    }
+    text
+}
+
+/// The lines of one table with fields of equal width. The second line says which columns are aligned right.
+fn aligned_table(lines: &[&str]) -> String {
+    let rows: Vec<Vec<&str>> = lines.iter().map(|line| fields_of(line)).collect();
+    let width = |column: usize| {
+        let texts = rows.iter().enumerate().filter(|(row, _)| *row != 1).filter_map(|(_, fields)| fields.get(column));
+        texts.map(|text| text.chars().count()).max().unwrap_or(0).clamp(3, WIDEST_ALIGNED)
+    };
+    let columns: Vec<(usize, bool)> =
+        rows[1].iter().enumerate().map(|(column, rule)| (width(column), rule.ends_with(':'))).collect();
+    let line = |(row, fields): (usize, &Vec<&str>)| {
+        let field = |(text, &(width, is_right)): (&&str, &(usize, bool))| match (row, is_right) {
+            (1, false) => format!("{:-<1$}|", "", width + 2),
+            (1, true) => format!("{:-<1$}:|", "", width + 1),
+            (_, false) => format!(" {text:<width$} |"),
+            (_, true) => format!(" {text:>width$} |"),
+        };
+        format!("|{}\n", fields.iter().zip(&columns).map(field).collect::<String>())
+    };
+    rows.iter().enumerate().map(line).collect()
+}
+
+/// The fields of a line of a table, as they are escaped.
+fn fields_of(line: &str) -> Vec<&str> {
+    let (mut fields, mut start, mut is_escaped) = (Vec::new(), 1, false);
+    for (place, letter) in line.char_indices().skip(1) {
+        if letter == '|' && !is_escaped {
+            fields.push(line[start..place].trim());
+            start = place + 1;
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    fields
+}
+
 /// A table of text.
 #[derive(Clone, Debug)]
 pub struct TextTable {
@@ -367,6 +424,21 @@ mod tests {
         assert_eq!(latex_prose("`a_1`: 5 %"), "\\texttt{a\\_1}: 5 \\%");
         assert_eq!(markdown_prose("`a` and ` *alone*"), "`a` and \\` \\*alone\\*");
         assert_eq!(html_prose("no code"), "no code");
+    }
+
+    #[test]
+    fn columns_of_a_table_are_aligned_for_a_terminal_and_other_lines_stay() {
+        let mut table = TextTable::new("lr", ["Kernel", "Time (ms)"]);
+        table.row(["gemm".into(), Field::Ready("16.1 [15.9, 17.1]".to_owned())]);
+        table.row(["a|b".into(), Field::Ready("4.10".to_owned())]);
+        let text = format!("# times\n\n{}\n- a | b\n", table.markdown());
+        let expected = "# times\n\n\
+                        | Kernel |         Time (ms) |\n\
+                        |--------|------------------:|\n\
+                        | gemm   | 16.1 [15.9, 17.1] |\n\
+                        | a\\|b   |              4.10 |\n\n- a | b\n";
+        assert_eq!(aligned(&text), expected);
+        assert_eq!(aligned(&aligned(&text)), expected);
     }
 
     #[test]

@@ -318,6 +318,39 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
 }
 
 #[test]
+fn an_untrained_model_guesses_one_of_as_many_classes_as_a_set_has_folders_but_at_least_ten() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let set = folder.path().join("set");
+    let make = ["data", "make", "--scenario", "b", "--count", "40", "--format", "png", set.to_str().unwrap()];
+    assert!(multicard(&make).status().unwrap().success());
+    let plan = SMALL
+        .replace("set = \"digits\"", &format!("set = \"folder\"\nfolder = \"{}\"", set.display()))
+        .replace(r#"["fp32", "fp64"]"#, "\"fp32\"\npasses = \"inference\"")
+        .replace(r#"["nchw", "nhwc"]"#, "\"nhwc\"\nscenario = \"b\"")
+        .replace("train_images = 96", "train_images = 39")
+        .replace("test_images = 32", "test_images = 7")
+        .replace("batch_size = 16", "batch_size = 8")
+        .replace("epochs = 2", "epochs = 1");
+    for classes in [10.0_f64, 12.0] {
+        let folder = TempDir::new().unwrap();
+        let (run, session) = run_plan(&folder, &plan, &[]);
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        let losses = table(&session, "loss", &[]);
+        let loss = losses["rows"][0]["train_loss"]["median"].as_f64().unwrap();
+        assert!((loss - classes.ln()).abs() < 0.01, "{classes} classes: {losses}");
+        let logs = rank_logs(&session).concat();
+        let bytes = (39 + 7) * 32 * 32 * 3;
+        assert!(logs.contains(&format!(r#""key":"set_bytes_in_memory","value":{bytes}.0"#)), "{logs}");
+        assert!(logs.contains(r#""key":"load_from_disk_s""#), "{logs}");
+        // The folders are in alphabetical order, so that images of the digit 9 have the twelfth label.
+        for class in ["train/10", "train/11", "test/10", "test/11"] {
+            fs::create_dir_all(set.join(class)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_losses_bit_for_bit() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

@@ -87,6 +87,23 @@ fn a_killed_run_of_each_technique_continues_with_the_losses_of_one_that_was_not(
     }
 }
 
+#[test]
+fn a_run_of_inference_has_the_same_loss_in_each_epoch_and_keeps_no_model() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let (mut command, session) = run_command(&folder, &format!("{PLAN}passes = \"inference\"\n"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let losses: Vec<f64> = losses(&session).into_values().collect();
+    assert_eq!(losses.len(), STEPS);
+    // An epoch has the same rows in another order.
+    let [first, second] =
+        [&losses[..STEPS / 2], &losses[STEPS / 2..]].map(|epoch| epoch.iter().sum::<f64>() / epoch.len() as f64);
+    assert!((first / second - 1.0).abs() < 1e-4, "{losses:?}");
+    let mut runs = fs::read_dir(session.join("runs")).unwrap().map(|run| run.unwrap().path());
+    assert!(runs.all(|run| !run.join("model").exists()), "nothing was trained");
+}
+
 /// Runs a plan to its end, and once more with a rank that is killed; compares losses, and what was trained.
 fn continues(plan: &str, ranks: usize) {
     let _alone = alone();

@@ -247,3 +247,15 @@ fn a_limit_of_file_sizes_is_an_error_with_words() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(!text(&output.stderr).trim().is_empty());
 }
+
+#[test]
+fn a_session_in_the_place_of_a_command_is_answered_with_what_opens_it() {
+    let home = TempDir::new().unwrap();
+    let session = session();
+    let path = session.path().display().to_string();
+    let output = multicard(home.path(), &[&path]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    let expected = format!("is a session, not a command: open it with `multicard --session '{path}'`");
+    assert!(said.contains(&expected), "{said}");
+}

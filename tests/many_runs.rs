@@ -72,7 +72,7 @@ fn records(count: usize) -> UiEvent {
     };
     let runs: Vec<RunRecord> = (0..count).map(run).collect();
     let summaries = runs.iter().map(multicard::analysis::summarise_run).collect();
-    let records = Records { folder: PathBuf::from("study"), runs, summaries, ..Records::default() };
+    let records = Records { folder: PathBuf::from("study"), runs: runs.into(), summaries, ..Records::default() };
     UiEvent::Records(Arc::new(records.folded()))
 }
 

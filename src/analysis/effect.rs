@@ -140,7 +140,8 @@ pub struct MeanCell {
 }
 
 /// Means for all pairs of levels of two settings. Only combinations of the other settings that every pair has are used, so that the means
-/// are comparable; empty if no combination has all.
+/// are comparable. If no combination has all pairs, levels that lack cells are left out, at least two of each setting remaining; empty if
+/// that does not help.
 pub fn mean_cells(
     cells: &[Cell],
     values: &dyn Fn(&Cell) -> Vec<(u32, f64)>,
@@ -150,24 +151,10 @@ pub fn mean_cells(
     let design = Design::new(cells, values);
     let place = |key: &str| design.settings.iter().position(|setting| setting.key == key);
     let Some((first, second)) = place(first).zip(place(second)) else { return Vec::new() };
-    let pairs = || {
-        let seconds = design.levels[second].len();
-        (0..design.levels[first].len()).flat_map(move |a| (0..seconds).map(move |b| (a, b)))
-    };
-    let at = |code: &[usize], (a, b): (usize, usize)| {
-        let mut code = code.to_vec();
-        (code[first], code[second]) = (a, b);
-        design.places.get(&code).copied()
-    };
-    // A level of its own that has no cells is left out.
-    let whole: Vec<&Vec<usize>> = design
-        .codes
-        .iter()
-        .filter(|code| code[first] == 0 && code[second] == 0)
-        .filter(|code| pairs().all(|pair| at(code, pair).is_some()))
-        .collect();
+    let Some(Grid { levels, whole }) = design.grid((first, second)) else { return Vec::new() };
     let mean = |(a, b): (usize, usize)| {
-        let groups: Vec<_> = whole.iter().filter_map(|code| Some(design.logs[at(code, (a, b))?].clone())).collect();
+        let at = |code: &Vec<usize>| design.at(code, (first, second), (a, b));
+        let groups: Vec<_> = whole.iter().filter_map(|code| Some(design.logs[at(code)?].clone())).collect();
         let combined = Combined::of(&groups)?;
         Some(MeanCell {
             first: design.levels[first][a].clone(),
@@ -176,7 +163,19 @@ pub fn mean_cells(
             cells: combined.groups,
         })
     };
-    pairs().filter_map(mean).collect()
+    pairs_of(&levels).filter_map(mean).collect()
+}
+
+/// A complete part of a design over the levels of two settings.
+struct Grid {
+    /// The levels of both settings, by their places.
+    levels: [Vec<usize>; 2],
+    /// The combinations of the other settings that have a cell for each pair of these levels.
+    whole: Vec<Vec<usize>>,
+}
+
+fn pairs_of(levels: &[Vec<usize>; 2]) -> impl Iterator<Item = (usize, usize)> {
+    levels[0].iter().flat_map(|a| levels[1].iter().map(move |b| (*a, *b)))
 }
 
 /// Cells as points in the space of their settings.
@@ -239,6 +238,46 @@ impl<'a, 'r> Design<'a, 'r> {
             }))
         };
         self.settings.iter().zip(&mut self.levels).map(place).collect()
+    }
+
+    /// The place of the cell that a code names with these levels of two settings.
+    fn at(&self, code: &[usize], (first, second): (usize, usize), (a, b): (usize, usize)) -> Option<usize> {
+        let mut code = code.to_vec();
+        (code[first], code[second]) = (a, b);
+        self.places.get(&code).copied()
+    }
+
+    /// The largest complete part that is found by leaving out, one after the other, the level that lacks the most cells. `None` if two
+    /// levels of each setting are not complete either.
+    fn grid(&self, settings: (usize, usize)) -> Option<Grid> {
+        let mut levels =
+            [settings.0, settings.1].map(|setting| (0..self.levels[setting].len()).collect::<Vec<usize>>());
+        let mut others: Vec<Vec<usize>> = self.codes.clone();
+        others.iter_mut().for_each(|code| (code[settings.0], code[settings.1]) = (0, 0));
+        others.sort_unstable();
+        others.dedup();
+        // In the order of cells.
+        others.sort_by_key(|code| self.places.get(code).copied());
+        loop {
+            let lacks = |code: &&Vec<usize>, pair| self.at(code, settings, pair).is_none();
+            let is_whole = |code: &&Vec<usize>| !pairs_of(&levels).any(|pair| lacks(code, pair));
+            let whole: Vec<Vec<usize>> = others.iter().filter(is_whole).cloned().collect();
+            if !whole.is_empty() {
+                return Some(Grid { levels, whole });
+            }
+            // The share of its cells that each level lacks; of levels alike, the last one is left out.
+            let share = |side: usize, level: usize| {
+                let is_of = |pair: &(usize, usize)| [pair.0, pair.1][side] == level;
+                let pairs: Vec<(usize, usize)> = pairs_of(&levels).filter(is_of).collect();
+                let lacking = others.iter().map(|code| pairs.iter().filter(|pair| lacks(&code, **pair)).count());
+                lacking.sum::<usize>() as f64 / pairs.len() as f64
+            };
+            let removable = [0, 1].into_iter().filter(|side| levels[*side].len() > 2);
+            let candidates = removable.flat_map(|side| levels[side].iter().map(move |level| (side, *level)));
+            let shares = candidates.map(|(side, level)| (share(side, level), side, level));
+            let (_, side, level) = shares.max_by(|one, other| one.0.total_cmp(&other.0))?;
+            levels[side].retain(|known| *known != level);
+        }
     }
 
     /// Puts the levels of each setting in the order of its factor: the first cell of a design need not have the first levels.

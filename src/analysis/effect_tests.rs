@@ -216,6 +216,15 @@ fn means_of_levels_are_over_combinations_that_all_of_them_have() {
     assert!(mean_cells(&cells(&runs[..6]), &times, ("precision", "gpus"), Intervals::ByCount).is_empty());
 }
 
+#[test]
+fn means_of_an_incomplete_grid_leave_out_the_level_that_lacks_cells() {
+    let grid = [("fp32", 1), ("fp32", 2), ("fp16", 1), ("fp16", 2), ("bf16", 1)];
+    let runs = runs(&grid.map(|(precision, gpus)| (precision, gpus, &[10.0, 11.0][..])));
+    let found = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);
+    let names: Vec<String> = found.iter().map(|one| format!("{} {}", one.first, one.second)).collect();
+    assert_eq!(names, ["fp32 1", "fp32 2", "fp16 1", "fp16 2"]);
+}
+
 /// Runs of the cells that a plan's design chooses, twice each; the logarithm of the time is `log` of the places of the levels.
 fn designed_runs(design: &str, log: impl Fn(&[usize]) -> f64) -> Vec<RunSummary> {
     let text = format!(

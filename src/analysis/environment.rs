@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::made_with::{self, splitting_facts};
 use super::{Cell, RunState, RunSummary, counted};
-use crate::protocol::Environment;
+use crate::protocol::{Environment, fact_name};
 
 /// The maximum number of values of a fact that a note shows.
 const VALUES: usize = 3;
@@ -85,11 +85,20 @@ pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
 
 /// The note about split cells: how many there are, by which facts they are split, and how to pool them.
 pub fn split_note(cells: &[Cell]) -> Option<String> {
-    let facts = split_by(cells);
+    let (facts, wholes) = (split_by(cells), wholes(cells));
+    let has_numbers = |key: &&&str| wholes.iter().any(|runs| made_with::has_numbers(runs, key));
+    let numbered: Vec<&str> = facts.iter().filter(has_numbers).map(|key| fact_name(key)).collect();
+    let numbers = match numbered.as_slice() {
+        [] => String::new(),
+        names => format!(
+            "; 1st, 2nd and so on number the versions of {} in the order of their first use",
+            names.join(" and of ")
+        ),
+    };
     (!facts.is_empty()).then(|| {
         format!(
-            "repeats of {} were made in different environments: each row holds those made in the same one; `--pool {}` joins them",
-            counted(wholes(cells).len(), "cell"),
+            "repeats of {} were made in different environments: each row holds those made in the same one; `--pool {}` joins them{numbers}",
+            counted(wholes.len(), "cell"),
             facts.join(",")
         )
     })

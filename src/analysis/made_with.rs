@@ -131,12 +131,24 @@ fn told(run: &RunSummary, facts: &[(&str, HashMap<&str, usize>)]) -> String {
     facts.iter().map(fact).collect::<Vec<_>>().join(", ")
 }
 
+fn is_commit(value: &str) -> bool {
+    value.len() == 40 && value.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_numbered(value: &str) -> bool {
+    value.len() > MOST_SHOWN && !is_commit(value)
+}
+
+/// Whether values of a fact are shown as numbers in the order of their first use.
+pub(super) fn has_numbers(runs: &[&RunSummary], key: &str) -> bool {
+    values(runs, key).into_iter().any(is_numbered)
+}
+
 fn short(value: &str, places: &HashMap<&str, usize>) -> String {
-    let is_commit = value.len() == 40 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_commit {
+    if is_commit(value) {
         return value[..COMMIT_DIGITS].to_owned();
     }
-    if value.len() <= MOST_SHOWN {
+    if !is_numbered(value) {
         return value.to_owned();
     }
     let place = places.get(value).copied().unwrap_or(1);
@@ -206,6 +218,7 @@ mod tests {
         assert!(split[0].is_like(&split[2], &["precision"]) && !split[0].is_like(&split[3], &["precision"]));
         let note = split_note(&split).unwrap();
         assert!(note.starts_with("repeats of 2 cells") && note.contains("--pool hostname,driver"), "{note}");
+        assert!(!note.contains("1st"), "all values are short enough to be shown: {note}");
         // The two halves of one cell were measured one after the other.
         let between = Comparison::between(&split[1], &split[0], "step_time_s", true);
         let reason = between.reason.unwrap().to_string();
@@ -232,6 +245,9 @@ mod tests {
         names.dedup();
         let name = |number: &str| format!("{} {number}", fact_name("program_files"));
         assert_eq!(names, [(1, name("1st")), (4, name("2nd"))]);
+        let note = split_note(&cells(&runs)).unwrap();
+        let expected = "; 1st, 2nd and so on number the versions of Program's files in the order of their first use";
+        assert!(note.ends_with(expected), "{note}");
     }
 
     #[test]

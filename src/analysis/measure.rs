@@ -335,6 +335,12 @@ impl Measures {
         RecordedMeasure::is_meant(key) || self.metrics.iter().any(|measure| measure.key == *key)
     }
 
+    /// The registry's own key, if it has the key: the values of thousands of runs then share their keys.
+    pub(super) fn shared_key(&self, key: Key) -> Key {
+        let known = self.list.iter().chain(&self.metrics).find(|measure| measure.key == key);
+        known.map_or(key, |measure| measure.key.clone())
+    }
+
     /// A measure by its key, including metrics and measures of recordings by pattern. [`THROUGHPUT`] is the distinct rate, and `iteration_time_s` is the step time if steps are
     /// called iterations.
     pub fn find(&self, key: &str) -> Option<&Measure> {

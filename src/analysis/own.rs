@@ -123,9 +123,10 @@ impl From<FormulaError> for OwnProblem {
 }
 
 /// Factors whose levels are numbers, with the units of these.
-type Numbers = Vec<(Key, MeasureUnit)>;
+pub(super) type Numbers = Vec<(Key, MeasureUnit)>;
 
-fn numbers(spec: &WorkloadSpec) -> Numbers {
+/// The factors of a workload that formulas can use.
+pub(super) fn numbers(spec: &WorkloadSpec) -> Numbers {
     let is_number = |domain: &Domain| matches!(domain, Domain::Integer { .. } | Domain::Number { .. });
     let factors = spec.factors.iter().filter(|factor| is_number(&factor.domain));
     factors.map(|factor| (factor.key.clone(), MeasureUnit::parse(&factor.unit))).collect()

@@ -1,8 +1,8 @@
 //! Changes of a session's list of user-defined measures: what they do to the list, and whether they can be made.
 
-use super::RunSummary;
-use super::own::{OwnList, OwnOutcome};
-use crate::plan::{Formula, MOST_OWN_MEASURES, OwnMeasure, WorkloadSpec, workloads};
+use super::own::{OwnList, OwnOutcome, measures_with, numbers};
+use super::{Measure, RunSummary, THROUGHPUT};
+use crate::plan::{Formula, Key, MOST_OWN_MEASURES, OwnMeasure, WorkloadSpec, workloads};
 
 /// Checks a measure that is to be added to the list of a session with these runs, or to replace the measure with the same key.
 ///
@@ -14,15 +14,7 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
     if let Some(run) = runs.iter().find(reports) {
         return Err(format!("run {} reports a reading {key}: choose another key", run.run));
     }
-    let mut specs: Vec<&WorkloadSpec> = Vec::new();
-    for run in runs {
-        if !specs.iter().any(|known| **known == *run.workload) {
-            specs.push(&run.workload);
-        }
-    }
-    if specs.is_empty() {
-        specs.extend(workloads().iter().map(|spec| &**spec));
-    }
+    let specs = specs_of(runs);
     let edited = with_measure(list, measure);
     if edited.len() > MOST_OWN_MEASURES.max(list.len()) {
         return Err(format!(
@@ -37,6 +29,71 @@ pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure
         Some(format!("{} would no longer work: {error}", other.key))
     });
     broken.map_or(Ok(outcome), Err)
+}
+
+/// The workloads of runs; all built-in ones if there are no runs.
+fn specs_of(runs: &[RunSummary]) -> Vec<&WorkloadSpec> {
+    let mut specs: Vec<&WorkloadSpec> = Vec::new();
+    for run in runs {
+        if !specs.iter().any(|known| **known == *run.workload) {
+            specs.push(&run.workload);
+        }
+    }
+    if specs.is_empty() {
+        specs.extend(workloads().iter().map(|spec| &**spec));
+    }
+    specs
+}
+
+/// A name that formulas can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormulaName {
+    /// The key, as it is written in a formula.
+    pub key: Key,
+    /// The name on screen.
+    pub name: String,
+    /// The unit of its values; empty for a plain number.
+    pub unit: String,
+}
+
+impl FormulaName {
+    fn of(measure: &Measure) -> Self {
+        Self { key: measure.key.clone(), name: measure.name.clone(), unit: measure.unit.clone() }
+    }
+}
+
+/// The names that formulas for a workload can use: the measures of the list whose formulas fit, the other measures, and the factors with
+/// numbers. Metrics of recordings, which formulas can use as well, are not among them.
+fn names_for(spec: &WorkloadSpec, list: &[OwnMeasure]) -> Vec<FormulaName> {
+    let measures = measures_with(spec, list);
+    let own = list.iter().filter_map(|own| measures.find(&own.key));
+    let mut names: Vec<FormulaName> = own.map(FormulaName::of).collect();
+    let rate = measures.find(THROUGHPUT);
+    names.extend(rate.map(|rate| FormulaName { key: THROUGHPUT.into(), ..FormulaName::of(rate) }));
+    names.extend(measures.iter().map(FormulaName::of));
+    let factors = numbers(spec).into_iter().filter_map(|(key, _)| spec.factor(&key));
+    names.extend(factors.map(|factor| FormulaName {
+        key: factor.key.clone(),
+        name: factor.name.to_string(),
+        unit: factor.unit.to_string(),
+    }));
+    names
+}
+
+/// The names that formulas can use in a session with these runs, each once. Those without a value in these runs come last.
+pub fn formula_names(runs: &[RunSummary], list: &[OwnMeasure]) -> Vec<FormulaName> {
+    let mut names: Vec<FormulaName> = Vec::new();
+    for name in specs_of(runs).into_iter().flat_map(|spec| names_for(spec, list)) {
+        if names.iter().all(|known| known.key != name.key) {
+            names.push(name);
+        }
+    }
+    let has_value = |run: &RunSummary, key: &str| {
+        let measured = run.measures.find(key).is_some_and(|measure| run.value(&measure.key).is_some());
+        measured || run.levels.get(key).is_some()
+    };
+    names.sort_by_key(|name| !runs.iter().any(|run| has_value(run, &name.key)));
+    names
 }
 
 /// The list with a measure added, or in place of the measure with the same key.
@@ -81,6 +138,32 @@ mod tests {
         assert_eq!(needs_measure(&list, "rate").unwrap().key, "faster");
         assert!(needs_measure(&list, "faster").is_none());
         assert_eq!(with_measure(&list, &OwnMeasure::new("rate", "1 s"))[0].formula, "1 s");
+    }
+
+    #[test]
+    fn the_names_of_formulas_are_accepted_in_one_and_those_with_values_come_first() {
+        let list = [OwnMeasure::new("rate", "throughput / 2"), OwnMeasure::new("wrong", "nothing + 1")];
+        let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1);
+        record.own_measures = list.clone().into();
+        let runs = [summarise_run(&record)];
+        let names = formula_names(&runs, &list);
+        for name in &names {
+            let checked = check_edit(&runs, &list, &OwnMeasure::new("further", &format!("2 * {}", name.key)));
+            assert!(checked.is_ok(), "{}: {checked:?}", name.key);
+        }
+        let place = |key: &str| names.iter().position(|name| *name.key == *key);
+        assert_eq!((place("rate"), place("wrong")), (Some(0), None));
+        assert!(place("throughput").is_some() && place("gpus").is_some(), "{names:?}");
+        let has_value = |name: &&FormulaName| {
+            let key = &*name.key;
+            key == THROUGHPUT || runs[0].value(key).is_some() || runs[0].levels.get(key).is_some()
+        };
+        let without: Vec<&FormulaName> = names.iter().skip_while(has_value).collect();
+        assert!(!without.is_empty() && !without.iter().any(has_value), "{without:?}");
+        let mut keys: Vec<&str> = names.iter().map(|name| &*name.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), names.len(), "each once");
     }
 
     #[test]

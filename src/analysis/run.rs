@@ -339,8 +339,18 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         summary.marks.push(Mark::NoSteadySteps);
     }
     refuse_not_finite(&mut summary);
+    share_keys(&mut summary);
     compute_own(&mut summary, measures, &record.own_measures);
     summary
+}
+
+/// Replaces keys of measures by equal ones of the registry, which all of its runs share.
+fn share_keys(summary: &mut RunSummary) {
+    let of_epochs = summary.epochs.iter_mut().map(|epoch| &mut epoch.values);
+    for values in std::iter::once(&mut summary.values).chain(of_epochs) {
+        let own = std::mem::take(values).into_iter();
+        *values = own.map(|(key, value)| (summary.measures.shared_key(key), value)).collect();
+    }
 }
 
 /// Adds the user-defined measures to those of a registry.

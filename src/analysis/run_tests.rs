@@ -69,12 +69,41 @@ fn an_epoch_with_warm_up_counts_only_where_there_is_no_other() {
 }
 
 #[test]
+fn the_values_of_all_runs_share_the_keys_of_their_registry() {
+    let summary = summarise_run(&finished());
+    let of_epochs = summary.epochs.iter().flat_map(|epoch| epoch.values.keys());
+    let mut shared = 0;
+    for key in summary.values.keys().chain(of_epochs) {
+        if let Some(known) = summary.measures.iter().find(|measure| measure.key == *key) {
+            assert!(std::ptr::eq(known.key.as_str(), key.as_str()), "{key}");
+            shared += 1;
+        }
+    }
+    assert!(shared > 20, "{shared}");
+}
+
+#[test]
 fn losses_are_of_the_last_epoch_weighted_by_the_images_of_each_rank() {
     let mut record = finished();
     *fixture::reading(&mut record.ranks[1], "units", 2) = 1_280.0;
     let summary = summarise_run(&record);
     assert!((summary.value("train_loss").unwrap() - (0.25 + 2.0 * 0.3) / 3.0).abs() < 1e-12);
     assert_eq!((summary.value("test_loss"), summary.value("accuracy")), (Some(0.2), Some(0.95)));
+}
+
+#[test]
+fn epochs_to_98_percent_are_those_up_to_the_first_that_reaches_it() {
+    let mut record = finished();
+    assert_eq!(summarise_run(&record).value("epochs_to_98_percent"), None, "95 % after two epochs");
+    let reach = |record: &mut RunRecord, epoch: u32| {
+        for rank in &mut record.ranks {
+            *fixture::reading(rank, "accuracy", epoch) = 0.98;
+        }
+    };
+    reach(&mut record, 2);
+    assert_eq!(summarise_run(&record).value("epochs_to_98_percent"), Some(2.0));
+    reach(&mut record, 1);
+    assert_eq!(summarise_run(&record).value("epochs_to_98_percent"), Some(1.0));
 }
 
 #[test]
@@ -167,7 +196,7 @@ fn doubts_become_marks_once_each() {
         rank.readings.push(fixture::reading_record("cudnn_trials_s", tried_s, None));
         for in_effect in [false, true] {
             let (factor, asked, seen) = ("layout".to_owned(), "nhwc".to_owned(), "strides".to_owned());
-            rank.evidence.push(Evidence { factor, asked, seen, in_effect });
+            rank.evidence.push(Arc::new(Evidence { factor, asked, seen, in_effect }));
         }
     }
     let marks = summarise_run(&record).marks;

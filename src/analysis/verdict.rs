@@ -97,6 +97,38 @@ pub struct Judgement {
     pub check: Check,
     /// The mean of the logarithms and its standard error; `None` for fewer than two pairs.
     pub seen: Option<(f64, f64)>,
+    /// What an undecided comparison lacks although it looks like a difference.
+    pub lack: Option<Lack>,
+}
+
+/// What a comparison that looks like a difference lacks: a verdict of difference needs a low probability and an interval without 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The interval lies on one side of 1, but the corrected probability is not below 5 %.
+    LowProbability,
+    /// The corrected probability is below 5 %, but the interval contains 1.
+    IntervalWithout1,
+}
+
+impl Lack {
+    fn between(interval_excludes_1: bool, p_corrected: Option<f64>) -> Option<Self> {
+        match (interval_excludes_1, p_corrected?) {
+            (true, p) if p >= ERROR => Some(Self::LowProbability),
+            (false, p) if p < ERROR => Some(Self::IntervalWithout1),
+            _ => None,
+        }
+    }
+
+    /// What is lacking, after the word "undecided"; `p` is the corrected probability.
+    fn text(self, p: f64) -> String {
+        match self {
+            Self::LowProbability => {
+                let places = if p < 0.1 { 3 } else { 2 };
+                format!("the interval excludes 1, but the corrected p = {p:.places$} is not below {ERROR:.2}")
+            }
+            Self::IntervalWithout1 => format!("the corrected p is below {ERROR:.2}, but the interval contains 1"),
+        }
+    }
 }
 
 /// The largest detectable difference, as a share, that is worth mentioning. If even a doubling could not be detected, the text says that
@@ -104,7 +136,7 @@ pub struct Judgement {
 const TELLING: f64 = 1.0;
 
 /// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
-/// `undecided: 2 pairs are too few`.
+/// `undecided: 2 pairs are too few`, `undecided: the interval excludes 1, but the corrected p = 0.12 is not below 0.05`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
@@ -115,13 +147,14 @@ impl fmt::Display for Judgement {
             (Verdict::Undecided, ..) if self.to_come > 0 => {
                 write!(f, "undecided: {} to come", super::counted(self.to_come, "repeat"))?;
             }
-            (Verdict::Undecided, _, Some(detectable)) if detectable <= TELLING => {
-                write!(
+            (Verdict::Undecided, _, Some(detectable)) if detectable <= TELLING => match self.lack.zip(self.p_holm) {
+                Some((lack, p)) => write!(f, "undecided: {}", lack.text(p))?,
+                None => write!(
                     f,
                     "undecided: with the spread of {count} only differences above {} would show",
                     percent(detectable)
-                )?;
-            }
+                )?,
+            },
             (Verdict::Undecided, _, Some(_)) => write!(f, "undecided: {count} are too few")?,
             (Verdict::Undecided, _, None) => {
                 write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;
@@ -220,6 +253,7 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
             Decision::Equal => Verdict::Equal,
             Decision::Above | Decision::Below => Verdict::of_difference(found.decision == Decision::Above, of_speed),
         };
+        let is_open = verdict == Verdict::Undecided && one.to_come == 0;
         Judgement {
             verdict,
             reason: reason.filter(|_| verdict == Verdict::NotComparable),
@@ -231,6 +265,7 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
             looks: one.looks,
             gap_s: one.gap_s,
             check: checks.next().unwrap_or_default(),
+            lack: if is_open { Lack::between(excludes_1(&one.logs), found.p_adjusted) } else { None },
             ..plain
         }
     };
@@ -266,6 +301,10 @@ pub(super) fn judgement_of(
         gap_s: None,
         check: Check::None,
         seen: contrast.map(|one| (one.mean, one.error)),
+        // Student's interval, which is shown beside means, excludes 1 if the uncorrected p is below 5 %.
+        lack: contrast
+            .filter(|_| verdict == Verdict::Undecided)
+            .and_then(|one| Lack::between(one.difference(0.0) < ERROR, difference)),
     }
 }
 

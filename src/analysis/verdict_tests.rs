@@ -57,6 +57,31 @@ fn a_difference_that_stands_alone_may_not_stand_in_a_family() {
 }
 
 #[test]
+fn an_undecided_ratio_whose_interval_excludes_1_says_which_limit_its_p_misses() {
+    let weak = vec![0.028, 0.042, 0.035];
+    let noise = || vec![0.01, -0.02, 0.013];
+    let family: Vec<Vec<f64>> = std::iter::once(weak).chain(std::iter::repeat_with(noise).take(9)).collect();
+    let judged = judge(&family, true, 0.01);
+    assert_eq!((judged[0].verdict, judged[0].lack), (Verdict::Undecided, Some(Lack::LowProbability)), "{judged:?}");
+    // The p of one comparison is 0.013; it is corrected for ten comparisons.
+    let p = judged[0].p_holm.unwrap();
+    let expected = format!("undecided: the interval excludes 1, but the corrected p = {p:.2} is not below 0.05");
+    assert!(p > 0.1 && judged[0].to_string() == expected, "{}", judged[0]);
+    // Repeats on both sides of 1 look like no difference.
+    assert_eq!(judged[1].lack, None, "{judged:?}");
+    assert!(judged[1].to_string().starts_with("undecided: with the spread of 3 pairs"), "{}", judged[1]);
+}
+
+#[test]
+fn an_undecided_ratio_with_a_low_p_says_that_its_interval_contains_1() {
+    // One repeat of five lies on the other side of 1, so that the range contains 1.
+    let judged = &judge(&[vec![0.1, 0.11, 0.105, 0.095, -0.001]], true, 0.01)[0];
+    assert!(judged.p_holm.is_some_and(|p| p < 0.05), "{judged:?}");
+    assert_eq!((judged.verdict, judged.lack), (Verdict::Undecided, Some(Lack::IntervalWithout1)));
+    assert_eq!(judged.to_string(), "undecided: the corrected p is below 0.05, but the interval contains 1");
+}
+
+#[test]
 fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
     let verdicts = |family: &[Vec<f64>], of_speed| -> Vec<Verdict> {
         judge(family, of_speed, 0.01).into_iter().map(|one| one.verdict).collect()

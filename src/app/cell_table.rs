@@ -381,8 +381,8 @@ pub fn copies(copy: impl Fn(Format) -> Command) -> impl Iterator<Item = (String,
     FORMATS.into_iter().map(move |(name, format)| (format!("Copy the table as {name}"), copy(format)))
 }
 
-/// Draws the menu that copies a table; `copy` gives the command for a format.
-pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec<Command>) {
+/// Draws the menu that copies a table or saves it; `copy` gives the command for a format.
+pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, save: Command, commands: &mut Vec<Command>) {
     ui.menu_button("Copy as", |ui| {
         for (name, format) in FORMATS {
             let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
@@ -395,6 +395,11 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec
         command.widget_info(|| named("Copy as command"));
         if command.clicked() {
             commands.push(Command::CopyCommand);
+        }
+        ui.separator();
+        let help = "Save the table as a file: CSV, Markdown, LaTeX or JSON, by the ending of its name";
+        if ui.button("Save table …").on_hover_text(help).clicked() {
+            commands.push(save);
         }
     });
 }

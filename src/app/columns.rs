@@ -24,6 +24,8 @@ pub struct Columns {
     pub hidden: Vec<String>,
     /// The order of columns; a column that is not named follows the column that it follows by default.
     pub order: Vec<String>,
+    /// Columns that the user wants to see although they hold no values.
+    pub kept: Vec<String>,
 }
 
 /// A column: its key and its name on screen.
@@ -43,19 +45,30 @@ impl Columns {
         ordered
     }
 
-    /// The indexes of the visible ones among `keys`, in the chosen order. If none would be visible, all are.
-    pub fn shown(&self, keys: &[String]) -> Vec<usize> {
+    /// The indexes of the visible ones among `keys`, in the chosen order. The `empty` ones hold no values, so they are visible only if
+    /// the user wants to see them. If none would be visible, all are.
+    pub fn shown(&self, keys: &[String], empty: &[usize]) -> Vec<usize> {
+        let is_shown = |place: usize| self.shows(&keys[place], empty.contains(&place));
         let mut shown = self.ordered(keys);
-        if keys.iter().any(|key| !self.hidden.contains(key)) {
-            shown.retain(|place| !self.hidden.contains(&keys[*place]));
+        if shown.iter().any(|place| is_shown(*place)) {
+            shown.retain(|place| is_shown(*place));
         }
         shown
     }
 
-    fn show(&mut self, key: &str, show: bool) {
+    fn shows(&self, key: &str, is_empty: bool) -> bool {
+        let has = |keys: &[String]| keys.iter().any(|known| known == key);
+        !has(&self.hidden) && (!is_empty || has(&self.kept))
+    }
+
+    /// Shows or hides a column from now on.
+    pub fn show(&mut self, key: &str, show: bool, is_empty: bool) {
         self.hidden.retain(|known| known != key);
-        if !show {
-            self.hidden.push(key.to_owned());
+        self.kept.retain(|known| known != key);
+        match (show, is_empty) {
+            (false, _) => self.hidden.push(key.to_owned()),
+            (true, true) => self.kept.push(key.to_owned()),
+            (true, false) => {}
         }
     }
 
@@ -69,19 +82,21 @@ impl Columns {
     }
 }
 
-/// Draws the menu with this name for choosing and ordering columns, followed by `more`; returns the new choice if it was changed.
+/// Draws the menu with this name for choosing and ordering columns, followed by `more`; returns the new choice if it was changed. The
+/// `empty` columns hold no values.
 pub fn columns_ui(
     ui: &mut Ui,
     name: &str,
     now: &Columns,
     named: &[Named],
+    empty: &[usize],
     more: impl FnOnce(&mut Ui),
 ) -> Option<Columns> {
     let mut asked = None;
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
         ScrollArea::vertical().max_height(420.0).show(ui, |ui| {
-            asked = chooser_ui(ui, now, named);
+            asked = chooser_ui(ui, now, named, empty);
             more(ui);
         });
     });
@@ -89,7 +104,7 @@ pub fn columns_ui(
     asked
 }
 
-fn chooser_ui(ui: &mut Ui, now: &Columns, named: &[Named]) -> Option<Columns> {
+fn chooser_ui(ui: &mut Ui, now: &Columns, named: &[Named], empty: &[usize]) -> Option<Columns> {
     let mut asked = None;
     let keys: Vec<String> = named.iter().map(|(key, _)| key.clone()).collect();
     let ordered = now.ordered(&keys);
@@ -107,12 +122,13 @@ fn chooser_ui(ui: &mut Ui, now: &Columns, named: &[Named]) -> Option<Columns> {
                     asked = Some(columns);
                 }
             }
-            let mut show = !now.hidden.contains(key);
+            let is_empty = empty.contains(index);
+            let mut show = now.shows(key, is_empty);
             let check = check_ui(ui, &mut show, name.clone());
             check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, show, format!("Column {name}")));
             if check.changed() {
                 let mut columns = now.clone();
-                columns.show(key, show);
+                columns.show(key, show, is_empty);
                 asked = Some(columns);
             }
         });
@@ -136,24 +152,37 @@ mod tests {
         let mut columns = Columns::default();
         let columns_with = |columns: &Columns, text: &str| {
             let keys = keys(text);
-            columns.shown(&keys).into_iter().map(|place| keys[place].clone()).collect::<Vec<_>>().join(" ")
+            columns.shown(&keys, &[]).into_iter().map(|place| keys[place].clone()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(columns_with(&columns, "a b c"), "a b c");
         columns.exchange(&keys("a b c"), (2, 1));
         assert_eq!(columns_with(&columns, "a b c"), "a c b");
         assert_eq!(columns_with(&columns, "a b new c"), "a c b new");
-        columns.show("c", false);
+        columns.show("c", false, false);
         assert_eq!(columns_with(&columns, "a b c"), "a b");
         // In another session, columns that do not exist keep their places.
         columns.exchange(&keys("b x"), (0, 1));
         assert_eq!(columns_with(&columns, "b x"), "x b");
-        columns.show("c", true);
+        columns.show("c", true, false);
         assert_eq!(columns_with(&columns, "a b c"), "b a c");
     }
 
     #[test]
     fn a_table_without_any_column_shows_them_all() {
         let columns = Columns { hidden: keys("a b"), ..Columns::default() };
-        assert_eq!(columns.shown(&keys("a b")), [0, 1]);
+        assert_eq!(columns.shown(&keys("a b"), &[]), [0, 1]);
+        assert_eq!(Columns::default().shown(&keys("a b"), &[0, 1]), [0, 1]);
+    }
+
+    #[test]
+    fn a_column_without_values_is_shown_once_the_user_wants_it() {
+        let mut columns = Columns::default();
+        assert_eq!(columns.shown(&keys("a b"), &[1]), [0]);
+        columns.show("b", true, true);
+        assert_eq!(columns.shown(&keys("a b"), &[1]), [0, 1]);
+        columns.show("b", false, true);
+        assert_eq!(columns.shown(&keys("a b"), &[1]), [0]);
+        // What was hidden stays hidden when it gets values.
+        assert_eq!(columns.shown(&keys("a b"), &[]), [0]);
     }
 }

@@ -5,6 +5,7 @@ mod compared;
 pub(super) mod export;
 mod history;
 mod runs;
+mod table_file;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub use compared::{Compared, Source};
 pub use export::DataExport;
 pub use history::{Deed, History, Inverse};
 pub use runs::{Row, Runs};
+use table_file::SavingTable;
 
 /// Interval of samples of the machine while the window is not used and nothing runs.
 pub(super) const SAMPLES_AT_REST: Duration = Duration::from_secs(20);
@@ -194,6 +196,8 @@ pub struct Desk {
     pub problems: Vec<Problem>,
     /// The export of data.
     pub export: DataExport,
+    /// The table that is being saved.
+    saving_table: Option<SavingTable>,
     /// The description of the last action, with its number; `None` once it was dismissed.
     pub notice: Option<(u64, Notice)>,
     /// Actions on the session that can be undone.

@@ -156,8 +156,11 @@ pub fn number_of(run: &str) -> &str {
     if digits.parse::<u32>().is_ok() { digits } else { run }
 }
 
+/// The key of the training loss, whose name in the registry of measures is the name in lists, too.
+pub const TRAINING_LOSS: &str = "train_loss";
+
 fn last_loss(record: &RunRecord) -> Option<f64> {
-    record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
+    record.ranks.first()?.last_reading(TRAINING_LOSS).filter(|loss| loss.is_finite())
 }
 
 /// The contents of lists for all runs of a session.

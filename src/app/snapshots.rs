@@ -110,7 +110,7 @@ fn records() -> Arc<Records> {
     last.state = RunState::Failed;
     last.reason = Some("rank 2: out of memory".to_owned());
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
-    Arc::new(Records { folder: folder(), runs, summaries, ..Records::default() }.folded())
+    Arc::new(Records { folder: folder(), runs: runs.into(), summaries, ..Records::default() }.folded())
 }
 
 fn folder() -> PathBuf {

@@ -308,6 +308,7 @@ impl Window {
         }
         self.deliver(context);
         self.desk.poll_export();
+        self.desk.poll_table();
     }
 
     /// The user closes the window.
@@ -434,6 +435,23 @@ mod tests {
         window.desk.session = Some(OpenSession { folder: "/home/me/it's mine".into(), read_only: None });
         window.desk.screen = screen;
         window
+    }
+
+    #[test]
+    fn a_session_that_was_not_there_is_said_to_be_new_and_one_that_was_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = |name: &str| {
+            let mut window = Window::default();
+            let session = folder.path().join(name);
+            window.execute(Command::OpenSession(session.clone()), &Context::default());
+            window.take(UiEvent::Session { folder: session, read_only: None });
+            window.desk.notice.as_ref().map(|(_, notice)| notice.text.clone()).unwrap_or_default()
+        };
+        std::fs::create_dir(folder.path().join("known")).unwrap();
+        std::fs::write(folder.path().join("known/session.toml"), "").unwrap();
+        assert_eq!(opened("known"), "");
+        let said = opened("absent");
+        assert!(said.starts_with("There was no session in ") && said.ends_with("so a new one was created."), "{said}");
     }
 
     #[test]

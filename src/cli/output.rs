@@ -11,6 +11,7 @@ use strum::{EnumMessage, VariantArray};
 
 pub(super) use crate::figure::Format as TableFormat;
 use crate::foreign;
+use crate::text_table::aligned;
 
 /// Success.
 pub(super) const OK: u8 = 0;
@@ -51,10 +52,14 @@ pub(super) enum Format {
     Json,
 }
 
-/// Writes data to stdout. Control characters are escaped as in JSON, so that they cannot control the terminal.
+/// Writes data to stdout. Control characters are escaped as in JSON, so that they cannot control the terminal. On a terminal, the columns
+/// of Markdown's tables are aligned.
 pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
-    let text = foreign::printable(text);
+    let mut text = foreign::printable(text);
     let mut stdout = std::io::stdout().lock();
+    if stdout.is_terminal() {
+        text = aligned(&text).into();
+    }
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end.as_bytes()));
     written.and_then(|()| stdout.flush()).map_err(|error| of_stdout(&error))

@@ -240,7 +240,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     match arguments.format {
         PlanFormat::Sbatch => {}
         PlanFormat::Md => {
-            let mut text = describe(&plan, &matrix, node, runs);
+            let mut text = describe(&plan, &matrix, node);
             if let Some(site) = &plan.site {
                 text.push_str(&start_text(site, &plan, &matrix, &place));
             }
@@ -273,8 +273,8 @@ fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String
 }
 
 /// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took. The estimates of other cells are
-/// scaled by the same ratio: for example, runs spend time on cuDNN's trials of algorithms, which estimates leave out. Returns a sentence
-/// that says so; `None` if no run belongs to these cells.
+/// scaled by the same ratio: for example, runs spend time on cuDNN's trials of algorithms, which estimates leave out. Cells of programs
+/// have no estimate, so the times of their runs scale nothing. Returns a sentence that says so; `None` if no run belongs to these cells.
 fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
     let took = |cell: &Cell| {
         let own = runs.iter().filter(|run| run.state == RunState::Finished && run.identity == Some(cell.identity));
@@ -282,18 +282,30 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
         summarise(&times).map(|value| value.median)
     };
     let known: Vec<Option<f64>> = matrix.cells.iter().map(took).collect();
-    let pairs =
-        || matrix.cells.iter().zip(&known).filter_map(|(cell, known)| Some((cell.estimate.duration_s, (*known)?)));
-    let (estimated_s, took_s) =
-        pairs().fold((0.0, 0.0), |(all, took), (estimate, known)| (all + estimate, took + known));
-    if estimated_s <= 0.0 {
+    let seen = known.iter().flatten().count();
+    if seen == 0 {
         return None;
     }
-    let (times, cells) = (took_s / estimated_s, counted(pairs().count(), "cell"));
+    let pairs: Vec<(f64, f64)> = matrix
+        .cells
+        .iter()
+        .zip(&known)
+        .filter_map(|(cell, known)| Some((cell.estimate.duration_s, (*known)?)))
+        .filter(|(estimate, _)| *estimate > 0.0)
+        .collect();
+    let (estimated_s, took_s) =
+        pairs.iter().fold((0.0, 0.0), |(all, took), (estimate, known)| (all + estimate, took + known));
+    let times = if pairs.is_empty() { 1.0 } else { took_s / estimated_s };
     for (cell, known) in matrix.cells.iter_mut().zip(&known) {
         cell.estimate.duration_s = known.unwrap_or(times * cell.estimate.duration_s);
     }
-    let times = significant(times);
+    if pairs.is_empty() {
+        return Some(format!(
+            "the times of {seen} of {} are those of their runs in the session",
+            counted(known.len(), "cell")
+        ));
+    }
+    let (times, cells) = (significant(times), counted(pairs.len(), "cell"));
     Some(format!(
         "{cells} took {times} times as long as estimated in the session: the estimates of the other cells are multiplied by {times}, too"
     ))
@@ -355,7 +367,52 @@ fn json<'a>(plan: &Plan, matrix: &'a Matrix, runs: usize) -> MatrixOut<'a> {
     }
 }
 
-fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
+/// Whether the time of any of a plan's runs can be estimated: nobody knows what programs of a plan's own take.
+fn is_estimated(matrix: &Matrix) -> bool {
+    matrix.cells.is_empty() || matrix.cells.iter().any(has_time)
+}
+
+/// How many runs a plan makes, and about how long they take: `6 runs: 3 cells × 2 repeats; about 4 min (rough estimates)`.
+fn summary(plan: &Plan, matrix: &Matrix) -> String {
+    let duration_s: f64 =
+        matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
+    let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
+    let hours = node_hours_text(plan, matrix);
+    let estimates = if is_estimated(matrix) {
+        let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
+        let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
+        format!("about {time}{peak}{hours} (rough estimates)")
+    } else {
+        format!("run time unknown{hours}")
+    };
+    let (cells, repeats) = (matrix.cells.len(), plan.repeats as usize);
+    let runs = counted(cells * repeats, "run");
+    format!("{runs}: {} × {}; {estimates}", counted(cells, "cell"), counted(repeats, "repeat"))
+}
+
+/// The most levels of a factor that the head of a plan names.
+const NAMED: usize = 8;
+
+/// What a plan runs, in at most two lines: its summary, and the levels of the factors that it varies.
+pub(super) fn head(plan: &Plan, matrix: &Matrix) -> Vec<String> {
+    let levels_of = |key: &&Key| {
+        let mut levels: Vec<String> = Vec::new();
+        for level in matrix.cells.iter().filter_map(|cell| cell.levels.get(key)).map(ToString::to_string) {
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+        let more = levels.len().saturating_sub(NAMED);
+        levels.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!levels.is_empty()).then(|| format!("{key}: {}{more}", levels.join(", ")))
+    };
+    let levels: Vec<String> = plan.varied().iter().filter_map(levels_of).collect();
+    let levels = (!levels.is_empty()).then(|| levels.join("; "));
+    std::iter::once(format!("{}: {}", plan.name, summary(plan, matrix))).chain(levels).collect()
+}
+
+fn describe(plan: &Plan, matrix: &Matrix, node: &Node) -> String {
     let varied = plan.varied();
     let several = plan.has_several_workloads();
     let twins = plan.tracing.tracers().len() > 1;
@@ -367,20 +424,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     };
     let names = several.then_some("workload").into_iter().chain(varied.iter().map(|key| key.as_str()));
     let names: Vec<&str> = names.chain(twins.then_some(Tracer::KEY)).collect();
-    let duration_s: f64 =
-        matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
-    let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
-    // Nobody knows what programs of a plan's own take.
-    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(has_time);
-    let estimates = if is_estimated {
-        let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
-        let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
-        let hours = node_hours_text(plan, matrix);
-        format!("about {time}{peak}{hours} (rough estimates)")
-    } else {
-        format!("run time unknown{}", node_hours_text(plan, matrix))
-    };
-    let repeats = counted(plan.repeats as usize, "repeat");
+    let is_estimated = is_estimated(matrix);
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
     let sides = "l".repeat(1 + names.len()) + &"r".repeat(estimated.len());
     let mut table = TextTable::new(sides, ["cell"].iter().chain(&names).chain(estimated).copied());
@@ -396,8 +440,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
         table.row([cell.id.as_str().into()].into_iter().chain(values).chain(numbers.into_iter().map(Field::from)));
     }
-    let (name, runs, cells) = (&plan.name, counted(runs, "run"), counted(matrix.cells.len(), "cell"));
-    let mut text = format!("# {name}\n\n{runs}: {cells} × {repeats}; {estimates}.\n\n{}", table.markdown());
+    let mut text = format!("# {}\n\n{}.\n\n{}", plan.name, summary(plan, matrix), table.markdown());
     text += &designs_text(plan, matrix);
     text += &search_text(plan, matrix);
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
@@ -481,20 +524,53 @@ mod tests {
     }
 
     #[test]
+    fn the_head_of_a_run_is_the_summary_of_its_plan_with_the_levels_that_differ() {
+        let plan = Plan { repeats: 3, ..small() };
+        let node = cpu_node();
+        let matrix = expand(&plan, &node);
+        let lines = head(&plan, &matrix);
+        assert!(lines[0].starts_with("p: 6 runs: 2 cells × 3 repeats; about "), "{lines:?}");
+        let summary = lines[0].strip_prefix("p: ").unwrap();
+        assert!(describe(&plan, &matrix, &node).contains(summary), "{lines:?}");
+        assert_eq!(lines[1..], ["image_size: 32, 64"]);
+        let sizes: Vec<String> = (1..=11).map(|size| (32 * size).to_string()).collect();
+        let text = format!("version = 1\nname = \"p\"\n[factors]\nimage_size = [{}]\n", sizes.join(", "));
+        let many = Plan::parse(&text, "p").unwrap();
+        assert!(head(&many, &expand(&many, &node))[1].ends_with(", 256 and 3 more"));
+        let single = Plan::parse("version = 1\nname = \"p\"\n", "p").unwrap();
+        assert_eq!(head(&single, &expand(&single, &node)).len(), 1, "nothing differs");
+    }
+
+    #[test]
+    fn the_times_of_a_programs_cells_are_those_of_their_runs_in_the_session() {
+        let text =
+            "version = 1\nrepeats = 2\n[command]\nrun = [\"true\", \"{size}\"]\n[factors]\nsize = [1, 2]\ngpus = [0]\n";
+        let plan = Plan::parse(text, "p").unwrap();
+        let mut matrix = expand(&plan, &cpu_node());
+        assert!(matrix.cells.len() == 2 && !matrix.cells.iter().any(has_time), "{:?}", matrix.cells);
+        let mut record = fixture::run_of(&asked_cells(&plan)[0], &plan, 1, 0.1);
+        record.ended_time_s = record.started_time_s.map(|started| started + 7.0);
+        let note = learn(&mut matrix, &[summarise_run(&record)]).unwrap();
+        let times: Vec<f64> = matrix.cells.iter().map(|cell| cell.estimate.duration_s).collect();
+        assert!((times[0] - 7.0).abs() < 0.1 && times[1] == 0.0, "{times:?}");
+        assert_eq!(note, "the times of 1 of 2 cells are those of their runs in the session");
+    }
+
+    #[test]
     fn planning_says_what_a_design_tells_apart_and_what_not() {
         let text = "version = 1\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"fp64\"]\nlayout = [\"nchw\", \"nhwc\"]\n\
                     image_size = [32, 64]\nbatch_size = [16, 32]\n[design]\nkind = \"fraction\"\nruns = 8\n";
         let plan = Plan::parse(text, "p").unwrap();
         let node = cpu_node();
         let matrix = expand(&plan, &node);
-        let page = describe(&plan, &matrix, &node, 16);
+        let page = describe(&plan, &matrix, &node);
         assert!(page.contains("\nDesign: two-level fraction: 8 of 16 cells, resolution IV.\n"), "{page}");
         assert!(page.contains("| precision × layout") && page.contains("image_size × batch_size |"), "{page}");
         let json = serde_json::to_value(json(&plan, &matrix, 16)).unwrap();
         assert_eq!(json["designs"][0]["mixed"].as_array().unwrap().len(), 3, "{json}");
         // Three levels make no two-level fraction: nothing runs, and the reason says what to do.
         let wrong = Plan::parse(&text.replace("[16, 32]", "[16, 32, 64]"), "p").unwrap();
-        let page = describe(&wrong, &expand(&wrong, &node), &node, 0);
+        let page = describe(&wrong, &expand(&wrong, &node), &node);
         assert!(page.contains("batch_size has 3: leave out levels, or choose d-optimal"), "{page}");
     }
 

@@ -212,6 +212,7 @@ fn follow(
 ) -> Outcome {
     let folder = following.folder().to_owned();
     let matrix = runnable(plan, &site.node)?;
+    super::plan::head(plan, &matrix).iter().for_each(say);
     say_damage(&folder, &open_reader(&folder)?)?;
     if arguments.resume && !arguments.detach {
         following.await_queue()?;

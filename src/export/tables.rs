@@ -453,7 +453,8 @@ fn environment(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
 
 /// Evidence of ranks and of the profiler's report.
 fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
-    let of_ranks = record.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| (Some(rank.rank), "rank", one)));
+    let of_ranks =
+        record.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| (Some(rank.rank), "rank", &**one)));
     let of_report = match &record.trace {
         Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
         Some(TraceOutcome::Failed(_)) | None => &[],

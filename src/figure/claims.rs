@@ -3,7 +3,7 @@
 use super::notes::method_note;
 use super::number::{counted, from_to, significant};
 use super::table::{CellValue, Column, Row, Table};
-use crate::papers::{Judgement, Test, Verdict};
+use crate::papers::{Judgement, Test, Verdict, WHY_WIDER};
 
 /// One row for each comparison, and one for each test without cells. Claims that no cells test are included only if `with_untested` is
 /// set.
@@ -71,6 +71,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
             .to_owned(),
     ];
     if !rows.is_empty() {
+        notes.push(WHY_WIDER.to_owned());
         notes.push(method_note(&rows));
     }
     for judgement in
@@ -89,5 +90,19 @@ pub fn claimed(test: &Test) -> String {
         (low, f64::INFINITY) => format!("at least {}", significant(low)),
         (f64::NEG_INFINITY, high) => format!("at most {}", significant(high)),
         (low, high) => from_to(low, high),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::judge;
+
+    #[test]
+    fn a_table_of_claims_says_once_why_claimed_ranges_are_wider_than_printed_ones() {
+        let table = claims_table(&judge(&[]), true);
+        let is_wider = |row: &Row| matches!(&row.values[7], CellValue::Text(text) if text == "1.42 to 1.81");
+        assert!(table.rows.iter().any(is_wider), "1.54 to 1.68 in the paper");
+        assert_eq!(table.notes.iter().filter(|note| *note == WHY_WIDER).count(), 1, "{:?}", table.notes);
     }
 }

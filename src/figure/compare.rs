@@ -297,6 +297,7 @@ impl<'a> Chosen<'a> {
         }
         add_full_runs(&mut table, study, &self.shown, &self.all);
         add_columns(&mut table, study, &self.shown);
+        table.shorten_times();
         table
     }
 }

@@ -152,7 +152,9 @@ pub fn difference(
     }
     let notes = notes(before, after, &alone, &columns, &rows);
     let outcome = judged.iter().map(DifferenceOutcome::of).max().unwrap_or(DifferenceOutcome::Open);
-    Difference { table: Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes }, outcome }
+    let mut table = Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes };
+    table.shorten_times();
+    Difference { table, outcome }
 }
 
 fn notes(

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::baseline::{baseline_name, names_cell};
 use super::chart::{Chart, Role};
 use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
-use super::number::{capitalised, significant};
+use super::number::{capitalised, counted, significant};
 use super::overrides::{Judged, LevelNames, Overrides, keys_of};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with, time_axes};
 use super::published::OfPaper;
@@ -122,9 +122,9 @@ pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&Ce
 }
 
 /// Gives a table's columns of times the units of the axes that show the same measures, so that readers find a chart's numbers in the table.
-/// A measure that axes show in several units keeps its own.
+/// A measure that axes show in several units keeps that of its column.
 fn take_units_of_axes(table: &mut Table, charts: &[Chart]) {
-    for column in table.columns.iter_mut().filter(|column| column.is_measure && column.shown_unit == "s") {
+    for column in table.columns.iter_mut().filter(|column| column.is_measure && column.unit == "s") {
         let mut units = charts.iter().flat_map(time_axes).filter(|(name, ..)| *name == column.name);
         let Some((_, unit, factor)) = units.next() else { continue };
         if units.all(|(_, other, _)| other == unit) {
@@ -228,8 +228,8 @@ impl Figure {
     }
 }
 
-/// Problems in print, one line each: text that is too small, a height that is too small for its parts, and different names that are
-/// shortened to the same text.
+/// Problems in print, one line each: text that is too small, a height that is too small for its parts, a legend that leaves out names, and
+/// different names that are shortened to the same text.
 pub(super) fn warnings(scene: &Scene, height_mm: Option<f64>) -> Vec<String> {
     let mut warnings = Vec::new();
     // Raised powers are always smaller than their number.
@@ -242,6 +242,13 @@ pub(super) fn warnings(scene: &Scene, height_mm: Option<f64>) -> Vec<String> {
     if let Some(asked) = height_mm.filter(|mm| (scene.height / PT_PER_MM - mm).abs() > 0.5) {
         let height = scene.height / PT_PER_MM;
         warnings.push(format!("its parts need {height:.0} mm: it is not {asked} mm high"));
+    }
+    if scene.left_out > 0 {
+        warnings.push(format!(
+            "the legend leaves out {}: show fewer levels with a filter (such as date>=2026-11-01), or choose a setting with fewer levels \
+             for the colours",
+            counted(scene.left_out, "name")
+        ));
     }
     let cut: Vec<&str> = letters().map(|text| text.text.as_str()).filter(|text| text.contains('…')).collect();
     if let Some(same) = cut.iter().find(|text| cut.iter().filter(|other| other == text).count() > 1) {

@@ -53,7 +53,7 @@ pub(super) fn notes(
                 .to_owned(),
         );
     }
-    notes.extend(summary_of_baseline(cells, columns, baseline));
+    notes.extend(summary_of_baseline(cells, &explained(columns, rows, baseline), baseline));
     notes.extend(verdict_note(cells, columns, rows));
     notes.extend(bytes_note(columns, rows));
     if let Some(place) = columns.iter().position(|column| column.key == "warm_up_peak_bytes") {
@@ -90,9 +90,18 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
     lead.push(method_note(rows));
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     if shows(SPEEDUP) || shows(RATIO) || shows(STEP_COST) {
-        lead.extend(summary_of_baseline(cells, columns, baseline));
+        lead.extend(summary_of_baseline(cells, &explained(columns, rows, baseline), baseline));
     }
     lead
+}
+
+/// The columns whose ratios notes explain: those with values. Speed-ups that are missing because the baseline is unknown are explained, too.
+fn explained(columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<Column> {
+    let has_values = |place: usize| rows.iter().any(|row| row.values[place] != CellValue::Missing);
+    let is_explained = |(place, column): &(usize, &Column)| {
+        *column.key != *SPEEDUP || baseline.unknown.is_some() || has_values(*place)
+    };
+    columns.iter().enumerate().filter(is_explained).map(|(_, column)| column.clone()).collect()
 }
 
 /// Notes on data sets that replace other data sets.
@@ -198,7 +207,15 @@ pub(super) fn method_note(rows: &[Row]) -> String {
     if described.is_empty() {
         return "no values yet".to_owned();
     }
-    format!("values are medians of repeats; intervals: {}", described.join("; "))
+    let has_other_n = |row: &Row| {
+        row.values.iter().any(|value| matches!(value, CellValue::Measure(value) if row.other_n(value).is_some()))
+    };
+    let counts = if rows.iter().any(has_other_n) {
+        "; n behind a value: how many of the row's repeats have it, for ratios how many pairs of repeats"
+    } else {
+        ""
+    };
+    format!("values are medians of repeats; intervals: {}{counts}", described.join("; "))
 }
 
 /// The probability in percent that the range of `n` repeats contains the median.
@@ -342,8 +359,10 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
             measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
         let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
         for (outlier, column) in outliers_of_cells {
-            let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * column.shown_factor));
-            let unit = if column.shown_unit.is_empty() { String::new() } else { format!(" {}", column.shown_unit) };
+            let short = column.unit_of_times(outlier.value.max(outlier.median));
+            let (unit, factor) = short.unwrap_or((column.shown_unit.as_str(), column.shown_factor));
+            let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * factor));
+            let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
             let text = format!("{} {shown}{unit} (its cell's median: {median}{unit})", column.name.to_lowercase());
             match by_run.iter_mut().find(|known| known.0 == outlier.run) {
                 Some(known) => known.2.push(text),

@@ -21,6 +21,19 @@ fn with_digits(value: f64, digits: u8) -> String {
     }
 }
 
+/// The unit with which times up to this one are short, and the factor from seconds to it; `None` if none of them is above 0.
+pub(super) fn unit_of_times(greatest_s: f64) -> Option<(&'static str, f64)> {
+    if greatest_s <= 0.0 || !greatest_s.is_finite() {
+        return None;
+    }
+    Some(match greatest_s {
+        ..0.000_5 => ("µs", 1e6),
+        ..0.5 => ("ms", 1e3),
+        1e5.. => ("h", 1.0 / 3600.0),
+        _ => ("s", 1.0),
+    })
+}
+
 /// The ends of an interval: `[1.07, 1.09]`, with one more digit if they would look equal.
 pub fn interval_text(low: f64, high: f64) -> String {
     let digits = if significant(low) == significant(high) { 4 } else { 3 };

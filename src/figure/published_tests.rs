@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::analysis::{RunSummary, Source, fixture};
-use crate::figure::{CellValue, Table, preset, table};
+use crate::figure::{CellValue, Table, figure, preset, table};
 use crate::papers::artefact;
 use crate::plan::{Data, Level, Mode, Plan};
 
@@ -107,4 +107,13 @@ fn table_5_has_the_papers_mean_iteration_and_its_relative_improvement() {
         table.notes
     );
     assert!(table.lead.iter().any(|note| note.starts_with("data = stand-in: ")), "{:?}", table.lead);
+}
+
+#[test]
+fn the_file_of_a_figure_of_generated_rows_says_that_they_compare_no_data_sets() {
+    let id = "2505.22905/fig-10";
+    let runs = fixture::runs_of(&plan_with(id, "gpus", &[Level::Integer(1)]));
+    let drawn = figure(&[Source { session: "", runs: &runs, reports: &[] }], &preset(id).unwrap()).unwrap();
+    let says = |note: &String| note.starts_with("data = stand-in: ") && note.contains("comparisons of data sets");
+    assert!(drawn.notes().iter().any(says), "{:?}", drawn.notes());
 }

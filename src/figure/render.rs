@@ -69,10 +69,13 @@ pub fn html(table: &Table) -> String {
     text_table(&table.for_reading(), &PLAIN).html()
 }
 
-/// Writes the table, and its notes as a list.
+/// Writes the table, and its notes as a list. Without rows, the notes say why there are none.
 fn markdown(table: &Table) -> String {
-    let notes = table.notes.iter().map(|note| format!("- {}\n", markdown_prose(note)));
-    format!("{}\n{}", text_table(table, &PLAIN).markdown(), notes.collect::<String>())
+    let notes: String = table.notes.iter().map(|note| format!("- {}\n", markdown_prose(note))).collect();
+    if table.rows.is_empty() {
+        return notes;
+    }
+    format!("{}\n{notes}", text_table(table, &PLAIN).markdown())
 }
 
 /// Writes a `tabular`, and its notes as small paragraphs. A comment at the top names the required packages.
@@ -143,6 +146,9 @@ fn latex_heading(column: &Column) -> Field {
         "" if lines.len() == 1 => return column.name.as_str().into(),
         "" => String::new(),
         "s" => "\\unit{\\second}".to_owned(),
+        "ms" => "\\unit{\\milli\\second}".to_owned(),
+        "µs" => "\\unit{\\micro\\second}".to_owned(),
+        "h" => "\\unit{\\hour}".to_owned(),
         "images/s" => "images\\,\\unit{\\per\\second}".to_owned(),
         "GB" => "\\unit{\\giga\\byte}".to_owned(),
         "J" => "\\unit{\\joule}".to_owned(),

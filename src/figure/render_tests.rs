@@ -44,6 +44,18 @@ fn every_preset_is_written_in_every_format_as_the_golden_files_show() {
 }
 
 #[test]
+fn a_column_of_times_has_the_unit_of_its_values_for_readers_and_seconds_for_programs() {
+    let table = table("times", &runs());
+    let units: Vec<(&str, &str)> = table.columns.iter().map(|column| (&*column.key, &*column.shown_unit)).collect();
+    assert!(units.contains(&("step_time_s", "ms")) && units.contains(&("total_time_s", "s")), "{units:?}");
+    assert!(render(&table, Format::Markdown).contains("| fp32 | 1 | 6 | 16.1 [15.9, 17.1] |"));
+    let json: serde_json::Value = serde_json::from_str(&render(&table, Format::Json)).unwrap();
+    assert!(json["rows"][0]["step_time_s"]["median"].as_f64().unwrap() < 0.02);
+    let long = self::table("times", &[summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.6))]);
+    assert!(long.columns.iter().any(|column| column.key == "step_time_s" && column.shown_unit == "s"));
+}
+
+#[test]
 fn json_keeps_full_precision_and_its_promised_form() {
     let text = render(&table("times", &runs()), Format::Json);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -63,6 +75,13 @@ fn every_line_of_csv_has_as_many_fields_as_its_head() {
         let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
         assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     }
+}
+
+#[test]
+fn a_table_without_rows_is_its_notes_alone_for_readers() {
+    let empty = table("times", &[]);
+    assert_eq!(render(&empty, Format::Markdown), "- no runs\n");
+    assert!(render(&empty, Format::Csv).starts_with("cell,"), "a file of rows keeps its head");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A table as a value: columns with units, rows of cells, notes.
 
+use super::number::unit_of_times;
 use crate::analysis::{CellKey, Judgement, Key, Level, Levels, Value};
 
 /// One column.
@@ -30,6 +31,16 @@ impl Column {
             shown_factor: 1.0,
             is_measure: false,
         }
+    }
+
+    /// If its values are measured times: the unit with which times up to this one are short, and the factor from seconds to it.
+    pub(super) fn unit_of_times(&self, greatest_s: f64) -> Option<(&'static str, f64)> {
+        if self.is_measure && self.unit == "s" && self.shown_unit == "s" { unit_of_times(greatest_s) } else { None }
+    }
+
+    /// Whether it shows the measure of the column before it, and therefore in the same unit: as a paper prints it, or after a change.
+    fn continues(&self) -> bool {
+        self.key.starts_with("published_") || &*self.key == "after"
     }
 }
 
@@ -117,24 +128,51 @@ impl Table {
         self.rows.iter().any(is_name)
     }
 
+    /// Gives each column of times the unit with which its values are short, by the rule of axes: step times of 16 ms are not 0.0160 s.
+    /// Files for programs keep seconds.
+    pub(super) fn shorten_times(&mut self) {
+        let mut place = 0;
+        while place < self.columns.len() {
+            let more = self.columns[place + 1..].iter().take_while(|column| column.continues()).count();
+            let same = place..place + 1 + more;
+            let greatest = same.clone().map(|column| self.greatest(column)).fold(0.0, f64::max);
+            for column in &mut self.columns[same.clone()] {
+                if let Some((unit, factor)) = column.unit_of_times(greatest) {
+                    (column.shown_unit, column.shown_factor) = (unit.to_owned(), factor);
+                }
+            }
+            place = same.end;
+        }
+    }
+
+    /// The greatest value of a column of measures, in the column's `unit`, including ends of intervals; 0 if there is none.
+    fn greatest(&self, column: usize) -> f64 {
+        let ends = |row: &Row| match &row.values[column] {
+            CellValue::Measure(value) => value.interval.map_or(value.median, |ends| ends.high.max(value.median)),
+            _ => 0.0,
+        };
+        self.rows.iter().map(ends).fold(0.0, f64::max)
+    }
+
+    /// The columns without any value. If no measure has a value, no column is among them: the table would have nothing left to say.
+    pub fn without_values(&self) -> Vec<usize> {
+        let holds = |column: usize| self.rows.iter().any(|row| row.values[column] != CellValue::Missing);
+        let (held, empty): (Vec<usize>, Vec<usize>) = (0..self.columns.len()).partition(|place| holds(*place));
+        if held.iter().any(|place| self.columns[*place].is_measure) { empty } else { Vec::new() }
+    }
+
+    /// The note that names columns without values; `None` without such columns.
+    pub fn note_without_values(&self, columns: &[usize]) -> Option<String> {
+        let names: Vec<&str> = columns.iter().map(|place| self.columns[*place].name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("no values of: {}", names.join(", ")))
+    }
+
     /// The table without columns that have no values, which a note names. Files for programs keep these columns.
     pub(super) fn for_reading(&self) -> Self {
-        let holds = |column: usize| self.rows.iter().any(|row| row.values[column] != CellValue::Missing);
-        let mut kept: Vec<bool> = Vec::with_capacity(self.columns.len());
-        for (place, column) in self.columns.iter().enumerate() {
-            // A column of verdicts is kept or removed together with its ratio.
-            let goes_with = !column.is_measure && !holds(place) && kept.last() == Some(&false);
-            kept.push(if column.is_measure { holds(place) } else { !goes_with });
-        }
-        let is_empty = |(column, kept): &(&Column, &bool)| column.is_measure && !**kept;
-        let empty = self.columns.iter().zip(&kept).filter(is_empty);
-        let empty: Vec<&str> = empty.map(|(column, _)| column.name.as_str()).collect();
         let mut table = self.clone();
-        let measures = self.columns.iter().filter(|column| column.is_measure).count();
-        if empty.is_empty() || empty.len() == measures {
-            return table;
-        }
-        table.notes.push(format!("no values of: {}", empty.join(", ")));
+        let empty = self.without_values();
+        table.notes.extend(self.note_without_values(&empty));
+        let kept: Vec<bool> = (0..self.columns.len()).map(|place| !empty.contains(&place)).collect();
         keep(&mut table.columns, &kept);
         table.rows.iter_mut().for_each(|row| keep(&mut row.values, &kept));
         table
@@ -144,4 +182,39 @@ impl Table {
 fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
     let mut kept = kept.iter();
     items.retain(|_| kept.next().is_some_and(|kept| *kept));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: Vec<Vec<CellValue>>) -> Table {
+        let measure = |key: &str| Column { is_measure: true, ..Column::plain(key, key, "") };
+        Table {
+            study: String::new(),
+            columns: vec![
+                Column::plain("runs", "Runs", ""),
+                measure("ratio"),
+                Column::plain("verdict", "Verdict", ""),
+                measure("loss"),
+            ],
+            rows: rows.into_iter().map(|values| Row::of_no_cell(1, values)).collect(),
+            notes: Vec::new(),
+            lead: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn columns_without_any_value_are_left_out_for_readers_and_named_once() {
+        let one = Value { median: 1.0, interval: None, n: 1, method: crate::analysis::Method::One };
+        let row = |ratio| vec![CellValue::Count(1), ratio, CellValue::Missing, CellValue::Missing];
+        let read = table(vec![row(CellValue::Missing), row(CellValue::Measure(one))]).for_reading();
+        let names: Vec<&str> = read.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["Runs", "ratio"]);
+        assert!(read.rows.iter().all(|row| row.values.len() == 2));
+        assert_eq!(read.notes, ["no values of: Verdict, loss"]);
+        // Without any measured value, the columns say what there would be.
+        let nothing = table(vec![row(CellValue::Missing)]).for_reading();
+        assert_eq!((nothing.columns.len(), nothing.notes.len()), (4, 0));
+    }
 }

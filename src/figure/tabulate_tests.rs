@@ -231,6 +231,8 @@ fn the_tables_of_a_program_have_speedups_and_verdicts_by_the_time_that_it_has() 
             table.columns[column("ratio")]
         );
         assert_eq!(table.columns[column("batch_size")].unit, "", "they are no images");
+        // Without a throughput, nothing says what a speed-up by throughput is over.
+        assert!(!table.notes.iter().any(|note| note.starts_with("speed-up: ")), "{:?}", table.notes);
     }
 }
 

@@ -28,6 +28,9 @@ pub struct Claim {
     pub within: String,
     /// Why multicard cannot judge it, as a fragment of a sentence; then it has no tests.
     pub unjudged: Option<String>,
+    /// How to make the runs that test it, if the plan of its first table or figure does not make them: a command, or a
+    /// fragment of a sentence that names one.
+    pub advice: Option<String>,
     /// Its tests; the claim holds only if all of them hold.
     #[serde(rename = "test", default)]
     pub tests: Vec<Test>,
@@ -83,6 +86,10 @@ pub struct Test {
     pub tolerance: f64,
 }
 
+/// Why the bounds of tests are wider than the numbers in the papers, as a sentence without its full stop.
+pub const WHY_WIDER: &str = "ranges that the papers print are 8 % wider here at both ends, because the papers' Tables 2 and 3 differ by \
+                             that much for one condition; other tests name the margin that multicard allows";
+
 /// The levels that distinguish one cell of a test from its other cells, by key.
 pub type Side = std::collections::BTreeMap<Key, Level>;
 
@@ -132,6 +139,30 @@ mod tests {
     use crate::analysis::measure;
     use crate::papers::artefact;
     use crate::plan::Filter;
+
+    /// The tolerance of ranges that the papers print.
+    const PRINTED_TOLERANCE: f64 = 0.08;
+
+    #[test]
+    fn every_tolerance_is_that_of_printed_ranges_or_is_named_by_its_test() {
+        let mut printed = 0;
+        for test in claims().iter().flat_map(|claim| &claim.tests).filter(|test| test.tolerance > 0.0) {
+            let is_range = test.at_least.zip(test.at_most).is_some_and(|(low, high)| low < high);
+            if is_range {
+                assert!((test.tolerance - PRINTED_TOLERANCE).abs() < 1e-9, "{}", test.says);
+                printed += 1;
+                continue;
+            }
+            let percent = format!("within {} %", (100.0 * test.tolerance).round());
+            let is_named = match test.compare {
+                Compare::Ratio => test.says.contains(&percent),
+                Compare::Difference => test.says.contains("percentage point"),
+            };
+            assert!(is_named, "{}: {}", test.says, test.tolerance);
+        }
+        assert!(printed > 2, "{printed}");
+        assert!(WHY_WIDER.contains(&format!("{} % wider", (100.0 * PRINTED_TOLERANCE).round())));
+    }
 
     #[test]
     fn every_claim_has_a_source_and_tests_that_can_be_carried_out() {

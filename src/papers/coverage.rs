@@ -301,6 +301,16 @@ mod tests {
     }
 
     #[test]
+    fn a_factor_that_is_younger_than_a_run_had_its_first_default() {
+        let mut run = run_of("fp32", 1, &[]);
+        let known = run.levels.iter().filter(|(key, _)| !["kernels", "passes"].contains(&key.as_str()));
+        run.levels = Levels::new(known.map(|(key, level)| (key.clone(), level.clone())).collect::<Vec<_>>());
+        let runs = [run];
+        let found = deviations(artefact("2503.15252/table-2").unwrap(), &cells(&runs));
+        assert_eq!((found.all(), found.strangers()), (Vec::new(), 0));
+    }
+
+    #[test]
     fn of_cells_that_could_be_one_of_the_papers_the_closest_is_it() {
         let table = artefact("2503.15252/table-2").unwrap();
         let (pinned, batch) = ([("pin_memory", Level::text("on"))], [("batch_size", Level::Integer(32))]);

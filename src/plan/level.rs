@@ -204,19 +204,20 @@ impl Hash for Level {
 
 /// The level of every factor of one cell, in the order of its workload's factors. Levels of another version are kept as they are.
 ///
-/// Cells of a block share their keys, since 10,000 cells of 25 factors would otherwise hold 250,000 references.
+/// Cells of a block share their keys, since 10,000 cells of 25 factors would otherwise hold 250,000 references, and copies of levels share
+/// all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
     keys: Arc<[Key]>,
     /// A level for each key.
-    levels: Vec<Level>,
+    levels: Arc<[Level]>,
 }
 
 impl Levels {
     /// Levels from pairs of factor key and level.
     pub fn new<K: Into<Key>>(pairs: Vec<(K, Level)>) -> Self {
-        let (keys, levels): (Vec<Key>, _) = pairs.into_iter().map(|(key, level)| (key.into(), level)).unzip();
-        Self { keys: keys.into(), levels }
+        let (keys, levels): (Vec<Key>, Vec<Level>) = pairs.into_iter().map(|(key, level)| (key.into(), level)).unzip();
+        Self { keys: keys.into(), levels: levels.into() }
     }
 
     /// Levels for keys that are shared with other cells; there must be as many levels as keys.
@@ -231,7 +232,7 @@ impl Levels {
 
     /// Pairs of factor key and level.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Level)> {
-        self.keys.iter().zip(&self.levels)
+        self.keys.iter().zip(self.levels.iter())
     }
 }
 

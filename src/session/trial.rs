@@ -184,4 +184,15 @@ mod tests {
         assert!(suggested.contains("latency"), "{suggested}");
         assert_eq!(looked("latency: 12.5 ms\n").len(), 1, "nothing was guessed that could be lost");
     }
+
+    #[test]
+    fn the_tutorial_shows_a_line_with_what_a_trial_reads_from_it() {
+        let tutorial = include_str!("../cli/manual/own-program.md");
+        let (line, found) = tutorial.lines().find_map(|line| line.split_once(" → ")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("group.out"), format!("{line}\n")).unwrap();
+        let mut trial = Trial::default();
+        trial.look(folder.path(), &Plan::new("own", starting_command()));
+        assert_eq!(trial.read, [(line.to_owned(), found.to_owned())]);
+    }
 }

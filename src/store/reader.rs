@@ -19,10 +19,10 @@ use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
 use crate::plan::{
-    Block as PlanBlock, Checked, Design, Key, MOST_OWN_MEASURES, Node, OwnMeasure, Plan, RunState, SearchStep,
-    WorkloadSpec, workload_or_unknown,
+    Block as PlanBlock, Checked, Data, Design, Key, Levels, MOST_OWN_MEASURES, Node, OwnMeasure, Plan, RunState,
+    SearchStep, WorkloadSpec, workload_or_unknown,
 };
-use crate::protocol::{DeviceRates, Environment, Sample, TraceLists, TraceOutcome, TraceSummary};
+use crate::protocol::{DeviceRates, Environment, Evidence, Sample, TraceLists, TraceOutcome, TraceSummary};
 
 /// [`MOST_OWN_MEASURES`] as SQLite counts.
 const MOST_MEASURES: u32 = MOST_OWN_MEASURES as u32;
@@ -36,6 +36,9 @@ pub struct Reader {
     connection: Connection,
     /// Environments, since runs of a session share a few of them.
     environments: Shared<Environment>,
+    levels: Shared<Levels>,
+    data: Shared<Data>,
+    evidence: Shared<Evidence>,
     /// The measured rates of the session's devices.
     rates: Shared<DeviceRates>,
     /// The workloads that came with plans, by the plans' ids.
@@ -155,6 +158,9 @@ impl Reader {
                 path,
                 connection,
                 environments: Shared::default(),
+                levels: Shared::default(),
+                data: Shared::default(),
+                evidence: Shared::default(),
                 rates: Shared::default(),
                 brought: RefCell::default(),
                 wishes: RefCell::default(),
@@ -406,8 +412,8 @@ impl Reader {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
                 cell: row.get(2)?,
-                levels: json(row, 3)?,
-                data: json(row, 4)?,
+                levels: Levels::clone(&*shared(&self.levels, row, 3)?),
+                data: Data::clone(&*shared(&self.data, row, 4)?),
                 repeat: row.get(5)?,
                 seed: unsigned(row, 6)?,
                 state,
@@ -594,7 +600,7 @@ impl Reader {
         })?;
         hand_out("remark", "time_s, kind, content", &|row, logged, place| {
             match row.get_ref(2)?.as_str()? {
-                "evidence" => logged.ranks[place].evidence.push(json(row, 3)?),
+                "evidence" => logged.ranks[place].evidence.push(shared(&self.evidence, row, 3)?),
                 _ => logged.ranks[place].warnings.push(row.get(3)?),
             }
             Ok(())

@@ -69,8 +69,8 @@ pub struct RankRecord {
     pub steps: Vec<StepRecord>,
     /// Its readings by epoch, step and key; those without an epoch come first.
     pub readings: Vec<ReadingRecord>,
-    /// Evidence about factors.
-    pub evidence: Vec<Evidence>,
+    /// Evidence about factors. Ranks and runs with equal evidence share it.
+    pub evidence: Vec<Arc<Evidence>>,
     /// Its warnings.
     pub warnings: Vec<String>,
     /// Why it failed.
@@ -320,6 +320,6 @@ impl RunRecord {
             Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
             Some(TraceOutcome::Failed(_)) | None => &[],
         };
-        self.ranks.iter().flat_map(|rank| &rank.evidence).chain(traced)
+        self.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| &**one)).chain(traced)
     }
 }

@@ -76,10 +76,22 @@ impl Llm {
         self.settings.technique.prefers()
     }
 
-    /// The loss and rewards of pairs. The reference's pass comes first because it keeps no activations.
+    /// The loss and rewards of pairs, by a joint pass or by one of the reference, which comes first because it keeps no activations, and
+    /// one of the policy.
     fn preference(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
-        let reference = forward.module().as_reference(|| forward.without_gradients(inputs))?;
-        preferences(&forward.run(inputs)?, &reference, self.settings.dpo_beta)
+        let (module, beta) = (forward.module(), self.settings.dpo_beta);
+        if self.settings.joins_reference(inputs[0].numel()) {
+            let losses = module.beside_reference(|| forward.run(inputs))?;
+            let [policy, reference] = each_side(&losses, &inputs[0])?;
+            return preferences(&policy, &reference, beta);
+        }
+        let reference = module.as_reference(|| forward.without_gradients(inputs))?;
+        preferences(&forward.run(inputs)?, &reference, beta)
+    }
+
+    /// Tokens of a micro-batch of these inputs, padding included.
+    fn micro_batch(&self, inputs: &[Tensor]) -> usize {
+        inputs[0].numel() / self.settings.gradient_accumulation
     }
 
     /// The type of frozen weights; of all weights if all are trained.
@@ -96,6 +108,14 @@ impl Llm {
 fn counted(labels: &Tensor) -> Result<Tensor, TchError> {
     let labels = labels.f_narrow(1, 1, labels.size()[1] - 1)?;
     labels.f_ne(IGNORED_LABEL)?.f_sum(Kind::Float)?.f_clamp_min(1)
+}
+
+/// The policy's and the reference's cross entropies from those of a joint pass over `tokens`.
+fn each_side(losses: &Tensor, tokens: &Tensor) -> Result<[Tensor; 2], TchError> {
+    // Not any two halves: this fails if the pass was not joint.
+    let size = tokens.size();
+    let losses = losses.f_view([2, size[0], size[1]])?;
+    Ok([losses.f_get(0)?, losses.f_get(1)?.f_detach()?])
 }
 
 /// Direct preference optimisation (arXiv 2305.18290): the loss `-log sigmoid(margin)`, as a mean over pairs, followed by the
@@ -246,15 +266,21 @@ impl Task for Llm {
         if self.prefers() { Ok(None) } else { counted(&inputs[1]).map(Some) }
     }
 
-    /// DPO's reference is a forward pass more.
+    /// DPO's reference is a forward pass more, which reads frozen weights again unless it is joined with the policy's.
     fn work(&self, module: &Llama, inputs: &Vec<Tensor>, kind: Kind) -> Work {
         let parts = self.settings.gradient_accumulation as i64;
         let size = inputs[0].size();
         let (rows, tokens) = (size[0] / parts, size[1]);
-        let policy = module.work(rows, tokens, Counted { kind, train: self.passes() == Passes::Training });
-        let pass = || module.work(rows, tokens, Counted { kind, train: false });
-        let reference = if self.prefers() { module.as_reference(pass) } else { Work::default() };
-        (policy + reference) * parts as f64
+        let pass = |train| module.work(rows, tokens, Counted { kind, train });
+        let train = self.passes() == Passes::Training;
+        let passes = if self.settings.joins_reference(self.micro_batch(inputs)) {
+            module.beside_reference(|| pass(train))
+        } else if self.prefers() {
+            pass(train) + module.as_reference(|| pass(false))
+        } else {
+            pass(train)
+        };
+        passes * parts as f64
     }
 
     fn totals(&self, device: Device) -> Result<Totals, TchError> {
@@ -280,7 +306,7 @@ impl Task for Llm {
     }
 
     fn evaluation_passes(&self) -> u32 {
-        // One for the policy, one for the reference.
+        // One for the policy, one for the reference. Only sharded models are asked, which do not join them.
         if self.prefers() { 2 } else { 1 }
     }
 

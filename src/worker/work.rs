@@ -27,6 +27,24 @@ pub struct Counted {
     pub train: bool,
 }
 
+/// Whose rows a pass computes. DPO compares a policy with its reference, the model that training started from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sides {
+    /// The policy's; those of all techniques without a reference.
+    Policy,
+    /// The reference's.
+    Reference,
+    /// The policy's and as many of the reference, without adapters and without a backward pass: a joint pass.
+    Both,
+}
+
+impl Sides {
+    /// Whether adapters are enabled, for the policy's rows.
+    pub fn adapted(self) -> bool {
+        self != Self::Reference
+    }
+}
+
 /// A linear layer or a convolution. Sizes are numbers of elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
@@ -61,6 +79,12 @@ impl Product {
             1 + [self.weight_gradient, self.input_gradient].map(|is| i64::from(is && train)).iter().sum::<i64>();
         let tensors = (self.input + self.weight + self.output) * kind.elt_size_in_bytes() as i64;
         Work { flop: 2.0 * self.multiply_adds as f64, bytes: tensors as f64 } * passes as f64
+    }
+
+    /// The work over the rows of each side. In a joint pass, the weight that is read for the policy's rows serves the reference's, too.
+    pub fn work_of(&self, sides: Sides, counted: Counted) -> Work {
+        let reference = Self { weight: 0, ..*self }.work(Counted { train: false, ..counted });
+        if sides == Sides::Both { self.work(counted) + reference } else { self.work(counted) }
     }
 }
 

@@ -98,6 +98,23 @@ fn tokens_take_the_flop_that_pytorch_counts_with_each_choice_of_adapters() {
 }
 
 #[test]
+fn a_joint_pass_takes_the_flop_of_two_and_reads_frozen_weights_once_less() {
+    let _generator = generator();
+    let lora = Some(Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp });
+    let config = ModelConfig::tiny();
+    let llama = llama(&config, Options { lora, fused: true, ..Options::default() });
+    let work_of = |train| llama.work(2, 8, counted(train));
+    let matrices: usize = config.projections().iter().map(|(_, from, to)| from * to).sum();
+    let weights = config.layers * matrices + config.vocabulary * config.dim;
+    for train in [true, false] {
+        let apart = work_of(train) + llama.as_reference(|| work_of(false));
+        let joint = llama.beside_reference(|| work_of(train));
+        assert_eq!(joint.flop, apart.flop);
+        assert_eq!(apart.bytes - joint.bytes, (4 * weights) as f64);
+    }
+}
+
+#[test]
 fn four_bits_change_the_traffic_and_not_the_flop() {
     let _generator = generator();
     let lora = Some(Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp });

@@ -58,7 +58,7 @@ fn scatter() -> f64 {
     let mut state = State::new(Settings::default());
     let folder = PathBuf::from("cells");
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    state.take(UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() })));
+    state.take(UiEvent::Records(Arc::new(Records { folder, summaries: runs.into(), ..Records::default() })));
     state.execute(Command::Show(ScreenName::COMPARE), &context);
     let study = Study {
         form: Form::Scatter,
@@ -97,7 +97,7 @@ fn compare(repeats: u32) -> Vec<String> {
     let mut state = State::new(Settings::default());
     let folder = PathBuf::from("study");
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    let records = UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() }));
+    let records = UiEvent::Records(Arc::new(Records { folder, summaries: runs.into(), ..Records::default() }));
     let (taken_ms, _) = timed_ms(|| state.take(records));
     let (shown_ms, _) = timed_ms(|| state.execute(Command::Show(ScreenName::COMPARE), &context));
     println!("taken over in {taken_ms:.2} ms, screen changed in {shown_ms:.2} ms");

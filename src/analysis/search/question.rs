@@ -125,9 +125,9 @@ impl Question {
     pub fn refuses(&self, candidates: usize) -> Option<String> {
         match (candidates, self.runs) {
             (0, _) => Some("no cell can run here: there is nothing to search".to_owned()),
-            (1, _) => Some("only one cell can run here: there is nothing to search; tick more levels".to_owned()),
+            (1, _) => Some("only one cell can run here: there is nothing to search; give more levels".to_owned()),
             (cells, Some(runs)) if (runs as usize) < cells => Some(format!(
-                "search.runs: {runs} runs are fewer than one of each of {cells} cells: allow more runs, or untick levels"
+                "search.runs: {runs} runs are fewer than one of each of {cells} cells: raise runs, or give fewer levels"
             )),
             _ => None,
         }
@@ -163,7 +163,7 @@ impl Known<'_> {
             return Err(format!("{key} has levels that are no numbers: name a measure, or a factor with numbers"));
         }
         if !plan.varied().contains(&key) {
-            return Err(format!("{key} has one level: tick more, or seek a measure"));
+            return Err(format!("{key} has one level: give more, or seek a measure"));
         }
         Ok(Sought::Factor(key.clone()))
     }
@@ -188,7 +188,7 @@ impl Known<'_> {
     fn limit(&self, limit: &KeptLimit, search: &Search) -> Result<Limit, String> {
         let KeptLimit { key, text, is_above, is_strict, .. } = limit;
         if self.spec.factor(key).is_some() {
-            return Err(format!("{key} is a factor: untick its other levels, or leave them out with [[constraint]]"));
+            return Err(format!("{key} is a factor: give it fewer levels, or leave cells out with [[constraint]]"));
         }
         let measure = self.measure(key)?;
         let goal = self.measure(&search.goal.key).ok().filter(|_| self.spec.factor(&search.goal.key).is_none());
@@ -319,7 +319,11 @@ mod tests {
         let question = Question::of(&Plan::parse(text, "p.toml").unwrap()).unwrap().unwrap();
         assert!(question.refuses(0).unwrap().contains("no cell can run here"));
         assert!(question.refuses(1).unwrap().contains("only one cell"));
-        assert!(question.refuses(11).unwrap().contains("10 runs are fewer than one of each of 11 cells"));
+        // The same words are read in the terminal, where nothing can be ticked.
+        assert_eq!(
+            question.refuses(11).unwrap(),
+            "search.runs: 10 runs are fewer than one of each of 11 cells: raise runs, or give fewer levels"
+        );
         assert_eq!(question.refuses(10), None);
     }
 }

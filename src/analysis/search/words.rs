@@ -83,6 +83,11 @@ pub fn step_lines(step: &SearchStep, search: &Search, name: &dyn Fn(&str) -> Str
     }
 }
 
+/// Why a search ended without a decision, and what to do; `key` is the number in the plan that ended it.
+fn undecided(why: &str, key: &str) -> String {
+    format!("undecided: {why}. To decide it, raise {key} in the plan, and run the plan again: this begins a new search")
+}
+
 fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -> String) -> Vec<String> {
     let tie = percent(search.tie);
     let because = match verdict.end {
@@ -91,9 +96,9 @@ fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -
             "no cell that keeps the limits has a better level".to_owned()
         }
         SearchEnd::Ties => format!("no other cell can be better by more than {tie}"),
-        SearchEnd::Runs => "undecided: the runs of the budget are spent".to_owned(),
-        SearchEnd::Minutes => "undecided: the minutes of the budget are spent".to_owned(),
-        SearchEnd::Repeats => "undecided: each cell that is left has all repeats of the plan".to_owned(),
+        SearchEnd::Runs => undecided("the runs of the budget are spent", "runs"),
+        SearchEnd::Minutes => undecided("the minutes of the budget are spent", "minutes"),
+        SearchEnd::Repeats => undecided("each cell that is left has all repeats of the plan", "repeats"),
         SearchEnd::None => "no cell is left that could be the answer".to_owned(),
     };
     let mut lines = match &verdict.chosen {
@@ -197,6 +202,29 @@ mod tests {
                 "  it took 20 runs, 4000 steps, 60 s; the whole grid would take 120 runs, 24000 steps, 7 min",
             ]
         );
+    }
+
+    #[test]
+    fn an_undecided_search_names_the_number_to_raise() {
+        let because = |end| {
+            let verdict = SearchVerdict {
+                end,
+                chosen: Some("b".into()),
+                values: vec!["throughput 812 images/s".into()],
+                unsure: Vec::new(),
+                others: Vec::new(),
+                made: SearchCost::default(),
+                grid: SearchCost::default(),
+            };
+            verdict_lines(&verdict, &Search::new(Goal::parse("max throughput").unwrap()), &name).swap_remove(1)
+        };
+        assert_eq!(
+            because(SearchEnd::Repeats),
+            "  undecided: each cell that is left has all repeats of the plan. To decide it, raise repeats in the plan, and run the plan \
+             again: this begins a new search"
+        );
+        assert!(because(SearchEnd::Runs).contains("raise runs in the plan"));
+        assert!(because(SearchEnd::Minutes).contains("raise minutes in the plan"));
     }
 
     #[test]

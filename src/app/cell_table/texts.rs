@@ -52,6 +52,8 @@ pub struct CellTexts {
     pub columns: Vec<Shown>,
     /// Texts by row and column.
     pub texts: Vec<Vec<String>>,
+    /// The columns without any value, if other columns have values.
+    pub empty: Vec<usize>,
     /// What each column's texts are, so that a frame need not read all rows.
     pub shapes: Vec<ColumnShape>,
     /// For each row the number of characters of its longest text that may wrap.
@@ -105,8 +107,11 @@ impl CellTexts {
         let texts: Vec<Vec<String>> = table.rows.iter().enumerate().map(|(place, row)| text(place, row)).collect();
         let shapes: Vec<ColumnShape> =
             columns.iter().enumerate().map(|(place, shown)| shape(table, &texts, place, shown)).collect();
+        let without_values = table.without_values();
+        let is_empty = |shown: &Shown| matches!(shown, Shown::Value(place) if without_values.contains(place));
+        let empty = (0..columns.len()).filter(|column| is_empty(&columns[*column])).collect();
         let wrapping_chars = texts.iter().map(|row| wrapping_chars(row, &shapes)).collect();
-        Self { columns, texts, shapes, wrapping_chars, beside, heights: RefCell::default() }
+        Self { columns, texts, empty, shapes, wrapping_chars, beside, heights: RefCell::default() }
     }
 
     /// The columns by the names under which they are chosen and kept: the value's key, with the kind of information about the value.

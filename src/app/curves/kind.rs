@@ -48,7 +48,11 @@ impl Kind {
     /// What it measures, in a sentence. `step` is the workload's word for a step.
     pub fn meaning(self, step: &str) -> String {
         let meaning = match self {
-            Self::Loss => "The loss of each batch, before any loss scaling",
+            Self::Loss => {
+                return format!(
+                    "The loss of each {step}, before any loss scaling. The training loss on Runs and in tables is its mean over an epoch"
+                );
+            }
             Self::StepTime => {
                 return format!("Time from the end of one {step} to the end of the next, including waits for data");
             }

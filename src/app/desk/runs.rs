@@ -8,7 +8,7 @@ use strum::VariantArray as _;
 
 use crate::analysis::{Mark, RunSummary};
 use crate::app::engine::Records;
-use crate::app::listing::{Entry, Listing};
+use crate::app::listing::{Entry, Listing, TRAINING_LOSS};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::{Facts, Level, RunState, mentions};
 use crate::store::tags;
@@ -23,7 +23,7 @@ pub struct Row {
     pub steps: Option<(u64, u64)>,
     /// Current epoch, from 1; 0 if none.
     pub epoch: u32,
-    /// Latest loss.
+    /// The loss of the newest step while it runs, then its training loss: the mean of the last epoch.
     pub loss: Option<f64>,
     /// What it waits for at its site; `None` if it does not wait there.
     pub waits: Option<String>,
@@ -76,8 +76,9 @@ impl Row {
         Self::of(&Arc::new(Entry::unknown(run)))
     }
 
-    /// Sets the marks to those of the run's summary.
-    pub fn mark(&mut self, summary: &RunSummary) {
+    /// Sets the marks and the training loss to those of the run's summary.
+    pub fn summarise(&mut self, summary: &RunSummary) {
+        self.loss = summary.value(TRAINING_LOSS).or(self.loss);
         let befell: Vec<&Mark> = summary.marks.iter().filter(|mark| mark.is_disturbance()).collect();
         let mut labels: Vec<&str> = befell.iter().map(|mark| mark.label()).collect();
         labels.dedup();
@@ -202,9 +203,9 @@ impl Runs {
         self.listing = Arc::clone(&records.listing);
         self.rows = self.listing.entries.iter().map(Row::of).collect();
         self.unrecorded.clear();
-        for summary in records.summaries.iter().filter(|summary| !summary.marks.is_empty()) {
+        for summary in records.summaries.iter() {
             if let Some(place) = self.listing.places.get(&summary.run) {
-                self.rows[*place].mark(summary);
+                self.rows[*place].summarise(summary);
             }
         }
         for (run, note) in &*records.notes {

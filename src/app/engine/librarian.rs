@@ -65,7 +65,10 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
 /// Cached summaries of a session's ended runs.
 #[derive(Default)]
 struct Shelf {
-    summaries: HashMap<String, RunSummary>,
+    /// Those that were sent last; the window shares them.
+    summaries: Arc<[RunSummary]>,
+    /// Those that were made since, by run.
+    fresh: HashMap<String, RunSummary>,
     /// The measured rates when they were made.
     rates: Vec<Arc<DeviceRates>>,
     /// The user-defined measures that they contain.
@@ -75,18 +78,23 @@ struct Shelf {
 }
 
 impl Shelf {
-    /// Removes summaries of what runs were before. A run that was cancelled while it waited may have been put back into the queue and have
-    /// run since, and the logs of a finished run may have been damaged.
-    fn forget_earlier_lives(&mut self, runs: &[RunRecord]) {
-        for run in runs {
-            let is_earlier = |known: &RunSummary| {
-                (known.state, known.started_s) != (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
-            };
-            if self.summaries.get(&run.run).is_some_and(is_earlier) {
-                self.summaries.remove(&run.run);
-            }
-        }
+    /// Computes the user-defined measures again.
+    fn set_own(&mut self, own: &Arc<[OwnMeasure]>) {
+        self.own_measures = Arc::clone(own);
+        let known = Arc::make_mut(&mut self.summaries).iter_mut();
+        known.chain(self.fresh.values_mut()).for_each(|summary| summary.set_own(own));
     }
+}
+
+/// Whether a summary is of what the run is now. A run that was cancelled while it waited may have been put back into the queue and have run
+/// since, and the logs of a finished run may have been damaged.
+fn is_current(known: &RunSummary, run: &RunRecord) -> bool {
+    (known.state, known.started_s) == (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
+}
+
+/// The summary of what a run is now.
+fn known_of<'s>(known: &'s HashMap<String, RunSummary>, run: &RunRecord) -> Option<&'s RunSummary> {
+    known.get(&run.run).filter(|known| is_current(known, run))
 }
 
 /// The open session.
@@ -160,25 +168,28 @@ impl Librarian<'_> {
         shelf.damage = damage;
         let unsummarised = unsummarised(folder, &reader)?;
         if shelf.own_measures != unsummarised.own_measures {
-            shelf.own_measures = Arc::clone(&unsummarised.own_measures);
-            shelf.summaries.values_mut().for_each(|summary| summary.set_own(&shelf.own_measures));
+            shelf.set_own(&unsummarised.own_measures);
         }
-        let records = |shelf: &Shelf, pending: usize| {
-            let records = unsummarised.with_summaries(|run| shelf.summaries.get(&run.run).cloned());
-            UiEvent::Records(Arc::new(Records { pending, ..records }))
+        let earlier = Arc::clone(&shelf.summaries);
+        let known: HashMap<&str, &RunSummary> = earlier.iter().map(|summary| (summary.run.as_str(), summary)).collect();
+        let earlier_of = |run: &RunRecord| known.get(run.run.as_str()).copied().filter(|known| is_current(known, run));
+        let records = |fresh: &HashMap<String, RunSummary>, pending: usize| {
+            let known = |run: &RunRecord| known_of(fresh, run).or_else(|| earlier_of(run)).cloned();
+            UiEvent::Records(Arc::new(Records { pending, ..unsummarised.with_summaries(known) }))
         };
         let has_rates = shelf.rates == unsummarised.rates;
-        shelf.forget_earlier_lives(&unsummarised.runs);
         // A trace is imported after its run has ended.
-        let is_known =
-            |run: &RunRecord| has_rates && shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
+        let is_known = |run: &RunRecord| {
+            let known = known_of(&shelf.fresh, run).or_else(|| earlier_of(run));
+            has_rates && known.is_some_and(|known| known.trace == run.trace)
+        };
         let ended = unsummarised.ended();
         let missing: Vec<String> = ended.filter(|run| !is_known(run)).map(|run| run.run.clone()).collect();
         if !missing.is_empty() {
             self.sent = None;
         }
         if missing.len() > FEW_RUNS
-            && let Err(closed) = self.outbox.send(records(shelf, missing.len()))
+            && let Err(closed) = self.outbox.send(records(&shelf.fresh, missing.len()))
         {
             return Ok(Err(closed));
         }
@@ -186,12 +197,12 @@ impl Librarian<'_> {
         let (mut sent, mut interval) = (Instant::now(), PARTIAL_INTERVAL);
         let summarised = summarise_runs(&reader, &missing, |summaries| {
             left = left.saturating_sub(summaries.len());
-            shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
+            shelf.fresh.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
             if sent.elapsed() < interval {
                 return Ok(());
             }
             let began = Instant::now();
-            let records = records(shelf, left);
+            let records = records(&shelf.fresh, left);
             interval = PARTIAL_INTERVAL.max(PARTIAL_TIMES * began.elapsed());
             sent = Instant::now();
             self.outbox.send(records)
@@ -200,11 +211,18 @@ impl Librarian<'_> {
             return Ok(Err(closed));
         }
         shelf.rates.clone_from(&unsummarised.rates);
-        let UiEvent::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
+        // The window and this thread share one copy of the summaries.
+        let mut fresh = std::mem::take(&mut shelf.fresh);
+        let summary = |run: &RunRecord| {
+            let fresh = fresh.remove(&run.run).filter(|known| is_current(known, run));
+            fresh.or_else(|| earlier_of(run).cloned())
+        };
+        let read = Arc::new(unsummarised.with_summaries(summary));
         // Unchanged records need no redraw.
         if only_new && self.sent.as_ref().is_some_and(|sent| is_same(sent, &read)) {
             return Ok(Ok(()));
         }
+        shelf.summaries = Arc::clone(&read.summaries);
         self.sent = Some(Arc::clone(&read));
         Ok(self.outbox.send(UiEvent::Records(read)))
     }
@@ -351,6 +369,22 @@ mod tests {
         decide(Decision::RunStarted { run: run(), pid: 1, process_start: 1 });
         decide(ended(RunState::Finished));
         assert_eq!(states(&read()), [RunState::Finished]);
+    }
+
+    #[test]
+    fn the_window_and_the_librarian_share_one_copy_of_the_summaries() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = seed(folder.path());
+        let (sender, _events) = sync_channel(10);
+        let outbox = Outbox::new(sender, || ());
+        let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
+        for only_new in [false, false, true] {
+            assert!(librarian.read(&session, only_new).is_ok());
+            let shelf = &librarian.shelves[&session];
+            assert!(shelf.fresh.is_empty());
+            let sent = librarian.sent.as_ref().unwrap();
+            assert!(!sent.summaries.is_empty() && Arc::ptr_eq(&sent.summaries, &shelf.summaries), "{only_new}");
+        }
     }
 
     #[test]

@@ -137,10 +137,10 @@ pub enum UiEvent {
 pub struct Records {
     /// The session's folder.
     pub folder: PathBuf,
-    /// All runs in the order they were queued, without their steps.
-    pub runs: Vec<RunRecord>,
-    /// Summaries of the ended runs, in the same order.
-    pub summaries: Vec<RunSummary>,
+    /// All runs in the order they were queued, without their steps. All copies of the records share them.
+    pub runs: Arc<[RunRecord]>,
+    /// Summaries of the ended runs, in the same order; shared likewise.
+    pub summaries: Arc<[RunSummary]>,
     /// Standalone profiler reports.
     pub reports: Vec<RunSummary>,
     /// Saved studies.
@@ -174,8 +174,8 @@ impl Records {
     }
 
     /// The same with these summaries of its ended runs.
-    pub fn with_summaries(&self, summary: impl Fn(&RunRecord) -> Option<RunSummary>) -> Self {
-        let summaries: Vec<RunSummary> = self.ended().filter_map(summary).collect();
+    pub fn with_summaries(&self, summary: impl FnMut(&RunRecord) -> Option<RunSummary>) -> Self {
+        let summaries: Arc<[RunSummary]> = self.ended().filter_map(summary).collect();
         Self { spreads: Arc::new(SpreadSeen::by_workload(&summaries)), summaries, ..self.clone() }
     }
 

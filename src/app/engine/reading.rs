@@ -24,7 +24,7 @@ pub fn read_session(folder: &Path) -> Result<Records, StoreError> {
         summaries.extend(some.into_iter().map(|summary| (summary.run.clone(), summary)));
         Ok::<(), Infallible>(())
     })?;
-    Ok(records.with_summaries(|run| summaries.get(&run.run).cloned()))
+    Ok(records.with_summaries(|run| summaries.remove(&run.run)))
 }
 
 /// Reads a session without the summaries of its runs.
@@ -42,7 +42,7 @@ pub(super) fn unsummarised(folder: &Path, reader: &Reader) -> Result<Records, St
     }
     let records = Records {
         folder: folder.to_owned(),
-        runs: reader.runs()?,
+        runs: reader.runs()?.into(),
         reports,
         studies,
         plans,

@@ -68,7 +68,7 @@ fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
     let Ok(runs) = open_reader(folder).and_then(|reader| reader.runs()) else { return Ok(false) };
     outbox.send(UiEvent::Session { folder: folder.to_owned(), read_only: None })?;
     let pending = runs.iter().filter(|run| run.state.is_final()).count();
-    let records = Records { folder: folder.to_owned(), runs, pending, ..Records::default() };
+    let records = Records { folder: folder.to_owned(), runs: runs.into(), pending, ..Records::default() };
     outbox.send(UiEvent::Records(Arc::new(records.folded())))?;
     Ok(true)
 }

@@ -38,7 +38,7 @@ use crate::app::task::{choose_session, on_thread};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
 use crate::app::words::runs_text;
-use crate::figure::{Chart, Comparison, Form, Format, Study, baseline_name, capitalised, render};
+use crate::figure::{Chart, Comparison, Form, Format, Study, Table, baseline_name, capitalised};
 use crate::plan::{Key, OwnMeasure};
 use picture::Picture;
 
@@ -102,6 +102,8 @@ pub enum CompareCommand {
     TableShare(f32),
     /// Copy the table as shown.
     Copy(Format),
+    /// Save the table as shown in a file.
+    SaveTable,
     /// Show the runs of a cell.
     Open(CellKey),
     /// Undo the last change of what is shown.
@@ -187,6 +189,11 @@ impl CompareScreen {
     /// Whether no chart is drawn.
     pub fn is_blank(&self) -> bool {
         self.picture.as_ref().is_none_or(|picture| picture.comparison.charts.iter().all(Chart::is_empty))
+    }
+
+    /// The table with its rows and columns as they are shown.
+    fn shown_table(&self, desk: &Desk) -> Option<Table> {
+        Some(table::copied_table(self.picture.as_ref()?, &self.order, &desk.settings))
     }
 
     fn sort_rows(&mut self) {
@@ -332,11 +339,11 @@ impl Executes for CompareScreen {
                 desk.settings.save();
             }
             CompareCommand::Copy(format) => {
-                if let Some(picture) = &self.picture {
-                    let text = render(&table::copied_table(picture, &self.order, &desk.settings), format);
-                    desk.copied(&text);
-                    context.copy_text(text);
-                }
+                self.shown_table(desk).iter().for_each(|table| desk.copy_table(table, format, context));
+            }
+            CompareCommand::SaveTable => {
+                let table = self.shown_table(desk);
+                table.into_iter().for_each(|table| desk.save_table(table, &self.study.file_name(), context));
             }
             CompareCommand::Open(cell) => {
                 self.selected = Some(cell);
@@ -425,6 +432,7 @@ impl Screen for CompareScreen {
             ("Undo the last change of what is shown", CompareCommand::Undo),
             ("Redo the change of what is shown", CompareCommand::Redo),
             ("Make the next cell the baseline", CompareCommand::NextBaseline),
+            ("Save the table as a file", CompareCommand::SaveTable),
         ];
         let others = others.map(|(name, command)| (name.to_owned(), command.into()));
         copies(|format| CompareCommand::Copy(format).into()).chain(others).collect()

@@ -33,7 +33,6 @@ use crate::app::words::{path_word, shell_word};
 use crate::figure::paper::{Part, Provenance, ReadError, Vision};
 use crate::figure::{
     Annotation, AnnotationKind, Composition, Figure, Format, Nth, Overrides, Study, Table, override_words, preset,
-    render,
 };
 use composing::Composing;
 use drawn::{Drawn, Page};
@@ -75,6 +74,8 @@ pub enum FiguresCommand {
     Sort(String),
     /// Copy the table as shown.
     Copy(Format),
+    /// Save the table as shown in a file.
+    SaveTable,
     /// Set the path to export to; empty means the suggested one.
     Path(String),
     /// Choose the path in the system's dialog.
@@ -326,11 +327,11 @@ impl Executes for FiguresScreen {
                 self.sort_rows();
             }
             FiguresCommand::Copy(format) => {
-                if let Some(table) = self.shown_table() {
-                    let text = render(&table, format);
-                    desk.copied(&text);
-                    context.copy_text(text);
-                }
+                self.shown_table().iter().for_each(|table| desk.copy_table(table, format, context));
+            }
+            FiguresCommand::SaveTable => {
+                let table = self.shown_table();
+                table.into_iter().for_each(|table| desk.save_table(table, &self.study.file_name(), context));
             }
             FiguresCommand::Path(text) => self.path = text,
             FiguresCommand::Choose => self.choose_export(desk, context),
@@ -419,6 +420,7 @@ impl Screen for FiguresScreen {
             ("Add the figure to the composed one as a panel".to_owned(), FiguresCommand::AddPanel.into()),
             ("Undo the last change of the figure".to_owned(), FiguresCommand::Undo.into()),
             ("Redo the last change of the figure".to_owned(), FiguresCommand::Redo.into()),
+            ("Save the table as a file".to_owned(), FiguresCommand::SaveTable.into()),
         ];
         entries.extend(copies(|format| FiguresCommand::Copy(format).into()));
         entries

@@ -17,7 +17,7 @@ mod tables;
 mod tests;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
@@ -288,19 +288,25 @@ impl TimelineScreen {
         (self.reading, self.launching, self.finding) = (None, None, None);
     }
 
-    /// Another session is open, or none: closes recordings of the former one. Recordings that are in no session stay.
+    /// Another session is open, or none. Recordings of the former one stay, so that those of two sessions can be compared, and carry its
+    /// name from now on: runs of two sessions may have the same name. Those of the open session do not carry its name.
     fn session_changed(&mut self, session: Option<PathBuf>) {
         if session == self.session {
             return;
         }
-        let Some(former) = std::mem::replace(&mut self.session, session) else { return };
-        self.opening.retain(|opening| !opening.is_in(&former));
-        let shown = self.runs.len();
-        self.runs.retain(|run| !run.file.starts_with(&former));
-        if self.runs.len() < shown {
-            self.forget_places();
-            (self.marks, self.said) = ([None; 2], None);
-            self.fit();
+        let former = std::mem::replace(&mut self.session, session);
+        let shown = self.runs.iter_mut().map(|run| (&run.file, &mut run.name, &mut run.cell));
+        let opening = self.opening.iter_mut().map(Opening::named);
+        for (file, name, cell) in shown.chain(opening) {
+            for text in std::iter::once(name).chain(cell) {
+                let is_in = |session: &&PathBuf| file.starts_with(session);
+                if let Some(former) = former.as_ref().filter(is_in) {
+                    text.push_str(&of_session(former));
+                } else if let Some(open) = self.session.as_ref().filter(is_in) {
+                    let own = text.strip_suffix(&of_session(open)).map(str::to_owned);
+                    own.into_iter().for_each(|own| *text = own);
+                }
+            }
         }
     }
 
@@ -486,6 +492,11 @@ impl Screen for TimelineScreen {
         let files: Vec<String> = self.runs.iter().map(|run| path_word(&run.file)).collect();
         Ok(format!("multicard timeline {}", files.join(" ")))
     }
+}
+
+/// What the name of a recording ends with while its session is not the open one.
+fn of_session(folder: &Path) -> String {
+    format!(" · {}", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy())
 }
 
 /// Id of the search field, for the key that focuses it.

@@ -5,8 +5,8 @@ use super::arrange::place_of;
 
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{
-    Cell, Change, Effect, Intervals, MOST_INTERACTIONS, Measure, Mixed, Reading, Setting, Value, Verdict, effects,
-    mean_cells, measure_of,
+    Cell, Change, Effect, Intervals, Level, MOST_INTERACTIONS, Measure, Mixed, Reading, Setting, Value, Verdict,
+    effects, mean_cells, measure_of,
 };
 use crate::figure::baseline::Baseline;
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Scale, Series, panel_of};
@@ -21,8 +21,8 @@ const ROWS: usize = 20;
 /// Maximum number of pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
 /// The note in place of a plot of interactions.
-const NO_PLOT: &str = "No plot: it needs cells for every combination of all levels of two factors, with the other factors at the same \
-                       levels. Hide levels in the filter, or see the table.";
+const NO_PLOT: &str = "No plot: it needs cells for all four combinations of two levels of two factors, with the other factors at the \
+                       same levels. Run such cells, or see the table.";
 /// Maximum number of effects that are named after the effect that they are mixed with.
 const NAMED: usize = 3;
 
@@ -318,13 +318,32 @@ fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)
     let title = format!("{} × {}", first.name, second.name);
     let mut chart = Chart::new(title, Geometry::Profile, Axis::new(&*first.name, &*first.unit), y);
     let panel = panel_of(&mut chart.panels, String::new());
+    let mut drawn: [Vec<Level>; 2] = Default::default();
     for mean in mean_cells(scene.cells, &values, (&first.key, &second.key), scene.intervals) {
+        drawn[0].push(mean.first.clone());
+        drawn[1].push(mean.second.clone());
         let x = place_of(&mut chart.x.categories, level_name(first, &mean.first)) as f64;
         let name = level_name(second, &mean.second);
         let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
         let series = panel.series_of(name, |place| look(scene.study, &change, place));
         let value: Value = scaled(mean.value, factor);
         series.points.push(Point { x, across: None, value, ratio: None, cell: None });
+    }
+    let with_values = scene.cells.iter().filter(|cell| !values(cell).is_empty());
+    let mut left_out: Vec<String> = Vec::new();
+    for cell in with_values {
+        for (setting, levels) in [first, second].into_iter().zip(&drawn) {
+            let level = cell.level(&setting.key).filter(|level| !levels.contains(level));
+            if let Some(name) = level.map(|level| level_name(setting, &level))
+                && !left_out.contains(&name)
+            {
+                left_out.push(name);
+            }
+        }
+    }
+    if !chart.is_empty() && !left_out.is_empty() {
+        let names = left_out.join(", ");
+        chart.notes.push(format!("Without {names}: cells for some levels of the other factor are missing."));
     }
     chart
 }

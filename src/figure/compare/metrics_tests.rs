@@ -94,6 +94,20 @@ fn figures_of_papers_draw_the_metrics_of_their_tables_alone_and_shares_of_these(
 }
 
 #[test]
+fn figures_of_pinned_memory_have_a_panel_of_seconds_and_one_of_shares() {
+    for id in ["2503.15252/fig-6", "2505.22905/fig-12"] {
+        let runs = fixture::runs_of(crate::papers::artefact(id).unwrap().plan().unwrap());
+        let drawn = figure(&[Source { session: "", runs: &runs, reports: &[] }], &preset(id).unwrap()).unwrap();
+        let panels: Vec<_> = drawn.charts.iter().map(|chart| (chart.geometry, chart.y.unit.as_str())).collect();
+        assert_eq!(panels, [(Geometry::Bars, "s"), (Geometry::Stacked, "%")], "{id}");
+        for chart in &drawn.charts {
+            let names: Vec<&str> = chart.series().map(|series| series.name.as_str()).collect();
+            assert_eq!(names, ["CUDA memcpy Host-to-Device", "cudaLaunchKernel", "ncclDevKernel_AllGather"], "{id}");
+        }
+    }
+}
+
+#[test]
 fn seconds_of_calls_kernels_and_copies_stand_beside_each_other_and_what_counts_twice_is_said() {
     let runs = runs();
     for metric_unit in [MetricUnit::Seconds, MetricUnit::OfWall] {

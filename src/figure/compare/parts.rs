@@ -22,7 +22,8 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let mut categories = Vec::new();
     let mut series: Vec<Series> = ["Host waits for data", "All else"]
         .into_iter()
-        .zip([1, 4])
+        // Orange and blue: two blues would be hard to tell apart.
+        .zip([0, 4])
         .map(|(name, place)| Series::measured(name, Look::Place(place)))
         .collect();
     for cell in scene.cells {

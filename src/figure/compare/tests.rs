@@ -421,6 +421,9 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     };
     assert!((series_of("Host waits for data") - 0.005).abs() < 1e-9, "{}", series_of("Host waits for data"));
     assert!((series_of("All else") - 0.095).abs() < 1e-9);
+    let colours: Vec<[u8; 3]> = parts.charts[0].series().map(|series| series.look.colour()).collect();
+    let is_blue = |[red, green, blue]: &[u8; 3]| blue > red && blue > green;
+    assert_eq!(colours.iter().filter(|colour| is_blue(*colour)).count(), 1, "{colours:?}");
 }
 
 /// The first six cells of `runs`, with a different spread of repeats for each.
@@ -507,13 +510,25 @@ fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
 }
 
 #[test]
-fn without_a_plot_of_interactions_a_note_says_that_all_levels_count_and_what_to_do() {
+fn interactions_of_an_incomplete_grid_are_drawn_without_the_level_that_lacks_cells_and_name_it() {
     // The third level has no cell on two GPUs, and two complete pairs of levels remain.
     let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05), ("bf16", 1, 0.1)];
     let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
+    let chart = &shown.charts[0];
+    assert_eq!(chart.x.categories, ["fp32", "fp16"]);
+    let lines: Vec<(&str, usize)> = chart.series().map(|line| (line.name.as_str(), line.points.len())).collect();
+    assert_eq!(lines, [("1 GPU", 2), ("2 GPUs", 2)]);
+    let expected = "Without bf16: cells for some levels of the other factor are missing.";
+    assert!(chart.notes.iter().any(|note| note == expected), "{:?}", chart.notes);
+}
+
+#[test]
+fn without_a_plot_of_interactions_a_note_says_which_cells_are_needed_and_what_to_do() {
+    let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1)];
+    let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
     assert!(shown.charts[0].is_empty());
     let note = &shown.charts[0].notes[0];
-    assert!(note.contains("every combination of all levels") && note.contains("Hide levels in the filter"), "{note}");
+    assert!(note.contains("all four combinations of two levels") && note.contains("Run such cells"), "{note}");
 }
 
 #[test]

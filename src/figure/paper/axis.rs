@@ -2,7 +2,7 @@
 
 use super::letter::Line;
 use crate::figure::chart::{Axis, Scale};
-use crate::figure::number::grouped;
+use crate::figure::number::{grouped, unit_of_times};
 use crate::figure::ticks::{decimals, multiples, round_up, tick_text, ticks_between};
 
 /// The range of an axis.
@@ -260,15 +260,7 @@ fn step(low: f64, high: f64, count: usize) -> f64 {
 /// The unit with which the numbers of an axis of times are short, and the factor from seconds to it. `None` for other axes, and for one
 /// that keeps its unit.
 pub(super) fn time_unit(axis: &Axis, greatest: f64) -> Option<(&'static str, f64)> {
-    if axis.unit != "s" || axis.keeps_unit || greatest <= 0.0 || !greatest.is_finite() {
-        return None;
-    }
-    Some(match greatest {
-        ..0.000_5 => ("µs", 1e6),
-        ..0.5 => ("ms", 1e3),
-        1e5.. => ("h", 1.0 / 3600.0),
-        _ => ("s", 1.0),
-    })
+    if axis.unit == "s" && !axis.keeps_unit { unit_of_times(greatest) } else { None }
 }
 
 /// The unit or power of ten with which numbers are short, and the title that names it.

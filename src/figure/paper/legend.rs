@@ -14,6 +14,8 @@ const SAMPLE: (f64, f64) = (13.0, 3.5);
 pub(super) const LISTED: [&str; 2] = ["ideal", "front"];
 /// The gap between entries.
 const GAP: f64 = 10.0;
+/// The most series that a legend lists: no reader looks up more of them, and their rows would be higher than the data.
+const MOST: usize = 24;
 
 #[derive(Clone)]
 struct Entry {
@@ -24,6 +26,7 @@ struct Entry {
     width: f64,
     paint: Paint,
     /// The geometries for which it has samples: the common legend of several figures may show a level both as an area and as a line.
+    /// Words instead of a series have none.
     geometries: Vec<Geometry>,
     role: Role,
 }
@@ -67,6 +70,8 @@ pub(super) enum Apart {
 /// A legend as rows.
 pub(super) struct Legend {
     rows: Vec<Vec<Entry>>,
+    /// The number of series that it leaves out.
+    left_out: usize,
 }
 
 impl Legend {
@@ -116,6 +121,7 @@ impl Legend {
         if entries.len() < 2 && entries.iter().all(|entry| entry.role != Role::Published) {
             entries.clear();
         }
+        let left_out = shorten(&mut entries);
         let mut rows: Vec<Vec<Entry>> = Vec::new();
         let mut used = 0.0;
         let room = width - entries.iter().map(Entry::samples).fold(0.0, f64::max);
@@ -135,7 +141,7 @@ impl Legend {
                 }
             }
         }
-        Self { rows: aligned(rows, width) }
+        Self { rows: aligned(rows, width), left_out }
     }
 
     /// Its width.
@@ -145,7 +151,7 @@ impl Legend {
 
     /// A legend without entries.
     pub fn empty() -> Self {
-        Self { rows: Vec::new() }
+        Self { rows: Vec::new(), left_out: 0 }
     }
 
     /// Its height, including the gap below it.
@@ -155,25 +161,47 @@ impl Legend {
 
     /// Draws it; the position is its upper left corner.
     pub fn draw(&self, scene: &mut Scene, kind: Type, (left, top): (f64, f64)) {
+        scene.left_out += self.left_out;
         scene.part(Part::Legend, |scene| {
             for (row, entries) in self.rows.iter().enumerate() {
                 let middle = top + (row as f64 + 0.5) * row_height(kind);
                 let mut x = left;
                 for entry in entries {
                     let name = Line::plain(&entry.name);
-                    scene.part(Part::Entry(entry.series.clone()), |scene| {
+                    let draw = |scene: &mut Scene| {
                         for (place, geometry) in entry.geometries.iter().enumerate() {
                             let left = x + place as f64 * (SAMPLE.0 + SAMPLE.1);
                             sample(scene, (entry, *geometry), left, middle, kind);
                         }
                         let at = (x + entry.samples(), middle + kind.typist.capital(kind.small) / 2.0);
                         kind.typist.set(scene, &name, kind.small, at, Anchor::Start);
-                    });
+                    };
+                    // Only a series can be pointed at and edited.
+                    if entry.geometries.is_empty() {
+                        draw(scene);
+                    } else {
+                        scene.part(Part::Entry(entry.series.clone()), draw);
+                    }
                     x += entry.width + GAP;
                 }
             }
         });
     }
+}
+
+/// Replaces the measured series after the first [`MOST`] by their number, which is returned. Ideals and published values stay.
+fn shorten(entries: &mut Vec<Entry>) -> usize {
+    let measured = entries.iter().filter(|entry| entry.role == Role::Measured).count();
+    let left_out = measured.saturating_sub(MOST);
+    if left_out > 0 {
+        let name = format!("and {left_out} more");
+        let grey = Paint::of(&crate::figure::Look::Grey, 0, Palette::Colour);
+        let words =
+            Entry { series: name.clone(), name, width: 0.0, paint: grey, geometries: Vec::new(), role: Role::Measured };
+        // Measured series come first.
+        entries.splice(MOST..measured, [words]);
+    }
+    left_out
 }
 
 /// The width of a row of entries.

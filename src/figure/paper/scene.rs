@@ -200,6 +200,8 @@ pub struct Scene {
     pub parts: Vec<Placed>,
     /// The range that scrolls if the page is higher than its window. What is above and below it explains the data and stays in view.
     pub inner: Option<(f64, f64)>,
+    /// The number of series that its legends leave out.
+    pub left_out: usize,
 }
 
 impl Scene {
@@ -251,6 +253,7 @@ impl Scene {
             }
             Item::Text(text) => Item::Text(Text { x: text.x + right, y: text.y + down, ..text }),
         }));
+        self.left_out += other.left_out;
         self.data.extend(other.data.into_iter().map(moved));
         self.marks.extend(other.marks.into_iter().map(|mark| {
             let [chart, rest @ ..] = mark.place;

@@ -491,6 +491,28 @@ fn a_legend_has_the_order_of_the_bars_in_every_panel() {
 }
 
 #[test]
+fn a_legend_of_very_many_names_ends_and_the_figure_says_how_to_show_fewer() {
+    let drawn = |count: usize| {
+        let mut figure = preset("times");
+        figure.charts.truncate(1);
+        let chart = &mut figure.charts[0];
+        let like = chart.series().next().unwrap().clone();
+        let series =
+            (0..count).map(|nth| Series { name: format!("day {nth}"), look: Look::Place(nth), ..like.clone() });
+        chart.panels = vec![Panel { title: String::new(), series: series.collect() }];
+        let scene = figure.scene();
+        let entries = scene.parts.iter().filter(|placed| matches!(placed.part, Part::Entry(_))).count();
+        let more: Vec<String> =
+            scene.texts().map(|text| text.text.clone()).filter(|text| text.ends_with(" more")).collect();
+        (entries, more, figure.warnings(&scene).into_iter().filter(|line| line.contains("filter")).collect::<Vec<_>>())
+    };
+    assert_eq!(drawn(24), (24, vec![], vec![]));
+    let (entries, more, warnings) = drawn(45);
+    assert_eq!((entries, more.as_slice()), (24, ["and 21 more".to_owned()].as_slice()));
+    assert!(warnings.len() == 1 && warnings[0].starts_with("the legend leaves out 21 names:"), "{warnings:?}");
+}
+
+#[test]
 fn names_that_would_be_cut_alike_show_in_what_they_differ() {
     let mut figure = preset("times");
     let long = "a precision of somebody's own with a name that no axis has room for";

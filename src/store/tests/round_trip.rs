@@ -51,6 +51,18 @@ fn say_a_run(store: &Store) -> Evidence {
 }
 
 #[test]
+fn runs_of_one_cell_share_their_levels() {
+    let (_folder, store) = session();
+    for decision in [plan_added(), queued("r1"), queued("r2")] {
+        store.decide(decision).unwrap();
+    }
+    store.flush().unwrap();
+    let runs = store.reader().unwrap().runs().unwrap();
+    let precision = |place: usize| runs[place].levels.get("precision").and_then(|level| level.as_text()).unwrap();
+    assert!(std::ptr::eq(precision(0), precision(1)));
+}
+
+#[test]
 fn a_run_comes_back_as_it_was_said() {
     let (_folder, store) = session();
     store.decide(plan_added()).unwrap();
@@ -98,7 +110,7 @@ fn a_run_comes_back_as_it_was_said() {
     ];
     assert_eq!(format!("{readings:?}"), format!("{expected:?}"), "by epoch, step, key and time");
     assert_eq!((zero.last_reading("train_loss"), zero.last_reading("accuracy")), (Some(0.35), None));
-    assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[evidence][..], 0));
+    assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[Arc::new(evidence)][..], 0));
     assert_eq!(one.warnings, ["slow disk"]);
     assert_eq!((zero.duration_s, zero.failure.as_ref()), (Some(13.0), None));
     assert_eq!(one.failure, Some((FailureKind::OutOfMemory, "too much".to_owned())));

@@ -10,7 +10,7 @@ use super::nf4;
 use super::weights::Checkpoint;
 use crate::module::byte_count;
 use crate::shim::llama::{self, Adapted, Weight};
-use crate::work::{Counted, Product, Work};
+use crate::work::{Counted, Product, Sides, Work};
 
 /// Selects what to take of a parameter: its values or its gradient.
 pub type Of<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
@@ -159,7 +159,7 @@ impl Linear {
     }
 
     /// The work over `rows` inputs of a width. `needs_gradient`: whether the input needs one, and afterwards whether the output does.
-    fn work(&self, rows: i64, from: i64, adapted: bool, needs_gradient: &mut bool, counted: Counted) -> Work {
+    fn work(&self, rows: i64, from: i64, sides: Sides, needs_gradient: &mut bool, counted: Counted) -> Work {
         let input_gradient = *needs_gradient;
         let to: i64 = self.parts.iter().map(|(_, out)| out).sum();
         let product = Product { input_gradient, ..Product::linear(rows, from, to) };
@@ -173,14 +173,15 @@ impl Linear {
                 Product { weight, weight_gradient: false, ..product }
             }
         };
-        let adapters = self.adapters(adapted);
+        let adapters = self.adapters(sides.adapted());
         *needs_gradient |= product.weight_gradient || adapters.is_some();
-        let Some(Adapters { a, b, .. }) = adapters else { return product.work(counted) };
+        let frozen = product.work_of(sides, counted);
+        let Some(Adapters { a, b, .. }) = adapters else { return frozen };
         let stacked = a.size()[0];
         let down = Product { input_gradient, ..Product::linear(rows, from, stacked) };
         let rank = stacked / b.len() as i64;
         let up = b.iter().map(|(_, _, b)| Product::linear(rows, rank, b.size()[0]).work(counted));
-        product.work(counted) + down.work(counted) + up.sum()
+        frozen + down.work(counted) + up.sum()
     }
 
     fn with<R>(&self, adapted: bool, call: impl FnOnce(&Adapted) -> R) -> R {
@@ -239,7 +240,7 @@ pub struct Block {
 pub struct Batch {
     /// Cosines and sines `[context, head_dim / 2]`.
     pub rotary: [Tensor; 2],
-    /// Positions of all tokens, `[batch * tokens]`.
+    /// Positions of all tokens, `[batch * tokens]`; in a joint pass twice, one after the other.
     pub positions: Tensor,
     /// Attention mask `[batch, 1, tokens, tokens]` of packed rows; `None` for plain causal attention.
     pub mask: Option<Tensor>,
@@ -345,43 +346,54 @@ impl Block {
             .sum()
     }
 
-    /// The work over `[rows, tokens]`. `needs_gradient`: whether the input needs one, and afterwards whether the output does.
+    /// The work over `[rows, tokens]` of each side. `needs_gradient`: whether the input needs one, and afterwards whether the output does.
     ///
     /// Attention counts all pairs of a row's tokens, as is usual, although a causal mask leaves only half of them (arXiv 2204.02311,
     /// appendix B).
-    pub fn work(&self, [rows, tokens]: [i64; 2], adapted: bool, needs_gradient: &mut bool, counted: Counted) -> Work {
+    pub fn work(&self, [rows, tokens]: [i64; 2], sides: Sides, needs_gradient: &mut bool, counted: Counted) -> Work {
         let Widths { heads, kv_heads, head_dim, .. } = self.widths;
         let (all, dim, queries) = (rows * tokens, self.attention_norm.size()[0], heads * head_dim);
-        let qkv = self.qkv.work(all, dim, adapted, needs_gradient, counted);
+        let qkv = self.qkv.work(all, dim, sides, needs_gradient, counted);
         // Scores and the mean of values by them. Gradients of queries, keys, values and scores are a product each.
         let backward = if counted.train && *needs_gradient { 2 } else { 0 };
-        let pairs = 2 * rows * heads * tokens * tokens * head_dim * (1 + backward);
+        let passes = 1 + backward + i64::from(sides == Sides::Both);
+        let pairs = 2 * rows * heads * tokens * tokens * head_dim * passes;
         let (read, kept) = (all * (queries + 2 * kv_heads * head_dim), all * queries);
-        let tensors = (read + kept) * (1 + backward);
+        let tensors = (read + kept) * passes;
         let bytes = tensors * counted.kind.elt_size_in_bytes() as i64;
         let attention = Work { flop: 2.0 * pairs as f64, bytes: bytes as f64 };
-        let output = self.output.work(all, queries, adapted, needs_gradient, counted);
-        let gate_up = self.gate_up.work(all, dim, adapted, needs_gradient, counted);
+        let output = self.output.work(all, queries, sides, needs_gradient, counted);
+        let gate_up = self.gate_up.work(all, dim, sides, needs_gradient, counted);
         let ffn = self.gate_up.parts.first().map_or(0, |(_, out)| *out);
-        qkv + attention + output + gate_up + self.down.work(all, ffn, adapted, needs_gradient, counted)
+        qkv + attention + output + gate_up + self.down.work(all, ffn, sides, needs_gradient, counted)
     }
 
     /// From `[batch, tokens, dim]` to the same shape.
-    pub fn forward(&self, input: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
+    ///
+    /// In a joint pass, which needs fused kernels, `both` holds the rows of `input` and then the reference's, `[2 batch, tokens, dim]`.
+    /// So does the second result. Autograd follows the first one only, whose memory the reference's rows do not share.
+    pub fn forward(
+        &self,
+        input: &Tensor,
+        both: Option<&Tensor>,
+        batch: &Batch,
+    ) -> Result<(Tensor, Option<Tensor>), TchError> {
         let Widths { heads, kv_heads, epsilon, fused, .. } = self.widths;
         // Flash attention supports grouped queries, but neither fp32 nor masks.
         let grouped = fused && input.kind() != Kind::Float && batch.mask.is_none();
         let (attention_norm, ffn_norm) = ((&self.attention_norm, epsilon), (&self.ffn_norm, epsilon));
         if fused {
-            let [q, k, v, input] = self.qkv.with(batch.adapted, |qkv| {
+            let ([q, k, v, input], reference) = self.qkv.with(batch.adapted, |qkv| {
                 let counts = (heads, kv_heads, if grouped { 1 } else { heads / kv_heads });
-                llama::attention_in(input, attention_norm, qkv, &batch.rotary, &batch.positions, counts)
+                llama::attention_in(input, both, attention_norm, qkv, &batch.rotary, &batch.positions, counts)
             })?;
             let attended = attend([&q, &k, &v], grouped, batch)?;
+            let reference = reference.map(|heads| attend(heads.each_ref(), grouped, batch)).transpose()?;
+            let joint = both.zip(reference.as_ref()).map(|(both, attended)| [both, attended]);
             return self.output.with(batch.adapted, |output| {
                 self.gate_up.with(batch.adapted, |gate_up| {
                     self.down.with(batch.adapted, |down| {
-                        llama::block_out(&input, &attended, output, ffn_norm, gate_up, down)
+                        llama::block_out(&input, &attended, joint, output, ffn_norm, gate_up, down)
                     })
                 })
             });
@@ -395,7 +407,7 @@ impl Block {
         let middle = input.f_add(&self.output.forward(&attended, batch.adapted)?)?;
         let gate_up = self.gate_up.forward(&rms_norm(&middle, ffn_norm)?, batch.adapted)?.f_chunk(2, -1)?;
         let hidden = gate_up[0].f_silu()?.f_mul(&gate_up[1])?;
-        middle.f_add(&self.down.forward(&hidden, batch.adapted)?)
+        Ok((middle.f_add(&self.down.forward(&hidden, batch.adapted)?)?, None))
     }
 }
 

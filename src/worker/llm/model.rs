@@ -11,7 +11,7 @@ use super::block::{Batch, Block, Of, Options, Place, rms_norm};
 use super::weights::Checkpoint;
 use crate::module::{Module, Pass, Tensors, byte_count};
 use crate::shim::llama::{self, Adapted, Weight};
-use crate::work::{Counted, Product, Work};
+use crate::work::{Counted, Product, Sides, Work};
 
 /// Rows of logits that the fused loss computes at a time.
 const LOSS_ROWS: i64 = 1024;
@@ -54,8 +54,8 @@ pub struct Llama {
     output_group: Option<i64>,
     rotary: [Tensor; 2],
     epsilon: f64,
-    /// Whether adapters are enabled.
-    adapted: Cell<bool>,
+    /// Whose rows passes compute.
+    sides: Cell<Sides>,
     /// A frozen copy of the weights, if passes as the reference need one.
     reference: Option<Box<Self>>,
 }
@@ -90,10 +90,10 @@ impl Llama {
                 parameters: ends().map(|(_, tensor)| tensor.shallow_clone()).collect(),
             })?;
             let (rotary, epsilon) = (rotary(config, device)?, config.norm_eps);
-            let adapted = Cell::new(true);
+            let sides = Cell::new(Sides::Policy);
             let output_group = if config.tied { None } else { place.group(dim) };
             let reference = None;
-            Ok(Self { options, embedding, blocks, norm, output, output_group, rotary, epsilon, adapted, reference })
+            Ok(Self { options, embedding, blocks, norm, output, output_group, rotary, epsilon, sides, reference })
         })
     }
 
@@ -140,9 +140,19 @@ impl Llama {
 
     /// Runs passes as the model that training started from: with the frozen copy of the weights if there is one, else without adapters.
     pub fn as_reference<R>(&self, passes: impl FnOnce() -> R) -> R {
-        self.adapted.set(false);
+        self.of_sides(Sides::Reference, passes)
+    }
+
+    /// Runs joint passes, which compute the losses of the policy and then those of the model without adapters, `[2 batch, tokens]`.
+    /// Needs fused kernels and no activation checkpoints.
+    pub fn beside_reference<R>(&self, passes: impl FnOnce() -> R) -> R {
+        self.of_sides(Sides::Both, passes)
+    }
+
+    fn of_sides<R>(&self, sides: Sides, passes: impl FnOnce() -> R) -> R {
+        self.sides.set(sides);
         let result = passes();
-        self.adapted.set(true);
+        self.sides.set(Sides::Policy);
         result
     }
 
@@ -202,39 +212,50 @@ impl Llama {
             }
         };
         let rotary = self.rotary.each_ref().map(Tensor::shallow_clone);
-        Ok(Batch { rotary, positions, mask, adapted: self.adapted.get() })
+        let positions = if self.is_joint() { positions.f_repeat([2])? } else { positions };
+        Ok(Batch { rotary, positions, mask, adapted: self.sides.get().adapted() })
     }
 
-    /// The output of the last block, `[batch, tokens, dim]`.
-    fn hidden(&self, input: &[Tensor], pass: &Pass) -> Result<Tensor, TchError> {
+    /// Whether passes compute the rows of policy and reference.
+    fn is_joint(&self) -> bool {
+        self.sides.get() == Sides::Both
+    }
+
+    /// The output of the last block, `[batch, tokens, dim]`; in a joint pass also that of both sides, without autograd.
+    fn hidden(&self, input: &[Tensor], pass: &Pass) -> Result<(Tensor, Option<Tensor>), TchError> {
         let batch = self.batch(input)?;
         let embed = |tokens: &Tensor| Tensor::f_embedding(&self.embedding, tokens, -1, false, false);
         let mut hidden = pass.unit(0, &input[0], embed)?;
+        // Both sides start from the same tokens.
+        let mut both = if self.is_joint() { Some(hidden.f_repeat([2, 1, 1])?) } else { None };
         for (index, block) in self.blocks.iter().enumerate() {
             let run = |hidden: &Tensor| {
                 if !(pass.train && self.options.checkpointing) {
-                    return self.block(index, |block| block.forward(hidden, &batch));
+                    let (hidden, joint) = self.block(index, |block| block.forward(hidden, both.as_ref(), &batch))?;
+                    both = joint;
+                    return Ok(hidden);
                 }
                 let (block, batch) = (Arc::clone(block), Mutex::new(batch.shallow_clone()));
                 llama::checkpoint(hidden, move |hidden| {
                     let batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
-                    block.lock().unwrap_or_else(PoisonError::into_inner).forward(hidden, &batch)
+                    let block = block.lock().unwrap_or_else(PoisonError::into_inner);
+                    block.forward(hidden, None, &batch).map(|(hidden, _)| hidden)
                 })
             };
             hidden = pass.unit(1 + index, &hidden, run)?;
         }
-        Ok(hidden)
+        Ok((hidden, both))
     }
 
-    /// The work of a pass over `rows` rows of as many tokens each, padding included.
+    /// The work of a pass over `rows` rows of as many tokens each, padding included; in a joint pass, over as many of each side.
     pub fn work(&self, rows: i64, tokens: i64, counted: Counted) -> Work {
+        let sides = self.sides.get();
         // Embeddings are looked up, which is no product.
         let mut needs_gradient = self.embedding.requires_grad();
         let mut work = Work::default();
         for index in 0..self.blocks.len() {
             let shape = [rows, tokens];
-            work =
-                work + self.block(index, |block| block.work(shape, self.adapted.get(), &mut needs_gradient, counted));
+            work = work + self.block(index, |block| block.work(shape, sides, &mut needs_gradient, counted));
         }
         let size = self.output().size();
         let output = Product {
@@ -242,23 +263,25 @@ impl Llama {
             input_gradient: needs_gradient,
             ..Product::linear(rows * tokens, size[1], size[0])
         };
-        work + output.work(counted)
+        work + output.work_of(sides, counted)
     }
 
     /// Logits, `[batch, tokens, vocabulary]`.
     #[cfg(test)]
     pub fn logits(&self, tokens: &Tensor) -> Result<Tensor, TchError> {
-        let hidden = self.hidden(std::slice::from_ref(tokens), &Pass::default())?;
+        let (hidden, _) = self.hidden(std::slice::from_ref(tokens), &Pass::default())?;
         self.project(&rms_norm(&hidden, (&self.norm, self.epsilon))?)
     }
 
-    /// The cross entropy of each token's label `[batch, tokens]`, in fp32; 0 for ignored labels.
-    fn losses(&self, hidden: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
+    /// The cross entropy of each token's label `[batch, tokens]`, in fp32; 0 for ignored labels. With `both`, which are the rows of
+    /// `hidden` and then the reference's, there are labels and cross entropies of both sides.
+    fn losses(&self, hidden: &Tensor, both: Option<&Tensor>, labels: &Tensor) -> Result<Tensor, TchError> {
         let (size, norm) = (labels.size(), (&self.norm, self.epsilon));
         let (hidden, labels) = (hidden.f_flatten(0, 1)?, labels.f_flatten(0, -1)?);
         if self.options.fused {
             let output = (self.output(), self.output_group);
-            return llama::losses(&hidden, norm, output, &labels, LOSS_ROWS)?.f_view(&size[..]);
+            let both = both.map(|both| both.f_flatten(0, 1)).transpose()?;
+            return llama::losses(&hidden, both.as_ref(), norm, output, &labels, LOSS_ROWS)?.f_view(&size[..]);
         }
         let hidden = rms_norm(&hidden, norm)?;
         if self.output_group.is_some() {
@@ -304,12 +327,13 @@ impl Module for Llama {
 
     /// The cross entropy of predicting each token's successor `[batch, tokens]`, in fp32; 0 for the last token and ignored labels.
     fn forward(&self, input: &Vec<Tensor>, pass: &Pass) -> Result<Tensor, TchError> {
-        if let Some(reference) = self.reference.as_deref().filter(|_| !self.adapted.get()) {
+        if let Some(reference) = self.reference.as_deref().filter(|_| !self.sides.get().adapted()) {
             return reference.forward(input, pass);
         }
-        let hidden = self.hidden(input, pass)?;
+        let (hidden, both) = self.hidden(input, pass)?;
         let labels = next(&input[1])?;
-        pass.unit(1 + self.blocks.len(), &hidden, |hidden| self.losses(hidden, &labels))
+        let labels = if both.is_some() { labels.f_repeat([2, 1])? } else { labels };
+        pass.unit(1 + self.blocks.len(), &hidden, |hidden| self.losses(hidden, both.as_ref(), &labels))
     }
 }
 

@@ -160,6 +160,24 @@ fn rows_that_share_one_have_the_losses_that_they_have_alone() {
 }
 
 #[test]
+fn a_policy_beside_its_reference_keeps_memory_of_its_own_if_autograd_follows_it() {
+    let (golden, llama) = (golden(), with_adapters(options(true, true)));
+    let batch = batch(&golden);
+    let hidden = || {
+        let (policy, both) = llama.beside_reference(|| llama.hidden(&batch, &Pass::default())).unwrap();
+        (policy, both.unwrap())
+    };
+    for ((policy, both), is_recorded) in [hidden(), tch::no_grad(hidden)].into_iter().zip([true, false]) {
+        let rows = policy.size()[0];
+        assert_eq!(both.size()[0], 2 * rows);
+        assert_eq!(differs_by(&policy, &both.narrow(0, 0, rows)), 0.0);
+        assert!(differs_by(&policy, &both.narrow(0, rows, rows)) > 1e-3, "the reference has no adapters");
+        assert_eq!((policy.requires_grad(), both.requires_grad()), (is_recorded, false));
+        assert_eq!(policy.data_ptr() != both.data_ptr(), is_recorded);
+    }
+}
+
+#[test]
 fn every_parameter_belongs_to_one_unit_and_each_unit_is_run_in_turn() {
     use std::sync::Mutex;
 

@@ -37,7 +37,10 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
         let rows = batch.inputs()[0].size()[0];
         let reference = match trainer.module().has_reference() {
             true => "a frozen copy of the first weights",
-            false => "the model without adapters",
+            false if settings.joins_reference(trainer.task().micro_batch(batch.inputs())) => {
+                "the model without adapters, in the policy's forward pass"
+            }
+            false => "the model without adapters, in a forward pass of its own",
         };
         seen += &format!("; {rows} rows a step, in pairs; the reference is {reference}");
         in_effect &= trainer.module().has_reference() == settings.lora.is_none();

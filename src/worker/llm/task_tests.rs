@@ -173,6 +173,34 @@ fn preferences_are_learned_as_a_whole_and_in_micro_batches() {
 }
 
 #[test]
+fn joint_passes_take_the_steps_of_passes_apart_and_evaluate_alike() {
+    let _generator = generator();
+    // Micro-batches of 96 tokens, and of more than are joined.
+    for (length, is_joint) in [(24, true), (164, false)] {
+        let inputs = batch(Device::Cpu, 8, length);
+        let [plain, fused] = ["plain", "fused"].map(|kernels| {
+            let changed = [("technique", "dpo"), ("kernels", kernels), ("gradient_accumulation", "2")];
+            let mut trainer = trainer(Device::Cpu, &changed);
+            let settings = &trainer.task().settings;
+            let joins = settings.joins_reference(trainer.task().micro_batch(&inputs));
+            assert_eq!(joins, is_joint && kernels == "fused", "{kernels} {length}");
+            let work = trainer.work(&inputs);
+            let step = |_| Vec::<f64>::try_from(trainer.step(&inputs).unwrap().to_kind(Kind::Double)).unwrap();
+            let mut seen: Vec<f64> = (0..3).flat_map(step).collect();
+            let mut totals = trainer.totals().unwrap();
+            trainer.evaluate(&inputs, &mut totals).unwrap();
+            seen.push(trainer.score(&totals).unwrap()[0].1);
+            (seen, work)
+        });
+        for (plain, fused) in plain.0.iter().zip(&fused.0) {
+            assert!((plain - fused).abs() < 1e-3 * plain.abs().max(0.1), "{length}: {plain} {fused}");
+        }
+        assert_eq!(plain.1.flop, fused.1.flop);
+        assert_eq!(plain.1.bytes > fused.1.bytes, is_joint, "a joint pass reads weights once for both");
+    }
+}
+
+#[test]
 #[ignore = "needs a GPU: make test-gpu"]
 fn fused_steps_on_a_gpu_have_the_losses_and_gradients_of_plain_ones_in_every_precision() {
     let _generator = generator();
@@ -212,6 +240,28 @@ fn fused_steps_on_a_gpu_have_the_losses_and_gradients_of_plain_ones_in_every_pre
                 assert!(difference <= tolerance * scale, "{precision} {changed:?} {index}: {difference} of {scale}");
             }
         }
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn replays_on_a_gpu_of_joint_passes_have_the_losses_and_gradients_of_eager_ones() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    let device = Device::Cuda(0);
+    let batches = [48, 64].map(|length| batch(device, 8, length));
+    let [eager, replayed] = ["off", "on"].map(|cuda_graph| {
+        let joint = [("technique", "dpo"), ("kernels", "fused"), ("gradient_accumulation", "2")];
+        // Without updates, the results of a step depend on its batch alone.
+        let changed = [("precision", "bf16"), ("learning_rate", "0.0"), ("cuda_graph", cuda_graph)];
+        let mut trainer = trainer(device, &[&joint[..], &changed].concat());
+        assert!(trainer.task().settings.joins_reference(trainer.task().micro_batch(&batches[1])));
+        (train(&mut trainer, &batches, 30), trainer.replays().steps)
+    });
+    println!("eager {:.4?}\nreplayed {:.4?}", eager.0, replayed.0);
+    assert_eq!((eager.1, replayed.1), (0, 30 - CUDA_GRAPH_WARM_UP_STEPS + 1));
+    for (eager, replayed) in eager.0.iter().flatten().zip(replayed.0.iter().flatten()) {
+        assert!((eager - replayed).abs() <= 0.05 * eager.abs(), "{eager} {replayed}");
     }
 }
 

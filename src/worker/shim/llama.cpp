@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <array>
+
 #include "guard.h"
 #include "llama_kernels.h"
 #include "step.h"
@@ -72,19 +74,41 @@ int64_t out_of(const RawLinear& raw) {
   return out;
 }
 
+// ---------- joint passes ----------
+
+// In a joint pass of DPO, a tensor of rows holds the policy's rows and below them as many of the reference, so that a product reads its
+// matrix once for both. The reference has no adapters, and autograd follows the policy's rows only. In all other passes, there are no
+// rows but the policy's.
+
+// The policy's rows. With `copied`, they are copied if others follow, because a view would keep the memory of those as well.
+Tensor policy_of(const Tensor& rows, int64_t count, bool copied) {
+  if (!rows.defined() || rows.size(0) == count) return rows;
+  auto first = rows.narrow(0, 0, count);
+  return copied ? first.clone() : first;
+}
+
+Tensor reference_of(const Tensor& rows, int64_t count) {
+  return rows.defined() ? rows.narrow(0, count, rows.size(0) - count) : rows;
+}
+
 struct Applied {
   Linear linear;
   Tensor u;                    // scale x A^T
   at::ScalarType kept;         // the type in which adapters are stored
 };
 
-// y = x W^T; also computes u. `x` is replaced by what the product reads.
-Tensor product(const RawLinear& raw, Tensor& x, Applied& applied) {
+// y = x W^T; also computes u for the first `count` rows, the policy's. Those that follow have no adapters: their u is zero. `x` is
+// replaced by what the product reads.
+Tensor product(const RawLinear& raw, Tensor& x, Applied& applied, int64_t count) {
   auto& k = kernels(x);
   applied.linear = in_kind(raw, x.scalar_type());
   x = k.seen(applied.linear, x);
   applied.kept = raw.parts > 0 ? raw.a->scalar_type() : x.scalar_type();
-  if (applied.linear.adapted()) applied.u = k.down(x, applied.linear.a, applied.linear.scale);
+  if (applied.linear.adapted()) {
+    applied.u = k.down(x, applied.linear.a, applied.linear.scale);
+    // One launch. To compute the policy's rows alone and to append zeros would take two, and the GPU has room for so few rows.
+    if (count < x.size(0)) reference_of(applied.u, count).zero_();
+  }
   return k.product(x, k.dense(applied.linear), true);
 }
 
@@ -116,6 +140,19 @@ Tensor norm_weight_grad(const Tensor& grad, const Tensor& x, const Tensor& inver
 
 Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
+// Queries, keys and values as attention reads them, [batch, tokens, heads, head width], from rows and what `add_up_turn` returned for
+// them.
+std::array<Tensor, 3> read_by_attention(const Tensor& rows, const Tensor& repeated, const Heads& heads, int64_t batch) {
+  auto tokens = rows.size(0) / batch;
+  auto each = rows.view({batch, tokens, heads.queries + 2 * heads.keys, heads.width});
+  auto q = each.narrow(2, 0, heads.queries);
+  if (repeated.defined()) {
+    auto both = repeated.view({batch, tokens, 2, heads.queries, heads.width});
+    return {q, both.select(2, 0), both.select(2, 1)};
+  }
+  return {q, each.narrow(2, heads.queries, heads.keys), each.narrow(2, heads.queries + heads.keys, heads.keys)};
+}
+
 }  // namespace
 
 // Sets the kernels for GPUs, which live as long as the process.
@@ -123,37 +160,35 @@ SHIM_API void mc_llama_kernels(LlamaKernels* cuda) { on_cuda = cuda; }
 
 // x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads * repeats, head
 // width]: norm, one product for all three, rotation by positions [batch * tokens]. The fourth result is x itself, for the block's other
-// use of it, so that this operation adds both gradients of x.
-SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, const RawLinear* qkv, Tensor* cos, Tensor* sin,
-                                   Tensor* positions, int64_t heads, int64_t kv_heads, int64_t repeats, Tensor** results) {
+// use of it, so that this operation adds both gradients of x. In a joint pass, `both` is x and below it the reference's rows, `positions`
+// are those of both, and the last three results are the reference's queries, keys and values.
+SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* both, Tensor* norm, double epsilon, const RawLinear* qkv, Tensor* cos,
+                                   Tensor* sin, Tensor* positions, int64_t heads, int64_t kv_heads, int64_t repeats, Tensor** results) {
   GUARD(-1, {
     variable_list inputs{*input, *norm};
     push(inputs, *qkv);
+    auto keeps = recorded(inputs);
     auto applied = std::make_shared<Applied>();
-    Tensor q, k, v, same, normed, inverse;
+    std::array<Tensor, 3> policy, reference;
+    Tensor same, normed, inverse;
     auto x = *input, weight = *norm;
-    int64_t batch = x.size(0), tokens = x.size(1), width = out_of(*qkv) / (heads + 2 * kv_heads);
+    int64_t batch = x.size(0), count = batch * x.size(1), width = out_of(*qkv) / (heads + 2 * kv_heads);
     Heads all{heads, kv_heads, repeats, width, *cos, *sin, *positions};
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       auto& kernel = kernels(x);
-      kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
-      auto rows = product(*qkv, normed, *applied);
+      kernel.rms_norm(rows_of(both != nullptr ? *both : x), weight, epsilon, normed, inverse);
+      auto rows = product(*qkv, normed, *applied, count);
       auto repeated = kernel.add_up_turn(rows, applied->u, applied->linear, all);
-      auto each = rows.view({batch, tokens, heads + 2 * kv_heads, width});
-      q = each.narrow(2, 0, heads);
-      if (repeated.defined()) {
-        auto both = repeated.view({batch, tokens, 2, heads, width});
-        k = both.select(2, 0);
-        v = both.select(2, 1);
-      } else {
-        k = each.narrow(2, heads, kv_heads);
-        v = each.narrow(2, heads + kv_heads, kv_heads);
-      }
+      policy = read_by_attention(policy_of(rows, count, keeps), policy_of(repeated, count, keeps), all, batch);
+      if (both != nullptr) reference = read_by_attention(reference_of(rows, count), reference_of(repeated, count), all, batch);
+      normed = policy_of(normed, count, keeps);
+      // So small that a copy would cost more than the memory of the other rows.
+      for (auto* small : {&inverse, &applied->u, &all.positions}) *small = policy_of(*small, count, false);
       same = x.view(x.sizes());
     }
-    if (recorded(inputs)) {
-      record(inputs, {&q, &k, &v, &same}, [=](const Step& step, variable_list&& grads) {
+    if (keeps) {
+      record(inputs, {&policy[0], &policy[1], &policy[2], &same}, [=](const Step& step, variable_list&& grads) {
         at::AutoDispatchBelowADInplaceOrView guard;
         auto& kernel = kernels(x);
         auto grad = kernel.turn_back(grads[0], grads[1], grads[2], all);
@@ -169,23 +204,26 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, 
         return results;
       });
     }
-    results[0] = new Tensor(std::move(q));
-    results[1] = new Tensor(std::move(k));
-    results[2] = new Tensor(std::move(v));
+    for (size_t i = 0; i < 3; i++) {
+      results[i] = new Tensor(policy[i]);
+      if (both != nullptr) results[4 + i] = new Tensor(reference[i]);
+    }
     results[3] = new Tensor(std::move(same));
     return 0;
   })
 }
 
 // x [batch, tokens, width] + the projection of attention's output [batch, tokens, heads * head width]; plus the feed-forward network of
-// that sum.
-SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLinear* out, Tensor* norm, double epsilon,
-                                    const RawLinear* gate_up, const RawLinear* down) {
-  GUARD(nullptr, {
+// that sum. In a joint pass, `both` is x and below it the reference's rows, `reference` is the reference's output of attention, and the
+// second result is the first one and below it the reference's.
+SHIM_API int mc_llama_block_out(Tensor* input, Tensor* attended, Tensor* both, Tensor* reference, const RawLinear* out, Tensor* norm,
+                                double epsilon, const RawLinear* gate_up, const RawLinear* down, Tensor** results) {
+  GUARD(-1, {
     variable_list inputs{*input, *attended, *norm};
     push(inputs, *out);
     push(inputs, *gate_up);
     push(inputs, *down);
+    auto keeps = recorded(inputs);
     struct Kept {
       Applied out, gate_up, down;
       Tensor attended, middle, normed, inverse, gates;
@@ -193,20 +231,35 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
     auto kept = std::make_shared<Kept>();
     auto weight = *norm;
     auto sizes = input->sizes().vec();
-    Tensor result;
+    int64_t count = sizes[0] * sizes[1];
+    Tensor result, joint;
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       auto& kernel = kernels(*input);
-      kept->attended = rows_of(*attended);
-      kept->middle = product(*out, kept->attended, kept->out);
-      kernel.add_up_norm(kept->middle, kept->out.u, kept->out.linear, rows_of(*input), weight, epsilon, kept->normed, kept->inverse);
-      kept->gates = product(*gate_up, kept->normed, kept->gate_up);
-      auto hidden = kernel.swiglu(kept->gates, kept->gate_up.u, kept->gate_up.linear);
-      result = product(*down, hidden, kept->down);
-      kernel.add_up(result, kept->down.u, kept->down.linear, kept->middle);
-      result = result.view(sizes);
+      auto read = rows_of(*attended);
+      if (both != nullptr) read = at::cat({read, rows_of(*reference)});
+      auto middle = product(*out, read, kept->out, count);
+      // Joint passes have adapters, and beside adapters products read attention's output as it is.
+      kept->attended = both != nullptr ? rows_of(*attended) : read;
+      read.reset();
+      Tensor normed, inverse;
+      auto x = rows_of(both != nullptr ? *both : *input);
+      kernel.add_up_norm(middle, kept->out.u, kept->out.linear, x, weight, epsilon, normed, inverse);
+      auto gates = product(*gate_up, normed, kept->gate_up, count);
+      kept->normed = policy_of(normed, count, keeps);
+      normed.reset();
+      auto hidden = kernel.swiglu(gates, kept->gate_up.u, kept->gate_up.linear);
+      kept->gates = policy_of(gates, count, keeps);
+      gates.reset();
+      result = product(*down, hidden, kept->down, count);
+      kernel.add_up(result, kept->down.u, kept->down.linear, middle);
+      kept->middle = policy_of(middle, count, keeps);
+      kept->inverse = policy_of(inverse, count, false);
+      for (auto* applied : {&kept->out, &kept->gate_up, &kept->down}) applied->u = policy_of(applied->u, count, false);
+      if (both != nullptr) joint = result.view(both->sizes());
+      result = policy_of(result, count, keeps).view(sizes);
     }
-    if (recorded(inputs)) {
+    if (keeps) {
       record(inputs, {&result}, [=](const Step& step, variable_list&& grads) {
         at::AutoDispatchBelowADInplaceOrView guard;
         auto& kernel = kernels(grads[0]);
@@ -238,7 +291,9 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
         return results;
       });
     }
-    return new Tensor(std::move(result));
+    results[0] = new Tensor(std::move(result));
+    if (both != nullptr) results[1] = new Tensor(std::move(joint));
+    return 0;
   })
 }
 
@@ -253,7 +308,7 @@ SHIM_API Tensor* mc_llama_product(Tensor* input, const RawLinear* linear) {
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       x = rows_of(*input);
-      y = product(*linear, x, *applied);
+      y = product(*linear, x, *applied, x.size(0));
       auto out = sizes;
       out.back() = y.size(1);
       y = y.view(out);
@@ -293,9 +348,10 @@ SHIM_API Tensor* mc_llama_fake_quantise(Tensor* input) {
 
 // The cross entropy of each row of `input` [rows, width], in fp32, or 0 if its label is below 0: norm, product with `weight` [vocabulary,
 // width], softmax. It works on one chunk of rows at a time, so that few logits are stored. If `weight` is frozen, the gradients are
-// computed in the same pass; if it is trained, the backward pass computes the logits again. `group` as in a linear layer.
-SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Tensor* weight, int64_t group, Tensor* labels,
-                                 int64_t chunk) {
+// computed in the same pass; if it is trained, the backward pass computes the logits again. `group` as in a linear layer. In a joint pass,
+// `both` is `input` and below it the reference's rows, and there are labels and losses of both; no gradient depends on the reference's.
+SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* both, Tensor* norm, double epsilon, Tensor* weight, int64_t group,
+                                 Tensor* labels, int64_t chunk) {
   GUARD(nullptr, {
     variable_list inputs{*input, *norm, *weight};
     auto x = *input, scale = *norm, targets = *labels;
@@ -314,18 +370,20 @@ SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Te
       }
     };
     bool at_once = recorded(inputs) && !weight->requires_grad();
+    int64_t count = x.size(0);
     Tensor losses, dn;
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       Tensor normed, inverse;
-      kernels(x).rms_norm(x, scale, epsilon, normed, inverse);
+      kernels(x).rms_norm(both != nullptr ? *both : x, scale, epsilon, normed, inverse);
       normed = kernels(x).seen(layer, normed);
       auto matrix = kernels(x).dense(layer);
-      losses = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
-      if (at_once) dn = at::empty_like(normed);
+      losses = at::empty({normed.size(0)}, x.options().dtype(at::kFloat));
+      if (at_once) dn = at::empty_like(x);
       each_chunk(matrix, normed, [&](int64_t first, int64_t rows, Tensor&& chunk_losses, Tensor&& d) {
         losses.narrow(0, first, rows).copy_(chunk_losses);
-        if (at_once) dn.narrow(0, first, rows).copy_(kernels(x).product(d, matrix, false));
+        auto learned = std::min(rows, count - first);
+        if (at_once && learned > 0) dn.narrow(0, first, learned).copy_(kernels(x).product(policy_of(d, learned, false), matrix, false));
       });
     }
     if (recorded(inputs)) {
@@ -335,7 +393,7 @@ SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Te
         Tensor normed, inverse, grad;
         kernel.rms_norm(x, scale, epsilon, normed, inverse);
         variable_list results(3);
-        auto by_row = grads[0].unsqueeze(1);
+        auto by_row = policy_of(grads[0], count, false).unsqueeze(1);
         if (at_once) {
           grad = dn.mul(by_row).to(x.scalar_type());
         } else {

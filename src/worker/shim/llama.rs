@@ -38,6 +38,7 @@ unsafe extern "C" {
     fn mc_llama_kernels(kernels: *mut c_void);
     fn mc_llama_attention_in(
         input: *const C_tensor,
+        both: *const C_tensor,
         norm: *const C_tensor,
         epsilon: f64,
         qkv: *const RawLinear,
@@ -52,14 +53,18 @@ unsafe extern "C" {
     fn mc_llama_block_out(
         input: *const C_tensor,
         attended: *const C_tensor,
+        both: *const C_tensor,
+        reference: *const C_tensor,
         out: *const RawLinear,
         norm: *const C_tensor,
         epsilon: f64,
         gate_up: *const RawLinear,
         down: *const RawLinear,
-    ) -> *mut C_tensor;
+        results: *mut *mut C_tensor,
+    ) -> c_int;
     fn mc_llama_losses(
         input: *const C_tensor,
+        both: *const C_tensor,
         norm: *const C_tensor,
         epsilon: f64,
         weight: *const C_tensor,
@@ -124,7 +129,7 @@ impl Adapted<'_> {
     fn with<R>(&self, call: impl FnOnce(&RawLinear) -> R) -> R {
         let b: Vec<*const C_tensor> = self.b.iter().map(|(_, b)| b.as_ptr()).collect();
         let start: Vec<i64> = self.b.iter().map(|(start, _)| *start).collect();
-        let a = self.a.map_or(ptr::null(), |a| a.as_ptr());
+        let a = pointer(self.a);
         let parts = if self.a.is_some() { b.len() } else { 0 };
         let (weight, quantised) = match self.weight {
             Weight::Whole(weight) => (weight.as_ptr(), &[][..]),
@@ -165,59 +170,89 @@ pub fn use_cuda_kernels() -> Result<(), TchError> {
 /// Returns three tensors `[batch, tokens, heads, head_dim]`, with each head of keys and values repeated `repeats` times. The fourth result
 /// is `input`, for the block's other use of it, so that both gradients are added in this operation. `rotary` holds cosines and sines
 /// `[context, head_dim / 2]` in fp32.
+///
+/// In a joint pass of DPO, `both` holds the rows of `input`, the policy's, and then as many of the reference, whose queries, keys and
+/// values are returned as well. `positions` are then those of both, one after the other. The reference has no adapters, and autograd
+/// follows `input` only.
 pub fn attention_in(
     input: &Tensor,
+    both: Option<&Tensor>,
     (norm, epsilon): (&Tensor, f64),
     qkv: &Adapted,
     rotary: &[Tensor; 2],
     positions: &Tensor,
     (heads, kv_heads, repeats): (i64, i64, i64),
-) -> Result<[Tensor; 4], TchError> {
-    let mut results = [ptr::null_mut(); 4];
+) -> Result<([Tensor; 4], Option<[Tensor; 3]>), TchError> {
+    let mut results = [ptr::null_mut(); 7];
     let status = qkv.with(|qkv| {
         let [cos, sin] = rotary.each_ref().map(Tensor::as_ptr);
         let (input, norm, positions) = (input.as_ptr(), norm.as_ptr(), positions.as_ptr());
-        let results = results.as_mut_ptr();
-        // SAFETY: all tensors live until the call returns; there are four variables for the results. Autograd keeps references of its own.
+        let (both, results) = (pointer(both), results.as_mut_ptr());
+        // SAFETY: all tensors live until the call returns; there are variables for the four results and, with `both`, for three more.
+        // Autograd keeps references of its own.
         unsafe {
-            mc_llama_attention_in(input, norm, epsilon, qkv, cos, sin, positions, heads, kv_heads, repeats, results)
+            mc_llama_attention_in(
+                input, both, norm, epsilon, qkv, cos, sin, positions, heads, kv_heads, repeats, results,
+            )
         }
     });
     check(status)?;
-    let [q, k, v, same] = results;
-    Ok([own(q)?, own(k)?, own(v)?, own(same)?])
+    let [q, k, v, same, reference @ ..] = results;
+    let policy = [own(q)?, own(k)?, own(v)?, own(same)?];
+    let [q, k, v] = reference;
+    let reference = if both.is_some() { Some([own(q)?, own(k)?, own(v)?]) } else { None };
+    Ok((policy, reference))
 }
 
 /// Adds to `input [batch, tokens, dim]` the projection of attention's output, and to that sum its feed-forward network.
+///
+/// In a joint pass, `joint` is `both` of [`attention_in`] and the reference's output of attention. The second result is then the first
+/// one and the reference's rows, without autograd.
 pub fn block_out(
     input: &Tensor,
     attended: &Tensor,
+    joint: Option<[&Tensor; 2]>,
     out: &Adapted,
     (norm, epsilon): (&Tensor, f64),
     gate_up: &Adapted,
     down: &Adapted,
-) -> Result<Tensor, TchError> {
+) -> Result<(Tensor, Option<Tensor>), TchError> {
+    let mut results = [ptr::null_mut(); 2];
     let (input, attended, norm) = (input.as_ptr(), attended.as_ptr(), norm.as_ptr());
-    own(out.with(|out| {
-        // SAFETY: as in `attention_in`.
-        let call =
-            |gate_up: &_, down: &_| unsafe { mc_llama_block_out(input, attended, out, norm, epsilon, gate_up, down) };
+    let [both, reference] = joint.map_or([ptr::null(); 2], |tensors| tensors.map(Tensor::as_ptr));
+    let places = results.as_mut_ptr();
+    let status = out.with(|out| {
+        // SAFETY: as in `attention_in`, with two variables for the results.
+        let call = |gate_up: &_, down: &_| unsafe {
+            mc_llama_block_out(input, attended, both, reference, out, norm, epsilon, gate_up, down, places)
+        };
         gate_up.with(|gate_up| down.with(|down| call(gate_up, down)))
-    }))
+    });
+    check(status)?;
+    let [result, both] = results;
+    Ok((own(result)?, joint.map(|_| own(both)).transpose()?))
+}
+
+/// A tensor's address; null without a tensor.
+fn pointer(tensor: Option<&Tensor>) -> *const C_tensor {
+    tensor.map_or(ptr::null(), Tensor::as_ptr)
 }
 
 /// Computes RMSNorm of `input [rows, dim]`, the product with `weight [vocabulary, dim]`, and the cross entropy of each row, in fp32: 0 if
-/// the label is below 0. At most `chunk` rows of logits exist at a time. `group` as in [`Adapted`].
+/// the label is below 0. At most `chunk` rows of logits exist at a time. `group` as in [`Adapted`]. In a joint pass, `both` is as in
+/// [`attention_in`], and there are labels and cross entropies of both; the reference's have no gradient.
 pub fn losses(
     input: &Tensor,
+    both: Option<&Tensor>,
     (norm, epsilon): (&Tensor, f64),
     (weight, group): (&Tensor, Option<i64>),
     labels: &Tensor,
     chunk: i64,
 ) -> Result<Tensor, TchError> {
     let (input, norm, weight, labels) = (input.as_ptr(), norm.as_ptr(), weight.as_ptr(), labels.as_ptr());
+    let both = pointer(both);
     // SAFETY: as in `attention_in`.
-    own(unsafe { mc_llama_losses(input, norm, epsilon, weight, group.unwrap_or(0), labels, chunk) })
+    own(unsafe { mc_llama_losses(input, both, norm, epsilon, weight, group.unwrap_or(0), labels, chunk) })
 }
 
 /// `input [.., in]` times the matrix of a layer, without its adapters: `[.., out]`. The matrix is converted to the form that the product

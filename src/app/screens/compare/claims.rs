@@ -8,8 +8,8 @@ use crate::app::command::Command;
 use crate::app::theme::{GRID, palette};
 use crate::app::value_text;
 use crate::app::widgets::{card, muted, named, strong};
-use crate::figure::{claimed, from_to, preset};
-use crate::papers::{Judgement, Verdict};
+use crate::figure::{capitalised, claimed, counted, from_to, preset};
+use crate::papers::{Judgement, Verdict, WHY_WIDER};
 
 /// Draws the claims; those that some run tests come first.
 pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
@@ -24,6 +24,7 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
              fails if an interval lies outside, at a level of 5 % over all its comparisons (Holm). Runs with another amount of work do \
              not judge it.",
     ));
+    ui.label(muted(ui, capitalised(WHY_WIDER) + "."));
     ui.add_space(GRID);
     ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
         let mut ordered: Vec<&Judgement> = judgements.iter().collect();
@@ -77,7 +78,7 @@ fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
             let value = &finding.value;
             ui.label(value_text::number(value.median)).on_hover_text(value_text::origin(value, 1.0, ""));
             let decides = finding.decides.map_or("one repeat, no interval".to_owned(), |ends| {
-                format!("95 %: {} (n = {})", from_to(ends.low, ends.high), value.n)
+                format!("95 %: {} ({})", from_to(ends.low, ends.high), counted(value.n, "repeat"))
             });
             ui.label(decides);
             ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));

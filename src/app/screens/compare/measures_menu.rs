@@ -1,13 +1,14 @@
 //! The menu of user-defined measures: a list to edit and delete, and a field for a formula, which is checked as it is typed.
 
 use eframe::egui::{
-    Button, Grid, Id, Key as Pressed, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    Button, Grid, Id, Key as Pressed, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
+    text::{CCursor, CCursorRange},
 };
 
 use super::study_menu::cannot_save;
 use super::{CompareCommand, View};
-use crate::analysis::{Better, check_edit, needs_measure};
+use crate::analysis::{Better, FormulaName, check_edit, formula_names, needs_measure};
 use crate::app::command::{Command, ScreenName};
 use crate::app::deliberate;
 use crate::app::desk::{Deed, Desk, Inverse};
@@ -15,6 +16,11 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{choice, muted, named, text_field};
 use crate::conduct::Order;
 use crate::plan::{Key, OwnMeasure};
+
+/// The name of the search field.
+const SEARCH: &str = "Search names for the formula";
+/// How many of the newest runs tell which names have values.
+const NEWEST_RUNS: usize = 100;
 
 /// A measure that is being typed, and what came of its last check.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +30,8 @@ struct Draft {
     name: String,
     unit: String,
     better: Better,
+    /// What was typed to find a name for the formula.
+    search: String,
     /// The unit of its values, or what is wrong with it; `None` before the first check.
     checked: Option<Result<String, String>>,
 }
@@ -36,6 +44,7 @@ impl Draft {
             name: measure.name.clone().unwrap_or_default(),
             unit: measure.unit.clone().unwrap_or_default(),
             better: measure.better,
+            search: String::new(),
             checked: None,
         }
     }
@@ -126,7 +135,7 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
     Grid::new("own-measure-fields").num_columns(2).spacing([GRID, GRID]).show(ui, |ui| {
         let mut line = |ui: &mut Ui, name: &str, text: &mut String, hint: &str| {
             ui.label(muted(ui, name));
-            let field = ui.add(text_field(text, hint, width));
+            let field = ui.add(text_field(text, hint, width).id(field_id(name)));
             field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("{name} of the measure")));
             entered |= field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
             ui.end_row();
@@ -160,6 +169,7 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
             ui.label(muted(ui, help));
         }
     }
+    names_ui(ui, view, draft);
     let cannot = cannot_save(view.desk);
     let can = cannot.is_none() && matches!(draft.checked, Some(Ok(_)));
     let is_known = view.records.own_measures.iter().any(|known| known.key == measure.key);
@@ -173,4 +183,50 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
         commands.push(Command::from(CompareCommand::SaveMeasure(Box::new(measure))));
         *draft = Draft::default();
     }
+}
+
+/// The id of a field of the measure that is being typed.
+fn field_id(name: &str) -> Id {
+    Id::unique(("own-measure", name))
+}
+
+/// Draws the names that a formula can use, with a search field; a click on a name inserts it into the formula.
+fn names_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft) {
+    let runs = &view.records.summaries;
+    let newest = &runs[runs.len().saturating_sub(NEWEST_RUNS)..];
+    let names = formula_names(newest, &view.records.own_measures);
+    let search = ui.add(text_field(&mut draft.search, SEARCH, 320.0));
+    search.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, SEARCH));
+    let text = draft.search.trim().to_lowercase();
+    let is_found = |name: &&FormulaName| name.key.contains(&text) || name.name.to_lowercase().contains(&text);
+    let found: Vec<&FormulaName> = names.iter().filter(is_found).collect();
+    if found.is_empty() {
+        ui.label(muted(ui, "No measure and no factor with numbers has this name."));
+    }
+    ScrollArea::vertical().id_salt("names of formulas").max_height(140.0).auto_shrink([false, true]).show(ui, |ui| {
+        for name in found {
+            let unit = if name.unit.is_empty() { String::new() } else { format!(" ({})", name.unit) };
+            let button = ui.add(Button::selectable(false, format!("{}: {}{unit}", name.key, name.name)).truncate());
+            button.widget_info(|| named(&format!("Insert {}", name.key)));
+            if button.on_hover_text("Inserts this name into the formula").clicked() {
+                insert(ui, &mut draft.formula, &name.key);
+                draft.checked = None;
+            }
+        }
+    });
+}
+
+/// Inserts a name into the formula at its cursor, or at its end, and goes on typing behind the name.
+fn insert(ui: &Ui, formula: &mut String, name: &str) {
+    let id = field_id("Formula");
+    let mut state = TextEdit::load_state(ui.ctx(), id).unwrap_or_default();
+    let end = formula.chars().count();
+    let at = state.cursor.char_range().map_or(end, |range| usize::from(range.primary.index).min(end));
+    let (before, after): (String, String) = (formula.chars().take(at).collect(), formula.chars().skip(at).collect());
+    let blank = if before.is_empty() || before.ends_with([' ', '(']) { "" } else { " " };
+    *formula = format!("{before}{blank}{name}{after}");
+    let behind = CCursor::new(at + blank.len() + name.chars().count());
+    state.cursor.set_char_range(Some(CCursorRange::one(behind)));
+    state.store(ui.ctx(), id);
+    ui.memory_mut(|memory| memory.request_focus(id));
 }

@@ -52,7 +52,7 @@ impl Picture {
         let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(proofs_of_row).collect();
         let stories_of_row = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
         let stories = comparison.table.rows.iter().map(stories_of_row).collect();
-        let runs = || sources.iter().flat_map(|source| &source.records.runs);
+        let runs = || sources.iter().flat_map(|source| source.records.runs.iter());
         let by_cell: HashMap<CellKey, &RunRecord> = sources
             .iter()
             .flat_map(|source| source.records.runs.iter().map(|run| (keys.of(&source.name, &run.run, &run.cell), run)))
@@ -79,6 +79,13 @@ impl Picture {
     pub fn draws(&self, cell: &CellKey) -> bool {
         let mut points = self.comparison.charts.iter().flat_map(Chart::series).flat_map(|series| &series.points);
         points.any(|point| point.cell.as_ref() == Some(cell))
+    }
+
+    /// The columns of its table that hold no values, without the measure that is drawn.
+    pub fn empty_columns(&self) -> Vec<usize> {
+        let is_drawn = |place: usize| self.comparison.table.columns[place].key == *self.comparison.measure;
+        let is_other = |column: &usize| self.texts.value(*column).is_some_and(|place| !is_drawn(place));
+        self.texts.empty.iter().copied().filter(is_other).collect()
     }
 
     fn row(&self, cell: &CellKey) -> Option<usize> {

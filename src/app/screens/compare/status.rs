@@ -4,6 +4,7 @@ use eframe::egui::{Align, Button, Layout, Role, Ui, WidgetInfo};
 
 use super::CompareCommand;
 use super::picture::Picture;
+use super::table::shown_columns;
 use crate::analysis::counted;
 use crate::app::cell_table::copy_ui;
 use crate::app::columns::{self, Listed};
@@ -115,8 +116,10 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
 /// Draws the notes and the copy menu, from the right.
 fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        copy_ui(ui, |format| CompareCommand::Copy(format).into(), commands);
-        let notes = &picture.comparison.table.notes;
+        copy_ui(ui, |format| CompareCommand::Copy(format).into(), CompareCommand::SaveTable.into(), commands);
+        let table = &picture.comparison.table;
+        let hidden = hidden_note(view, picture);
+        let notes: Vec<&String> = table.notes.iter().chain(&hidden).collect();
         ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
             ui.set_max_width(520.0);
             for note in notes {
@@ -129,6 +132,14 @@ fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<C
     });
 }
 
+/// The note that names the columns that are hidden because they hold no values.
+fn hidden_note(view: View<'_>, picture: &Picture) -> Option<String> {
+    let shown = shown_columns(picture, &view.settings);
+    let hidden = picture.empty_columns().into_iter().filter(|column| !shown.contains(column));
+    let places: Vec<usize> = hidden.filter_map(|column| picture.texts.value(column)).collect();
+    picture.comparison.table.note_without_values(&places)
+}
+
 /// Draws the menu of the table's columns, in which measures that the table lacks can be added.
 fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let comparison = &picture.comparison;
@@ -136,7 +147,8 @@ fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
     let columns: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
     let own = &view.own.study.measures;
     let mut added = None;
-    let asked = columns::columns_ui(ui, "Table columns", &view.settings.columns_of(Listed::Compare), &named, |ui| {
+    let (now, empty) = (view.settings.columns_of(Listed::Compare), picture.empty_columns());
+    let asked = columns::columns_ui(ui, "Table columns", &now, &named, &empty, |ui| {
         if comparison.table.columns.iter().all(|column| !column.is_measure) {
             return;
         }
@@ -156,6 +168,12 @@ fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
     });
     commands.extend(asked.map(|columns| Command::Columns(Listed::Compare, columns)));
     if let Some((key, add)) = added {
+        if add {
+            // What the user adds is shown, whether it has values or not.
+            let mut chosen = now;
+            chosen.show(&key, true, true);
+            commands.push(Command::Columns(Listed::Compare, chosen));
+        }
         let columns = comparison.table.columns.iter().filter(|column| column.is_measure);
         edit::<CompareCommand>(commands, &view.own.study, None, |study| {
             if study.measures.is_empty() {

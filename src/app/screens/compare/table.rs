@@ -71,5 +71,5 @@ pub fn copied_table(picture: &Picture, order: &[usize], settings: &Settings) -> 
 pub fn shown_columns(picture: &Picture, settings: &Settings) -> Vec<usize> {
     let named = picture.texts.named(&picture.comparison.table);
     let keys: Vec<String> = named.into_iter().map(|(key, _)| key).collect();
-    settings.columns_of(Listed::Compare).shown(&keys)
+    settings.columns_of(Listed::Compare).shown(&keys, &picture.empty_columns())
 }

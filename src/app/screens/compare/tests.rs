@@ -12,10 +12,12 @@ use egui_kittest::kittest::{NodeT as _, Queryable};
 
 use super::*;
 use crate::analysis::{self, Level, MetricUnit, RunState, fixture, summarise_run};
+use crate::app::columns::{Columns, Listed};
 use crate::app::desk::OpenSession;
+use crate::app::engine::SessionPlan;
 use crate::app::{PlanScreen, Records, Window as State};
 use crate::app::{Settings, theme};
-use crate::figure::{Format, Place, SPEEDUP, preset};
+use crate::figure::{Format, Place, SPEEDUP, preset, render};
 use crate::papers::artefact;
 use crate::plan;
 use crate::protocol::{self, Evidence};
@@ -32,7 +34,7 @@ mod studies;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
-    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, ..Records::default() }.folded())
+    Arc::new(Records { folder: PathBuf::from(folder), runs: runs.into(), summaries, ..Records::default() }.folded())
 }
 
 /// fp32 and fp16 on 1 and 2 GPUs, two repeats each; the last run failed.
@@ -188,6 +190,23 @@ fn a_low_window_shows_more_than_a_few_rows_of_the_table() {
 }
 
 #[test]
+fn a_large_window_shows_a_table_of_eight_rows_whole() {
+    let runs: Vec<RunRecord> = many_rows()
+        .into_iter()
+        .filter(|run| run.levels.get("gpus").is_some_and(|gpus| gpus.as_integer() <= Some(4)))
+        .collect();
+    // What a window of 2560 × 1440 leaves beside the list of screens.
+    let window = harness(state_of(records("s", runs)), [2440.0, 1400.0]);
+    let names: Vec<String> = (1..=4)
+        .flat_map(|gpus| ["fp32", "fp16"].map(|one| format!("{one} · {gpus} GPU{}", if gpus == 1 { "" } else { "s" })))
+        .collect();
+    for name in names {
+        let row = window.get_by_role_and_label(Role::Row, &format!("Cell {name}")).rect();
+        assert!(row.bottom() <= 1400.0 - 8.0 && row.height() >= 20.0, "{name}: {row:?}");
+    }
+}
+
+#[test]
 fn the_boundary_between_charts_and_table_stays_where_it_was_moved_in_the_next_window() {
     let mut window = harness(state_of(records("s", many_rows())), [1280.0, 800.0]);
     let top = |window: &Harness<'_, Screened>| window.get_by_label("16 cells").rect().top();
@@ -322,6 +341,30 @@ fn columns_of_the_table_are_chosen_ordered_and_copied_as_they_are_shown() {
         study.measures = vec!["training_time_s".into(), "epoch_time_s".into()];
     });
     assert_eq!(column(&harness.state().state, "epoch_time_s").len(), 4);
+}
+
+#[test]
+fn a_column_without_values_is_hidden_and_named_until_the_user_wants_it() {
+    let mut state = state_of(records("s", small()));
+    change(&mut state, |study| study.measures = vec!["training_time_s".into(), "host_to_device_s".into()]);
+    assert_eq!(column(&state, "host_to_device_s"), ["–"; 4]);
+    let shown = |state: &State| -> Vec<String> {
+        let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
+        let named = picture.texts.named(&picture.comparison.table);
+        let columns = table::shown_columns(picture, &state.desk.settings);
+        columns.into_iter().map(|column| named[column].0.clone()).collect()
+    };
+    let is_shown = |state: &State| shown(state).iter().any(|key| key == "host_to_device_s");
+    assert!(!is_shown(&state), "{:?}", shown(&state));
+    let mut harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label_contains("Notes (").click();
+    harness.run();
+    harness.get_by_label_contains("no values of: ");
+    let mut columns = Columns::default();
+    columns.show("host_to_device_s", true, true);
+    harness.state_mut().state.desk.settings.columns.insert(Listed::Compare, columns);
+    let state = &harness.state().state;
+    assert!(is_shown(state), "{:?}", shown(state));
 }
 
 #[test]
@@ -544,7 +587,7 @@ fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
     let text = |name: &str| path(name).display().to_string();
     // As programs that do not report their training.
     let mut without = Records::clone(&records(&text("a"), small()));
-    for run in &mut without.summaries {
+    for run in Arc::make_mut(&mut without.summaries) {
         run.values.remove("training_time_s");
         run.training = None;
     }
@@ -555,7 +598,9 @@ fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
     send(&mut state, CompareCommand::Add(path("b")));
     // Measured an hour later: the same starts would be those of a copy.
     let mut later = Records::clone(&records(&text("b"), small()));
-    later.summaries.iter_mut().for_each(|run| run.started_s = Some(run.started_s.unwrap_or(0.0) + 3600.0));
+    Arc::make_mut(&mut later.summaries)
+        .iter_mut()
+        .for_each(|run| run.started_s = Some(run.started_s.unwrap_or(0.0) + 3600.0));
     state.take(crate::app::engine::UiEvent::Records(Arc::new(later)));
     settle(&mut state);
     assert_eq!(rows(&state).len(), 8);
@@ -624,6 +669,17 @@ fn copying_gives_the_table_as_it_is_shown() {
 }
 
 #[test]
+fn what_is_copied_is_said() {
+    let mut state = state_of(records("s", small()));
+    let said = |state: &State| state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone()).unwrap_or_default();
+    for (format, start) in [(Format::Markdown, "Copied: | Precision"), (Format::Csv, "Copied: cell,data")] {
+        send(&mut state, CompareCommand::Copy(format));
+        let said = said(&state);
+        assert!(said.starts_with(start) && said.contains(" lines"), "{said}");
+    }
+}
+
+#[test]
 fn a_chosen_row_is_its_bar_and_the_other_way_round() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
     harness.get_by_label("Bar fp32 · 2 GPUs: Training time 4.20 s").click();
@@ -640,11 +696,9 @@ fn a_chosen_row_is_its_bar_and_the_other_way_round() {
 #[test]
 fn a_factor_that_is_not_in_effect_is_named_and_one_that_is_counts() {
     let mut runs = small();
-    let evidence = |factor: &str, in_effect: bool| Evidence {
-        factor: factor.to_owned(),
-        asked: "on".to_owned(),
-        seen: "seen".to_owned(),
-        in_effect,
+    let evidence = |factor: &str, in_effect: bool| {
+        let [factor, asked, seen] = [factor, "on", "seen"].map(str::to_owned);
+        Arc::new(Evidence { factor, asked, seen, in_effect })
     };
     runs[0].ranks[0].evidence = vec![evidence("pin_memory", true), evidence("layout", true)];
     runs[1].ranks[0].evidence = vec![evidence("pin_memory", false), evidence("layout", true)];
@@ -655,7 +709,7 @@ fn a_factor_that_is_not_in_effect_is_named_and_one_that_is_counts() {
 
 #[test]
 fn every_form_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
-    let many = Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() });
+    let many = Arc::new(Records { summaries: many_runs::many_runs(3).into(), ..Records::default() });
     let one = records("", vec![fixture::finished()]);
     let failed = records("", small().split_off(7));
     for (name, records) in [("many", many), ("one", one), ("failed", failed)] {
@@ -815,6 +869,49 @@ fn a_papers_table_stands_beside_its_published_values_and_queues_the_runs_that_ar
 }
 
 #[test]
+fn undecided_cells_come_with_a_button_that_queues_the_repeats_that_would_decide() {
+    let text = "version = 1\nname = \"made up\"\nrepeats = 6\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n";
+    let launched = plan::Plan::parse(text, "p.toml").unwrap();
+    let cells = plan::asked_cells(&launched);
+    let mut runs = Vec::new();
+    // The time of bf16 varies by 2 % around nearly that of fp32.
+    for (repeat, noise) in (1..).zip([0.02, -0.02, 0.021, -0.019, 0.018, -0.022]) {
+        runs.push(fixture::run_of(&cells[0], &launched, repeat, 0.1));
+        runs.push(fixture::run_of(&cells[1], &launched, repeat, 0.1 * (1.01 + noise)));
+    }
+    let plans = vec![SessionPlan { name: "made up".to_owned(), toml: text.to_owned(), folder: None }];
+    let records = Records { plans, ..Arc::unwrap_or_clone(records("/s/study", runs)) };
+    let mut window = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    window.get_by_label_contains("1 undecided: queue ").click();
+    assert_eq!(asked(&mut window), [CompareCommand::QueueRepeats]);
+    let sent = send(&mut window.state_mut().state, CompareCommand::QueueRepeats);
+    let [Request::Launch { plan: queued, only_missing: true }] = sent.as_slice() else { panic!("{sent:?}") };
+    assert_eq!((plan::asked_cells(queued).len(), queued.repeats > 6), (2, true), "{}", queued.repeats);
+}
+
+#[test]
+fn a_cell_without_a_finished_run_comes_with_a_button_that_queues_it_again() {
+    let text = "version = 1\nname = \"made up\"\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n";
+    let launched = plan::Plan::parse(text, "p.toml").unwrap();
+    let cells = plan::asked_cells(&launched);
+    let mut runs = Vec::new();
+    for repeat in 1..=2 {
+        runs.push(fixture::run_of(&cells[0], &launched, repeat, 0.1));
+        let failed = fixture::run_of(&cells[1], &launched, repeat, 0.1);
+        runs.push(RunRecord { state: RunState::Failed, reason: Some("out of memory".to_owned()), ..failed });
+    }
+    let plans = vec![SessionPlan { name: "made up".to_owned(), toml: text.to_owned(), folder: None }];
+    let records = Records { plans, ..Arc::unwrap_or_clone(records("/s/study", runs)) };
+    let mut window = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    window.get_by_label("Queue 1 cell without a value").click();
+    assert_eq!(asked(&mut window), [CompareCommand::QueueLacking]);
+    let sent = send(&mut window.state_mut().state, CompareCommand::QueueLacking);
+    let [Request::Launch { plan: queued, only_missing: true }] = sent.as_slice() else { panic!("{sent:?}") };
+    let queued = plan::asked_cells(queued);
+    assert_eq!(queued.iter().map(|cell| &cell.levels).collect::<Vec<_>>(), [&cells[1].levels]);
+}
+
+#[test]
 fn a_plan_of_full_runs_stands_beside_quick_cells_until_they_have_full_runs() {
     let mut runs: Vec<RunRecord> = small().into_iter().filter(|run| run.state == RunState::Finished).collect();
     let quick = plan::Mode::Quick { step_precision: 0.01 };
@@ -846,6 +943,8 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     window.get_by_label_contains("43 claims of both papers");
     // fp32 on 2 GPUs is no comparison of any claim; fp16 over fp32 is, of losses.
     assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
+    window.get_by_label_contains("Ranges that the papers print are 8 % wider here");
+    assert!(window.get_all_by_label_contains("(2 repeats)").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);
 }
 

@@ -121,7 +121,7 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command
     ui.horizontal(|ui| {
         ui.label(strong("Table"));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            copy_ui(ui, |format| FiguresCommand::Copy(format).into(), commands);
+            copy_ui(ui, |format| FiguresCommand::Copy(format).into(), FiguresCommand::SaveTable.into(), commands);
         });
     });
     ui.add_space(GRID);

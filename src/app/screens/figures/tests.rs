@@ -16,6 +16,7 @@ use crate::app::engine::Records;
 use crate::app::{Request, Window as State};
 use crate::app::{Settings, theme};
 use crate::figure::paper::{NodeFacts, Origin, PaperFormat, PlanText, encode, read_file, write_file};
+use crate::figure::render;
 use crate::store::RunRecord;
 
 fn small() -> Vec<RunRecord> {
@@ -29,7 +30,8 @@ fn small() -> Vec<RunRecord> {
 fn state_with(folder: &Path, runs: Vec<RunRecord>) -> State {
     let mut state = State::new(Settings::default());
     let summaries = runs.iter().map(summarise_run).collect();
-    let records = Arc::new(Records { folder: folder.to_owned(), runs, summaries, ..Records::default() }.folded());
+    let records =
+        Arc::new(Records { folder: folder.to_owned(), runs: runs.into(), summaries, ..Records::default() }.folded());
     state.desk.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
     state.desk.records = records;
     state.desk.screen = ScreenName::FIGURES;

@@ -232,15 +232,19 @@ impl Draw<'_> {
         (value > 0.0).then(|| value.log10())
     }
 
-    /// Shades the warm-up and marks epochs with thin lines.
+    /// Shades the warm-up and marks epochs with thin lines. Where the warm-ups of several runs overlap, the shade is that of the first run.
     fn background(&self, plot: &mut PlotUi, visuals: &eframe::egui::Visuals) {
         let width = self.scene.view.1 - self.scene.view.0;
+        let mut shaded: Vec<(f64, f64)> = Vec::new();
         for run in &self.scene.runs {
             let colour = super::scene::colour(visuals, run.slot, (0, 1));
             if let Some([first, last]) = run.curves.warm_up {
-                let (from, to) = (self.scene.place(run, first.0, first.1), self.scene.place(run, last.0, last.1));
+                let warm_up = (self.scene.place(run, first.0, first.1), self.scene.place(run, last.0, last.1));
                 let fill = colour.gamma_multiply(0.10);
-                plot.span(Span::new("", from..=to).fill(fill).border(Stroke::new(0.0, fill)).border_color(fill));
+                for (from, to) in uncovered(warm_up, &shaded) {
+                    plot.span(Span::new("", from..=to).fill(fill).border(Stroke::new(0.0, fill)).border_color(fill));
+                }
+                shaded.push(warm_up);
             }
             // Skipped when the lines would be too dense to read.
             let place = |epoch: &crate::app::curves::EpochStart| self.scene.place(run, epoch.time_s, epoch.step);
@@ -305,6 +309,16 @@ impl Draw<'_> {
             plot.vline(VLine::new("", x).stroke(Stroke::new(1.0, palette(visuals).muted)));
         }
     }
+}
+
+/// The parts of a span that no other span covers.
+fn uncovered(span: (f64, f64), others: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut parts = vec![span];
+    for (from, to) in others {
+        let beside = |(start, end): (f64, f64)| [(start, end.min(*from)), (start.max(*to), end)];
+        parts = parts.into_iter().flat_map(beside).filter(|(start, end)| start < end).collect();
+    }
+    parts
 }
 
 fn line(plot: &mut PlotUi, points: Vec<PlotPoint>, colour: Color32) {
@@ -378,4 +392,18 @@ fn look(scene: &Scene, (from, to): (f64, f64), commands: &mut Vec<LiveCommand>) 
         commands.push(LiveCommand::Follow(false));
     }
     commands.push(LiveCommand::View(from, to));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shades_of_warm_ups_that_overlap_do_not_add_up() {
+        assert_eq!(uncovered((0.0, 4.0), &[]), [(0.0, 4.0)]);
+        assert_eq!(uncovered((0.0, 4.0), &[(0.0, 3.0)]), [(3.0, 4.0)]);
+        assert_eq!(uncovered((0.0, 4.0), &[(1.0, 2.0), (3.0, 9.0)]), [(0.0, 1.0), (2.0, 3.0)]);
+        assert!(uncovered((0.0, 4.0), &[(-1.0, 5.0)]).is_empty());
+        assert_eq!(uncovered((0.0, 4.0), &[(5.0, 6.0), (-2.0, -1.0)]), [(0.0, 4.0)], "they are apart");
+    }
 }

@@ -51,7 +51,7 @@ fn state() -> State {
     let folder = PathBuf::from("/session");
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    let records = Records { folder, runs: vec![fixture::finished()], ..Records::default() }.folded();
+    let records = Records { folder, runs: vec![fixture::finished()].into(), ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(records)));
     state
 }
@@ -156,7 +156,7 @@ fn ticked_runs_without_curves_say_so_once_they_were_read() {
         let run = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
         let mut state = state();
         let folder = PathBuf::from("/session");
-        let records = Records { folder: folder.clone(), runs: vec![run], ..Records::default() }.folded();
+        let records = Records { folder: folder.clone(), runs: vec![run].into(), ..Records::default() }.folded();
         state.take(UiEvent::Records(Arc::new(records)));
         execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
         let curves = Curves::default();
@@ -519,6 +519,9 @@ fn panels_can_be_hidden_and_runs_filtered() {
     screen.run();
     screen.get_by_label_contains("Filter: character 18: \")\"");
     screen.get_by_label(&format!("Draw run {RUN}"));
+    execute(&mut screen.state_mut().state, LiveCommand::Filter("precisio=fp32".to_owned()));
+    screen.run();
+    screen.get_by_label_contains("nothing here has precisio; did you mean \"precision\"?");
 }
 
 #[test]
@@ -598,7 +601,9 @@ fn runs_of_many_factors() -> State {
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
     let runs: Vec<_> = (0..12).map(run).collect();
     let ids: Vec<String> = runs.iter().map(|run| run.run.clone()).collect();
-    state.take(UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs, ..Records::default() }.folded())));
+    state.take(UiEvent::Records(Arc::new(
+        Records { folder: folder.clone(), runs: runs.into(), ..Records::default() }.folded(),
+    )));
     for run in ids.into_iter().take(4) {
         execute(&mut state, LiveCommand::Choose(run.clone(), true));
         let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[(1, 1.0)])]);

@@ -216,8 +216,9 @@ fn a_launch_into_a_session_of_imported_runs_asks_first() {
     environment.set(IMPORTED_FROM, Some("other.csv (CSV)"));
     let imported = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
     let (folder, own) = (PathBuf::from("/sessions/others"), fixture::run(&fixture::cell("fp64", 1, "single"), 1, 0.1));
-    let records =
-        |runs| UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs, ..Records::default() }.folded()));
+    let records = |runs: Vec<RunRecord>| {
+        UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs: runs.into(), ..Records::default() }.folded()))
+    };
     let launches = |window: &Window| {
         window.state().requests.iter().filter(|request| matches!(request, Request::Launch { .. })).count()
     };
@@ -728,9 +729,12 @@ fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
     window.state_mut().state.take(sample(0.1));
     settle(&mut window);
     assert!(!says(&window));
+    let top = |window: &Window| window.query_all_by_label("time s").next().unwrap().rect().top();
+    let top_before = top(&window);
     window.state_mut().state.take(sample(3.0));
     settle(&mut window);
     assert!(says(&window));
+    assert_eq!(top(&window), top_before, "the cells below stay where they are");
     // These are its own runs.
     let row = QueueRow {
         run: "0001-a-1".to_owned(),

@@ -7,11 +7,12 @@ use eframe::egui::{
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
 use super::{Move, RunsCommand};
+use crate::analysis::measure;
 use crate::app::columns::{self, Listed};
 use crate::app::command::Command;
 use crate::app::deliberate;
 use crate::app::desk::Row;
-use crate::app::listing::number_of;
+use crate::app::listing::{TRAINING_LOSS, number_of};
 use crate::app::screens::runs::View;
 use crate::app::theme::{BODY, GRID, palette};
 use crate::app::widgets::{muted, strong};
@@ -90,7 +91,7 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     };
     let fields: Vec<Field> = all_fields(view).into_iter().filter(has_values).collect();
     let keys: Vec<String> = fields.iter().map(|field| key(view, *field)).collect();
-    let shown = view.settings.columns_of(Listed::Runs).shown(&keys);
+    let shown = view.settings.columns_of(Listed::Runs).shown(&keys, &[]);
     let mut list = List { view, commands, fields: shown.into_iter().map(|place| fields[place]).collect() };
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
@@ -144,11 +145,12 @@ fn all_fields(view: View<'_>) -> Vec<Field> {
     first.into_iter().chain(levels).chain(last).collect()
 }
 
-/// The key under which the user's choice of columns is stored: the column's title, or a factor's key.
+/// The key under which the user's choice of columns is stored: a word for the column, or a factor's key.
 fn key(view: View<'_>, field: Field) -> String {
     match field {
         Field::Level(index) => view.runs.listing.columns[index].key.to_string(),
         Field::Action => "Action".to_owned(),
+        Field::Loss => "Loss".to_owned(),
         field => title(view, field).to_owned(),
     }
 }
@@ -162,7 +164,7 @@ pub fn choose_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             (key(view, field), name.to_owned())
         })
         .collect();
-    let asked = columns::columns_ui(ui, "Columns", &view.settings.columns_of(Listed::Runs), &named, |_| {});
+    let asked = columns::columns_ui(ui, "Columns", &view.settings.columns_of(Listed::Runs), &named, &[], |_| {});
     commands.extend(asked.map(|columns| Command::Columns(Listed::Runs, columns)));
 }
 
@@ -175,7 +177,7 @@ fn title(view: View<'_>, field: Field) -> &str {
         Field::Action => "",
         Field::Level(index) => &listing.columns[index].name,
         Field::Repeat => "Repeat",
-        Field::Loss => "Loss",
+        Field::Loss => measure(TRAINING_LOSS).map_or("Loss", |measure| measure.name.as_str()),
         Field::Elapsed => "Time",
         Field::Left => "Left",
         Field::Reason => "Notes",
@@ -217,7 +219,8 @@ impl List<'_> {
                 if self.is_name(field) { 120.0 } else { 20.0 + 8.0 * column.name.len().max(7) as f32 }
             }
             Field::Repeat | Field::Left => 60.0,
-            Field::Loss | Field::Elapsed => 68.0,
+            Field::Loss => 104.0,
+            Field::Elapsed => 68.0,
             Field::Reason => 240.0,
         }
     }
@@ -381,7 +384,9 @@ impl TableDelegate for List<'_> {
         let hover = match field {
             Field::Elapsed => "Elapsed time, in minutes and seconds",
             Field::Left => "Time left, estimated from the run's own pace",
-            Field::Loss => "Training loss: of the latest step while running, then the mean of the last epoch",
+            Field::Loss => {
+                "The mean of the last epoch, as in tables; while a run is active, the loss of its newest step, as on Live"
+            }
             _ => "",
         };
         let title = strong(title(self.view, field)).color(palette(ui.visuals()).muted);

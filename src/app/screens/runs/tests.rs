@@ -65,7 +65,7 @@ fn folder() -> PathBuf {
 fn state(records: Vec<RunRecord>, rows: Vec<QueueRow>) -> State {
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder(), read_only: None });
-    let records = Records { folder: folder(), runs: records, ..Records::default() }.folded();
+    let records = Records { folder: folder(), runs: records.into(), ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(records)));
     state.take(UiEvent::Queue(Arc::new(queue(rows))));
     state.desk.screen = ScreenName::RUNS;
@@ -677,7 +677,7 @@ fn a_cancel_a_retry_and_a_move_are_undone_one_after_the_other_and_done_again() {
     let mut again = record(4, "fp16", RunState::Queued);
     again.repeat = 1;
     let records = vec![failed(1), record(2, "fp16", RunState::Queued), record(3, "fp32", RunState::Queued), again];
-    let records = Records { folder: folder(), runs: records, ..Records::default() }.folded();
+    let records = Records { folder: folder(), runs: records.into(), ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(records)));
     assert_eq!(orders(&mut state, RunsCommand::Retry(run(1)).into()), [Order::Retry(run(1))]);
     assert_eq!(orders(&mut state, Command::Undo), [Order::Cancel(run(4))], "not queued a second time");
@@ -892,7 +892,7 @@ fn a_run_that_others_disturbed_says_so_in_the_list() {
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder(), read_only: None });
     let summaries = runs.iter().map(summarise_run).collect();
-    let records = Records { folder: folder(), runs, summaries, ..Records::default() }.folded();
+    let records = Records { folder: folder(), runs: runs.into(), summaries, ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(records)));
     state.desk.screen = ScreenName::RUNS;
     let harness = window(state, State::draw::<RunsScreen>);
@@ -900,6 +900,23 @@ fn a_run_that_others_disturbed_says_so_in_the_list() {
     let row = &harness.state().state.desk.runs.rows[0];
     assert!(row.stories.contains("1.20 of 2 CPUs"), "{}", row.stories);
     assert!(Filter::parse("contended").unwrap().admits(row));
+}
+
+#[test]
+fn the_loss_of_an_ended_run_has_the_name_and_the_value_that_tables_give_it() {
+    let mut ended = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.01);
+    ended.run = "0001-cell-1".to_owned();
+    let summary = summarise_run(&ended);
+    let of_tables = summary.value("train_loss").unwrap();
+    assert!(ended.ranks[0].last_reading("train_loss").is_some_and(|loss| loss < of_tables), "ranks differ");
+    let mut state = state(vec![], vec![]);
+    let records =
+        Records { folder: folder(), runs: vec![ended].into(), summaries: vec![summary].into(), ..Records::default() };
+    state.take(UiEvent::Records(Arc::new(records.folded())));
+    let harness = window(state, State::draw::<RunsScreen>);
+    assert_eq!(harness.state().state.desk.runs.rows[0].loss, Some(of_tables));
+    assert!(sees(&harness, "Training loss"));
+    assert!(harness.query_by_label("Loss").is_none());
 }
 
 #[test]

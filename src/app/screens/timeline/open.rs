@@ -8,6 +8,7 @@ use eframe::egui::Context;
 
 use super::TimelineScreen;
 use super::{Shown, TimelineCommand, counters};
+use crate::analysis::RunSummary;
 use crate::app::command::ScreenName;
 use crate::app::desk::Desk;
 use crate::app::task::Task;
@@ -36,9 +37,9 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Whether its file is in this folder.
-    pub(super) fn is_in(&self, folder: &Path) -> bool {
-        self.file.starts_with(folder)
+    /// Its file, and what it is called: its name and its cell.
+    pub(super) fn named(&mut self) -> (&PathBuf, &mut String, &mut Option<String>) {
+        (&self.file, &mut self.name, &mut self.cell)
     }
 }
 
@@ -65,7 +66,10 @@ impl TimelineScreen {
         let from = file.clone();
         let task = Task::start("timeline opener", context, move |tell| open(&from, &StepsFrom::Found, tell));
         self.asked += 1;
-        let cell = cells.find(|summary| summary.run == name).map(|summary| summary.cell.clone());
+        // The folder of a run has the name of the run; the name on screen may be another one.
+        let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let is_of = |summary: &&RunSummary| summary.run == name || summary.run == folder;
+        let cell = cells.find(is_of).map(|summary| summary.cell.clone());
         self.opening.push(Opening { order: self.asked, name, file, cell, task });
     }
 

@@ -126,7 +126,7 @@ fn length(view: (i64, i64)) -> i64 {
 }
 
 #[test]
-fn recordings_of_a_session_are_closed_with_it_and_those_in_no_session_stay() {
+fn recordings_of_a_session_stay_open_with_its_name_once_another_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let session = folder.path().join("study");
     std::fs::create_dir(&session).unwrap();
@@ -139,14 +139,21 @@ fn recordings_of_a_session_are_closed_with_it_and_those_in_no_session_stay() {
         state.take(crate::app::UiEvent::Session { folder, read_only: None });
         state.poll(&Context::default());
     };
-    open(&mut state, session);
+    open(&mut state, session.clone());
     for (name, file) in files {
         send(&mut state, TimelineCommand::Open(file, name.to_owned()));
     }
     assert_eq!(state.own::<TimelineScreen>().runs.len(), 2, "{:?}", state.own::<TimelineScreen>().said);
+    let names = |state: &State| -> Vec<String> {
+        state.own::<TimelineScreen>().runs.iter().map(|run| run.name.clone()).collect()
+    };
+    assert_eq!(names(&state), ["of the session", "of its own"]);
     open(&mut state, folder.path().join("other"));
-    let names: Vec<&str> = state.own::<TimelineScreen>().runs.iter().map(|run| run.name.as_str()).collect();
-    assert_eq!(names, ["of its own"]);
+    assert_eq!(names(&state), ["of the session · study", "of its own"]);
+    open(&mut state, folder.path().join("third"));
+    assert_eq!(names(&state), ["of the session · study", "of its own"]);
+    open(&mut state, session);
+    assert_eq!(names(&state), ["of the session", "of its own"]);
 }
 
 #[test]

@@ -85,7 +85,8 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
 /// `dim`, and one block at a time keeps everything. Logits are kept in the type of the arithmetic and in fp32.
 ///
 /// With `kernels = fused`, autograd keeps inputs and outputs of both norms, queries, keys, values, attention's output, gate and
-/// up, all in the type of the arithmetic. Logits are computed for 1024 rows at a time, in that type only.
+/// up, all in the type of the arithmetic. Logits are computed for 1024 rows at a time, in that type only. These are rows of both sides
+/// where DPO's policy and reference share a pass; autograd keeps nothing of the reference's.
 ///
 /// Under FSDP a rank holds its share of weights, gradients and moments, and two whole units at a time. With `fsdp_wrap = block`,
 /// embedding and output layer stay whole as well.
@@ -106,7 +107,8 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         _ => parameters * weight,
     };
 
-    let tokens = (settings.batch_size * settings.rows_per_sample() * rows.longest) as f64;
+    let micro_batch = settings.batch_size * settings.rows_per_sample() * rows.longest;
+    let tokens = micro_batch as f64;
     // Fake quantisation keeps the quantised input of the output projection as well as attention's own output.
     let fake =
         if settings.technique == Technique::Qat { (model.heads * model.head_dim) as f64 * arithmetic } else { 0.0 };
@@ -123,7 +125,10 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
     let (logits, library) = match settings.kernels {
         Kernels::Plain if infers => (tokens / LOGIT_PARTS * (arithmetic + 4.0), WORKSPACE_BYTES),
         Kernels::Plain => (tokens * (arithmetic + 4.0), WORKSPACE_BYTES),
-        Kernels::Fused => (tokens.min(FUSED_LOGIT_ROWS) * arithmetic, 0.0),
+        Kernels::Fused => {
+            let sides = if settings.joins_reference(micro_batch) { 2.0 } else { 1.0 };
+            ((sides * tokens).min(FUSED_LOGIT_ROWS) * arithmetic, 0.0)
+        }
     };
 
     let updated = if infers { 0.0 } else { trainable };

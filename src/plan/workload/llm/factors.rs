@@ -83,8 +83,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(Technique::KEY, &["lora", "qlora", "dpo", "full", "dpo-full"])
             .unit("weights")
             .usual(&[32.0, 64.0, 128.0, 256.0])
-            .help("The number of weights in a row that share a scale in the simulated 4-bit quantisation. 256 is TorchTune's default, \
-                 which the papers did not change."),
+            .help("The number of weights in a row that share a scale in the simulated 4-bit quantisation. 256 is TorchTune's default: \
+                 2505.22905 section 5.4.3 says that settings which it does not name are TorchTune's."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("plain: separate libtorch operations. fused: kernels that fuse several steps of a layer, on GPUs."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)

@@ -173,6 +173,35 @@ fn a_sharded_step_lasts_at_least_as_long_as_gathering_its_weights_twice() {
 }
 
 #[test]
+fn policy_and_reference_share_short_passes_of_fused_kernels_with_adapters_that_are_whole_on_each_gpu() {
+    let settings_of = |changed: &[(&str, &str)]| {
+        let usual = [("technique", "dpo"), ("kernels", "fused"), ("data_set", "uniform")];
+        let cell = expand(&plan(&[&usual[..], changed].concat()), &gpu_node(2)).cells.remove(0);
+        LlmSettings::from_levels(&cell.levels).unwrap()
+    };
+    let joined = settings_of(&[]);
+    assert_eq!([1, 640, 641].map(|tokens| joined.joins_reference(tokens)), [true, true, false]);
+    assert!(settings_of(&[("gpus", "2"), ("sharding", "ddp")]).joins_reference(480));
+    for apart in [
+        &[("kernels", "plain")][..],
+        &[("technique", "lora")],
+        &[("technique", "dpo-full"), ("model", "llama3.2-1b")],
+        &[("activation_checkpointing", "on")],
+        &[("gpus", "2"), ("sharding", "fsdp")],
+    ] {
+        assert!(!settings_of(apart).joins_reference(480), "{apart:?}");
+    }
+    // Twice as many rows of logits at a time, in bf16: 480 of each side, which are fewer than 1024.
+    let peak_of = |technique: &'static str| {
+        let levels = [("kernels", "fused"), ("precision", "bf16"), ("data_set", "uniform"), ("row_tokens", "120")];
+        let rows = if technique == "dpo" { "2" } else { "4" };
+        peak_gib(&[&levels[..], &[("technique", technique), ("batch_size", rows)]].concat())
+    };
+    let more = (peak_of("dpo") - peak_of("lora")) * f64::from(1 << 30);
+    assert!((more - 480.0 * 2.0 * 128_256.0).abs() < 1e3, "{more}");
+}
+
+#[test]
 fn peaks_of_dpo_agree_with_torchtunes_on_an_h100_within_a_tenth() {
     for (precision, measured) in [("bf16", 19.0), ("fp32", 36.4)] {
         let found = peak_gib(&[("technique", "dpo"), ("precision", precision), ("data_set", "uniform")]);
@@ -338,6 +367,19 @@ fn files_need_a_tokenizer_and_a_file_needs_its_template() {
     assert!(reason_of(&plan, &gpu_node(1)).contains("needs data.file"));
     plan.first.data = plan.first.data.with_path("file", "rows.jsonl");
     assert!(reason_of(&plan, &gpu_node(1)).contains("no template of its own"));
+}
+
+#[test]
+fn files_of_samsum_have_the_rows_of_its_training_split_and_stand_ins_all() {
+    let reason = |rows: &str, data: Data| {
+        let mut plan = plan(&[("data_set", "samsum"), ("rows", rows)]);
+        plan.first.data = data;
+        reason_of(&plan, &gpu_node(1))
+    };
+    let files = || Data::of_set("files").with_path("tokenizer", "tokenizer.json");
+    assert_eq!(reason("16000", files()), "samsum does not have 16000 rows to train on: use 14732 or fewer");
+    assert_eq!(reason("14732", files()), "");
+    assert_eq!(reason("16000", Data::of_set("stand-in")), "");
 }
 
 #[test]

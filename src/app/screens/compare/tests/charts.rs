@@ -16,7 +16,7 @@ const FORMS: [(Form, &str); 7] = [
 ];
 
 fn many() -> Arc<Records> {
-    Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() })
+    Arc::new(Records { summaries: many_runs::many_runs(3).into(), ..Records::default() })
 }
 
 /// 64 bars below each other.

@@ -96,6 +96,18 @@ fn opened(folder: &str) -> State {
 }
 
 #[test]
+fn the_shown_table_can_be_saved_as_a_file() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Copy as").click();
+    harness.run();
+    harness.get_by_label("Save table …").click();
+    assert_eq!(asked(&mut harness), [CompareCommand::SaveTable]);
+    let state = &harness.state().state;
+    let table = state.own::<CompareScreen>().shown_table(&state.desk).unwrap();
+    assert_eq!(table.rows.len(), 4);
+}
+
+#[test]
 fn imported_results_of_many_days_open_as_a_history_and_few_as_bars() {
     let shown = |days: u32| {
         let mut state = opened("imported");

@@ -14,7 +14,14 @@ fn traced() -> Arc<Records> {
     let summaries = runs.iter().map(summarise_run).collect();
     let reports = vec![summarise_report("elsewhere", fixture::trace(4.0, 4.0))];
     Arc::new(
-        Records { folder: PathBuf::from("/sessions/study"), runs, summaries, reports, ..Records::default() }.folded(),
+        Records {
+            folder: PathBuf::from("/sessions/study"),
+            runs: runs.into(),
+            summaries,
+            reports,
+            ..Records::default()
+        }
+        .folded(),
     )
 }
 

@@ -53,6 +53,33 @@ fn enter_in_the_formula_saves_the_measure() {
 }
 
 #[test]
+fn names_for_a_formula_are_found_by_a_search_and_inserted_by_a_click() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Own measures").click();
+    harness.run();
+    type_into(&mut harness, "Key of the measure", "per_gpu");
+    harness.get_by_label("Insert throughput");
+    type_into(&mut harness, "Search names for the formula", "throughp");
+    assert!(harness.query_by_label("Insert gpus").is_none());
+    harness.get_by_label("Insert throughput").click();
+    harness.run();
+    // The focus is in the formula, behind the name.
+    harness.get_by_label("Formula of the measure").type_text(" /");
+    harness.run();
+    harness.get_by_label("Search names for the formula").focus();
+    harness.key_press_modifiers(Modifiers::COMMAND, eframe::egui::Key::A);
+    harness.run();
+    harness.get_by_label("Search names for the formula").type_text("gpus");
+    harness.run();
+    harness.get_by_label("Insert gpus").click();
+    harness.run();
+    harness.get_by_label("Unit: images/s");
+    harness.get_by_label("Save measure").click();
+    let expected = OwnMeasure::new("per_gpu", "throughput / gpus");
+    assert_eq!(asked(&mut harness), [CompareCommand::SaveMeasure(Box::new(expected))]);
+}
+
+#[test]
 fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
     let own: Arc<[OwnMeasure]> =
         [OwnMeasure::new("rate", "throughput / 2"), OwnMeasure::new("per_watt", "rate / power_w")].into();

@@ -21,7 +21,7 @@ fn studies(state: &State) -> Vec<&str> {
 /// Opens a session of these runs in place of the open one.
 fn open(state: &mut State, folder: &Path, runs: Vec<RunRecord>) {
     let summaries = runs.iter().map(summarise_run).collect();
-    let records = Records { folder: folder.to_owned(), runs, summaries, ..Records::default() };
+    let records = Records { folder: folder.to_owned(), runs: runs.into(), summaries, ..Records::default() };
     state.desk.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
     state.desk.records = Arc::new(records.folded());
 }

@@ -16,7 +16,7 @@ fn buttons_for_all_runs_and_for_one_keep_their_places_whatever_the_states_of_run
         (all.map(|button| button.rect()), one)
     };
     let before = places(&harness, "⏸ Pause");
-    let of_failed = Records { folder: folder(), runs: records(failed(1)), ..Records::default() }.folded();
+    let of_failed = Records { folder: folder(), runs: records(failed(1)).into(), ..Records::default() }.folded();
     harness.state_mut().state.take(UiEvent::Records(Arc::new(of_failed)));
     harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(rows(RunState::Failed)))));
     harness.run();
@@ -28,7 +28,7 @@ fn buttons_for_all_runs_and_for_one_keep_their_places_whatever_the_states_of_run
     assert_eq!(places(&harness, "▶ Resume"), before, "the queue is paused");
     harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Failed, 1)]))));
     let ended = vec![failed(1), record(3, "fp32", RunState::Cancelled)];
-    let ended = Records { folder: folder(), runs: ended, ..Records::default() }.folded();
+    let ended = Records { folder: folder(), runs: ended.into(), ..Records::default() }.folded();
     harness.state_mut().state.take(UiEvent::Records(Arc::new(ended)));
     harness.run();
     assert_eq!(places(&harness, "⏸ Pause"), before, "nothing is queued any more");
@@ -81,7 +81,7 @@ fn a_move_of_a_run_that_has_started_is_refused_with_one_message() {
     state.execute(RunsCommand::Move("0003-cell-3".to_owned(), Move::Top).into(), &context);
     state.take(UiEvent::Done(ScreenName::RUNS));
     state.desk.take_requests();
-    let recorded = Records { folder: folder(), runs: records(RunState::Running), ..Records::default() }.folded();
+    let recorded = Records { folder: folder(), runs: records(RunState::Running).into(), ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(recorded)));
     state.take(UiEvent::Queue(Arc::new(queue(rows(RunState::Running)))));
     state.execute(Command::Undo, &context);
@@ -129,7 +129,9 @@ fn why_a_run_failed_comes_before_its_marks_and_a_warning_says_what_it_warns_of()
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder(), read_only: None });
     let summaries = vec![summarise_run(&run)];
-    let records = Records { folder: folder(), runs: vec![run], summaries, ..Records::default() }.folded();
+    let records =
+        Records { folder: folder(), runs: vec![run].into(), summaries: summaries.into(), ..Records::default() }
+            .folded();
     state.take(UiEvent::Records(Arc::new(records)));
     state.desk.screen = ScreenName::RUNS;
     let harness = window(state, State::draw::<RunsScreen>);
