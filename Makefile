@@ -75,13 +75,13 @@ build-cuda: packages ## build both programs and the CUDA part of the worker; nee
 	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release $(ALL)
 
 install: ## install what `make build` built: make install PREFIX=$$HOME/.local
-	@BUILT=$(BUILT)/release DESTDIR=$(DESTDIR) .ci/install $(PREFIX)
+	@BUILT="$(BUILT)/release" DESTDIR="$(DESTDIR)" .ci/install "$(PREFIX)"
 
 uninstall: ## take it away again
-	@DESTDIR=$(DESTDIR) .ci/install --remove $(PREFIX)
+	@DESTDIR="$(DESTDIR)" .ci/install --remove "$(PREFIX)"
 
 package: ## make a .deb and a tar.gz of what `make build` or `make build-cuda` built, in target/packages
-	@BUILT=$(BUILT)/release .ci/package
+	@BUILT="$(BUILT)/release" .ci/package
 
 nightly: ## what is too long for `make test`: fuzzing, kills, a soak, windows at random, clean roots, benchmarks
 	@.ci/nightly

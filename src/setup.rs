@@ -65,7 +65,7 @@ pub enum SetupError {
         source: zip::result::ZipError,
     },
     /// A file cannot be written.
-    #[error("writing {} failed: {source}; what was received is kept, and `multicard setup` continues from there", path.display())]
+    #[error("writing {} failed: {source}: {}what was received is kept, and `multicard setup` continues from there", path.display(), remedy(source))]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -78,6 +78,19 @@ impl SetupError {
     fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Write { path, source }
+    }
+}
+
+/// What lets a file be written after all, before the rest of the message; empty if that is not known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "set XDG_CACHE_HOME to a folder that you can write; "
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room, or set XDG_CACHE_HOME to another disk; "
+        }
+        _ => "",
     }
 }
 

@@ -1,5 +1,5 @@
 //! What holds the house together where no compiler looks: the names of GPU tests, the length of functions, and the versions and files
-//! that texts name.
+//! that texts and container files name.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -170,6 +170,63 @@ fn files_that_texts_link_to_are_there() {
         assert!(!links.is_empty(), "{text} has no links");
         for link in links.iter().filter(|link| !link.contains("://")) {
             assert!(root().join(link).exists(), "{text} links to {link}, which is not there");
+        }
+    }
+}
+
+/// The instructions of a container file: lines without comments, each with the lines that it is continued on.
+fn instructions(text: &str) -> Vec<String> {
+    let joined = text.replace("\\\n", " ");
+    let lines = joined.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// Checks that an image begins with PyTorch's own of the version that is used, and that the package which it installs is called as
+/// `.ci/package` calls it.
+fn check_image(name: &str, base: &str, install: &str) {
+    let image = format!("pytorch/pytorch:{}-cuda", read(".ci/torch-version").trim());
+    assert!(base.contains(&image), "{name}: the image is {base}, not one of {image}…");
+    assert!(install.contains("/multicard_*_amd64.deb"), "{name}: {install}");
+    assert!(install.contains("apt-get update") && install.contains("rm -rf /var/lib/apt/lists/*"), "{name}: {install}");
+    let package = read(".ci/package");
+    assert!(package.contains(r#""x86_64": "amd64""#) && package.contains("multicard_{number}_{ARCH"), "{name}");
+}
+
+#[test]
+fn container_files_name_the_torch_that_is_used_and_the_package_as_it_is_called() {
+    let file = instructions(&read("assets/packaging/Containerfile"));
+    let words: Vec<_> = file.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(words, ["FROM", "COPY", "RUN", "ENTRYPOINT", "CMD"]);
+    check_image("Containerfile", &file[0], &file[2]);
+    assert_eq!(file[1], "COPY multicard_*_amd64.deb /tmp/");
+    assert_eq!((&*file[3], &*file[4]), (r#"ENTRYPOINT ["multicard"]"#, r#"CMD ["doctor"]"#));
+
+    let definition = instructions(&read("assets/packaging/multicard.def"));
+    let sections: Vec<_> = definition.iter().filter(|line| line.starts_with('%')).collect();
+    assert_eq!(sections, ["%files", "%post", "%runscript", "%test"]);
+    assert_eq!(definition[0], "Bootstrap: docker");
+    let part = |from: &str, to: &str| {
+        let lines = definition.iter().skip_while(|line| *line != from).take_while(|line| *line != to);
+        lines.cloned().collect::<Vec<_>>().join("\n")
+    };
+    check_image("multicard.def", &definition[1], &part("%post", "%runscript"));
+    // Where the packages are copied to is where they are installed from; /tmp is not that of the image while it is built.
+    assert!(part("%files", "%post").contains("target/packages /opt/packages"));
+    assert!(part("%post", "%runscript").contains(" /opt/packages/multicard_*"));
+}
+
+#[test]
+fn the_modulefile_is_made_of_known_commands_and_of_folders_that_are_installed() {
+    let text = read("assets/packaging/modulefile");
+    assert!(text.starts_with("#%Module\n"), "{text}");
+    let commands = ["set", "module-whatis", "conflict", "prepend-path", "prereq", "setenv"];
+    for line in instructions(&text) {
+        let words: Vec<_> = line.split(' ').collect();
+        assert!(commands.contains(&words[0]), "{line}");
+        assert_eq!(line.matches('"').count() % 2, 0, "{line}");
+        if words[0] == "prepend-path" {
+            let folder = words[2].strip_prefix("$prefix/").unwrap_or_else(|| panic!("{line}"));
+            assert!(read(".ci/install").contains(&format!("\"$root/{folder}")), "{line}: nothing is installed there");
         }
     }
 }

@@ -178,7 +178,7 @@ fn repeats_go_on_until_the_training_time_is_known_as_asked() {
     let one = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
     let (output, session) = run_plan(&folder, &one, &["--until", "50%", "--most-repeats", "7"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("5 more runs of 1 cells"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("5 more runs of 1 cell\n"), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("training time known to ±"), "{}", text(&output.stderr));
     let row = table(&session, "times", &[])["rows"][0].clone();
     let n = row["training_time_s"]["n"].as_u64().unwrap();

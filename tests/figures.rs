@@ -45,7 +45,7 @@ fn a_folder_of_figures_is_drawn_again_with_all_that_was_changed_in_each() {
     let text = String::from_utf8(before.clone()).unwrap();
     fs::write(home.join("figures/times.svg"), text.replacen("</svg>", "<g/></svg>", 1)).unwrap();
     let again = drawn(home, &["--all", "figures"]);
-    assert!(again.contains("1 figures drawn anew, 1 as they were"), "{again}");
+    assert!(again.contains("1 figure drawn anew, 1 as they were"), "{again}");
     assert_eq!(fs::read(home.join("figures/times.svg")).unwrap(), before);
 
     // One with changes of its own, from the file alone.

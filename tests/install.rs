@@ -1,4 +1,4 @@
-//! Installing into a prefix: the layout, the programs from there, and what `multicard doctor` finds for them.
+//! Installing into a prefix and packaging: the layout, the programs from there, and what `multicard doctor` finds for them.
 #![cfg(feature = "torch")]
 #![allow(clippy::unwrap_used)]
 
@@ -90,6 +90,14 @@ fn an_installed_program_finds_the_torch_of_the_nodes_python_and_without_one_says
 fn removing_leaves_nothing_and_what_is_missing_is_said_before_anything_is_written() {
     let root = TempDir::new().unwrap();
     assert!(install(root.path(), &["/opt"]).status.success());
+    // A library of an earlier build, which this one does not have.
+    let library = root.path().join("opt/lib/multicard/libmulticard_cuda.so");
+    let has_library = worker().with_file_name("libmulticard_cuda.so").exists();
+    fs::write(&library, "of an earlier build").unwrap();
+    fs::write(root.path().join("opt/share/man/man1/multicard-gone.1"), "a command that is no more").unwrap();
+    assert!(install(root.path(), &["/opt"]).status.success());
+    assert_eq!(library.exists(), has_library);
+    assert!(!root.path().join("opt/share/man/man1/multicard-gone.1").exists());
     assert!(install(root.path(), &["--remove", "/opt"]).status.success());
     let mut left: Vec<PathBuf> = vec![root.path().to_owned()];
     while let Some(folder) = left.pop() {
@@ -102,6 +110,7 @@ fn removing_leaves_nothing_and_what_is_missing_is_said_before_anything_is_writte
     for (arguments, built, reason) in [
         (&["/opt"][..], Some(empty.path()), "type `make build` first"),
         (&["opt"], None, "is no absolute path"),
+        (&["--remove", "/opt"], None, "is not installed in"),
         (&[], None, "name the prefix"),
     ] {
         let mut command = Command::new(repository().join(".ci/install"));
@@ -109,5 +118,64 @@ fn removing_leaves_nothing_and_what_is_missing_is_said_before_anything_is_writte
         let output = command.output().unwrap();
         assert!(!output.status.success() && text(&output.stderr).contains(reason), "{}", text(&output.stderr));
         assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
+    }
+}
+
+/// Runs a program, which has to succeed, and returns what it prints.
+fn printed(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The only file of a folder whose name ends like this.
+fn only(folder: &Path, end: &str) -> String {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
+    let found: Vec<_> = files.filter(|path| path.ends_with(end)).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].clone()
+}
+
+#[test]
+fn packages_hold_the_programs_with_all_licences_where_debian_looks_for_them_and_replace_those_of_an_earlier_build() {
+    let (built, packages) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // Without symbols, which a release has not either.
+    for program in [Path::new(env!("CARGO_BIN_EXE_multicard")), &worker()] {
+        let stripped = built.path().join(program.file_name().unwrap());
+        printed("strip", &["-o", &stripped.display().to_string(), &program.display().to_string()]);
+    }
+    fs::write(packages.path().join("multicard_0.1.0_amd64.deb"), "of an earlier build").unwrap();
+    let mut command = Command::new(repository().join(".ci/package"));
+    command.arg(packages.path()).env("BUILT", built.path()).env("DPKG_DEB_COMPRESSOR_TYPE", "none");
+    let output = command.env("DEBFULLNAME", "Ada").env("DEBEMAIL", "ada@example.org").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let deb = only(packages.path(), ".deb");
+    let field = |name: &str| printed("dpkg-deb", &["--field", &deb, name]).trim().to_owned();
+    assert_eq!(field("Version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(field("Maintainer"), "Ada <ada@example.org>");
+    assert!(field("Depends").contains("libc6 (>= 2."), "{}", field("Depends"));
+    assert!(field("Depends").contains("libstdc++6 (>= "), "{}", field("Depends"));
+    let tree = packages.path().join("tree");
+    printed("dpkg-deb", &["--extract", &deb, &tree.display().to_string()]);
+    for file in [
+        "lib/multicard/multicard-worker",
+        "share/man/man1/multicard-run.1.gz",
+        "share/zsh/vendor-completions/_multicard",
+        "share/doc/multicard/changelog.gz",
+    ] {
+        assert!(tree.join("usr").join(file).is_file(), "{file}");
+    }
+    let version = printed(&tree.join("usr/bin/multicard").display().to_string(), &["--version"]);
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+    let licences = fs::read_to_string(tree.join("usr/share/doc/multicard/copyright")).unwrap();
+    // Multicard's own, a crate's, those of typefaces within a crate, and the one of the standard library.
+    for licence in ["TERMS AND CONDITIONS", "- serde 1.", "UBUNTU FONT LICENCE", "Rust's standard library"] {
+        assert!(licences.contains(licence), "{licence}");
+    }
+    let names = printed("tar", &["-tzf", &only(packages.path(), ".tar.gz")]);
+    let folder = names.split('/').next().unwrap_or_default();
+    for file in ["bin/multicard", "lib/multicard/multicard-worker", "share/doc/multicard/LICENCES.txt"] {
+        assert!(names.lines().any(|line| line == format!("{folder}/{file}")), "{file}: {names}");
     }
 }

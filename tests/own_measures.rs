@@ -67,7 +67,7 @@ fn a_session_that_has_run_gets_a_measure_that_tables_exports_and_archives_have_u
     let (home, session) = (home.path(), golden(home.path(), "gpu"));
     let save = ["measure", "--save", "per_joule", "--formula", "throughput / power_w", "--better", "higher"];
     let said = text(&succeed(command(home).arg("measure").arg(&session).args(&save[1..])).stderr);
-    assert!(said.contains("saved measure per_joule: images/J; 8 of 8 finished runs have it"), "{said}");
+    assert!(said.contains("saved measure per_joule: images/J; 8 of 8 finished runs have a value"), "{said}");
     let list = stdout(home, &session, &["measure"]);
     assert!(list.contains("per_joule") && list.contains("throughput / power_w"), "{list}");
 
@@ -106,7 +106,7 @@ fn a_session_that_has_run_gets_a_measure_that_tables_exports_and_archives_have_u
     assert_eq!(stdout(home, &again, &["measure"]), list, "an archive has the session's measures");
 
     let needed = stdout_of_save(home, &session, "double", "2 * per_joule");
-    assert!(needed.contains("8 of 8 finished runs have it"), "{needed}");
+    assert!(needed.contains("8 of 8 finished runs have a value"), "{needed}");
     let error = refused(home, &session, &["measure", "--delete", "per_joule"]);
     assert!(error.contains("double is computed from it"), "{error}");
     for key in ["double", "per_joule"] {

@@ -1,15 +1,16 @@
-//! The x positions of a long curve, with landmarks for fast searching, because a million positions do not fit into a cache.
+//! The x positions of a long curve. A million positions do not fit into a processor's cache, so a search first looks among landmarks: a
+//! copy of every eighth position.
 
 use std::ops::Deref;
 
-/// The number of positions between two landmarks.
+/// Each position whose index is a multiple of this is a landmark.
 pub(super) const STRIDE: usize = 8;
 
 /// Ascending positions; new ones are added at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
     all: Vec<f64>,
-    /// Every [`STRIDE`]th position, including the first.
+    /// The landmarks; the first position is one.
     landmarks: Vec<f64>,
 }
 

@@ -59,13 +59,13 @@ impl Value {
     }
 }
 
-/// The kind of intervals. A picture shows only one kind.
+/// Which intervals are shown. All intervals of a picture are of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intervals {
-    /// The interval that the number of repeats allows: the range, or from [`INTERVAL_REPEATS`] on the 95 % interval of the median.
+    /// With [`INTERVAL_REPEATS`] repeats or more, the 95 % interval of the median; with fewer, from the lowest to the highest repeat.
     #[default]
     ByCount,
-    /// The range, for any number of repeats.
+    /// From the lowest to the highest repeat, however many repeats there are.
     Range,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn pairs(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(f64, f64)>
     over.iter().filter_map(partner).collect()
 }
 
-/// The means over groups for each repeat that all groups have.
+/// For each repeat that all groups have, the mean of the groups' values.
 pub(super) fn complete_blocks(groups: &[&Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
     let mut repeats: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
     for (repeat, value) in groups.iter().copied().flatten() {

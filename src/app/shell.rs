@@ -11,6 +11,7 @@ use super::widgets::{muted, named, strong};
 use super::window::Window;
 use super::words::left_text;
 use super::{allowing, closing, command_palette, deliberate, keys, notices, sessions};
+use crate::analysis::counted;
 
 /// Draws the window.
 pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
@@ -62,8 +63,7 @@ fn bar_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
 fn node_text(desk: &Desk) -> String {
     let Some(node) = &desk.node else { return "reading this machine …".to_owned() };
     let Some(gpu) = node.gpus.first() else {
-        let cpus = if node.cpus == 1 { "CPU" } else { "CPUs" };
-        return format!("{} {cpus}, no GPU", node.cpus);
+        return format!("{}, no GPU", counted(node.cpus as usize, "CPU"));
     };
     let memory_gb = gpu.memory_bytes as f64 / 1e9;
     let driver = node.driver.as_deref().map_or(String::new(), |driver| format!(" · driver {driver}"));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::analysis::counted;
 use crate::conduct::QueueView;
 use crate::figure::duration_text;
 use crate::remote::quoted;
@@ -25,7 +26,7 @@ pub fn left_text(queue: &QueueView) -> Option<String> {
 
 /// `1 run`, `2 runs`.
 pub fn runs_text(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+    counted(count, "run")
 }
 
 /// A path as a word of a POSIX shell.

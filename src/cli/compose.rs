@@ -89,8 +89,8 @@ fn join(known: &mut Vec<Origin>, origins: Vec<Origin>) -> Result<(), String> {
             Some(other) if *other == origin => {}
             Some(other) => {
                 return Err(format!(
-                    "two sessions are called {}, of {} and of {}, and a figure's file tells sessions by their names: rename the folder of \
-                     one",
+                    "two sessions are called {} (first runs: {} and {}), and a figure's file names a session by its folder: rename \
+                     one of the folders",
                     origin.session, other.date, origin.date
                 ));
             }

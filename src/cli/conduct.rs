@@ -87,16 +87,18 @@ pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
     Ok(OK)
 }
 
-/// Closes all files that the starting process passed on, except input, output and errors. A script may wait until every copy of its output
-/// is closed, and a login over ssh does not end while its output is open elsewhere. This process has not opened any file of its own yet.
+/// Closes all files that this process inherited from the one that started it, except input, output and errors. A script may wait until
+/// every copy of its output is closed, and a login over ssh does not end while its output is open elsewhere. This process has not opened
+/// any file of its own yet.
 fn let_go() {
     let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<RawFd> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // The list itself is closed by now.
+    // One of the descriptors was that of the list of descriptors, which has been read and closed.
     let is_open = |number: &RawFd| Path::new(&format!("/proc/self/fd/{number}")).symlink_metadata().is_ok();
     for number in numbers.into_iter().filter(|number| *number > 2 && is_open(number)) {
         #[expect(unsafe_code, reason = "no crate closes a number safely")]
-        // SAFETY: this process has opened nothing that lasts yet, so that nobody owns the number.
+        // SAFETY: the process has just started, and no value in it owns an open file yet; so no value will use or close this file
+        // descriptor after it is closed here.
         unsafe {
             rustix::io::close(number);
         }

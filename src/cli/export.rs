@@ -9,6 +9,7 @@ use clap::Args;
 use super::follow::interrupts;
 use super::output::of_stdout;
 use super::{INTERRUPTED, OK, Outcome, say, session_folder, variant};
+use crate::analysis::counted;
 use crate::export::{ExportError, Exported, Format, What, export, export_to_file};
 use crate::plan::Filter;
 
@@ -58,7 +59,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 say(format_args!("--filter {:?}: no run of the session matches", arguments.filter));
             }
             if let Some(file) = &arguments.output {
-                say(format_args!("{rows} rows from {runs} runs in {}", file.display()));
+                say(format_args!(
+                    "{} from {} in {}",
+                    counted(rows as usize, "row"),
+                    counted(runs, "run"),
+                    file.display()
+                ));
             }
             Ok(OK)
         }

@@ -12,6 +12,7 @@ use indicatif::ProgressBar;
 
 use super::starts::Starts;
 use super::{print, progress_bar, say};
+use crate::analysis::counted;
 use crate::conduct::{
     Client, ConductError, Host, Launch, News, Order, Orders, QueueView, SILENCE_LIMIT, Silent, ends_at_logout,
 };
@@ -564,7 +565,11 @@ fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventF
                     lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
                 let lost: String = lost.collect();
                 bar.suspend(|| {
-                    let gpus = if trace.gpus > 0 { format!(" of {} GPUs", trace.gpus) } else { String::new() };
+                    let gpus = if trace.gpus > 0 {
+                        format!(" of {}", counted(trace.gpus as usize, "GPU"))
+                    } else {
+                        String::new()
+                    };
                     say(format_args!("run {name} traced: {:.1} s{gpus}{lost}", trace.wall_s));
                 });
             }

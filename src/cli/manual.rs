@@ -204,6 +204,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::plan::Plan;
 
     #[test]
     fn the_manual_has_every_topic_command_factor_and_measure_and_names_no_other_file() {
@@ -239,18 +240,26 @@ mod tests {
         assert!(html.contains("<td style=\"text-align: right\">2</td>"), "{html}");
     }
 
+    /// The README, and the texts of the manual.
+    fn texts() -> Vec<String> {
+        let readme = include_str!("../../README.md").to_owned();
+        TOPICS.iter().map(|topic| (topic.text)()).chain([readme]).collect()
+    }
+
+    /// The blocks of code of a text, each after its first line, which names the language.
+    fn blocks(text: &str) -> impl Iterator<Item = &str> {
+        text.split("```").skip(1).step_by(2).filter_map(|block| Some(block.split_once('\n')?.1))
+    }
+
     /// The command lines in the blocks of code of a text.
     fn command_lines(text: &str) -> Vec<String> {
-        let blocks = text.split("```").skip(1).step_by(2);
-        let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default().trim());
+        let lines = blocks(text).flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default().trim());
         lines.filter(|line| line.starts_with("multicard")).map(str::to_owned).collect()
     }
 
     #[test]
     fn the_command_lines_of_the_manual_and_the_readme_are_understood() {
-        let topics: Vec<String> = TOPICS.iter().map(|topic| (topic.text)()).collect();
-        let texts = topics.iter().map(String::as_str).chain([include_str!("../../README.md")]);
-        let lines: Vec<String> = texts.flat_map(command_lines).collect();
+        let lines: Vec<String> = texts().iter().flat_map(|text| command_lines(text)).collect();
         assert!(lines.len() > 25, "{lines:?}");
         for line in lines {
             // What follows a sign of the shell is another command.
@@ -260,5 +269,22 @@ mod tests {
                 panic!("{line}\n{error}");
             }
         }
+    }
+
+    #[test]
+    fn the_plans_of_the_manual_and_the_readme_are_read_and_those_of_the_readme_have_at_most_ten_lines() {
+        let is_plan = |block: &&str| block.starts_with("version = 1\n") && block.contains("[factors]\n");
+        let texts = texts();
+        let plans: Vec<&str> = texts.iter().flat_map(|text| blocks(text).filter(is_plan)).collect();
+        assert!(plans.len() > 5, "{plans:?}");
+        for plan in plans {
+            if let Err(error) = Plan::parse(plan, "plan.toml") {
+                panic!("{plan}\n{error}");
+            }
+        }
+        let readme: Vec<&str> = blocks(include_str!("../../README.md")).filter(is_plan).collect();
+        assert_eq!(readme.len(), 2, "a first experiment and a program: {readme:?}");
+        assert!(readme.iter().all(|plan| plan.lines().count() <= 10), "{readme:?}");
+        assert!(include_str!("../../README.md").lines().count() < 150);
     }
 }

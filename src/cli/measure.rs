@@ -108,7 +108,7 @@ fn delete(folder: &Path, material: &Material, key: &str) -> Outcome {
 fn having(runs: &[RunSummary], key: &Key) -> String {
     let finished = || runs.iter().filter(|run| run.state == RunState::Finished);
     let having = finished().filter(|run| run.value(key).is_some()).count();
-    format!("{having} of {} have it", counted(finished().count(), "finished run"))
+    format!("{having} of {} have a value", counted(finished().count(), "finished run"))
 }
 
 /// The measures that runs of the session have, and all user-defined measures.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::sources::Sessions;
 use super::{OK, Outcome, compose, say};
+use crate::analysis::counted;
 use crate::figure::Chart;
 use crate::figure::paper::{self, PaperFormat, Provenance, ReadError, Scene};
 
@@ -29,9 +30,13 @@ pub(super) fn all(folder: &Path, given: Option<&Path>) -> Outcome {
             }
         }
     }
-    say(format_args!("{}: {anew} figures drawn anew, {same} as they were, {wrong} not drawn", folder.display()));
+    say(format_args!(
+        "{}: {} drawn anew, {same} as they were, {wrong} not drawn",
+        folder.display(),
+        counted(anew, "figure")
+    ));
     if wrong > 0 {
-        Err(format!("{wrong} figures of {} could not be drawn again", folder.display()).into())
+        Err(format!("{} of {} could not be drawn again", counted(wrong, "figure"), folder.display()).into())
     } else {
         Ok(OK)
     }

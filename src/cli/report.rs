@@ -343,8 +343,8 @@ impl Report<'_> {
 }
 
 /// What the rows of contended runs do not repeat.
-const CONTENDED: &str = "Contended: other processes or virtual machines used CPUs while the steps of these runs counted; the notes of tables \
-                         say how many.";
+const CONTENDED: &str = "Contended: other processes or virtual machines used CPUs during the measured steps of these runs; the notes of tables \
+                         say how many CPUs.";
 
 /// What must be known of a run, in full unless it is said below the runs.
 fn marks(run: &RunSummary) -> String {

@@ -226,8 +226,8 @@ fn follow(
     let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, plan)? } else { HashSet::new() };
     if !full.is_empty() {
         say(format_args!(
-            "{} cells have full runs, which measure more than quick ones: these cells are left out",
-            full.len()
+            "{} with full runs left out: these measure more than quick ones",
+            counted(full.len(), "cell")
         ));
     }
     let mut launch = Launch::new(plan, &site.start, arguments.resume).of_named_file();
@@ -332,7 +332,7 @@ fn run_until(
         let more = Plan { repeats: most, ..plan.clone() };
         let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(next.keys().copied().collect());
         let Some(added) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
-        say(format_args!("{} more runs of {} cells", added.runs.len(), next.len()));
+        say(format_args!("{} of {}", counted(added.runs.len(), "more run"), counted(next.len(), "cell")));
         let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };
         outcomes.add(&more);
         if added.runs.is_empty() {

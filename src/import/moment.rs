@@ -8,7 +8,7 @@ pub(super) fn moment(field: &Field) -> Option<(f64, bool)> {
     written(field).filter(|(seconds, _)| (631_152_000.0..4_102_444_800.0).contains(seconds))
 }
 
-/// The moment that a text gives, without limits on the year.
+/// The moment that a field states, of any year, and whether it is a whole day.
 fn written(field: &Field) -> Option<(f64, bool)> {
     if let Some(number) = field.number() {
         return Some((if number > 1e11 { number / 1e3 } else { number }, false));

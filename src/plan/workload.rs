@@ -285,7 +285,8 @@ impl WorkloadSpec {
     /// # Errors
     /// Why it cannot run on this machine, and what to do.
     pub fn check_kept(&self, request: &Request) -> Result<(Shape, Estimate), String> {
-        // An unknown workload has no known factors: its check says so.
+        // A workload that this version does not know lists no factors. Each of its levels would then be called unknown; `check`,
+        // below, says instead that the workload is unknown.
         let stored_levels = request.levels.iter().filter(|_| !self.factors.is_empty());
         for (key, level) in stored_levels {
             let unknown = match self.factor(key) {

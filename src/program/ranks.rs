@@ -65,7 +65,8 @@ impl Ranks {
         })
     }
 
-    /// A variable that the supervisor of a run over several nodes sets. On one node such a variable would come from another program.
+    /// A variable that the supervisor of a run over several nodes has set for this process. `None` on one node: no supervisor sets it there,
+    /// and if it is set, it was meant for another program.
     fn told(&self, variable: &str) -> Option<String> {
         (self.nodes > 1).then(|| std::env::var(variable).ok())?
     }

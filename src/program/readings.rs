@@ -38,7 +38,7 @@ pub const READINGS_FILE: &str = "readings.jsonl";
 /// The helper module for Python programs.
 pub const PYTHON_ADAPTER: &str = include_str!("readings/adapter.py");
 
-/// Reading output may take this long, plus this share of a run's time, because the program waits for it.
+/// Reading output may take this long in all, plus one part in [`BUSY_SHARE`] of a run's time, because the program waits meanwhile.
 const BUSY: Duration = Duration::from_secs(1);
 const BUSY_SHARE: u32 = 20;
 
@@ -58,7 +58,8 @@ pub enum Found {
         /// The epoch it belongs to, as the program counts.
         epoch: Option<f64>,
     },
-    /// A phase begins. For training, the course decides whether it is [`Phase::WarmUp`] or [`Phase::Steady`].
+    /// A phase begins. If the program reports only that it trains, the [`Course`] decides whether that is [`Phase::WarmUp`] or
+    /// [`Phase::Steady`].
     Phase {
         /// The phase.
         phase: Phase,
@@ -74,7 +75,7 @@ pub enum Found {
 /// A number in a line of output that was not read, because neither its name nor its unit gives its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untaken {
-    /// Its name as it is printed; empty if it has none.
+    /// The name that is printed with it; empty if there is none.
     pub name: String,
     /// The number with its name and its unit.
     pub number: String,

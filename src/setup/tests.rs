@@ -168,3 +168,13 @@ fn a_full_disk_is_named_before_anything_is_downloaded() {
     let error = fetch(Set::Cpu, &[huge], &cache.path().join("t"), None, &mut |_, _, _| {}).unwrap_err().to_string();
     assert!(error.contains("GB of free space in") && error.contains("XDG_CACHE_HOME"), "{error}");
 }
+
+#[test]
+fn a_file_that_cannot_be_written_says_where_else_libraries_may_lie() {
+    for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::StorageFull] {
+        let error = SetupError::write(Path::new("/cache/torch"))(kind.into()).to_string();
+        assert!(error.contains("writing /cache/torch failed") && error.contains("set XDG_CACHE_HOME to"), "{error}");
+    }
+    let other = SetupError::write(Path::new("/cache/torch"))(io::ErrorKind::Interrupted.into()).to_string();
+    assert!(!other.contains("XDG_CACHE_HOME") && other.contains("continues from there"), "{other}");
+}

@@ -3,15 +3,16 @@
 //! The variance of a mean is moderated: it combines the variance of the cell's own repeats with that of all cells'
 //! repeats, which counts for a few degrees of freedom (G. K. Smyth, Linear models and empirical Bayes methods,
 //! *Statistical Applications in Genetics and Molecular Biology* 3, 2004). With its own repeats alone, a cell would need
-//! four or five repeats before a bound is narrow enough to be useful. The bounds hold at all looks together, since the
-//! k-th look spends 1 / (k (k + 1)) of the error.
+//! four or five repeats before a bound is narrow enough to be useful. A search looks at its results after each round. The
+//! bounds hold at all looks together: the k-th look gets 1 / (k (k + 1)) of the allowed probability of error, and these
+//! parts add up to 1.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::statistics::student_t_quantile;
 
-/// The number of degrees of freedom for which the variance over all cells counts. Simulated at a confidence of 95 %:
+/// The number of degrees of freedom with which the variance over all cells counts. In simulations at a confidence of 95 %:
 /// with four, a best cell that is six times as noisy as all others is dropped in 9 % of searches; with two, in 3 %.
 /// With two, searches over cells that differ clearly need a tenth more runs.
 const PRIOR_FREEDOM: f64 = 2.0;
@@ -42,25 +43,27 @@ impl Bounded {
     }
 }
 
-/// The share of the error that the k-th of infinitely many looks may spend; k is counted from 1.
+/// The part of the allowed probability of error that belongs to one look at the results. Looks are counted from 1. The parts of all
+/// looks, however many there will be, add up to 1.
 fn spent_at(look: usize) -> f64 {
     let k = look.max(1) as f64;
     1.0 / (k * (k + 1.0))
 }
 
-/// Makes bounds that share one probability of error over all looks.
+/// Computes bounds. The probability that any bound of a cell is wrong, at any look, stays below one limit.
 pub(super) struct Bounds {
     error: f64,
 }
 
 impl Bounds {
-    /// Bounds that each fail with this probability, on one side and over all looks.
+    /// `error` is the probability that a cell's bound on one side is wrong at any of its looks.
     pub fn new(error: f64) -> Self {
         Self { error: error.clamp(1e-12, 0.5) }
     }
 
-    /// The bound of the mean of these values. Each number of values from two on is a look. `None` for fewer than two
-    /// values, and if the mean or its variance is not finite: nothing is known then, least of all that values are equal.
+    /// The bound of the mean of these values. A cell is looked at each time it has one more value, from two values on.
+    /// `None` for fewer than two values, and if the mean or its variance is not finite: nothing is known then, least of
+    /// all that values are equal.
     pub fn of(&self, values: &[f64], prior: Prior) -> Option<Bounded> {
         let n = values.len();
         if n < 2 {

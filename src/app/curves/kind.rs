@@ -33,19 +33,19 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Quantities of steps.
+    /// The quantities that each step has.
     pub const OF_STEPS: [Self; 2] = [Self::Loss, Self::StepTime];
-    /// Quantities of each GPU.
+    /// The quantities that are sampled for each GPU.
     pub const OF_GPUS: [Self; 5] = [Self::Memory, Self::Power, Self::Busy, Self::SmActivity, Self::Temperature];
-    /// Quantities of the host.
+    /// The quantities that are sampled for the whole machine.
     pub const OF_HOST: [Self; 2] = [Self::HostCpus, Self::HostMemory];
 
-    /// The name on screen, where workloads call a step `step`.
+    /// The name on screen. `step` is the workload's word for a step, such as `iteration`.
     pub fn name(self, step: &str) -> String {
         if self == Self::StepTime { format!("{} time", capitalised(step)) } else { <&str>::from(self).to_owned() }
     }
 
-    /// Its definition, where workloads call a step `step`.
+    /// What it measures, in a sentence. `step` is the workload's word for a step.
     pub fn meaning(self, step: &str) -> String {
         let meaning = match self {
             Self::Loss => {
@@ -130,7 +130,7 @@ pub enum XAxis {
 }
 
 impl XAxis {
-    /// The name on screen, where workloads call a step `step`.
+    /// The name on screen. `step` is the workload's word for a step.
     pub fn name(self, step: &str) -> String {
         if self == Self::Step { capitalised(step) } else { <&str>::from(self).to_owned() }
     }

@@ -10,11 +10,12 @@ use poll_promise::Promise;
 use strum::VariantArray as _;
 
 use super::Desk;
+use crate::analysis::counted;
 use crate::app::command::{Command, DataCommand};
 use crate::app::task::{on_thread, typed_path};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{muted, radio_ui, strong, text_field};
-use crate::app::words::shell_word;
+use crate::app::words::{runs_text, shell_word};
 use crate::export::{Exported, Format, What, export_to_file};
 use crate::plan::Filter;
 use crate::session::open_reader;
@@ -139,7 +140,7 @@ fn export(
     }
     let exported = export_to_file(&reader, &name, what, &filter, format, file, stop);
     let Exported { runs, rows } = exported.map_err(|error| error.to_string())?;
-    Ok(format!("Written: {rows} rows from {runs} runs in {}", file.display()))
+    Ok(format!("Written: {} from {} in {}", counted(rows as usize, "row"), runs_text(runs), file.display()))
 }
 
 /// Draws the menu that exports the runs that a screen shows, given by its filter. `others` says whether sessions besides the open one are

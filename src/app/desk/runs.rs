@@ -27,11 +27,11 @@ pub struct Row {
     pub loss: Option<f64>,
     /// What it waits for at its site; `None` if it does not wait there.
     pub waits: Option<String>,
-    /// Its position among the queued runs, from 0.
+    /// Its position among the queued runs, from 0; `None` if it is not queued.
     pub place: Option<usize>,
-    /// Whether it is in this window's queue.
+    /// Whether it is in the queue that this window is attached to.
     pub ours: bool,
-    /// The latest run of its cell and repeat, queued after it did not finish.
+    /// If this run did not finish and was queued again: the name of the latest run with the same cell and repeat.
     pub retried_as: Option<String>,
     /// Labels of its marks about disturbances: `contended, throttled`; empty without any.
     pub marks: String,
@@ -76,7 +76,7 @@ impl Row {
         Self::of(&Arc::new(Entry::unknown(run)))
     }
 
-    /// Takes over the marks and the training loss from its summary.
+    /// Sets the marks and the training loss to those of the run's summary.
     pub fn summarise(&mut self, summary: &RunSummary) {
         self.loss = summary.value(TRAINING_LOSS).or(self.loss);
         let befell: Vec<&Mark> = summary.marks.iter().filter(|mark| mark.is_disturbance()).collect();
@@ -93,7 +93,7 @@ impl Row {
         self.stories = befell.iter().map(|mark| format!("{}: {mark}", mark.label())).collect::<Vec<_>>().join("\n");
     }
 
-    /// Takes over the state in the queue.
+    /// Sets the state to that in the queue.
     pub fn overlay(&mut self, queued: &QueueRow, place: Option<usize>) {
         // A recorded end is newer than the queue's state.
         if !self.state.is_final() {
@@ -134,7 +134,7 @@ impl Row {
         Some((end_s - started_s).max(0.0))
     }
 
-    /// Time left by the run's own pace, in seconds, once that is meaningful.
+    /// Time left at the run's own pace, in seconds, once enough of the run is known.
     pub fn remaining_s(&self, now_s: f64) -> Option<f64> {
         let share = f64::from(self.share().filter(|share| *share > 0.02 && self.state.is_active())?);
         self.elapsed_s(now_s).map(|elapsed_s| elapsed_s * (1.0 - share) / share)

@@ -37,6 +37,7 @@ use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
+use crate::app::words::runs_text;
 use crate::figure::{Chart, Comparison, Form, Format, Study, Table, baseline_name, capitalised};
 use crate::plan::{Key, OwnMeasure};
 use picture::Picture;
@@ -570,7 +571,7 @@ fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         if waits {
             ui.heading("Reading the runs …");
             if view.records.pending > 0 {
-                let text = format!("computing the measures of {} runs", view.records.pending);
+                let text = format!("computing the measures of {}", runs_text(view.records.pending));
                 ui.label(muted(ui, text));
             }
             return;

@@ -282,7 +282,7 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
                 ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the whole GPU cannot be used");
             }
             let of_gpu = sample.and_then(|sample| sample.gpus.iter().find(|other| other.uuid == gpu.uuid));
-            // During a run or a measurement of this session, the use may be its own.
+            // While this session runs or measures something, it may itself be what uses the GPU.
             if let Some(signs) = of_gpu.filter(|_| !view.uses_machine()).and_then(signs_of_use) {
                 ui.colored_label(palette(ui.visuals()).warning, format!("Used by other programs: {signs}"));
             }

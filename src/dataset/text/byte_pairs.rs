@@ -16,7 +16,7 @@ pub(super) struct BytePairs {
 }
 
 impl BytePairs {
-    /// Reads lines of base64 and rank. The error names the line.
+    /// Reads a vocabulary: each line has the bytes of a token in base64, and the token's rank. An error names the line.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut ranks = HashMap::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -45,7 +45,8 @@ impl PaperFormat {
 
 /// A scene as the bytes of a file. Equal scenes with equal provenance give equal bytes.
 pub fn encode(scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Result<Vec<u8>, FigureError> {
-    // Names and plans of others may contain marks that change the order of text; JSON means the same with its escapes.
+    // Names and plans from other people may contain characters that reverse the order of text on screen. They are written as escapes,
+    // which readers of JSON turn back into the same characters.
     let texts = [provenance.title.clone(), provenance.about(), provenance.json()];
     let [title, about, metadata] = texts.map(|text| foreign::printable(&text).into_owned());
     match format {

@@ -31,7 +31,7 @@ const ALLOCATIONS_FOLDER: &str = "allocations";
 const IDLE_INTERVALS: u32 = 3;
 const LEAST_IDLE: Duration = Duration::from_secs(3);
 
-/// How long a known state of an allocation is used again: its runs ask for it one after the other.
+/// How long a state that Slurm reported for an allocation is used again, because all of its runs ask for the state.
 const FRESH: Duration = Duration::from_millis(300);
 
 /// The allocations of a session at a site.
@@ -73,7 +73,7 @@ impl Allocation {
 
     /// Whether a run may be added to its list.
     fn takes(&self, size: &AllocationSize) -> bool {
-        // Slurm is not asked: a run on the list of an allocation that has ended goes to another one.
+        // Slurm is not asked again: should the allocation have ended meanwhile, the run goes to another one.
         let known = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = matches!(*known, Some((_, Standing::Ended(_)))) || record::has_ended_well(&self.folder);
         self.size.fits(size) && !is_over && !self.folder.join(steward::CLOSE_FILE).exists()
@@ -83,7 +83,7 @@ impl Allocation {
         self.group().name()
     }
 
-    /// Notes that a run has ended. A job that waits for runs that are all cancelled is cancelled, too.
+    /// Notes that a run has ended. If it was the last run of a job that Slurm has not started yet, the job is cancelled.
     fn has_one_less(&self) {
         let is_last = self.open_runs.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_last && matches!(self.standing(), Standing::Waits(_)) {
@@ -92,7 +92,7 @@ impl Allocation {
         }
     }
 
-    /// Lets its steward end once the list is done.
+    /// Tells its steward to end after the last run of the list.
     fn close(&self) {
         // If this fails, the steward ends a little later.
         let _ = File::create(self.folder.join(steward::CLOSE_FILE));
@@ -181,7 +181,7 @@ impl Allocations {
         let record = Record { comment, size: Some(size), ..Record::default() };
         let written = fs::create_dir_all(&folder)
             .and_then(|()| write(&path, &text))
-            // Before it is submitted, so that its job is found even if this process ends before it knows the job's id.
+            // Written before the job is submitted: the job can then be found even if this process ends before it knows the job's id.
             .and_then(|()| record.write(&folder));
         written.map_err(|source| LaunchError::Folder { path: path.clone(), source })?;
         Ok(self.allocation(name, folder, size, self.submitter.submit(path)))
@@ -238,7 +238,7 @@ struct SharedRun {
     job: Job,
     is_asked_to_end: bool,
     has_ended: bool,
-    /// Since when the allocation is known to have ended.
+    /// When it became known that the allocation had ended.
     over_since: Option<Instant>,
 }
 

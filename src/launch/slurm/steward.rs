@@ -1,5 +1,6 @@
-//! The steward of an allocation: a process on the allocation's first node that executes the runs of a list one after the other, each by its own
-//! supervisor, whose ranks are steps of the job. It does not need the conductor: what is on the list is executed.
+//! The steward of an allocation: a process on the allocation's first node that executes the runs of a list one after the
+//! other. Each run has a supervisor of its own, which starts the ranks as a step of the job. The steward needs no conductor: it executes
+//! whatever is on the list.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -63,7 +64,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line of a job with the command line of its supervisor.
+    /// The list's line for the run of this job. `command` is the command line of the run's supervisor.
     ///
     /// # Errors
     /// A path is not UTF-8, or the job has no site.

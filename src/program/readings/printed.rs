@@ -272,7 +272,8 @@ impl Printed<'_> {
     }
 }
 
-/// A pattern that reads the number of a step that follows this text: the text's last word, with any other numbers in it.
+/// A pattern that reads the step's number in lines like one in which it follows the text `before`: the last word of `before`, then the
+/// number. Other numbers in that word may differ from line to line.
 pub(super) fn pattern_of_step(before: &str) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let word = before.trim_end_matches(|c| !is_word(c)).trim_end_matches(is_word);

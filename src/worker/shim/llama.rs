@@ -93,7 +93,7 @@ pub struct Nf4 {
     pub codes: Tensor,
     /// `[out * in / 64]`, int8.
     pub scales: Tensor,
-    /// One factor for each 256 scales.
+    /// `[out * in / 64 / 256, rounded up]`: the number that 256 successive scales are multiplied by.
     pub factors: Tensor,
     /// `[1]`: the mean of the scales before they were quantised.
     pub mean: Tensor,

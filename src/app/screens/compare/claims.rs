@@ -20,9 +20,9 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     ui.label(strong(format!("{} claims of both papers: {}", judgements.len(), counts.join(", "))));
     ui.label(muted(
         ui,
-        "A claim holds if the 95 % interval (Student's t over repeats) of each of its comparisons lies within the claimed range, and \
-             fails if an interval lies outside, at a level of 5 % over all its comparisons (Holm). Runs with another amount of work do \
-             not judge it.",
+        "A claim holds if the 95 % interval of each of its comparisons lies within the claimed range. It fails if an interval lies \
+             outside; the chance that this happens to a true claim is at most 5 % (Student's t over repeats, Holm over comparisons). \
+             Runs that do another amount of work than the claim's are not counted.",
     ));
     ui.label(muted(ui, capitalised(WHY_WIDER) + "."));
     ui.add_space(GRID);
@@ -47,7 +47,9 @@ fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
         ui.horizontal_wrapped(|ui| {
             ui.label(muted(ui, format!("{} {}", claim.paper, claim.place)));
             for id in &claim.on {
-                let link = ui.link(id).on_hover_text("Compare as this table or figure");
+                let link = ui.link(id).on_hover_text(
+                    "Shows the measured values on Compare, arranged as in this table or figure of the paper",
+                );
                 link.widget_info(|| named(&format!("Compare as {id}")));
                 if link.clicked()
                     && let Ok(study) = preset(id)

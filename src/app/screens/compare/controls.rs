@@ -12,7 +12,7 @@ use super::measures_menu::measures_menu_ui;
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
-use crate::analysis::{Circumstances, Setting, measure};
+use crate::analysis::{Circumstances, Setting, counted, measure};
 use crate::app::command::{Command, edit};
 use crate::app::look;
 use crate::app::screens::compare::View;
@@ -212,8 +212,7 @@ fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLev
             let text = cut_to(ui, &level.to_string(), ui.max_rect().width() - beside);
             let width = text_width(ui, &text) + beside;
             together_ui(ui, width, |ui| {
-                let cells = if *count == 1 { "cell" } else { "cells" };
-                let check = check_ui(ui, &mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));
+                let check = check_ui(ui, &mut keep, text).on_hover_text(format!("{name}: {}", counted(*count, "cell")));
                 check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
                 if let Some(one) = swatch {
                     look::swatch_ui(ui, &one.look);

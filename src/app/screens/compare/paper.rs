@@ -4,6 +4,7 @@ use eframe::egui::{ScrollArea, Ui};
 
 use super::CompareCommand;
 use super::picture::Picture;
+use crate::analysis::counted;
 use crate::app::command::Command;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
@@ -32,7 +33,7 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
             }
             let read_only = view.session.as_ref().and_then(|session| session.read_only.clone());
             if missing > 0 {
-                let text = format!("Queue {missing} missing {}", if missing == 1 { "cell" } else { "cells" });
+                let text = format!("Queue {}", counted(missing, "missing cell"));
                 let button = ui.add_enabled(read_only.is_none(), eframe::egui::Button::new(text));
                 let why = read_only.unwrap_or_else(|| of_paper.missing.join("\n"));
                 if button.on_hover_text(&why).on_disabled_hover_text(&why).clicked() {

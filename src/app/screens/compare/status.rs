@@ -46,14 +46,14 @@ pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut 
 fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, is_narrow: bool) {
     let comparison = &picture.comparison;
     let (shown, all) = (comparison.cells.len(), comparison.all_cells);
-    let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
+    let cells = if shown == all { counted(all, "cell") } else { format!("{shown} of {}", counted(all, "cell")) };
     ui.label(strong(cells));
-    let finished = format!("{} finished {}", comparison.finished, runs(comparison.finished));
+    let finished = counted(comparison.finished, "finished run");
     let text = if is_narrow { runs_text(comparison.finished) } else { finished.clone() };
     ui.label(muted(ui, text)).on_hover_text(finished);
     if comparison.unfinished > 0 {
         let colour = palette(ui.visuals()).warning;
-        let whole = format!("{} unfinished {} excluded", comparison.unfinished, runs(comparison.unfinished));
+        let whole = format!("{} excluded", counted(comparison.unfinished, "unfinished run"));
         let text = if is_narrow { format!("{} excluded", comparison.unfinished) } else { whole.clone() };
         let help = format!("{whole}. Marks and notes list these runs with the reasons");
         ui.colored_label(colour, text).on_hover_text(help);
@@ -63,15 +63,10 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, is_narrow: bool) {
     }
 }
 
-fn runs(count: usize) -> &'static str {
-    if count == 1 { "run" } else { "runs" }
-}
-
 /// Draws the next actions and the waiting runs.
 fn next_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     if let Some(full) = &picture.full_runs {
-        let count = asked_cells(full).len();
-        let text = format!("Plan full runs of {count} quick {}", if count == 1 { "cell" } else { "cells" });
+        let text = format!("Plan full runs of {}", counted(asked_cells(full).len(), "quick cell"));
         let help = "Quick runs give no accuracy and no losses of epochs. Opens a plan with full runs of these cells.";
         if ui.button(text).on_hover_text(help).clicked() {
             commands.push(Command::from(CompareCommand::PlanFullRuns));
@@ -82,7 +77,7 @@ fn next_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Co
         ui.label(muted(ui, format!("{} still to run", picture.waiting)));
     }
     if picture.pending > 0 {
-        let text = format!("computing the measures of {} runs", picture.pending);
+        let text = format!("computing the measures of {}", runs_text(picture.pending));
         ui.label(muted(ui, text));
     }
 }
@@ -101,7 +96,7 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
     if let Some(step) = &picture.more_repeats {
         let about = if step.is_least { "at least" } else { "about" };
         let time = if step.duration_s > 0.0 { format!(", {}", duration_text(step.duration_s)) } else { String::new() };
-        let more = if step.more == 1 { "1 more repeat".to_owned() } else { format!("{} more repeats", step.more) };
+        let more = counted(step.more as usize, "more repeat");
         let text = format!("{} undecided: queue {about} {more}{time}", step.count);
         let help = "Queues more repeats of the undecided cells and of the baseline. Their number follows from the spread of the existing \
              repeats.";

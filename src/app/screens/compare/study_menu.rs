@@ -76,7 +76,8 @@ pub(super) fn delete_study(name: &str, desk: &mut Desk) {
 }
 
 /// The description of a study without a name.
-const PLAIN: &str = "One measure with its ratio, and values that show whether cells did the same work";
+const PLAIN: &str =
+    "One measure with its ratio to the baseline; accuracy and loss show whether cells did the same work";
 
 /// Draws the menu.
 pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {

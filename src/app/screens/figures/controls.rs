@@ -3,7 +3,7 @@
 use eframe::egui::{DragValue, Grid, Id, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::{FiguresCommand, appearance, composing, filter_id};
-use crate::analysis::Key;
+use crate::analysis::{Key, counted};
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
 use crate::app::study_list::{built_in_ui, is_sought, search_ui};
@@ -165,9 +165,8 @@ fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                 let hidden = (levels.setting.key.clone(), level.clone());
                 let mut keep = !study.hidden.contains(&hidden);
                 let name = level_name(&levels.setting, level);
-                let cells = if *count == 1 { "cell" } else { "cells" };
-                let check =
-                    check_ui(ui, &mut keep, level.to_string()).on_hover_text(format!("{name}: {count} {cells}"));
+                let check = check_ui(ui, &mut keep, level.to_string())
+                    .on_hover_text(format!("{name}: {}", counted(*count, "cell")));
                 check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
                 if check.changed() {
                     edit::<FiguresCommand>(commands, study, None, |study| study.keep(hidden, keep));

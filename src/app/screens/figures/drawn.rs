@@ -92,7 +92,7 @@ impl Page {
     fn composed(figure: ComposedFigure, seen: (f64, Vision)) -> Result<Self, String> {
         let (scene, blank) = (figure.scene(), figure.blank());
         let (image, is_empty) = (picture(&scene, seen)?, blank.len() == figure.panels.len());
-        // A blank panel says why in its place, as far as there is room.
+        // The panel's place in the figure has the reason, too, but cut off where the place is small.
         let blank = blank.into_iter().map(|(nth, reason)| format!("({}) is not drawn: {reason}", panel_letter(nth)));
         let warnings = figure.warnings(&scene);
         let notes = blank.chain(figure.notes()).chain(warnings.iter().cloned()).collect();

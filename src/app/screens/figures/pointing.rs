@@ -1,5 +1,5 @@
-//! Pointing at the preview: each part of the figure is outlined under the pointer and for the keys, has a name, and opens its editor
-//! beside it. Two points clicked with Shift get a bracket.
+//! Pointing at the preview: the part of the figure that is under the pointer, or that has the focus of the keyboard, is outlined. Each part
+//! has a name, and a click opens its editor beside it. A click on one point and one with Shift on another set a bracket over both.
 
 use eframe::egui::{
     CursorIcon, Id, Key, Popup, PopupCloseBehavior, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, Ui, Vec2,
@@ -19,10 +19,10 @@ use crate::figure::{Chart, Figure, Panel, Point, Series};
 
 /// Least width and height of what can be pointed at.
 const LEAST_TARGET: f32 = 10.0;
-/// If there are more points, only parts that explain them are reached.
+/// If a figure has more points than this, they cannot be pointed at one by one; titles, axes and other parts still can.
 const MOST_POINTS: usize = 1000;
 
-/// The place of the preview on screen.
+/// Where the preview is on screen.
 #[derive(Clone, Copy)]
 pub(super) struct Sheet {
     pub corner: Pos2,
@@ -76,12 +76,12 @@ pub(super) fn parts_ui(
     }
 }
 
-/// The place of the part that was clicked, among all.
+/// The index of the part that was clicked, among all parts.
 fn opened_id() -> Id {
     Id::unique("figures-opened")
 }
 
-/// The part whose editor was drawn in the frame before: its field has had the focus.
+/// The part whose editor was drawn in the last frame: the editor's first field has got the focus already.
 fn known_id() -> Id {
     Id::unique("figures-open-part")
 }
@@ -173,7 +173,7 @@ fn first_field(part: &Part, figure: &Figure) -> Option<String> {
     }
 }
 
-/// A point of the figure with all parts that it belongs to.
+/// The point that a part shows, with the chart, the panel and the series it belongs to; `None` if the part is no point.
 fn shown<'a>(figure: &'a Figure, part: &Part) -> Option<(&'a Chart, &'a Panel, &'a Series, &'a Point)> {
     let Part::Point([chart, panel, series, point]) = part else { return None };
     let chart = figure.charts.get(*chart)?;
@@ -182,7 +182,7 @@ fn shown<'a>(figure: &'a Figure, part: &Part) -> Option<(&'a Chart, &'a Panel, &
     Some((chart, panel, series, series.points.get(*point)?))
 }
 
-/// The name in the figure that a part shows; empty where it shows none.
+/// The text that a part shows in the figure, such as a level or a title; empty if it shows none.
 fn text_of(part: &Part, figure: &Figure) -> String {
     let chart = |place: &usize| figure.charts.get(*place);
     match part {
@@ -205,7 +205,7 @@ fn text_of(part: &Part, figure: &Figure) -> String {
     }
 }
 
-/// What the overrides of a part are of.
+/// The thing in the figure that the overrides of a part change.
 fn keys_of(part: &Part, figure: &Figure) -> Vec<String> {
     let name = text_of(part, figure);
     if name.is_empty() { Vec::new() } else { figure.keys_of(&name) }

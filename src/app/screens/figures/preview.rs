@@ -7,6 +7,7 @@ use eframe::egui::{
 use super::drawn::Tabled;
 use super::pointing::{Sheet, parts_ui};
 use super::{FiguresCommand, FiguresScreen};
+use crate::analysis::counted;
 use crate::app::cell_table::{Asked, CellTable, copy_ui};
 use crate::app::command::{Command, ScreenName};
 use crate::app::screens::figures::View;
@@ -39,7 +40,8 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
         ui.label(muted(ui, measures(&page.scene)));
         if let Some(figure) = figure {
             let (shown, all) = (figure.cells.len(), figure.all_cells);
-            let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
+            let cells =
+                if shown == all { counted(all, "cell") } else { format!("{shown} of {}", counted(all, "cell")) };
             ui.label(muted(ui, cells));
         }
         if figures.stale || figures.work.is_some() {

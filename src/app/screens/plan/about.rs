@@ -172,7 +172,7 @@ fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             let enabled = chosen || refusal.is_none();
             let radio = radio_ui(ui, chosen, enabled, set);
             let name = match refusal {
-                Some(reason) => format!("Data set {set}, cannot be used: {reason}"),
+                Some(reason) => format!("Data set {set} cannot be used: {reason}"),
                 None => format!("Data set {set}"),
             };
             radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, enabled, chosen, &name));

@@ -23,15 +23,22 @@ const ALL: &str = "all combinations";
 /// What a kind is good for.
 fn help(kind: DesignKind) -> &'static str {
     match kind {
-        DesignKind::OneAtATime => "A base cell, and each other level alone. Shows effects at the base; no interactions",
+        DesignKind::OneAtATime => {
+            "Runs a base cell, and cells that differ from it in one level. Shows what each level changes there, but not how \
+             levels act together"
+        }
         DesignKind::Fraction => {
-            "Two levels of each factor. Main effects, and interactions as far as runs allow; says what is mixed"
+            "Runs a part of all combinations of two levels of each factor. Shows the effect of each factor and, if there are \
+             enough runs, how factors act together; lists effects that cannot be told apart"
         }
         DesignKind::PlackettBurman => {
-            "Two levels of each factor. Screens many factors with few runs; interactions are mixed in"
+            "Finds which of many factors matter, with two levels of each and few runs. What factors do together is mixed \
+             into their effects"
         }
-        DesignKind::DOptimal => "Any levels and constraints. The cells that know the ticked effects best",
-        DesignKind::LatinHypercube => "Numbers spread over the ranges of the ticked levels, for curves",
+        DesignKind::DOptimal => {
+            "Runs the cells from which the ticked effects can be estimated best, with any levels and constraints"
+        }
+        DesignKind::LatinHypercube => "Spreads numbers over the ranges of the ticked levels, for curves",
     }
 }
 
@@ -241,8 +248,11 @@ fn interactions_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec
         // A pair whose factor does not vary any more makes the design impossible.
         let stale = |(one, other): &(Key, Key)| !keys.contains(&one) || !keys.contains(&other);
         for pair in pairs.iter().filter(|pair| stale(pair)) {
-            let text =
-                format!("{} × {}, one of which has one level", name(&plan.first, &pair.0), name(&plan.first, &pair.1));
+            let text = format!(
+                "{} × {}: one of these factors has only one level",
+                name(&plan.first, &pair.0),
+                name(&plan.first, &pair.1)
+            );
             if tick_ui(ui, true, true, text).clicked() {
                 change(commands, plan, None, |design| {
                     let Interactions::These(pairs) = &mut design.interactions else { return };
@@ -285,14 +295,18 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
     ui.menu_button("Add runs …", |ui| {
         if ui
             .button("Fold over all factors")
-            .on_hover_text("Clears main effects of interactions of two factors")
+            .on_hover_text("Separates the effect of each factor from what two factors do together")
             .clicked()
         {
             asked = Some(Added::FoldOver(None));
         }
         for (_, key, _) in plan.first.varied() {
             let text = format!("Fold over {}", name(&plan.first, key));
-            if ui.button(text).on_hover_text("Clears this factor and its interactions").clicked() {
+            if ui
+                .button(text)
+                .on_hover_text("Separates the effect of this factor, and of its pairs with others, from other effects")
+                .clicked()
+            {
                 asked = Some(Added::FoldOver(Some(key.clone())));
             }
         }

@@ -334,7 +334,7 @@ impl Cells<'_> {
                 Shown::Time => format!("{time_s} s per run: a rough estimate from the levels and this machine"),
                 Shown::Peak => {
                     format!(
-                        "{} bytes per rank: a rough estimate from the levels",
+                        "peak memory of {} bytes per rank: a rough estimate from the levels",
                         grouped(&estimate.peak_bytes.to_string())
                     )
                 }

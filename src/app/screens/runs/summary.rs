@@ -3,7 +3,7 @@
 use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
 
 use super::list::clock_text;
-use crate::analysis::{Mark, Measure, Setting, TRACE_METRICS};
+use crate::analysis::{Mark, Measure, Setting, TRACE_METRICS, counted};
 use crate::app::desk::Row;
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
@@ -134,7 +134,7 @@ fn trace_ui(ui: &mut Ui, page: &RunPage) {
         return ranges_ui(ui, trace);
     }
     let (wall_s, recorder) = (significant(trace.wall_s), trace.recorder());
-    let about = format!("{} · {wall_s} s on {} GPUs · {recorder}", trace.file, trace.gpus);
+    let about = format!("{} · {wall_s} s on {} · {recorder}", trace.file, counted(trace.gpus as usize, "GPU"));
     ui.add(Label::new(muted(ui, about)).wrap().selectable(true));
     Grid::new("run-trace").num_columns(5).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Metric"));

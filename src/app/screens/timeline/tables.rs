@@ -206,7 +206,7 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         }
         if runs == 1 {
             ui.label(muted(ui, "Share of a step [interval of the median]"))
-                .on_hover_text("95 % from six steps on; with fewer steps, the smallest and the largest share.");
+                .on_hover_text("With six steps or more, the 95 % interval of the median; with fewer, the smallest and the largest share.");
         }
         ui.end_row();
         for line in &lines {

@@ -78,7 +78,7 @@ fn name(table: &Table, problems: &mut Problems) -> Key {
     name.into()
 }
 
-/// The factors of these tables, in the order of the file, each with all ticked levels.
+/// The factors in the `[factors]` of these tables, in the order of the file, each with all levels that any of the tables lists for it.
 fn ticked<'t, 'i: 't>(
     tables: impl Iterator<Item = &'t Table<'t, 'i>>,
     problems: &mut Problems,

@@ -272,10 +272,11 @@ fn readings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     );
     lines_ui(
         ui,
-        "Meanings of the program's names",
+        "What the program's names mean",
         &mut texts.names,
         "train/loss = loss",
-        "Names in these files, and the field of readings or the measure that each name stands for; one on each line",
+        "NAME = MEANING, one on each line: a name that the program uses in these files, and the measure or the field \
+         (loss, step, …) that it stands for",
     );
     let help = "If this is off, the number of warm-up steps in Details is left out of statistics";
     check_ui(ui, &mut texts.finds_warm_up, "warm-up ends when step times have settled").on_hover_text(help);

@@ -7,6 +7,7 @@ use eframe::egui::{Button, Context, Label, RichText, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use super::Form;
+use crate::analysis::counted;
 use crate::app::screens::plan::View;
 use crate::app::screens::plan::{PlanCommand, on_thread};
 use crate::app::theme::{SMALL, palette};
@@ -118,7 +119,7 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
     };
     let keys: Vec<&str> = trial.keys.iter().map(|key| key.as_str()).collect();
     let readings = if keys.is_empty() { "no readings".to_owned() } else { format!("readings: {}", keys.join(", ")) };
-    let steps = if trial.steps == 1 { "1 step".to_owned() } else { format!("{} steps", trial.steps) };
+    let steps = counted(trial.steps as usize, "step");
     let end = trial.end.as_deref().unwrap_or("It was ended when its time was over.");
     ui.label(format!("{steps}, {readings}. {end}"));
     for warning in &trial.warnings {

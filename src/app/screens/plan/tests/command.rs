@@ -176,7 +176,7 @@ fn everything_that_a_plan_says_of_a_program_can_be_typed() {
     click(&mut window, "Better higher rate");
     type_into(&mut window, "Name of rate", "Rate");
     click(&mut window, "depends on the speed of the machine");
-    type_into(&mut window, "Meanings of the program's names", "train/loss = loss");
+    type_into(&mut window, "What the program's names mean", "train/loss = loss");
     click(&mut window, "warm-up ends when step times have settled");
     type_into(&mut window, "Set-up, once a session", "make all");
     type_into(&mut window, "Variables", "ALGO=ring");
