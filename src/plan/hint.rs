@@ -37,6 +37,8 @@ pub enum Hint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "lowercase")]
 pub enum NumberFormat {
+    /// Numbers of 8 bits with 4 bits of exponent and 3 of mantissa (e4m3), or 5 and 2 (e5m2).
+    Fp8,
     /// Single precision with mantissas of 10 bits, on tensor cores.
     Tf32,
     /// bfloat16.
@@ -53,6 +55,7 @@ impl NumberFormat {
     /// Its name in traces, and the key of its measured rate: `fp16`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Fp8 => "fp8",
             Self::Tf32 => "tf32",
             Self::Bf16 => "bf16",
             Self::Fp16 => "fp16",
@@ -64,6 +67,7 @@ impl NumberFormat {
     /// The lower-case words in the names of NVIDIA's kernels that multiply such numbers.
     pub fn words(self) -> &'static [&'static str] {
         match self {
+            Self::Fp8 => &["e4m3", "e5m2", "nvjet_qq"],
             // cutlass marks its TF32 kernels by the name of the instruction only.
             Self::Tf32 => &["tf32", "tensorop_s1688gemm", "nvjet_sss"],
             Self::Bf16 => &["bf16", "bfloat16", "nvjet_tst", "nvjet_tss", "nvjet_ttt"],
@@ -78,7 +82,7 @@ impl NumberFormat {
     /// Whether libraries use it only on request, so that a small share of a recording's time proves that it was requested.
     pub fn is_reduced(self) -> bool {
         match self {
-            Self::Tf32 | Self::Bf16 | Self::Fp16 => true,
+            Self::Fp8 | Self::Tf32 | Self::Bf16 | Self::Fp16 => true,
             Self::Fp64 | Self::Fp32 => false,
         }
     }
