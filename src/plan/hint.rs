@@ -64,17 +64,16 @@ impl NumberFormat {
         }
     }
 
-    /// The lower-case words in the names of NVIDIA's kernels that multiply such numbers.
+    /// The lower-case words in the names of NVIDIA's kernels that multiply such numbers. Those between underscores are of cuBLAS's kernels
+    /// `nvjet`, whose names may have the architecture before: `nvjet_tst_…`, `nvjet_sm90_tst_…`.
     pub fn words(self) -> &'static [&'static str] {
         match self {
-            Self::Fp8 => &["e4m3", "e5m2", "nvjet_qq"],
+            Self::Fp8 => &["e4m3", "e5m2", "_qqtst_", "_qqhsh_"],
             // cutlass marks its TF32 kernels by the name of the instruction only.
-            Self::Tf32 => &["tf32", "tensorop_s1688gemm", "nvjet_sss"],
-            Self::Bf16 => &["bf16", "bfloat16", "nvjet_tst", "nvjet_tss", "nvjet_ttt"],
-            Self::Fp16 => {
-                &["f16", "fp16", "half", "hgemm", "h884", "h1688", "h16816", "nvjet_hsh", "nvjet_hss", "nvjet_hhh"]
-            }
-            Self::Fp64 => &["f64", "dgemm", "d884", "nvjet_ddd"],
+            Self::Tf32 => &["tf32", "tensorop_s1688gemm", "_sss_"],
+            Self::Bf16 => &["bf16", "bfloat16", "_tst_", "_tss_", "_ttt_"],
+            Self::Fp16 => &["f16", "fp16", "half", "hgemm", "h884", "h1688", "h16816", "_hsh_", "_hss_", "_hhh_"],
+            Self::Fp64 => &["f64", "dgemm", "d884", "_ddd_"],
             Self::Fp32 => &["f32", "sgemm"],
         }
     }
