@@ -280,6 +280,13 @@ mod tests {
     }
 
     #[test]
+    fn a_model_in_fp8_is_seen_as_such_beside_longer_products_in_bf16() {
+        let (fp8, bf16) = ("nvjet_qqtst_128x256_128x6_2x1_v_bz_TNT", "nvjet_tst_128x256_64x4_2x1_v_bz_TNT");
+        let seen = |fp8_ns, bf16_ns| precisions(&kernels(&[(fp8, 10, fp8_ns), (bf16, 2, bf16_ns)])).seen;
+        assert_eq!((&*seen(400, 600), &*seen(40, 960), &*seen(600, 400)), ("fp8", "bf16", "fp8"));
+    }
+
+    #[test]
     fn without_normalisations_many_conversions_mean_nchw() {
         assert_eq!(layouts(&kernels(&[(NHWC_CONVOLUTION, 100, 412), (CONVERSION, 200, 50)])).seen, "nchw");
         assert_eq!(layouts(&kernels(&[(NHWC_CONVOLUTION, 100, 412), (CONVERSION, 2, 1)])).seen, "nhwc");
