@@ -394,7 +394,7 @@ fn fp8_needs_gpus_that_multiply_it() {
 #[test]
 fn weights_in_fp8_take_the_memory_of_bf16_and_their_products_less_time() {
     let estimate_of = |precision| {
-        let levels = [("precision", precision), ("data_set", "uniform"), ("row_tokens", "2048"), ("kernels", "fused")];
+        let levels = [("precision", precision), ("data_set", "uniform"), ("row_tokens", "2048"), ("kernels", "plain")];
         expand(&plan(&levels), &gpu_node(1)).cells.remove(0).estimate
     };
     let [bf16, fp8] = ["bf16", "fp8"].map(estimate_of);
@@ -402,7 +402,7 @@ fn weights_in_fp8_take_the_memory_of_bf16_and_their_products_less_time() {
     // Each matrix twice in one byte. A scale of four bytes for each row and each column of the four matrices of 32 blocks.
     let sides = (4096 + 6144) + (4096 + 4096) + (4096 + 2 * 14_336) + (14_336 + 4096);
     assert_eq!(weights(&fp8) - weights(&bf16), 32 * 4 * sides);
-    assert!(fp8.peak_bytes > bf16.peak_bytes && fp8.peak_bytes < bf16.peak_bytes + 500_000_000, "{fp8:?} {bf16:?}");
+    assert!(fp8.peak_bytes > bf16.peak_bytes && fp8.peak_bytes < bf16.peak_bytes + 1_000_000_000, "{fp8:?} {bf16:?}");
     let steps_s = |estimate: &Estimate| estimate.duration_s - estimate.start_s;
     assert!(steps_s(&fp8) < 0.9 * steps_s(&bf16), "{fp8:?} {bf16:?}");
 }
