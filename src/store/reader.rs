@@ -58,7 +58,7 @@ pub struct Reader {
 /// Reads what a run's recording contains by name, given the run's folder and the recording's file name; `None` if that cannot be read.
 pub type ReadLists = fn(&Path, &str) -> Option<Arc<TraceLists>>;
 
-/// What a plan says about its results.
+/// The checks and the designs that a plan contains.
 #[derive(Default)]
 struct Wishes {
     checked: Arc<[Checked]>,
@@ -441,7 +441,7 @@ impl Reader {
         })
     }
 
-    /// What a plan says about its results.
+    /// The checks and the designs that a plan contains.
     fn wishes(&self, plan: &str) -> SqlResult<Arc<Wishes>> {
         if let Some(known) = self.wishes.borrow().get(plan) {
             return Ok(Arc::clone(known));

@@ -68,7 +68,7 @@ impl Memory {
     }
 }
 
-/// Bytes per number of frozen weights, of trained parameters and of the arithmetic.
+/// The bytes of one frozen weight, of one trained parameter, and of one number in computations.
 fn sizes(precision: Precision) -> (f64, f64, f64) {
     match precision {
         Precision::Fp32 => (4.0, 4.0, 4.0),
