@@ -49,7 +49,7 @@ const EPOCHS: [(&str, Kind); 7] = [
     ("unit", Kind::Text),
     ("value", Kind::Number),
 ];
-const SAMPLES: [(&str, Kind); 33] = [
+const SAMPLES: [(&str, Kind); 34] = [
     ("time_s", Kind::Number),
     ("elapsed_s", Kind::Number),
     ("hole_s", Kind::Number),

@@ -40,7 +40,7 @@ fn inputs(tokens: i64, kind: Kind, device: Device) -> (Tensor, Batch) {
 fn gradients(block: &Block, rows: &Tensor, batch: &Batch) -> Vec<(String, Tensor)> {
     block.tensors().iter_mut().for_each(Tensor::zero_grad);
     let input = rows.copy().set_requires_grad(true);
-    let output = block.forward(&input, batch).unwrap();
+    let (output, _) = block.forward(&input, None, batch).unwrap();
     output.to_kind(Kind::Float).square().sum(Kind::Float).backward();
     let mut found = block.named_adapters(0, &|tensor| Ok(tensor.grad())).unwrap();
     found.push(("input".to_owned(), input.grad()));

@@ -107,7 +107,7 @@ struct CudaKernels : PlainKernels {
 
   void dequantise(const Nf4& w, Tensor rows) override {
     program(rows.scalar_type())
-        .run("dequantise", blocks(rows.numel(), BLOCK * pack(rows)), BLOCK, w.codes.data_ptr(), w.scales.data_ptr(),
+        .run("dequantise", blocks(rows.numel(), 2 * BLOCK * pack(rows)), BLOCK, w.codes.data_ptr(), w.scales.data_ptr(),
              w.factors.data_ptr(), w.mean.data_ptr(), w.levels.data_ptr(), rows.data_ptr(), rows.numel());
   }
 

@@ -3,23 +3,44 @@
 
 __device__ inline float rounded(float x) { T y; narrow(x, y); return wide(y); }
 
-// Converts `count` numbers from NF4: a thread writes N of them, which are in the same block of 64.
+// Writes two numbers times a factor, each rounded once. The products of 16-bit numbers are exact in fp32, so that a packed product gives
+// the same numbers.
+__device__ inline void times(float first, float second, float factor, float* to) { to[0] = first * factor, to[1] = second * factor; }
+__device__ inline void times(fp16 first, fp16 second, float factor, fp16* to) {
+  fp16 f;
+  narrow(factor, f);
+  u32 y;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(first.bits | (u32)second.bits << 16), "r"(f.bits | (u32)f.bits << 16));
+  to[0].bits = (u16)y, to[1].bits = (u16)(y >> 16);
+}
+__device__ inline void times(bf16 first, bf16 second, float factor, bf16* to) {
+#if __CUDA_ARCH__ >= 800
+  bf16 f;
+  narrow(factor, f);
+  u32 y, none = 0x80008000u;   // -0 and -0, which change no sum
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(first.bits | (u32)second.bits << 16), "r"(f.bits | (u32)f.bits << 16), "r"(none));
+  to[0].bits = (u16)y, to[1].bits = (u16)(y >> 16);
+#else
+  narrow(wide(first) * factor, to[0]), narrow(wide(second) * factor, to[1]);
+#endif
+}
+
+// Converts `count` numbers from NF4. A thread writes two packs of a block of 64 numbers, which share a scale.
 extern "C" __global__ void dequantise(const unsigned char* codes, const signed char* scales, const T* factors, const T* mean,
                                       const T* levels, T* out, i64 count) {
-  __shared__ float level[16];
-  if (threadIdx.x < 16) level[threadIdx.x] = wide(levels[threadIdx.x]);
+  __shared__ T level[16];
+  if (threadIdx.x < 16) level[threadIdx.x] = levels[threadIdx.x];
   __syncthreads();
-  i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N;
+  constexpr int HALF = 32, EACH = HALF / N;   // EACH threads work on a block
+  i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x, block = at / EACH, i = block * 64 + at % EACH * N;
   if (i >= count) return;
-  i64 block = i / 64;
   float scale = rounded(rounded((float)scales[block] / wide(factors[block / 256])) + wide(mean[0]));
-  struct alignas(N / 2) Codes { unsigned char v[N / 2]; } c = *(const Codes*)(codes + i / 2);
-  Pack p;
-  for (int k = 0; k < N / 2; k++) {
-    narrow(level[c.v[k] >> 4] * scale, p.v[2 * k]);
-    narrow(level[c.v[k] & 15] * scale, p.v[2 * k + 1]);
+  struct alignas(N / 2) Codes { unsigned char v[N / 2]; } c[2] = {*(const Codes*)(codes + i / 2), *(const Codes*)(codes + (i + HALF) / 2)};
+  for (int h = 0; h < 2; h++) {
+    Pack p;
+    for (int k = 0; k < N / 2; k++) times(level[c[h].v[k] >> 4], level[c[h].v[k] & 15], scale, p.v + 2 * k);
+    store(out + i + h * HALF, p);
   }
-  store(out + i, p);
 }
 
 // 4-bit integers times one scale for each group of `group` numbers. A warp works on one of `count` groups.
