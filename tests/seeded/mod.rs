@@ -15,10 +15,15 @@ pub fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds")
 }
 
-/// A copy of the session, in memory where there is such a place: the index is synced often.
-pub fn session() -> TempDir {
+/// An empty folder, in memory where there is such a place.
+pub fn memory() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap();
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
+}
+
+/// A copy of the session in memory: the index is synced often.
+pub fn session() -> TempDir {
+    let folder = memory();
     copy(&seeds().join("session"), folder.path());
     folder
 }
