@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::foreign;
 use crate::plan::{RunState, Tracer};
 use crate::processes;
 use crate::protocol::{
-    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, Sample, node_log, read_event_line,
+    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, Sample, node_log, now_s, read_event_line,
 };
 
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
@@ -307,10 +307,7 @@ impl Follower {
         }
         self.watched.set(FILES_WHILE_IT_WAITS + self.logs.len() + self.samples.files());
         self.tell_wait(String::new());
-        let by_log = || {
-            let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-            Duration::try_from_secs_f64(now_s - self.supervisor.0?).ok()
-        };
+        let by_log = || Duration::try_from_secs_f64(now_s() - self.supervisor.0?).ok();
         let age = self.group.age().or_else(by_log).unwrap_or_default();
         self.begun = Instant::now().checked_sub(age).unwrap_or(self.begun);
         self.heard = Instant::now();

@@ -11,7 +11,7 @@ use std::fs;
 use std::process::Command;
 
 use super::*;
-use crate::launch::misbehaviour;
+use crate::launch::{self, misbehaviour};
 use crate::plan::{NumaNode, Plan, Tracer, fixture};
 use crate::store::RunRecord;
 

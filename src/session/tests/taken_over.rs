@@ -84,7 +84,7 @@ fn runs_that_ended_while_nobody_looked_are_what_their_logs_say() {
 #[test]
 fn a_run_that_nobody_follows_is_read_as_under_way_until_its_processes_are_gone() {
     let mut scene = Scene::new(UNTIL_TOLD);
-    scene.machine.node.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    scene.machine.node.hostname = crate::protocol::hostname();
     let mut session = scene.with_runs(1);
     let names = runs(&session);
     until_running(&mut session, &names[0]);
@@ -116,7 +116,7 @@ fn closing_a_session_ends_what_runs() {
 #[test]
 fn a_queue_that_the_user_paused_is_read_as_queued_without_a_conductor_and_stays_paused_for_the_next_one() {
     let mut scene = Scene::new(WELL);
-    scene.machine.node.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    scene.machine.node.hostname = crate::protocol::hostname();
     let folder = scene.folder.path().join("session");
     let read = || -> Vec<RunState> {
         open_reader(&folder).unwrap().headings().unwrap().iter().map(|record| record.state).collect()
