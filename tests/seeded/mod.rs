@@ -125,6 +125,13 @@ pub fn succeed(command: &mut Command) -> Output {
     output
 }
 
+/// What a command says that must be refused.
+pub fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -68,6 +68,15 @@ impl Scene {
         fs::write(self.path(name), plan.replace("PLACE", &place) + factors + "\n").unwrap();
     }
 
+    /// The plan is refused with these words before anything is queued.
+    fn check_refusal(&self, words: &str) {
+        let output = self.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{words} in {said}");
+        assert!(self.runs().is_empty() && self.records().is_empty());
+    }
+
     /// The command line with the real worker.
     fn with_worker(&self, arguments: &[&str]) -> Command {
         let mut command = self.multicard(arguments);
@@ -240,11 +249,7 @@ fn what_cannot_be_fine_tuned_over_nodes_is_refused_before_anything_is_queued() {
         ("sharding = \"fsdp\"\nfsdp_gather = \"copies\"", "fsdp_gather = copies copies between GPUs of one node"),
     ] {
         scene.plan_of(LLM_PLAN, "plan.toml", &format!("gpus = 2\nnodes = 2\n{factors}"));
-        let output = scene.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{factors}: {said}");
-        assert!(scene.runs().is_empty() && scene.records().is_empty());
+        scene.check_refusal(words);
     }
 }
 
@@ -259,11 +264,7 @@ fn what_nodes_do_not_have_is_refused_before_anything_is_queued() {
         ("gpus = 2\nnodes = 2\ndata_copy = \"shared\"", "data_copy = shared is memory of one node"),
     ] {
         scene.training_plan("plan.toml", factors);
-        let output = scene.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{factors}: {said}");
-        assert!(scene.runs().is_empty() && scene.records().is_empty());
+        scene.check_refusal(words);
     }
 }
 

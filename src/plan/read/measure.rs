@@ -1,9 +1,7 @@
 //! Reads how runs are measured and recorded: `[measure]`.
 
-use toml::de::DeValue;
-
 use super::factor_levels;
-use crate::plan::checked_table::{Table, integer, real};
+use crate::plan::checked_table::{Table, real, whole_numbers};
 use crate::plan::problem::Problems;
 use crate::plan::tracing::{TRACE_CALLS, TRACE_WINDOWS};
 use crate::plan::{Capture, Factor, Mode, Tracer, Tracing};
@@ -89,14 +87,8 @@ fn tracers(measure: &Table, problems: &mut Problems) -> Vec<Tracer> {
 /// `trace_windows`: how many steps of each period are recorded.
 fn windows(measure: &Table, problems: &mut Problems) -> Option<Capture> {
     let (span, value) = measure.find(TRACE_WINDOWS)?;
-    let numbers: Vec<Option<u64>> = match value.get_ref() {
-        DeValue::Array(items) => {
-            items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
-        }
-        _ => Vec::new(),
-    };
     let least = Capture::LEAST_REST;
-    match numbers[..] {
+    match whole_numbers(value)[..] {
         [Some(recorded @ 2..=1_000_000), Some(period @ ..=1_000_000_000)] if period >= recorded + least => {
             Some(Capture::Windows { recorded, period })
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use eframe::egui::accesskit::{Role, Toggled};
 use eframe::egui::{Context, Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase};
@@ -11,11 +12,13 @@ use egui_kittest::kittest::{NodeT as _, Queryable};
 use super::*;
 use crate::analysis::{self, Level, MetricUnit, RunState, fixture, summarise_run};
 use crate::app::desk::OpenSession;
+use crate::app::engine::Engine;
 use crate::app::{Records, Settings, Window as State, theme};
+use crate::conduct::Order;
 use crate::figure::{Place, SPEEDUP, preset};
 use crate::plan;
 use crate::protocol::{self, Evidence};
-use crate::store::RunRecord;
+use crate::store::{Reader, RunRecord};
 
 mod brought_workload;
 mod charts;
@@ -107,6 +110,59 @@ fn bars(state: &State) -> usize {
 
 fn key(cell: &str) -> CellKey {
     CellKey { cell: cell.to_owned(), ..CellKey::default() }
+}
+
+/// A window whose session is conducted by a process of its own.
+struct Conducted {
+    folder: tempfile::TempDir,
+    engine: Engine,
+    state: State,
+}
+
+impl Conducted {
+    fn open() -> Self {
+        let mut state = State::new(Settings::default());
+        state.desk.screen = ScreenName::COMPARE;
+        let mut conducted = Self { folder: tempfile::tempdir().unwrap(), engine: Engine::start(|| ()), state };
+        conducted.engine.ask(Request::NewSession(conducted.session()));
+        conducted.until("the session is open", |state| state.desk.session.is_some());
+        conducted
+    }
+
+    fn session(&self) -> PathBuf {
+        self.folder.path().join("session")
+    }
+
+    fn until(&mut self, what: &str, met: impl Fn(&State) -> bool) {
+        let start = Instant::now();
+        while !met(&self.state) {
+            // Without a worker nothing can be launched: the problem says what to build.
+            assert!(self.state.desk.problems.is_empty(), "{what}: {:?}", self.state.desk.problems);
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            self.engine.events().into_iter().for_each(|event| self.state.take(event));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn send(&mut self, command: CompareCommand) {
+        send(&mut self.state, command).into_iter().for_each(|request| self.engine.ask(request));
+    }
+
+    /// Launches a plan whose runs do not start.
+    fn launch(&self, name: &str, text: &str) {
+        self.engine.ask(Request::Order(Order::Pause(true)));
+        let plan = Box::new(plan::Plan::parse(text, name).unwrap());
+        self.engine.ask(Request::Launch { plan, only_missing: false });
+    }
+
+    /// Cancels all runs; returns a reader of what the session keeps, and its folder.
+    fn end(mut self) -> (Reader, tempfile::TempDir) {
+        self.engine.ask(Request::Order(Order::CancelAll));
+        self.until("nothing runs", |state| !state.desk.queue.rows.is_empty() && !state.desk.queue.is_active());
+        let session = self.session();
+        drop(self.engine);
+        (Reader::open(&session).unwrap(), self.folder)
+    }
 }
 
 struct Screened {
