@@ -1,3 +1,4 @@
+//! Comparisons: rows, groups, colours, ratios, filters, notes.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

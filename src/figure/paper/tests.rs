@@ -1,3 +1,4 @@
+//! Figures on paper against golden files, and their texts.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,4 @@
+//! Timelines of reports and made-up recordings: their rows, what launched what, the parts of a step, the critical path.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -1,3 +1,4 @@
+//! Tests of the Compare screen by accessible names: its controls, and what it shows of the runs of one session.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

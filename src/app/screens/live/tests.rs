@@ -1,3 +1,4 @@
+//! Tests of the Live screen: its curves, its axes, and how much is drawn and kept.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+//! Tests of the Timeline screen by accessible names: moving in a recording, and what is told of events, steps and memory.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Read as _;
