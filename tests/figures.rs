@@ -214,9 +214,9 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
         "f.toml:2: colums: unknown key; did you mean \"columns\"?",
         "f.toml:5: panel[2]: it is not drawn: ",
         "f.toml:7: panel[3]: it is not drawn: the filter, character ",
-        "f.toml:10: panel[4]: it is not drawn: no cell has its values",
+        "f.toml:10: panel[4]: it is not drawn: no cell has the values that it shows",
         "f.toml:15: panel[5].form: unknown variant `clouds`",
-        "f.svg is drawn without what is named above",
+        "f.svg is drawn without the keys and panels of f.toml that are named above",
     ] {
         assert!(printed(&output).contains(part), "{part} in {}", printed(&output));
     }

@@ -104,6 +104,14 @@ fn a_run_of_inference_has_the_same_loss_in_each_epoch_and_keeps_no_model() {
     assert!(runs.all(|run| !run.join("model").exists()), "nothing was trained");
 }
 
+#[test]
+fn a_killed_run_in_fp8_of_one_rank_or_two_continues_with_the_losses_of_one_that_was_not() {
+    continues(&format!("{PLAN}precision = \"fp8\"\n"), 1);
+    // As many rows a rank, and as many steps.
+    let two = PLAN.replace("rows = 40", "rows = 80\ngpus = 2\nsharding = \"ddp\"");
+    continues(&format!("{two}precision = \"fp8\"\n"), 2);
+}
+
 /// Runs a plan to its end, and once more with a rank that is killed; compares losses, and what was trained.
 fn continues(plan: &str, ranks: usize) {
     let _alone = alone();

@@ -62,7 +62,7 @@ pub struct Cell<'a> {
     pub levels: &'a Levels,
     /// Its data set, in words.
     pub data: &'a str,
-    /// The facts of its runs' environment that differ within cells; empty if none differ.
+    /// The environment in which its runs were made, by the facts by which cells are split; empty if no cell is split by environments.
     pub made_with: Arc<str>,
     /// The machine, the date and the git commit of its runs.
     pub circumstances: Arc<Circumstances>,

@@ -345,9 +345,9 @@ impl Arrivals {
         usual_ratio(&self.pieces, |piece| self.told_s(piece))
     }
 
-    /// Whether most times agree, and the times that do not agree contain a pause. An occasional pause, for example for a test, does not
-    /// belong to a step. If the reported times leave the pause out, lines are farther apart than the reported times. If a reported time
-    /// contains the pause, the steps without a line before that line took less time.
+    /// Whether the reported time agrees with the elapsed time in most pieces, and a pause, for example for a test, explains the others.
+    /// A pause does not belong to a step. If the reported times leave the pause out, they are shorter than the elapsed time. If a line's
+    /// reported time includes the pause, the steps before that line, which have no lines, took less time than the line reports.
     fn usually_agree(&self) -> bool {
         let (_, _, passed_s) = self.sums();
         agrees(self.usual_ratio()) && self.of_lines_s() <= MOST_RATIO * passed_s

@@ -353,7 +353,7 @@ fn impossible_clock(pairs: &[(&RunSummary, &RunSummary)]) -> Option<Incomparable
     is_one.then_some(Incomparable::ImpossibleClock)
 }
 
-/// The largest change of the logarithm of a pair's ratio that rounding by the clock can cause.
+/// By how much a pair's ratio can be wrong because clocks round times, as a difference of logarithms: the largest such error of all pairs.
 fn rounding(pairs: &[(&RunSummary, &RunSummary)]) -> f64 {
     let of_pair = pairs.iter().map(|(own, other)| (clock_resolution(own) + clock_resolution(other)) / 2.0);
     of_pair.fold(0.0, f64::max)

@@ -28,7 +28,7 @@ pub struct SessionJump {
     pub change: f64,
 }
 
-/// A run in the order of starts.
+/// A run with its place in the order in which runs were started.
 struct InOrder<'a> {
     run: &'a RunSummary,
     order: f64,

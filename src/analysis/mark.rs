@@ -67,7 +67,7 @@ pub enum Mark {
         change: f64,
         /// By how much the clock of its GPUs changed in the same time, as a share.
         clock: Option<f64>,
-        /// By how many degrees its GPUs became warmer in the same time.
+        /// By how many °C the run's GPUs were warmer at the end of the counted steps than at their start.
         warmer_c: Option<f64>,
     },
     /// One of its GPUs ran at a lower clock than the others: its clock over the median of all.

@@ -183,7 +183,7 @@ pub fn path_ui(ui: &mut Ui, id: Id, name: &str, verb: &str, width: f32) -> Optio
 
 /// Tooltip of the filter field.
 const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=, >, >=. Join them with and, or, not and parentheses; \
-     terms next to each other mean and; several values of one key mean any of them. Key: /";
+     terms with nothing between them are joined with and; several values of one key mean any of them. Key: /";
 
 /// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar. Errors are shown over the content
 /// below the field, so nothing moves while the user types. `keys` are the existing keys; empty if unknown.

@@ -70,7 +70,7 @@ fn panel(
     problems.iter().for_each(say);
     made.wrong += problems.len();
     if figure.charts.iter().all(Chart::is_empty) {
-        return Err(format!("no cell has its values: {}", figure.notes().join("; ")).into());
+        return Err(format!("no cell has the values that it shows: {}", figure.notes().join("; ")).into());
     }
     join(&mut made.origins, origins)?;
     made.composed.composition.panels.push(panel);
@@ -142,7 +142,7 @@ pub(super) fn again(
     }
     let composed = ComposedFigure { composition, panels };
     match composed.blank().first() {
-        Some((nth, reason)) => Err(format!("panel {}: {reason}; the file stays", nth + 1).into()),
+        Some((nth, reason)) => Err(format!("panel {}: {reason}; the file is not changed", nth + 1).into()),
         None => Ok((composed, origins)),
     }
 }

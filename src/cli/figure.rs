@@ -161,7 +161,7 @@ impl Arguments {
         if figure.charts.iter().all(figure::Chart::is_empty) {
             figure.notes().iter().for_each(say);
             let is_explained = figure.charts.iter().any(|chart| !chart.notes.is_empty());
-            let why = if is_explained { "what is said above is why" } else { "no cell has its values" };
+            let why = if is_explained { "what is said above is why" } else { "no cell has the values that it shows" };
             return Err(format!("nothing to draw of {}: {why}", shown(&figure.study)).into());
         }
         let (scene, provenance) = (figure.scene(), figure.provenance(origins));
@@ -240,7 +240,8 @@ fn composed(arguments: &Arguments, file: &Path) -> Outcome {
     match composed.wrong {
         0 => Ok(OK),
         wrong => {
-            Err(format!("{} is drawn without what is named above: {wrong} of {}", out.display(), file.display()).into())
+            let (out, file) = (out.display(), file.display());
+            Err(format!("{out} is drawn without the keys and panels of {file} that are named above ({wrong})").into())
         }
     }
 }

@@ -60,7 +60,7 @@ pub(super) const TOPICS: &[Topic] = &[
     page!(
         Reference,
         "designs",
-        "some of all combinations: fractions, optimal designs, hypercubes",
+        "running only some combinations: fractions, optimal designs, hypercubes",
         "../plan/design.md"
     ),
     page!(Reference, "searches", "questions to the cells of a plan: races over short runs", "../plan/search.md"),

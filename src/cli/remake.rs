@@ -50,7 +50,7 @@ fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<O
     };
     if !provenance.problems.is_empty() {
         return Err(format!(
-            "{}; the file stays, as this would be lost: multicard figure {} --out OTHER draws the rest",
+            "{}; the file is not changed, as this would be lost: multicard figure {} --out OTHER draws the rest",
             provenance.problems.join("; "),
             file.display()
         )
@@ -63,7 +63,9 @@ fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<O
     }
     let (drawn, origins) = sessions.draw((file, &provenance.sessions), given, &provenance.study)?;
     if drawn.charts.iter().all(Chart::is_empty) {
-        return Err("nothing to draw: no cell has its values any more; the file stays".into());
+        return Err(
+            "nothing to draw: no cell still has the values that the figure shows; the file is not changed".into()
+        );
     }
     drawn.missing.iter().for_each(|missing| say(format_args!("{}: {missing}", file.display())));
     replace(file, &drawn.scene(), &drawn.provenance(origins))

@@ -115,11 +115,11 @@ impl Report<'_> {
             }
             let figure = self.figure(study)?;
             let is_drawn = !figure.charts.iter().all(Chart::is_empty);
-            // A built-in study that nobody asked for says nothing where no cell has its values.
+            // A built-in study that nobody asked for says nothing where no cell has the values that it shows.
             let is_general =
                 self.arguments.study.is_empty() && presets().iter().any(|preset| preset.name == study.name);
             if is_general && !is_drawn {
-                left_out.push(format!("{}: no cell has its values.", study.name));
+                left_out.push(format!("{}: no cell has the values that it shows.", study.name));
                 continue;
             }
             self.study(&mut document, &figure, &name)?;
@@ -279,7 +279,7 @@ impl Report<'_> {
         document.paragraph(format!("{}.", capitalised(about)));
         let mut files: Vec<(String, String)> = Vec::new();
         if figure.charts.iter().all(Chart::is_empty) {
-            document.paragraph("No figure: no cell has its values.");
+            document.paragraph("No figure: no cell has the values that it shows.");
         } else {
             if let Some(folder) = self.folder {
                 files.extend(self.write_figure(folder, name, figure)?);

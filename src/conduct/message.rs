@@ -44,9 +44,9 @@ impl Conducting {
 /// The first line of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Its version of the messages.
+    /// The client's version of the messages.
     pub messages: u32,
-    /// Whether it wants events and samples of runs.
+    /// Whether the client wants events and samples of runs.
     pub live: bool,
 }
 

@@ -223,7 +223,7 @@ pub enum AdditionKind {
 }
 
 impl AdditionKind {
-    /// The same with its positions along one axis multiplied by a factor.
+    /// The same addition with its positions along one axis multiplied by `factor`: along the y axis if `along_y` is set, otherwise along x.
     pub(super) fn scaled(self, along_y: bool, factor: f64) -> Self {
         match self {
             Self::Text { x, y } if along_y => Self::Text { x, y: y * factor },

@@ -78,7 +78,7 @@ pub struct PublishedValue {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contradiction {
-    /// The paper's arXiv number, or `both`.
+    /// The arXiv number of the paper that contains the contradiction, or `both` if both papers do.
     pub paper: String,
     /// The table, figure or section in question.
     pub place: String,
@@ -139,9 +139,9 @@ struct Unmeasured {
 /// low to high.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
-    /// The lower end, in the caller's unit.
+    /// The lower end of the range, in the unit that the caller asked for.
     pub low: f64,
-    /// The upper end, in the caller's unit.
+    /// The upper end of the range, in the unit that the caller asked for.
     pub high: f64,
 }
 

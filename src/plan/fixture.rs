@@ -42,6 +42,7 @@ pub(crate) fn gpu_node(gpus: u32) -> Node {
         memory_bytes: 141_000_000_000,
         numa_node: Some(index % 2),
         mig: false,
+        compute_capability: Some((9, 0)),
     };
     Node {
         hostname: "large".to_owned(),

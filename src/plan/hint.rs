@@ -37,6 +37,8 @@ pub enum Hint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "lowercase")]
 pub enum NumberFormat {
+    /// Numbers of 8 bits with 4 bits of exponent and 3 of mantissa (e4m3), or 5 and 2 (e5m2).
+    Fp8,
     /// Single precision with mantissas of 10 bits, on tensor cores.
     Tf32,
     /// bfloat16.
@@ -53,6 +55,7 @@ impl NumberFormat {
     /// Its name in traces, and the key of its measured rate: `fp16`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Fp8 => "fp8",
             Self::Tf32 => "tf32",
             Self::Bf16 => "bf16",
             Self::Fp16 => "fp16",
@@ -61,16 +64,16 @@ impl NumberFormat {
         }
     }
 
-    /// The lower-case words in the names of NVIDIA's kernels that multiply such numbers.
+    /// The lower-case words in the names of NVIDIA's kernels that multiply such numbers. Those between underscores are of cuBLAS's kernels
+    /// `nvjet`, whose names may have the architecture before: `nvjet_tst_…`, `nvjet_sm90_tst_…`.
     pub fn words(self) -> &'static [&'static str] {
         match self {
+            Self::Fp8 => &["e4m3", "e5m2", "_qqtst_", "_qqhsh_"],
             // cutlass marks its TF32 kernels by the name of the instruction only.
-            Self::Tf32 => &["tf32", "tensorop_s1688gemm", "nvjet_sss"],
-            Self::Bf16 => &["bf16", "bfloat16", "nvjet_tst", "nvjet_tss", "nvjet_ttt"],
-            Self::Fp16 => {
-                &["f16", "fp16", "half", "hgemm", "h884", "h1688", "h16816", "nvjet_hsh", "nvjet_hss", "nvjet_hhh"]
-            }
-            Self::Fp64 => &["f64", "dgemm", "d884", "nvjet_ddd"],
+            Self::Tf32 => &["tf32", "tensorop_s1688gemm", "_sss_"],
+            Self::Bf16 => &["bf16", "bfloat16", "_tst_", "_tss_", "_ttt_"],
+            Self::Fp16 => &["f16", "fp16", "half", "hgemm", "h884", "h1688", "h16816", "_hsh_", "_hss_", "_hhh_"],
+            Self::Fp64 => &["f64", "dgemm", "d884", "_ddd_"],
             Self::Fp32 => &["f32", "sgemm"],
         }
     }
@@ -78,7 +81,7 @@ impl NumberFormat {
     /// Whether libraries use it only on request, so that a small share of a recording's time proves that it was requested.
     pub fn is_reduced(self) -> bool {
         match self {
-            Self::Tf32 | Self::Bf16 | Self::Fp16 => true,
+            Self::Fp8 | Self::Tf32 | Self::Bf16 | Self::Fp16 => true,
             Self::Fp64 | Self::Fp32 => false,
         }
     }

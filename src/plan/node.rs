@@ -19,6 +19,9 @@ pub struct Gpu {
     pub numa_node: Option<u32>,
     /// MIG mode is on: the GPU as a whole cannot be used.
     pub mig: bool,
+    /// Its compute capability, such as 9.0; `None` if it is unknown, as for the GPUs of a site and in sessions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<(u32, u32)>,
 }
 
 /// Whether CUDA can be used from the worker.

@@ -11,7 +11,7 @@ pub enum SearchStep {
     Begun {
         /// The ids of the candidates' cells in the session, in the order of the plan.
         candidates: Vec<String>,
-        /// The number of their first repeat.
+        /// The number of the repeat with which the candidates begin.
         first_repeat: u32,
     },
     /// All runs of a round have ended.

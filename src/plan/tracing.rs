@@ -130,7 +130,7 @@ impl Tracing {
         self.tracers.contains(&tracer.kind())
     }
 
-    /// Whether the built-in tracer is used, with or without calls.
+    /// Whether the built-in tracer is used, whether it records CUDA calls or not.
     pub fn has_built_in(&self) -> bool {
         self.tracers.iter().any(|tracer| tracer.is_built_in())
     }

@@ -6,13 +6,15 @@ use super::Device;
 use super::possible::{check_amount, check_moment};
 use crate::plan::{Key, NumberFormat};
 
-/// The precisions of matrix products that are measured, by the keys of their rates: `fp32` without TF32, `tf32` with it.
-pub const PRODUCTS: [&str; 5] = [
+/// The precisions of matrix products that are measured, by the keys of their rates: `fp32` without TF32, `tf32` with it. Only GPUs have
+/// `tf32`, and only those from compute capability 8.9 on have `fp8`.
+pub const PRODUCTS: [&str; 6] = [
     NumberFormat::Fp64.name(),
     NumberFormat::Fp32.name(),
     NumberFormat::Tf32.name(),
     NumberFormat::Fp16.name(),
     NumberFormat::Bf16.name(),
+    NumberFormat::Fp8.name(),
 ];
 /// The passes over memory that are measured: `b = a` and `c = a + b` over arrays of fp32.
 pub const PASSES: [&str; 2] = ["copy", "add"];

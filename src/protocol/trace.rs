@@ -161,7 +161,7 @@ pub struct TraceSummary {
     pub span_s: Option<f64>,
     /// Number of GPUs that worked.
     pub gpus: u32,
-    /// The papers' metrics, and NCCL's other collectives.
+    /// The values of the metrics that the papers print, and those of NCCL's other collectives.
     pub metrics: Vec<TraceMetric>,
     /// Bytes of copies; `None` for reports that were imported by versions without this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]

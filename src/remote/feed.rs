@@ -68,7 +68,7 @@ impl Mark {
         serde_json::from_slice(line).unwrap_or(Self::Other)
     }
 
-    /// Updates a set of active runs.
+    /// Adds a queued run to the set of active runs, and removes an ended run from it.
     pub(super) fn note(self, under_way: &mut BTreeSet<String>) {
         match self {
             Self::RunQueued { run } if is_plain(&run) => {

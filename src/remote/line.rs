@@ -50,7 +50,7 @@ pub enum LineNews {
     Failed(RemoteError),
     /// The description of the node's machine.
     Node(Box<Node>),
-    /// Its topology, data sets and disks.
+    /// The topology, data sets and disks of the node's machine.
     Places(Box<Places>),
     /// A telemetry sample of the node's machine.
     Sample(Box<Sample>),

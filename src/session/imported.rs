@@ -94,7 +94,7 @@ impl Session {
     /// Starts all queued runs again, including those that an earlier conductor left and those that came with an archive.
     ///
     /// # Errors
-    /// Programs of an archive among them were not allowed: nothing starts.
+    /// One of the runs came with an archive, and the user has not allowed the archive's programs. Then no run starts.
     pub fn resume_queue(&mut self) -> Result<(), SessionError> {
         let held: Vec<String> = self.queue.held().map(str::to_owned).collect();
         held.iter().try_for_each(|run| self.check_allowed(run))?;

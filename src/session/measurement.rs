@@ -105,13 +105,13 @@ mod tests {
         let at = |measured: usize, stage: Stage| {
             let left = Vec::new();
             let one = Measurement { time_s: 0.0, duration_s: 10.0, devices: 2, measured, left, stage };
-            (one.doing(), (one.fraction() * 14.0).round(), one.is_over())
+            (one.doing(), (one.fraction() * 16.0).round(), one.is_over())
         };
         let bf16 = || Stage::Measures { device: "NVIDIA H100".to_owned(), key: "bf16".into() };
         assert_eq!(at(0, Stage::Opens), ("starting the worker (1 of 2)".to_owned(), 0.0, false));
         assert_eq!(at(0, bf16()), ("measuring bf16 of NVIDIA H100 (1 of 2)".to_owned(), 4.0, false));
-        assert_eq!(at(1, bf16()), ("measuring bf16 of NVIDIA H100 (2 of 2)".to_owned(), 11.0, false));
-        assert_eq!(at(2, Stage::Measured), ("measured".to_owned(), 14.0, true));
+        assert_eq!(at(1, bf16()), ("measuring bf16 of NVIDIA H100 (2 of 2)".to_owned(), 12.0, false));
+        assert_eq!(at(2, Stage::Measured), ("measured".to_owned(), 16.0, true));
         assert_eq!(at(1, Stage::Cancelled).0, "cancelled; the rates of 1 of 2 devices are kept");
         assert_eq!(at(0, Stage::Failed("no such GPU".to_owned())), ("no such GPU".to_owned(), 0.0, true));
     }

@@ -127,7 +127,7 @@ pub enum Decision {
         /// Its key.
         key: Key,
     },
-    /// A device of the session's machine was measured. Of several decisions for the same device, the last one counts.
+    /// The rates of a device of the session's machine were measured. If a device was measured several times, the last measurement counts.
     RatesMeasured {
         /// The measured rates.
         rates: DeviceRates,

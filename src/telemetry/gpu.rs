@@ -65,6 +65,7 @@ pub(super) struct Listed {
     /// PCI bus id in NVML's form, such as `00000000:1B:00.0`.
     pub bus_id: Option<String>,
     pub mig: bool,
+    pub compute_capability: Option<(u32, u32)>,
 }
 
 /// All GPUs that this process may open, in PCI bus order.
@@ -84,6 +85,10 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
         memory_bytes: device.memory_info()?.total,
         bus_id: device.pci_info().ok().map(|info| info.bus_id),
         mig,
+        compute_capability: device
+            .cuda_compute_capability()
+            .ok()
+            .and_then(|version| Some((u32::try_from(version.major).ok()?, u32::try_from(version.minor).ok()?))),
     })
 }
 

@@ -50,6 +50,7 @@ fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -
                 memory_bytes: gpu.memory_bytes,
                 numa_node: gpu.bus_id.as_deref().and_then(|bus_id| numa_node(roots, bus_id)),
                 mig: gpu.mig,
+                compute_capability: gpu.compute_capability,
             }
         })
         .collect();
@@ -126,6 +127,7 @@ mod tests {
             memory_bytes: 80 << 30,
             bus_id: Some(bus_id.to_owned()),
             mig: false,
+            compute_capability: Some((9, 0)),
         }
     }
 

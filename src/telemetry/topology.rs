@@ -95,6 +95,7 @@ mod tests {
             memory_bytes: 80 << 30,
             numa_node: *numa_node,
             mig: false,
+            compute_capability: None,
         };
         Node { cpus: 8, memory_bytes: 1 << 34, gpus: (0..).zip(numa_of_gpus).map(gpu).collect(), ..fixture::cpu_node() }
     }

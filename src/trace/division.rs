@@ -80,7 +80,7 @@ struct Begun {
 
 /// The events of each process in the order of their beginnings.
 type Sequences = BTreeMap<i64, Vec<Begun>>;
-/// Texts of names that have no id, by the numbers that stand for them.
+/// The texts of names that have no id in the recording, each by the number that `number_of` gives it.
 type Texts = HashMap<i64, String>;
 
 /// Divides a recording into steps as `from` says. `begin` is the recording's start. `None` if no event recurs.

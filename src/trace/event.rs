@@ -11,7 +11,7 @@ const LATEST_NS: i64 = i64::MAX / 2;
 /// Maximum size of a single allocation: 1 PiB, so that sums of many stay within 64 bits.
 const LARGEST_BYTES: u64 = 1 << 50;
 
-/// Maximum length of a name in bytes: longer template names add no information.
+/// Maximum length of a name in bytes. Longer names, such as those of C++ templates, are cut: their ends add no information.
 pub(super) const LONGEST_NAME: usize = 1 << 16;
 
 /// A kind of event. The names are those in events files.

@@ -133,7 +133,7 @@ pub fn keep_for_timeline(
     let no_cache = |reason| TraceError::NoCache { file: file.to_owned(), reason };
     let cache = &cache.map_err(no_cache)?;
     let whole = file.canonicalize().map_err(failed)?;
-    // It is converted again if the report, the format, or the set of imported data has changed.
+    // A report is converted again if the report, the format of events files, or the set of imported kinds of events has changed.
     let (format, kinds) = (super::file::VERSION, Kind::TIMED.len());
     let mut key = String::new();
     for part in pytorch::files(&whole)? {

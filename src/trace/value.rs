@@ -380,10 +380,11 @@ pub struct LayoutProof {
 /// Convolutions and matrix products by the precision in which they multiply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PrecisionProof {
-    /// Time by precision: `fp64`, `fp32`, `tf32`, `fp16`, `bf16`.
+    /// Time by precision: `fp64`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`.
     pub by_precision_ns: BTreeMap<String, u64>,
-    /// The reduced precision (tf32, fp16, bf16) with the most time, if that is at least 5 % of the total: libraries reduce precision only
-    /// on request, and lack such kernels for some shapes. Otherwise the precision with the most time, or `unknown`.
+    /// The reduced precision (tf32, fp16, bf16, fp8) with the most time, if that is at least 5 % of the total: libraries reduce precision
+    /// only on request, and lack such kernels for some shapes. FP8 comes before the others, because a model in FP8 has some products in a
+    /// wider type. Otherwise the precision with the most time, or `unknown`.
     pub seen: String,
 }
 

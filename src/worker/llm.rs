@@ -4,6 +4,7 @@ mod block;
 mod data;
 #[cfg(test)]
 mod fake_quantise_tests;
+mod fp8;
 mod model;
 mod nf4;
 mod optimizer;
@@ -65,6 +66,7 @@ impl Llm {
         Options {
             lora: self.settings.lora,
             nf4: self.settings.technique == Technique::Qlora,
+            fp8: self.settings.precision == Precision::Fp8,
             group: Some(self.settings.qat_group).filter(|_| self.settings.technique == Technique::Qat),
             fused: self.settings.kernels == Kernels::Fused,
             checkpointing: self.settings.activation_checkpointing,
@@ -95,11 +97,11 @@ impl Llm {
         inputs[0].numel() / self.settings.gradient_accumulation
     }
 
-    /// The type of frozen weights; of all weights if all are trained.
+    /// The type of frozen weights, but of those in NF4 or FP8; of all weights if all are trained.
     fn weights(&self) -> Kind {
         match self.settings.precision {
             Precision::Fp32 => Kind::Float,
-            Precision::Bf16 => Kind::BFloat16,
+            Precision::Bf16 | Precision::Fp8 => Kind::BFloat16,
             Precision::Fp16 => Kind::Half,
         }
     }
@@ -210,7 +212,7 @@ impl Task for Llm {
             }
             made(&unit.parameters)
         })?;
-        self.checkpoint.as_ref().map_or(Ok(()), |checkpoint| llama.load_nf4(checkpoint))?;
+        self.checkpoint.as_ref().map_or(Ok(()), |checkpoint| llama.load_quantised(checkpoint))?;
         if self.prefers() && options.lora.is_none() {
             llama.keep_reference(&self.config, device, weights)?;
         }

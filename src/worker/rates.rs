@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use multicard::analysis::Intervals;
+use multicard::plan::NumberFormat;
 use multicard::protocol::{PASSES, PRODUCTS, RankPlace, Rate, RateLine};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -20,6 +21,8 @@ const CPU_ARRAY_BYTES: i64 = 1 << 28;
 const WARM_UP_SHARE: f64 = 0.2;
 /// Minimum duration of a sample, far above the resolution of the clock and the cost of a launch.
 const SAMPLE_S: f64 = 0.02;
+/// The key of products in FP8.
+const FP8: &str = NumberFormat::Fp8.name();
 const LEAST_SAMPLES: usize = 3;
 const MOST_SAMPLES: usize = 1000;
 
@@ -33,7 +36,8 @@ pub fn measure(place: &RankPlace, duration_s: f64, say: &mut dyn FnMut(RateLine)
         torch_version: shim::torch_version(),
         threads: on_cpu.then_some(place.compute_threads.max(1)),
     });
-    let keys: Vec<&str> = PRODUCTS.into_iter().filter(|key| !(on_cpu && *key == "tf32")).chain(PASSES).collect();
+    let of_gpus = ["tf32", FP8];
+    let keys: Vec<&str> = PRODUCTS.into_iter().filter(|key| !(on_cpu && of_gpus.contains(key))).chain(PASSES).collect();
     let each = Duration::from_secs_f64(duration_s / keys.len() as f64);
     let _no_gradients = tch::no_grad_guard();
     for key in keys {
@@ -57,6 +61,7 @@ fn products(key: &str, device: Device, duration: Duration) -> Result<Rate, TchEr
         "fp64" => Kind::Double,
         "fp16" => Kind::Half,
         "bf16" => Kind::BFloat16,
+        FP8 => Kind::Float8e4m3fn,
         _ => Kind::Float,
     };
     let tf32_matmul = key == "tf32";
@@ -72,8 +77,21 @@ fn products(key: &str, device: Device, duration: Duration) -> Result<Rate, TchEr
         }
         // With matrices of zeros, a GPU would draw less power and hold higher clocks.
         let matrix = || Tensor::f_randn([size, size], (Kind::Float, device))?.f_to_kind(kind);
-        let (a, b, out) = (matrix()?, matrix()?, matrix()?);
-        let samples = timed(device, duration.div_f64(sizes.len() as f64), &mut || a.f_mm_out(&out, &b).map(|_| ()))?;
+        let (a, b) = (matrix()?, matrix()?);
+        let mut multiply: Box<dyn FnMut() -> Result<(), TchError>> = if key == FP8 {
+            // As in a model: a scale for each row, results in bf16.
+            let ones = |shape: [i64; 2]| Tensor::f_ones(shape, (Kind::Float, device));
+            let (b, scales) = (b.f_transpose(0, 1)?, [ones([size, 1])?, ones([1, size])?]);
+            let none = None::<&Tensor>;
+            let product = move || {
+                a.f_internal_scaled_mm(&b, &scales[0], &scales[1], none, none, Kind::BFloat16, true).map(|_| ())
+            };
+            Box::new(product)
+        } else {
+            let out = matrix()?;
+            Box::new(move || a.f_mm_out(&out, &b).map(|_| ()))
+        };
+        let samples = timed(device, duration.div_f64(sizes.len() as f64), &mut multiply)?;
         let rate = rate(key, size as u64, flop, &samples)?;
         if best.as_ref().is_none_or(|best| best.per_s < rate.per_s) {
             best = Some(rate.clone());
@@ -185,7 +203,8 @@ mod tests {
         let lines = lines(&RankPlace { gpu_uuid: Some(uuid), ..RankPlace::on_cpu(0, 1) });
         let rates = rates(&lines);
         let rate_of = |key: &str| rates.iter().find(|rate| rate.key == *key).unwrap().per_s;
-        assert_eq!(rates.len(), PRODUCTS.len() + PASSES.len());
+        let measured = if rates.iter().any(|rate| rate.key == *FP8) { PRODUCTS.len() } else { PRODUCTS.len() - 1 };
+        assert_eq!(rates.len(), measured + PASSES.len());
         assert!(rate_of("tf32") > 1.5 * rate_of("fp32") && rate_of("bf16") > 1.5 * rate_of("tf32"), "{rates:?}");
         assert!(rate_of("copy") > 1e11 && rate_of("add") > 1e11, "{rates:?}");
     }

@@ -81,7 +81,7 @@ impl Product {
         Work { flop: 2.0 * self.multiply_adds as f64, bytes: tensors as f64 } * passes as f64
     }
 
-    /// The work over the rows of each side. In a joint pass, the weight that is read for the policy's rows serves the reference's, too.
+    /// The work of a pass over the rows of `sides`. A joint pass reads the weight once, for the rows of the policy and of the reference.
     pub fn work_of(&self, sides: Sides, counted: Counted) -> Work {
         let reference = Self { weight: 0, ..*self }.work(Counted { train: false, ..counted });
         if sides == Sides::Both { self.work(counted) + reference } else { self.work(counted) }

@@ -132,6 +132,34 @@ fn four_bits_change_the_traffic_and_not_the_flop() {
 }
 
 #[test]
+fn eight_bits_halve_what_products_read_and_leave_the_flop_and_what_they_write() {
+    let _generator = generator();
+    let lora = Some(Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp });
+    let config = ModelConfig::tiny();
+    let [whole, fp8] = [false, true].map(|fp8| llama(&config, Options { lora, fp8, ..Options::default() }));
+    for train in [false, true] {
+        let counted = Counted { kind: Kind::BFloat16, train };
+        let [whole, fp8] = [&whole, &fp8].map(|llama| llama.work(2, 8, counted));
+        assert_eq!(whole.flop, fp8.flop);
+        let (queries, keys) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+        let layers = [
+            (config.dim, queries + 2 * keys),
+            (queries, config.dim),
+            (config.dim, 2 * config.ffn),
+            (config.ffn, config.dim),
+        ];
+        // Each direction reads one byte less of each number of its two operands, and a scale for each of their rows.
+        let saved = |from: usize, to: usize| (16 * from + from * to) as f64 - 4.0 * (16 + to) as f64;
+        let forward = layers.iter().map(|&(from, to)| saved(from, to)).sum::<f64>() * config.layers as f64;
+        let backward = layers.iter().map(|&(from, to)| saved(to, from)).sum::<f64>() * config.layers as f64;
+        // Nothing before the first block is trained.
+        let backward = backward - saved(layers[0].1, layers[0].0);
+        let expected = if train { forward + backward } else { forward };
+        assert_eq!(whole.bytes - fp8.bytes, expected, "train {train}");
+    }
+}
+
+#[test]
 fn a_linear_layer_moves_its_three_tensors_once_for_each_product() {
     // 2 rows from 3 to 5 in half precision: 6 + 15 + 10 numbers.
     let layer = Product::linear(2, 3, 5);

@@ -83,6 +83,7 @@ fn node(with_gpu: bool) -> Node {
         memory_bytes: 141_000_000_000,
         numa_node: Some(0),
         mig: false,
+        compute_capability: Some((9, 0)),
     };
     let cuda = if with_gpu {
         CudaState::Available

@@ -14,7 +14,7 @@ pub(super) enum Keeps {
     Open,
 }
 
-/// A limit with the values of its measure.
+/// A limit, and the values of the limited measure in all cells and rounds.
 pub(super) struct LimitField<'a> {
     limit: &'a Limit,
     /// The values, as logarithms if all of them are above 0, with such a sign that high ones keep the limit.

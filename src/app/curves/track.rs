@@ -72,7 +72,7 @@ impl Track {
         }
     }
 
-    /// Extends smoothed columns to new values.
+    /// Smooths the new values of the columns that are smoothed.
     pub fn catch_up(&mut self) {
         let Self { times, columns, .. } = self;
         for column in columns {

@@ -154,7 +154,8 @@ pub fn data_menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, comman
         ui.set_width(380.0);
         menu_ui(ui, desk, filter, others, commands);
     });
-    response.on_hover_text("Write the runs that are shown as a long table for other programs");
+    response
+        .on_hover_text("Write the runs that are shown as a table for other programs, with one observation in each row");
 }
 
 fn menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, commands: &mut Vec<Command>) {

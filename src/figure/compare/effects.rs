@@ -26,8 +26,8 @@ const NO_PLOT: &str = "No plot: it needs cells for all four combinations of two 
 /// Maximum number of effects that are named after the effect that they are mixed with.
 const NAMED: usize = 3;
 
-/// The effects on a study's measure in `cells`, which are a part of `all`. Effects in cells that a filter hides belong to the family of
-/// tests, because they were tested, too.
+/// The effects on a study's measure in `cells`, which are a part of `all`. Effects in cells that a filter hides were tested, too, so the
+/// correction for the number of tests counts them.
 fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals) -> Vec<Effect> {
     let key = study.own_measure();
     let measure = measure_of(cells, key);

@@ -59,7 +59,7 @@ pub fn swatch(look: &crate::figure::Look, width: f64, height: f64) -> Scene {
 /// Why a figure keeps its own legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Apart {
-    /// It has no entry in common with other figures.
+    /// The figure has no entry of its legend in common with other figures.
     Alone,
     /// It gives a name another look than earlier figures do, or a look another name.
     Contradicts,

@@ -207,7 +207,8 @@ impl Side {
         last.and_then(|tick| tick.label.as_ref()).map_or(0.0, |label| kind.typist.width(label, kind.small) / 2.0)
     }
 
-    /// Draws it along the lower edge, as this axis of this chart. Its title may be `room` points wide; with 0 it has no title.
+    /// Draws this side along the lower edge of `area`. `axis` is its axis in `chart`. Its title may be `room` points wide; if
+    /// `room` is 0, it has no title.
     pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, room: f64, (chart, axis): Axis) {
         let typist = kind.typist;
         let bottom = area.bottom();

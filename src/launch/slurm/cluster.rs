@@ -198,6 +198,7 @@ fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> No
         memory_bytes: 0,
         numa_node: None,
         mig: false,
+        compute_capability: None,
     };
     let name = &site.name;
     // CUDA is assumed to be usable if the nodes have GPUs. `multicard site` tries whether the worker can use them.

@@ -89,7 +89,7 @@ pub(super) fn sizes(factors: usize) -> Vec<usize> {
     std::iter::once(2).chain(sizes).filter(|runs| columns(factors, *runs).is_some()).collect()
 }
 
-/// The combinations of a regular fraction: for each run the level of each factor, 0 or 1. The first factor varies fastest.
+/// The runs of a regular fractional factorial design: for each run, the level of each factor, 0 or 1. The first factor varies fastest.
 pub(super) fn regular(columns: &[usize], runs: usize) -> Vec<Vec<usize>> {
     // A product of −1 and 1 is 1 if an even number of its factors is −1.
     let level = |run: usize, column: usize| usize::from((column & !run).count_ones().is_multiple_of(2));

@@ -163,7 +163,7 @@ pub(super) const MOST_UNTAKEN: usize = 20;
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
-    /// The last printed progress bar: its step, its last step, its epoch.
+    /// The progress bar that was printed last: its step, its number of steps, and its epoch.
     bar: Option<(u64, u64, Option<f64>)>,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,

@@ -26,7 +26,7 @@ pub struct EndedRun {
 /// all runs of a large file would take gigabytes.
 ///
 /// # Errors
-/// It exists or cannot be written. Then nothing is left of it.
+/// The session exists already; it stays as it is. Or it cannot be written; what was written of it is deleted.
 pub fn create_ended(
     session: &Path,
     node: &Node,

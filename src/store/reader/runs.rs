@@ -17,7 +17,7 @@ use crate::store::{RankRecord, ReadingRecord, RunRecord, TelemetryRecord};
 /// The most missing logs of a run that are named.
 const MOST_MISSING: usize = 64;
 
-/// What a plan says about its results.
+/// The checks and the designs that a plan contains.
 #[derive(Default)]
 pub(super) struct Wishes {
     checked: Arc<[Checked]>,
@@ -119,7 +119,7 @@ impl Reader {
         })
     }
 
-    /// What a plan says about its results.
+    /// The checks and the designs that a plan contains.
     fn wishes(&self, plan: &str) -> SqlResult<Arc<Wishes>> {
         if let Some(known) = self.wishes.borrow().get(plan) {
             return Ok(Arc::clone(known));

@@ -347,6 +347,12 @@ mod tests {
             ("cutlass_80_simt_sgemm_64x64_8x5_nn_align1", Some("fp32")),
             ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckcrs_nhwc", Some("fp16")),
             ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", Some("bf16")),
+            ("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", Some("bf16")),
+            ("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT", Some("bf16")),
+            ("nvjet_sm90_hsh_128x256_64x4_2x1_v_bz_coopA_NNT", Some("fp16")),
+            ("nvjet_sm90_qqtst_128x128_128x6_1x2_h_bz_ovscale_TNT", Some("fp8")),
+            ("nvjet_qqtst_128x256_128x6_2x1_v_bz_coopA_TNT", Some("fp8")),
+            ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128", Some("fp8")),
             (
                 "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x64_4x1x1_cga1x1x1_kernel0_0",
                 None,

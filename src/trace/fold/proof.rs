@@ -125,7 +125,8 @@ fn precisions(kernels: &[Entry]) -> PrecisionProof {
     let most = by_precision_ns
         .iter()
         .filter(|(precision, total_ns)| is_reduced(precision) && **total_ns >= whole / 20)
-        .max_by_key(|(_, total_ns)| **total_ns)
+        // Beside products in FP8, a model has some in a wider type.
+        .max_by_key(|(precision, total_ns)| (*precision == NumberFormat::Fp8.name(), **total_ns))
         .or_else(|| by_precision_ns.iter().max_by_key(|(_, total_ns)| **total_ns));
     let seen = most.map_or("unknown", |(precision, _)| precision).to_owned();
     PrecisionProof { by_precision_ns, seen }
@@ -276,6 +277,13 @@ mod tests {
         let tried = [(NCHW_CONVOLUTION, 9_000, 146), (NHWC_CONVOLUTION, 30_000, 412), (CONVERSION, 13_608, 50)];
         assert_eq!(layouts(&kernels(&[&tried[..], &[(NHWC_NORMALISATION, 5_000, 40)]].concat())).seen, "nhwc");
         assert_eq!(layouts(&kernels(&[&tried[..], &[(NCHW_NORMALISATION, 5_000, 40)]].concat())).seen, "nchw");
+    }
+
+    #[test]
+    fn a_model_in_fp8_is_seen_as_such_beside_longer_products_in_bf16() {
+        let (fp8, bf16) = ("nvjet_qqtst_128x256_128x6_2x1_v_bz_TNT", "nvjet_tst_128x256_64x4_2x1_v_bz_TNT");
+        let seen = |fp8_ns, bf16_ns| precisions(&kernels(&[(fp8, 10, fp8_ns), (bf16, 2, bf16_ns)])).seen;
+        assert_eq!((&*seen(400, 600), &*seen(40, 960), &*seen(600, 400)), ("fp8", "bf16", "fp8"));
     }
 
     #[test]

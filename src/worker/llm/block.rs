@@ -6,8 +6,8 @@
 use multicard::plan::llm::{Lora, ModelConfig};
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::nf4;
 use super::weights::Checkpoint;
+use super::{fp8, nf4};
 use crate::module::byte_count;
 use crate::shim::llama::{self, Adapted, Weight};
 use crate::work::{Counted, Product, Sides, Work};
@@ -22,6 +22,8 @@ pub struct Options {
     pub lora: Option<Lora>,
     /// Whether the blocks' matrices are frozen in NF4.
     pub nf4: bool,
+    /// Whether the blocks' matrices are frozen in FP8 and multiplied in it.
+    pub fp8: bool,
     /// For quantisation-aware training (int8 activations, int4 weights): number of inputs that share a scale.
     pub group: Option<usize>,
     /// Whether kernels fuse several steps of a block.
@@ -30,6 +32,17 @@ pub struct Options {
     pub checkpointing: bool,
     /// Whether parameters are divided among ranks, so that the values of each must lie side by side.
     pub sharded: bool,
+}
+
+/// The number of linear layers that are not read as they were trained, by their form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantised {
+    /// Stored in NF4.
+    pub nf4: usize,
+    /// Stored and multiplied in FP8.
+    pub fp8: usize,
+    /// Fake-quantised.
+    pub fake: usize,
 }
 
 /// A linear layer without bias: one or more projections of the same input, and their adapters.
@@ -85,7 +98,11 @@ impl Place {
             Weight::Nf4(parts.iter().map(quantised).collect::<Result<_, _>>()?)
         } else {
             let matrix = self.matrix(parts.iter().map(|(_, out)| out).sum(), from)?;
-            Weight::Whole(spaced(matrix, self.spare_columns(from, parts))?)
+            if self.options.fp8 {
+                Weight::Fp8(fp8::quantise(&matrix)?)
+            } else {
+                Weight::Whole(spaced(matrix, self.spare_columns(from, parts))?)
+            }
         };
         let adapters = self.options.lora.map(|lora| self.adapters(&lora, from, parts)).transpose()?.flatten();
         Ok(Linear { weight, group: self.group(from), parts: parts.to_vec(), adapters })
@@ -158,6 +175,7 @@ impl Linear {
         let weights: Vec<&Tensor> = match &self.weight {
             Weight::Whole(weight) => vec![weight],
             Weight::Nf4(parts) => parts.iter().flat_map(|it| [&it.codes, &it.scales, &it.factors, &it.mean]).collect(),
+            Weight::Fp8(fp8) => fp8.tensors().to_vec(),
         };
         weights.into_iter().chain(adapters.flat_map(|it| [&it.a].into_iter().chain(it.b.iter().map(|(_, _, b)| b))))
     }
@@ -192,6 +210,7 @@ impl Linear {
         let product = Product { input_gradient, ..Product::linear(rows, from, to) };
         let product = match &self.weight {
             Weight::Whole(weight) => Product { weight_gradient: weight.requires_grad(), ..product },
+            Weight::Fp8(_) => Product { weight_gradient: false, ..product },
             // Read in 4 bits; to widen them is no arithmetic of the model.
             Weight::Nf4(parts) => {
                 let stored =
@@ -202,7 +221,11 @@ impl Linear {
         };
         let adapters = self.adapters(sides.adapted());
         *needs_gradient |= product.weight_gradient || adapters.is_some();
-        let frozen = product.work_of(sides, counted);
+        let frozen = if matches!(self.weight, Weight::Fp8(_)) {
+            fp8::work(&product, rows, sides, counted)
+        } else {
+            product.work_of(sides, counted)
+        };
         let Some(Adapters { a, b, .. }) = adapters else { return frozen };
         let stacked = a.size()[0];
         let down = Product { input_gradient, ..Product::linear(rows, from, stacked) };
@@ -218,7 +241,7 @@ impl Linear {
         call(&Adapted { weight: &self.weight, group: self.group, a, b: &b, scale })
     }
 
-    /// The projections by name, as views of the joint matrix; empty if it is in NF4.
+    /// The projections by name, as views of the joint matrix; empty if it is quantised.
     fn named(&self, of: Of) -> Result<Vec<(&'static str, Tensor)>, TchError> {
         let Weight::Whole(weight) = &self.weight else { return Ok(Vec::new()) };
         let mut start = 0;
@@ -345,23 +368,37 @@ impl Block {
         Ok(named)
     }
 
-    /// Loads and quantises the matrices that are kept in NF4, as block `index` of the checkpoint.
-    pub fn load_nf4(&self, index: usize, checkpoint: &Checkpoint) -> Result<(), TchError> {
+    /// Loads and quantises the matrices that are kept in NF4 or FP8, as block `index` of the checkpoint.
+    pub fn load_quantised(&self, index: usize, checkpoint: &Checkpoint) -> Result<(), TchError> {
         for Linear { weight, parts, .. } in self.linears() {
-            let Weight::Nf4(quantised) = weight else { continue };
-            for (place, (part, _)) in quantised.iter().zip(parts) {
-                nf4::replace(place, &checkpoint.tensor(&format!("model.layers.{index}.{part}.weight"))?)?;
+            let load = |(part, _): &(&str, i64)| checkpoint.tensor(&format!("model.layers.{index}.{part}.weight"));
+            match weight {
+                Weight::Whole(_) => {}
+                Weight::Nf4(quantised) => {
+                    for (place, part) in quantised.iter().zip(parts) {
+                        nf4::replace(place, &load(part)?)?;
+                    }
+                }
+                // A column's scale is that of all projections.
+                Weight::Fp8(place) => {
+                    let parts: Vec<Tensor> = parts.iter().map(load).collect::<Result<_, _>>()?;
+                    fp8::replace(place, &Tensor::f_cat(&parts, 0)?)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The number of projections in NF4, and of fake-quantised ones.
-    pub fn quantised(&self) -> (usize, usize) {
+    /// The number of its projections in each form.
+    pub fn quantised(&self) -> Quantised {
         let count = |is: fn(&Linear) -> bool| {
             self.linears().into_iter().filter(|linear| is(linear)).map(|linear| linear.parts.len()).sum()
         };
-        (count(|linear| matches!(linear.weight, Weight::Nf4(_))), count(|linear| linear.group.is_some()))
+        Quantised {
+            nf4: count(|linear| matches!(linear.weight, Weight::Nf4(_))),
+            fp8: count(|linear| matches!(linear.weight, Weight::Fp8(_))),
+            fake: count(|linear| linear.group.is_some()),
+        }
     }
 
     /// The number of adapter tensors: A and B of each adapted projection.

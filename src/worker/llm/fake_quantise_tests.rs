@@ -3,7 +3,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::block::Options;
+use super::block::{Options, Quantised};
 use super::testing::{Golden, compare, differs_by};
 use crate::shim::llama::{self, Adapted, Weight};
 use crate::testing::generator;
@@ -43,7 +43,7 @@ fn a_quantised_model_has_torchtunes_loss_and_gradients_plain_fused_and_checkpoin
     let golden = Golden::techniques();
     for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {
         let llama = golden.llama(Options { group: Some(GROUP as usize), fused, checkpointing, ..Options::default() });
-        assert_eq!(llama.quantised(), (0, 15), "the output layer too");
+        assert_eq!(llama.quantised(), Quantised { fake: 15, ..Quantised::default() }, "the output layer too");
         let loss = golden.loss(&llama);
         compare("loss", &loss, golden.tensor("qat.loss"));
         loss.backward();
@@ -65,7 +65,7 @@ fn layers_that_make_no_whole_groups_train_as_they_are() {
     let golden = Golden::techniques();
     let llama = golden.llama(Options { group: Some(256), ..Options::default() });
     // Only the down projections have 256 inputs.
-    assert_eq!(llama.quantised(), (0, 2));
+    assert_eq!(llama.quantised().fake, 2);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use multicard::dataset::text::IGNORED_LABEL;
 use multicard::plan::llm::ModelConfig;
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::block::{Batch, Block, Of, Options, Place, rms_norm};
+use super::block::{Batch, Block, Of, Options, Place, Quantised, rms_norm};
 use super::weights::Checkpoint;
 use crate::module::{Module, Pass, Tensors, byte_count};
 use crate::shim::llama::{self, Adapted, Weight};
@@ -101,20 +101,22 @@ impl Llama {
         call(&self.blocks[index].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Loads and quantises the weights that are kept in NF4, one at a time.
-    pub fn load_nf4(&self, checkpoint: &Checkpoint) -> Result<(), TchError> {
+    /// Loads and quantises the weights that are kept in NF4 or FP8, one at a time.
+    pub fn load_quantised(&self, checkpoint: &Checkpoint) -> Result<(), TchError> {
         for index in 0..self.blocks.len() {
-            self.block(index, |block| block.load_nf4(index, checkpoint))?;
+            self.block(index, |block| block.load_quantised(index, checkpoint))?;
         }
         Ok(())
     }
 
-    /// The number of the blocks' linear layers in NF4, and of fake-quantised layers including the output layer.
-    pub fn quantised(&self) -> (usize, usize) {
-        let mut counts = (0, usize::from(self.output_group.is_some()));
+    /// The number of linear layers in each form, the output layer included.
+    pub fn quantised(&self) -> Quantised {
+        let mut counts = Quantised { fake: usize::from(self.output_group.is_some()), ..Quantised::default() };
         for index in 0..self.blocks.len() {
-            let (nf4, fake) = self.block(index, Block::quantised);
-            counts = (counts.0 + nf4, counts.1 + fake);
+            let Quantised { nf4, fp8, fake } = self.block(index, Block::quantised);
+            counts.nf4 += nf4;
+            counts.fp8 += fp8;
+            counts.fake += fake;
         }
         counts
     }
@@ -156,7 +158,7 @@ impl Llama {
         result
     }
 
-    /// All weights except adapters and those in NF4, by their names in Hugging Face's files, as views. `of` selects values or
+    /// All weights except adapters and those in NF4 or FP8, by their names in Hugging Face's files, as views. `of` selects values or
     /// gradients.
     pub fn named_weights(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = vec![(EMBEDDING.to_owned(), of(&self.embedding)?)];

@@ -5,7 +5,7 @@ use multicard::plan::llm::{Lora, LoraTargets};
 use tch::Device;
 
 use super::*;
-use crate::llm::block::Options;
+use crate::llm::block::{Options, Quantised};
 use crate::llm::testing::{Golden, compare, differs_by};
 use crate::module::{Module as _, Pass};
 use crate::shim::llama::{Adapted, Weight, dense};
@@ -57,7 +57,7 @@ fn a_model_in_nf4_has_torchtunes_loss_and_gradients_plain_fused_and_checkpointed
     for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {
         let llama =
             golden.with_adapters(Options { lora: Some(LORA), nf4: true, fused, checkpointing, ..Options::default() });
-        assert_eq!(llama.quantised(), (14, 0));
+        assert_eq!(llama.quantised(), Quantised { nf4: 14, ..Quantised::default() });
         let loss = golden.loss(&llama);
         compare("loss", &loss, golden.tensor("qlora.loss"));
         loss.backward();

@@ -5,6 +5,7 @@ use multicard::plan::{Kernels, OptimizerImpl, Passes};
 use multicard::protocol::Evidence;
 use tch::{Kind, TchError};
 
+use super::block::Quantised;
 use super::data::TextBatch;
 use super::{Llm, nf4};
 use crate::proof::{evidence, on_off, passes};
@@ -15,15 +16,7 @@ use crate::trainer::Trainer;
 /// Inspects the model, the optimizer and libtorch's switches.
 pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>, TchError> {
     let settings = &trainer.task().settings;
-    let (weights, trained) = trainer.module().kinds();
-    let expected = match settings.precision {
-        Precision::Fp32 => (Kind::Float, Kind::Float),
-        Precision::Bf16 => (Kind::BFloat16, Kind::BFloat16),
-        Precision::Fp16 => (Kind::Half, Kind::Float),
-    };
-    let seen = format!("weights {weights:?}, what is trained {trained:?}");
-    let mut evidence_list =
-        vec![evidence(Precision::KEY, settings.precision.name(), seen, (weights, trained) == expected), start(trainer)];
+    let mut evidence_list = vec![precision(settings.precision, trainer), start(trainer)];
 
     if settings.passes == Passes::Training {
         evidence_list.push(optimizer(settings.optimizer_impl, trainer)?);
@@ -46,7 +39,7 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
         in_effect &= trainer.module().has_reference() == settings.lora.is_none();
         in_effect &= rows == 2 * (settings.batch_size * settings.gradient_accumulation) as i64;
     }
-    let (nf4, fake) = trainer.module().quantised();
+    let Quantised { nf4, fake, .. } = trainer.module().quantised();
     if settings.technique == Technique::Qlora {
         seen += &format!("; {nf4} matrices of blocks in NF4, block {}, scale block {}", nf4::BLOCK, nf4::SCALE_BLOCK);
     }
@@ -77,6 +70,23 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     let asked = settings.deterministic;
     evidence_list.push(evidence("deterministic", on_off(asked), seen, flags.deterministic == asked));
     Ok(evidence_list)
+}
+
+/// The types of weights, and how many matrices are in FP8.
+pub fn precision(asked: Precision, trainer: &Trainer<Llm>) -> Evidence {
+    let (weights, trained) = trainer.module().kinds();
+    let expected = match asked {
+        Precision::Fp32 => (Kind::Float, Kind::Float),
+        Precision::Bf16 | Precision::Fp8 => (Kind::BFloat16, Kind::BFloat16),
+        Precision::Fp16 => (Kind::Half, Kind::Float),
+    };
+    let mut seen = format!("weights {weights:?}, what is trained {trained:?}");
+    let in_fp8 = trainer.module().quantised().fp8;
+    if in_fp8 > 0 {
+        seen += &format!("; {in_fp8} matrices of blocks in FP8 (e4m3), with a scale for each row");
+    }
+    let in_effect = (weights, trained) == expected && (in_fp8 > 0) == (asked == Precision::Fp8);
+    evidence(Precision::KEY, asked.name(), seen, in_effect)
 }
 
 /// How many calls an update makes, and what it copies before.

@@ -3,6 +3,7 @@
 
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, llm};
 
+use super::testing::{FP8_COSINE, cosine, gradients};
 use super::*;
 use crate::module::{Module, Pass};
 use crate::parallel::Peers;
@@ -75,6 +76,8 @@ fn a_small_model_learns_its_rows_with_adapters_and_with_all_weights() {
         &[("technique", "full")][..],
         &[("learning_rate", "0.02")],
         &[("precision", "bf16"), ("learning_rate", "0.02")],
+        &[("precision", "fp8"), ("learning_rate", "0.02")],
+        &[("precision", "fp8"), ("learning_rate", "0.02"), ("kernels", "fused")],
         &[("technique", "qlora"), ("learning_rate", "0.02")],
         &[("technique", "qat"), ("qat_group", "32")],
     ] {
@@ -84,6 +87,36 @@ fn a_small_model_learns_its_rows_with_adapters_and_with_all_weights() {
         assert!((5.0..9.0).contains(&first) && last < 0.95 * first, "{changed:?}: {first} {last}");
         assert!(seen.iter().all(|[_, rate, norm]| *rate > 0.0 && *norm > 0.0), "{seen:?}");
     }
+}
+
+/// Loss of a step from the first weights, and its gradients.
+fn first_step(device: Device, changed: &[(&str, &str)]) -> (f64, Tensor) {
+    let mut trainer = trainer(device, changed);
+    let seen = train(&mut trainer, &[batch(device, 2, 24)], 1);
+    (seen[0][0], gradients(trainer.module()))
+}
+
+#[test]
+fn a_step_in_fp8_has_nearly_the_loss_and_the_gradients_of_one_in_bf16() {
+    let _generator = generator();
+    let (loss, expected) = first_step(Device::Cpu, &[("precision", "bf16")]);
+    for changed in [&[("kernels", "plain")][..], &[("kernels", "fused")], &[("activation_checkpointing", "on")]] {
+        let (found, in_fp8) = first_step(Device::Cpu, &[changed, &[("precision", "fp8")]].concat());
+        assert!(found != loss && (found / loss - 1.0).abs() < 0.02, "{changed:?}: {found} {loss}");
+        let cosine = cosine(&in_fp8, &expected);
+        assert!(cosine > FP8_COSINE, "{changed:?}: {cosine}");
+    }
+}
+
+#[test]
+fn fp8_is_proven_by_the_matrices_that_are_stored_in_it() {
+    let _generator = generator();
+    let [fp8, bf16] = ["fp8", "bf16"].map(|precision| trainer(Device::Cpu, &[("precision", precision)]));
+    let evidence = proof::precision(Precision::Fp8, &fp8);
+    assert!(evidence.in_effect && evidence.seen.contains("28 matrices of blocks in FP8"), "{evidence:?}");
+    assert!(proof::precision(Precision::Bf16, &bf16).in_effect);
+    assert!(!proof::precision(Precision::Fp8, &bf16).in_effect);
+    assert!(!proof::precision(Precision::Bf16, &fp8).in_effect);
 }
 
 #[test]
@@ -271,13 +304,28 @@ fn replays_on_a_gpu_of_joint_passes_have_the_losses_and_gradients_of_eager_ones(
 
 #[test]
 #[ignore = "needs a GPU: make test-gpu"]
+fn steps_in_fp8_on_a_gpu_have_nearly_the_losses_and_gradients_of_bf16_plain_and_fused() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    for kernels in ["plain", "fused"] {
+        let [(loss, expected), (found, in_fp8)] = ["bf16", "fp8"]
+            .map(|precision| first_step(Device::Cuda(0), &[("precision", precision), ("kernels", kernels)]));
+        let cosine = cosine(&in_fp8, &expected);
+        println!("{kernels}: {loss} {found}, cosine {cosine}");
+        assert!(found != loss && (found / loss - 1.0).abs() < 0.02, "{kernels}: {found} {loss}");
+        assert!(cosine > FP8_COSINE, "{kernels}: {cosine}");
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
 fn replays_on_a_gpu_of_several_lengths_train_as_eager_steps_do() {
     let _generator = generator();
     cuda::open().unwrap();
     let device = Device::Cuda(0);
     let batches = [48, 64, 96].map(|length| batch(device, 2, length));
     for kernels in ["plain", "fused"] {
-        for precision in ["fp32", "bf16"] {
+        for precision in ["fp32", "bf16", "fp8"] {
             let [eager, replayed] = ["off", "on"].map(|cuda_graph| {
                 let changed = [("kernels", kernels), ("precision", precision), ("cuda_graph", cuda_graph)];
                 let mut trainer = trainer(device, &changed);

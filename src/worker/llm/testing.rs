@@ -59,7 +59,7 @@ impl Golden {
         let weights = Checkpoint::open(&self.folder.join("model.safetensors")).unwrap();
         weights.check(&expected_weights(&config)).unwrap();
         weights.copy_to(&llama.named_weights(&Tensor::f_detach).unwrap()).unwrap();
-        llama.load_nf4(&weights).unwrap();
+        llama.load_quantised(&weights).unwrap();
         llama
     }
 
@@ -81,6 +81,21 @@ impl Golden {
             compare(&parameter, &found, self.tensor(&format!("{name}.gradient.{parameter}")));
         }
     }
+}
+
+/// The least cosine of the angle between gradients in FP8 and in wider types, for models of a few blocks with random weights. Emulated
+/// rounding of such models gave cosines from 0.973 to 0.983.
+pub const FP8_COSINE: f64 = 0.96;
+
+/// The gradients of all trained parameters, in fp32 and one after another.
+pub fn gradients(llama: &Llama) -> Tensor {
+    let each = llama.parameters().into_iter().map(|parameter| parameter.grad().to_kind(Kind::Float).flatten(0, -1));
+    Tensor::cat(&each.collect::<Vec<_>>(), 0)
+}
+
+/// The cosine of the angle between two vectors.
+pub fn cosine(a: &Tensor, b: &Tensor) -> f64 {
+    (a.dot(b) / (a.norm() * b.norm())).double_value(&[])
 }
 
 /// Checks that two tensors are equal up to rounding, relative to the largest value.

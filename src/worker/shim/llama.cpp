@@ -28,6 +28,11 @@ struct RawNf4 {
   int64_t out;
 };
 
+// Codes as bytes.
+struct RawFp8 {
+  Tensor *codes, *scales, *column_codes, *column_scales;
+};
+
 struct RawLinear {
   Tensor* weight;
   Tensor* a;
@@ -37,6 +42,7 @@ struct RawLinear {
   double scale;
   const RawNf4* nf4;
   size_t nf4_parts;
+  const RawFp8* fp8;
   int64_t group;
   int64_t spare;
 };
@@ -56,6 +62,10 @@ Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
     const auto& w = raw.nf4[p];
     linear.nf4.push_back({*w.codes, *w.scales, *w.factors, *w.mean, *w.levels, w.out});
   }
+  if (raw.fp8 != nullptr) {
+    auto rows = [](const Tensor& codes, const Tensor& scales) { return Fp8Rows{codes.view(at::kFloat8_e4m3fn), scales}; };
+    linear.fp8 = {rows(*raw.fp8->codes, *raw.fp8->scales), rows(*raw.fp8->column_codes, *raw.fp8->column_scales)};
+  }
   linear.group = raw.group;
   if (raw.parts == 0) return linear;
   linear.a = raw.a->to(kind);
@@ -71,6 +81,7 @@ Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
 // The number of output columns.
 int64_t out_of(const RawLinear& raw) {
   if (raw.weight != nullptr) return raw.weight->size(0);
+  if (raw.fp8 != nullptr) return raw.fp8->codes->size(0);
   int64_t out = 0;
   for (size_t p = 0; p < raw.nf4_parts; p++) out += raw.nf4[p].out;
   return out;
@@ -111,7 +122,7 @@ Tensor product(const RawLinear& raw, Tensor& x, Applied& applied, int64_t count)
     // One launch. To compute the policy's rows alone and to append zeros would take two, and the GPU has room for so few rows.
     if (count < x.size(0)) reference_of(applied.u, count).zero_();
   }
-  return k.product(x, k.dense(applied.linear), true);
+  return k.product_of(x, applied.linear, true);
 }
 
 // Prepares `input_grad` of these layers. B is placed in each backward pass, because the optimizer changes it between them.
@@ -134,7 +145,7 @@ Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool w
     return both.narrow(1, 0, in);
   }
   if (linear.adapted()) du = k.back(grad, linear);
-  return wanted ? k.product(grad, k.dense(linear), false) : Tensor();
+  return wanted ? k.product_of(grad, linear, false) : Tensor();
 }
 
 // Appends the gradients of the layer's own tensors; some may already be in `known`. `grads` holds those of all inputs before them.
@@ -357,7 +368,19 @@ SHIM_API Tensor* mc_llama_dense(const RawLinear* linear) {
   GUARD(nullptr, {
     at::NoGradGuard without;
     auto whole = in_kind(*linear, at::kFloat);
-    return new Tensor(kernels(whole.nf4.empty() ? whole.weight : whole.nf4[0].codes).dense(whole));
+    const auto& stored = whole.fp8.defined() ? whole.fp8.rows.codes : whole.nf4.empty() ? whole.weight : whole.nf4[0].codes;
+    return new Tensor(kernels(stored).dense(whole));
+  })
+}
+
+// Rows of `input` [rows, width] in FP8: codes as bytes, and scales.
+SHIM_API int mc_llama_quantise_rows(Tensor* input, Tensor** results) {
+  GUARD(-1, {
+    at::NoGradGuard without;
+    auto rows = kernels(*input).quantise_rows(*input);
+    results[0] = new Tensor(rows.codes.view(at::kByte));
+    results[1] = new Tensor(std::move(rows.scales));
+    return 0;
   })
 }
 

@@ -20,6 +20,15 @@ struct RawNf4 {
     out: i64,
 }
 
+/// The shim's `Fp8`.
+#[repr(C)]
+struct RawFp8 {
+    codes: *const C_tensor,
+    scales: *const C_tensor,
+    column_codes: *const C_tensor,
+    column_scales: *const C_tensor,
+}
+
 /// The shim's `Linear`.
 #[repr(C)]
 struct RawLinear {
@@ -31,6 +40,7 @@ struct RawLinear {
     scale: f64,
     nf4: *const RawNf4,
     nf4_parts: usize,
+    fp8: *const RawFp8,
     group: i64,
     spare: i64,
 }
@@ -74,6 +84,7 @@ unsafe extern "C" {
         chunk: i64,
     ) -> *mut C_tensor;
     fn mc_llama_product(input: *const C_tensor, linear: *const RawLinear) -> *mut C_tensor;
+    fn mc_llama_quantise_rows(input: *const C_tensor, results: *mut *mut C_tensor) -> c_int;
     #[cfg(test)]
     fn mc_llama_dense(linear: *const RawLinear) -> *mut C_tensor;
     #[cfg(test)]
@@ -103,6 +114,29 @@ pub struct Nf4 {
     pub out: i64,
 }
 
+/// Rows in FP8 (e4m3): each number is its code's value times the scale of its row.
+pub struct Fp8Rows {
+    /// `[rows, width]`: the bits of the codes, as bytes.
+    pub codes: Tensor,
+    /// `[rows, 1]`, fp32.
+    pub scales: Tensor,
+}
+
+/// A frozen matrix `[out, in]` in FP8, stored twice: tensor cores read FP8 only along the rows that a product sums over.
+pub struct Fp8 {
+    /// `[out, in]`, with a scale for each output.
+    pub rows: Fp8Rows,
+    /// `[in, out]`, with a scale for each input: what gradients of the input are computed from.
+    pub columns: Fp8Rows,
+}
+
+impl Fp8 {
+    /// All that it stores.
+    pub fn tensors(&self) -> [&Tensor; 4] {
+        [&self.rows.codes, &self.rows.scales, &self.columns.codes, &self.columns.scales]
+    }
+}
+
 /// The matrix of a linear layer, `[out, in]`.
 pub enum Weight {
     /// Stored in the type in which it is read. If its rows are further apart than their width, the columns between them must be zeros and
@@ -110,6 +144,8 @@ pub enum Weight {
     Whole(Tensor),
     /// Stored in 4 bits, each projection separately.
     Nf4(Vec<Nf4>),
+    /// Stored in 8 bits, in which products multiply it.
+    Fp8(Fp8),
 }
 
 impl Weight {
@@ -141,10 +177,15 @@ impl Adapted<'_> {
         let start: Vec<i64> = self.b.iter().map(|(start, _)| *start).collect();
         let a = pointer(self.a);
         let parts = if self.a.is_some() { b.len() } else { 0 };
-        let (weight, quantised) = match self.weight {
-            Weight::Whole(weight) => (weight.as_ptr(), &[][..]),
-            Weight::Nf4(parts) => (ptr::null(), &parts[..]),
+        let (weight, quantised, fp8) = match self.weight {
+            Weight::Whole(weight) => (weight.as_ptr(), &[][..], None),
+            Weight::Nf4(parts) => (ptr::null(), &parts[..], None),
+            Weight::Fp8(fp8) => (ptr::null(), &[][..], Some(fp8)),
         };
+        let fp8 = fp8.map(|fp8| {
+            let [codes, scales, column_codes, column_scales] = fp8.tensors().map(Tensor::as_ptr);
+            RawFp8 { codes, scales, column_codes, column_scales }
+        });
         let raw = |part: &Nf4| RawNf4 {
             codes: part.codes.as_ptr(),
             scales: part.scales.as_ptr(),
@@ -163,6 +204,7 @@ impl Adapted<'_> {
             scale: self.scale,
             nf4: nf4.as_ptr(),
             nf4_parts: nf4.len(),
+            fp8: fp8.as_ref().map_or(ptr::null(), ptr::from_ref),
             group: self.group.unwrap_or(0),
             spare: self.weight.spare(),
         })
@@ -273,7 +315,16 @@ pub fn product(input: &Tensor, layer: &Adapted) -> Result<Tensor, TchError> {
     own(layer.with(|layer| unsafe { mc_llama_product(input.as_ptr(), layer) }))
 }
 
-/// The matrix of a layer in the form that products read, `[out, in]`.
+/// Quantises rows `[rows, width]` to FP8.
+pub fn quantise_rows(rows: &Tensor) -> Result<Fp8Rows, TchError> {
+    let mut results = [ptr::null_mut(); 2];
+    // SAFETY: as in `attention_in`; there are two variables for the results.
+    check(unsafe { mc_llama_quantise_rows(rows.as_ptr(), results.as_mut_ptr()) })?;
+    let [codes, scales] = results;
+    Ok(Fp8Rows { codes: own(codes)?, scales: own(scales)? })
+}
+
+/// The matrix of a layer in the form that products read, `[out, in]`; in fp32 if that form is FP8.
 #[cfg(test)]
 pub fn dense(layer: &Adapted) -> Result<Tensor, TchError> {
     // SAFETY: as in `attention_in`.

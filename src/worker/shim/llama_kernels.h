@@ -11,8 +11,9 @@
 // A linear layer whose output columns may hold several projections side by side, and their low-rank adapters: y = x W^T, and for each
 // part p, y[:, start_p ..] += scale (x A_p^T) B_p^T. The A_p are the rows of one matrix.
 struct Linear {
-  at::Tensor weight;             // [out, in]; undefined if the matrix is in NF4
+  at::Tensor weight;             // [out, in]; undefined if the matrix is in NF4 or FP8
   std::vector<Nf4> nf4;          // the projections, one below the other
+  Fp8 fp8;                       // the matrix, if it is in FP8
   int64_t group = 0;             // above 0: products read the matrix and x after fake quantisation
   at::Tensor a;                  // [parts * rank, in], if there are adapters
   std::vector<at::Tensor> b;     // [width, rank] of each part
@@ -73,6 +74,7 @@ struct LlamaKernels {
   // The matrix in the form that products read. It is freed after the product, so that never all matrices are stored in this form.
   at::Tensor dense(const Linear& linear) {
     if (linear.group > 0) return fake_quantise_groups(linear.weight, linear.group);
+    if (linear.fp8.defined()) return linear.fp8.rows.decoded();
     if (linear.nf4.empty()) return linear.weight;
     int64_t numbers = 0, out = 0;
     for (const auto& part : linear.nf4) numbers += part.numbers(), out += part.out;
@@ -89,6 +91,14 @@ struct LlamaKernels {
 
   // x W^T, or x W. The rows of W may be further apart than their width.
   virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) = 0;
+  // Rows of x in FP8.
+  virtual Fp8Rows quantise_rows(const at::Tensor& x) = 0;
+  // `product` with a layer's matrix, in whichever form it is stored.
+  at::Tensor product_of(const at::Tensor& x, const Linear& linear, bool transposed) {
+    if (!linear.fp8.defined()) return product(x, dense(linear), transposed);
+    // As in torchao, outputs are summed fast and gradients exactly.
+    return multiply_rows(quantise_rows(x), transposed ? linear.fp8.rows : linear.fp8.columns, x.scalar_type(), transposed);
+  }
 
   // y = x / rms(x) * weight, and 1 / rms(x) of each row in fp32.
   virtual void rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon, at::Tensor& y, at::Tensor& inverse) = 0;
@@ -144,6 +154,7 @@ struct PlainKernels : LlamaKernels {
   at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) override {
     return at::mm(x, transposed ? weight.t() : weight);
   }
+  Fp8Rows quantise_rows(const at::Tensor& x) override { return quantise_rows_plain(x); }
 
   void rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon, at::Tensor& y, at::Tensor& inverse) override {
     auto wide = x.to(at::kFloat);

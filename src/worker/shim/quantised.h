@@ -1,5 +1,5 @@
 // Matrices that are stored in another form than products read: NF4 and fake quantisation. Computed by libtorch's operations, in the order
-// and types of torchao 0.7, so that the numbers are equal to torchao's.
+// and types of torchao 0.7, so that the numbers are equal to torchao's. And matrices in FP8, which products read as they are stored.
 #pragma once
 #include <ATen/ATen.h>
 
@@ -29,6 +29,38 @@ inline void dequantise_plain(const Nf4& w, at::Tensor rows) {
   auto first = level(w.codes.bitwise_right_shift(4)), second = level(w.codes.bitwise_and(15));
   auto blocks = at::stack({first, second}, 1).view({-1, Nf4::BLOCK});
   rows.view({-1, Nf4::BLOCK}).copy_(blocks.mul_(scales.unsqueeze(1)));
+}
+
+// Rows in FP8 (e4m3), each divided by a scale of its own, by which its greatest number becomes 448: e4m3 has no greater one.
+struct Fp8Rows {
+  static constexpr double MOST = 448;
+
+  at::Tensor codes;    // [rows, width], e4m3
+  at::Tensor scales;   // [rows, 1], fp32
+
+  at::Tensor decoded() const { return codes.to(at::kFloat).mul_(scales); }
+};
+
+// A frozen matrix [out, in] in FP8, stored twice: tensor cores read FP8 only along the rows that a product sums over.
+struct Fp8 {
+  Fp8Rows rows;      // [out, in], for x W^T
+  Fp8Rows columns;   // [in, out], for x W
+
+  bool defined() const { return rows.codes.defined(); }
+};
+
+// Divides by the scales through their reciprocals, as the kernel for GPUs does, so that both give the same codes.
+inline Fp8Rows quantise_rows_plain(const at::Tensor& x) {
+  auto scales = x.abs().amax({1}, true).to(at::kFloat).mul_(1 / Fp8Rows::MOST).clamp_min_(std::numeric_limits<float>::min());
+  auto codes = x.mul(scales.reciprocal()).clamp_(-Fp8Rows::MOST, Fp8Rows::MOST).to(at::kFloat8_e4m3fn).contiguous();
+  return {codes, scales};
+}
+
+// x W^T for rows of x and of W, in the type `kind`. With `fast`, tensor cores keep fewer digits of their sums.
+inline at::Tensor multiply_rows(const Fp8Rows& x, const Fp8Rows& w, at::ScalarType kind, bool fast) {
+  if (x.codes.is_cuda()) return at::_scaled_mm(x.codes, w.codes.t(), x.scales, w.scales.t(), {}, {}, kind, fast);
+  // libtorch multiplies rows in FP8 on GPUs only. Here the same numbers are multiplied in fp32.
+  return at::mm(x.codes.to(at::kFloat), w.codes.to(at::kFloat).t()).mul_(x.scales).mul_(w.scales.t()).to(kind);
 }
 
 // `w` [out, in], rounded to 4-bit integers times one scale for each `group` of a row.

@@ -61,7 +61,7 @@ impl About for Marks<'_> {
             let ends = printed.value.interval;
             let ends = ends.map_or(String::new(), |ends| format!(" [{}, {}]", precise(ends.low), precise(ends.high)));
             let printed = precise(printed.value.median);
-            ui.label(format!("published: {printed}{ends} {unit}; measured over published {over}"));
+            ui.label(format!("published: {printed}{ends} {unit}; the measured value is {over} the published one"));
         }
         if let (Some(ratio), Some((_, baseline))) = (&point.ratio, &self.0.comparison.baseline) {
             let interval = value_text::interval(ratio, 1.0);

@@ -49,7 +49,7 @@ pub fn more_repeats(
     let base = comparison.baseline.as_ref()?.0.as_ref()?;
     let mut cells = vec![*runs.get(base)?];
     let (mut more, mut is_least) = (0, false);
-    // New runs are made in the present environment, so they only add to the last part of a split cell.
+    // New runs are made in the present environment. Where a cell is split by environments, they belong to its last part.
     let made_with = comparison.settings.iter().find(|one| one.setting.key == MADE_WITH);
     let last = made_with.and_then(|one| Some(one.levels.last()?.0.to_string())).unwrap_or_default();
     for row in table.rows.iter().filter(|row| row.made_with == last) {

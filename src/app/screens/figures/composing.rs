@@ -67,7 +67,7 @@ impl FiguresScreen {
             let is_other = |other: &&Source| name_of(other) == name && other.records.folder != source.records.folder;
             if let Some(other) = others.find(is_other) {
                 return Err(format!(
-                    "{} and {} have one name, by which a figure's file finds a session again: rename the folder of one",
+                    "{} and {} have the same name, but a figure's file finds a session by its name: rename one of the folders",
                     other.records.folder.display(),
                     source.records.folder.display()
                 ));

@@ -35,7 +35,7 @@ pub struct Tabled {
     pub texts: CellTexts,
 }
 
-/// A page of the figure, or of the composed one in its place.
+/// A page of the screen: it shows either the figure or the composed figure.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// What it shows, in a few words.

@@ -34,6 +34,7 @@ fn node(gpus: u32) -> Node {
         memory_bytes: 80_000_000_000,
         numa_node: Some(index),
         mig: false,
+        compute_capability: Some((9, 0)),
     };
     Node {
         hostname: "node7".to_owned(),

@@ -121,7 +121,7 @@ fn blocks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             button.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, name));
             button
         };
-        let help = "One more block of this workload, with one cell of defaults";
+        let help = "Adds a block of this workload, with one cell: every factor has its default";
         if button("Add", "Add a block", help, true).clicked() {
             commands.push(PlanCommand::AddBlock.into());
         }
@@ -368,7 +368,7 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
                 Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => (
-                    "The same without CUDA calls: it costs a quarter to a half less on launch-bound steps",
+                    "Records what “built-in” records, but no CUDA calls: it costs a quarter to a half less on launch-bound steps",
                     no_part.as_deref(),
                 ),
                 Tracer::Nsys => {

@@ -69,7 +69,7 @@ fn menu_ui(ui: &mut Ui, view: View<'_>) -> Option<PlanCommand> {
         for start in STARTING_PLANS {
             add(ui, start.name, &start.help(), &|| PlanCommand::Start(start.name));
         }
-        add(ui, "New plan", "One cell of defaults", &|| {
+        add(ui, "New plan", "One cell: every factor has its default", &|| {
             PlanCommand::Begin(Box::new(Plan::new("untitled", usual_workload())))
         });
     });

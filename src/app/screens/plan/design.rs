@@ -38,7 +38,9 @@ fn help(kind: DesignKind) -> &'static str {
         DesignKind::DOptimal => {
             "Runs the cells from which the ticked effects can be estimated best, with any levels and constraints"
         }
-        DesignKind::LatinHypercube => "Spreads numbers over the ranges of the ticked levels, for curves",
+        DesignKind::LatinHypercube => {
+            "Runs cells with numbers that are spread over the ranges of the ticked levels, so that curves can be drawn"
+        }
     }
 }
 

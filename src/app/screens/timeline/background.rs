@@ -65,7 +65,7 @@ impl TimelineScreen {
                     Ok(split) => {
                         run.split = Some(split.map_err(|error| match error {
                             TraceError::Cancelled => {
-                                "Its time was not added up, because this was cancelled. Open the recording again to add it up.".to_owned()
+                                "Adding up the times of this recording was cancelled. Open the recording again to add them up.".to_owned()
                             }
                             error => error.to_string(),
                         }));

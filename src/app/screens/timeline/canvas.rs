@@ -300,7 +300,7 @@ fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Sc
     let inside = UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
     let label = ui.new_child(inside).add(Label::new(text).truncate());
     let high = counter.text(counter.full);
-    label.on_hover_text(format!("{}: {}the row is {high} high", counter.name, counter.about()));
+    label.on_hover_text(format!("{}: {}the full height of the row means {high}", counter.name, counter.about()));
     steps_ui(ui, run, &counter.steps, (counter.full, &|value| counter.text(value)), rect, scale);
 }
 

@@ -101,8 +101,8 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     }
     flow::buttons_ui(ui, state, &pick, commands);
     if let Some(run) = state.runs.get(pick.run).filter(|_| pick.found.item.events == 1) {
-        let hover = "Divides this recording into steps: each event of this name begins one, or is one if it is a range. The caveats of the \
-                     recording say what divides it.";
+        let hover = "Divides this recording into steps: each event of this name begins a step. If it is a range, it is a step itself. The \
+                     caveats of the recording say which events divide it.";
         if ui.button("Steps begin at this event").on_hover_text(hover).clicked() {
             let name = run.timeline.name(pick.found.item.label).to_owned();
             commands.push(TimelineCommand::Divide(pick.run, StepsFrom::Named(name)));

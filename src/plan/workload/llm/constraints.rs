@@ -1,12 +1,17 @@
 //! Which combinations of levels can run on a machine, and why others cannot.
 
-use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
+use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage, usable_gpus};
 use super::data::{LlmData, Source};
 use super::estimate::Memory;
 use super::model::ModelConfig;
 use super::settings::{DataSet, FsdpGather, FsdpWrap, LlmSettings, Model, Precision, Technique, Template, Tf32};
 use super::stand_in::Lengths;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Kernels, Limits, Node, OptimizerImpl};
+
+/// The compute capability from which on GPUs multiply numbers in FP8.
+const FP8_SINCE: (u32, u32) = (8, 9);
+/// Rows of matrices in FP8 have a multiple of so many numbers.
+const FP8_NUMBERS: usize = 16;
 
 /// A combination of levels, with the data set and machine it would run on.
 pub(super) struct Candidate<'a> {
@@ -27,6 +32,8 @@ type Constraint = fn(&Candidate) -> Option<String>;
 /// machine lacks.
 const CONSTRAINTS: &[Constraint] = &[
     four_bit_weights_are_on_one_gpu,
+    weights_in_fp8_are_frozen,
+    weights_in_fp8_are_whole,
     references_are_whole,
     ranks_fit_their_nodes,
     rows_come_from_somewhere,
@@ -38,12 +45,14 @@ const CONSTRAINTS: &[Constraint] = &[
     pairs_are_not_packed,
     matrices_have_whole_blocks,
     layers_have_whole_groups,
+    matrices_suit_fp8,
     rows_fit_the_context,
     first_step_is_full,
     tied_ends_are_one_unit,
     steps_can_be_captured,
     cuda_levels_need_cuda,
     devices_exist,
+    gpus_multiply_fp8,
     memory_suffices,
     host_memory_suffices,
 ];
@@ -60,6 +69,30 @@ fn four_bit_weights_are_on_one_gpu(candidate: &Candidate) -> Option<String> {
             "technique = qlora trains on one GPU, since its 4-bit weights cannot be sharded over {gpus}: use gpus = 1 or technique = \
                  lora"
         )
+    })
+}
+
+fn weights_in_fp8_are_frozen(candidate: &Candidate) -> Option<String> {
+    let technique = candidate.settings.technique;
+    let (what, remedy) = match technique {
+        _ if candidate.settings.precision != Precision::Fp8 => return None,
+        Technique::Lora | Technique::Dpo => return None,
+        Technique::Qlora => ("stores them in NF4", "lora"),
+        Technique::Qat | Technique::Full => ("trains them", "lora"),
+        Technique::DpoFull => ("trains them", "dpo"),
+    };
+    let name = technique.name();
+    Some(format!(
+        "precision = fp8 stores frozen weights in FP8, but technique = {name} {what}: use technique = {remedy} or precision = bf16"
+    ))
+}
+
+fn weights_in_fp8_are_whole(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    (settings.precision == Precision::Fp8 && settings.sharded()).then(|| {
+        "precision = fp8 stores each matrix along its rows and along its columns, and sharding = fsdp shards only matrices that are \
+         stored once: use sharding = ddp, gpus = 1 or precision = bf16"
+            .to_owned()
     })
 }
 
@@ -188,6 +221,19 @@ fn layers_have_whole_groups(candidate: &Candidate) -> Option<String> {
     })
 }
 
+/// Products in FP8 need rows of whole 16 bytes, in both directions.
+fn matrices_suit_fp8(candidate: &Candidate) -> Option<String> {
+    let mut projections = candidate.model.projections().into_iter();
+    let (name, from, out) = projections.find(|(_, from, out)| from % FP8_NUMBERS != 0 || out % FP8_NUMBERS != 0)?;
+    (candidate.settings.precision == Precision::Fp8).then(|| {
+        format!(
+            "precision = fp8 multiplies {FP8_NUMBERS} numbers at a time, and {name} of {} is a matrix of {out} by {from}: use precision \
+             = bf16",
+            candidate.model.name
+        )
+    })
+}
+
 fn rows_fit_the_context(candidate: &Candidate) -> Option<String> {
     let (model, longest) = (candidate.model, candidate.rows.longest);
     (longest > model.context && !candidate.rows.assumed).then(|| {
@@ -274,6 +320,19 @@ fn devices_exist(candidate: &Candidate) -> Option<String> {
     let (node, settings) = (candidate.node, candidate.settings);
     let of_node = settings.gpus_of_node();
     no_devices(node, of_node).or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), of_node))
+}
+
+fn gpus_multiply_fp8(candidate: &Candidate) -> Option<String> {
+    if candidate.settings.precision != Precision::Fp8 || !candidate.node.has_cuda() {
+        return None;
+    }
+    let (gpu, (major, minor)) = usable_gpus(candidate.node)
+        .filter_map(|gpu| Some((gpu, gpu.compute_capability?)))
+        .find(|(_, capability)| *capability < FP8_SINCE)?;
+    let (name, (needed, point)) = (&gpu.name, FP8_SINCE);
+    Some(format!(
+        "precision = fp8 needs GPUs of compute capability {needed}.{point} or higher, and {name} has {major}.{minor}: use precision = bf16"
+    ))
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {

@@ -68,11 +68,12 @@ impl Memory {
     }
 }
 
-/// Bytes per number of frozen weights, of trained parameters and of the arithmetic.
+/// The bytes of one frozen weight, of one trained parameter, and of one number in computations.
 fn sizes(precision: Precision) -> (f64, f64, f64) {
     match precision {
         Precision::Fp32 => (4.0, 4.0, 4.0),
-        Precision::Bf16 => (2.0, 2.0, 2.0),
+        // The matrices in FP8 are counted apart.
+        Precision::Bf16 | Precision::Fp8 => (2.0, 2.0, 2.0),
         Precision::Fp16 => (2.0, 4.0, 2.0),
     }
 }
@@ -90,6 +91,8 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
 ///
 /// Frozen matrices have spare columns for the adapters' B.
 ///
+/// In FP8, each matrix of a block is stored twice in one byte, and the largest gradient of a projection's output is narrowed to FP8.
+///
 /// Under FSDP a rank holds its share of weights, gradients and moments, and two whole units at a time. With `fsdp_wrap = block`,
 /// embedding and output layer stay whole as well.
 ///
@@ -104,6 +107,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         model.projections().iter().map(|(_, from, out)| (from * out) as f64).sum::<f64>() * model.layers as f64;
     let weights = match settings.technique {
         Technique::Qlora => (parameters - matrices) * weight + matrices * NF4_BYTES,
+        _ if settings.precision == Precision::Fp8 => (parameters - matrices) * weight + fp8_bytes(model),
         // With the frozen copy that it is compared with.
         Technique::DpoFull => 2.0 * parameters * weight,
         _ => (parameters + spare_numbers(settings, model)) * weight,
@@ -144,6 +148,12 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         Technique::Qat => (2 * model.ffn).max(if model.tied { 0 } else { model.vocabulary }) * model.dim,
         _ => 0,
     };
+    // In the backward pass, the gradients of gate and up are in FP8. Without fused kernels, the same numbers in fp32 come before.
+    let narrowed = match (settings.precision, settings.kernels) {
+        (Precision::Fp8, Kernels::Fused) => tokens * 2.0 * model.ffn as f64,
+        (Precision::Fp8, Kernels::Plain) => 5.0 * tokens * 2.0 * model.ffn as f64,
+        _ => 0.0,
+    };
     let share = if settings.sharded() { 1.0 / settings.gpus as f64 } else { 1.0 };
     Memory {
         weights: weights * share,
@@ -153,7 +163,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         optimizer: 2.0 * updated * trained * share,
         activations: tokens * bytes_per_token,
         logits: logits * model.vocabulary as f64,
-        workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic,
+        workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic + narrowed,
     }
 }
 
@@ -171,6 +181,15 @@ fn spare_numbers(settings: &LlmSettings, model: &ModelConfig) -> f64 {
         rows * lora.spare_columns(parts.iter().map(|(name, ..)| *name))
     });
     (model.layers * spare.iter().sum::<usize>()) as f64
+}
+
+/// Bytes of the blocks' matrices in FP8: two bytes for each number, which is stored in two directions, and four for each scale.
+fn fp8_bytes(model: &ModelConfig) -> f64 {
+    let (queries, keys) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
+    let matrices =
+        [(model.dim, queries + 2 * keys), (queries, model.dim), (model.dim, 2 * model.ffn), (model.ffn, model.dim)];
+    let bytes = matrices.map(|(from, out)| 2 * from * out + 4 * (from + out)).iter().sum::<usize>();
+    (bytes * model.layers) as f64
 }
 
 /// Bytes that autograd keeps per token and block.
@@ -201,8 +220,9 @@ fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
 ///
 /// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4 or 6
 /// operations per parameter and token; inference is the first of them. DPO multiplies once more, for the reference. GPUs are assumed to
-/// reach 400 (half precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s at the
-/// same time, and to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
+/// reach 600 (FP8, a guess), 400 (half precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights
+/// at 300 GB/s at the same time, and to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are
+/// read at 1 GB/s.
 pub(super) fn run(
     settings: &LlmSettings,
     model: &ModelConfig,
@@ -223,11 +243,10 @@ pub(super) fn run(
         Technique::DpoFull => 8.0,
     };
     let again = if settings.activation_checkpointing && !infers { 4.0 / 3.0 } else { 1.0 };
-    // Each pass restores quantised matrices: at 2 TB/s on a GPU, at 1 GB/s per core.
-    let restored_bytes = match settings.technique {
-        Technique::Qlora | Technique::Qat => 2.0 * model.parameters() as f64 * sizes(settings.precision).2,
-        _ => 0.0,
-    };
+    // Each pass restores quantised matrices: at 2 TB/s on a GPU, at 1 GB/s per core. CPUs do not multiply FP8.
+    let is_restored = matches!(settings.technique, Technique::Qlora | Technique::Qat)
+        || (settings.precision == Precision::Fp8 && !gpu);
+    let restored_bytes = if is_restored { 2.0 * model.parameters() as f64 * sizes(settings.precision).2 } else { 0.0 };
     let work = tokens * operations * again * model.parameters() as f64;
     let micro_batches = settings.gradient_accumulation as f64;
     let weights = memory.weights * if settings.sharded() { settings.gpus as f64 } else { 1.0 };
@@ -235,6 +254,7 @@ pub(super) fn run(
         let rate = match (settings.precision, settings.tf32) {
             (Precision::Fp32, super::Tf32::Off) => 44e12,
             (Precision::Fp32, super::Tf32::All) => 200e12,
+            (Precision::Fp8, _) => 600e12,
             _ => 400e12,
         };
         // The reference's forward pass adds about a third to the launches of a forward and backward pass.

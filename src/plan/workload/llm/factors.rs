@@ -38,11 +38,13 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
             .speaks_for_itself()
             .hints(Precision::ALL.iter().map(|level| (level.name(), Hint::Multiplies(level.number_format()))))
-            .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; trained parameters stay in fp32.")
+            .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; trained parameters stay in fp32. fp8: the \
+                 blocks' frozen matrices and what they multiply, in e4m3 with a scale for each row, and everything else in bf16. It \
+                 saves time and no memory: each matrix is stored twice.")
             .finding("The papers' iterations are in FP32 (2505.22905 section 5)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
             .hints(Tf32::ALL.iter().filter_map(|level| Some((level.name(), level.lowers()?))))
-            .idle_where(Precision::KEY, &["bf16", "fp16"])
+            .idle_where(Precision::KEY, &["bf16", "fp16", "fp8"])
             .help("Whether fp32 matrix products may use tensor cores with 10-bit mantissas."),
         Factor::count("batch_size", "Batch size", 1..=4096, 2)
             .unit("rows per GPU")

@@ -88,6 +88,8 @@ levels! {
         Bf16 = "bf16",
         /// Frozen weights in half precision, trained parameters in fp32, dynamic loss scaling.
         Fp16 = "fp16",
+        /// As bf16, with the frozen matrices of blocks in FP8, and their products too.
+        Fp8 = "fp8",
     }
 }
 levels! {
@@ -159,6 +161,7 @@ impl Precision {
             Self::Fp32 => NumberFormat::Fp32,
             Self::Bf16 => NumberFormat::Bf16,
             Self::Fp16 => NumberFormat::Fp16,
+            Self::Fp8 => NumberFormat::Fp8,
         }
     }
 }

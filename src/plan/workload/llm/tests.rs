@@ -318,6 +318,96 @@ fn cells_that_make_no_sense_are_refused_with_the_reason() {
 }
 
 #[test]
+fn fp8_is_for_frozen_weights_of_whole_models_that_it_can_multiply() {
+    let fp8 = |more: &[(&'static str, &'static str)], node: &Node| {
+        refused(&[&[("model", "llama3.2-1b"), ("precision", "fp8")][..], more].concat(), node)
+    };
+    let node = gpu_node(2);
+    for (more, part) in [
+        (
+            &[("technique", "qlora")][..],
+            "technique = qlora stores them in NF4: use technique = lora or precision = bf16",
+        ),
+        (&[("technique", "full")], "technique = full trains them: use technique = lora"),
+        (&[("technique", "qat")], "technique = qat trains them: use technique = lora"),
+        (&[("technique", "dpo-full")], "technique = dpo-full trains them: use technique = dpo"),
+        (&[("gpus", "2")], "use sharding = ddp, gpus = 1 or precision = bf16"),
+    ] {
+        let reason = fp8(more, &node);
+        assert!(reason.starts_with("precision = fp8 stores ") && reason.contains(part), "{more:?}: {reason}");
+    }
+    for more in [
+        &[("technique", "lora")][..],
+        &[("technique", "dpo"), ("kernels", "fused"), ("cuda_graph", "on")],
+        &[("gpus", "2"), ("sharding", "ddp")],
+        &[("passes", "inference")],
+    ] {
+        assert_eq!(fp8(more, &node), "", "{more:?}");
+    }
+    assert_eq!(
+        refused(&[("model", "tiny"), ("precision", "fp8")], &cpu_node()),
+        "",
+        "CPUs multiply the same numbers in fp32"
+    );
+}
+
+#[test]
+fn fp8_needs_matrices_of_whole_sixteens() {
+    let folder = tempfile::tempdir().unwrap();
+    let reason_with = |ffn: usize| {
+        let config = serde_json::json!({
+            "model_type": "llama", "hidden_act": "silu", "attention_bias": false, "mlp_bias": false, "vocab_size": 96,
+            "hidden_size": 128, "intermediate_size": ffn, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 4, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+            "tie_word_embeddings": false,
+        });
+        let path = folder.path().join("config.json");
+        std::fs::write(&path, config.to_string()).unwrap();
+        let mut plan =
+            plan(&[("model", "config"), ("precision", "fp8"), ("data_set", "uniform"), ("row_tokens", "24")]);
+        plan.first.data = Data::of_set("stand-in").with_path("config", &path.display().to_string());
+        reason_of(&plan, &gpu_node(1))
+    };
+    assert_eq!(reason_with(256), "");
+    let reason = reason_with(248);
+    assert!(
+        reason.contains("multiplies 16 numbers at a time, and gate of") && reason.contains("248 by 128"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn fp8_needs_gpus_that_multiply_it() {
+    let reason_on = |compute_capability| {
+        let mut node = gpu_node(2);
+        node.gpus[1].compute_capability = compute_capability;
+        node.gpus[1].name = "NVIDIA A100".to_owned();
+        refused(&[("precision", "fp8")], &node)
+    };
+    let reason = reason_on(Some((8, 0)));
+    assert!(reason.contains("needs GPUs of compute capability 8.9 or higher, and NVIDIA A100 has 8.0"), "{reason}");
+    for can in [Some((8, 9)), Some((9, 0)), Some((12, 0)), None] {
+        assert_eq!(reason_on(can), "", "{can:?}");
+    }
+}
+
+#[test]
+fn weights_in_fp8_take_the_memory_of_bf16_and_their_products_less_time() {
+    let estimate_of = |precision| {
+        let levels = [("precision", precision), ("data_set", "uniform"), ("row_tokens", "2048"), ("kernels", "plain")];
+        expand(&plan(&levels), &gpu_node(1)).cells.remove(0).estimate
+    };
+    let [bf16, fp8] = ["bf16", "fp8"].map(estimate_of);
+    let weights = |estimate: &Estimate| estimate.memory_kinds().find(|(kind, _)| *kind == "weights").unwrap().1;
+    // Each matrix twice in one byte. A scale of four bytes for each row and each column of the four matrices of 32 blocks.
+    let sides = (4096 + 6144) + (4096 + 4096) + (4096 + 2 * 14_336) + (14_336 + 4096);
+    assert_eq!(weights(&fp8) - weights(&bf16), 32 * 4 * sides);
+    assert!(fp8.peak_bytes > bf16.peak_bytes && fp8.peak_bytes < bf16.peak_bytes + 1_000_000_000, "{fp8:?} {bf16:?}");
+    let steps_s = |estimate: &Estimate| estimate.duration_s - estimate.start_s;
+    assert!(steps_s(&fp8) < 0.9 * steps_s(&bf16), "{fp8:?} {bf16:?}");
+}
+
+#[test]
 fn sharded_cells_that_make_no_sense_are_refused_with_the_reason() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[("gpus", "2"), ("cuda_graph", "on")], "use cuda_graph = off or sharding = ddp"),

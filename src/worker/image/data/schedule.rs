@@ -28,7 +28,8 @@ impl Schedule {
         }
     }
 
-    /// How many batches are copied to the device for each batch that is processed there, and which of them is processed.
+    /// How many batches are copied to the device for each batch that is processed there, and the index of the processed batch among them.
+    /// More than one are copied only where each rank loads the batches of all ranks.
     pub fn round(&self) -> (usize, usize) {
         let received = self.shard.received_batches(self.mode);
         (received, if received > 1 { self.shard.rank } else { 0 })

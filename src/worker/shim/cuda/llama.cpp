@@ -25,6 +25,8 @@ constexpr int64_t FILLS_GPU = 512;
 constexpr int64_t HIGHEST_RANK = 16;
 // The first architecture whose tensor cores support bf16.
 constexpr int MMA_SINCE = 80;
+// The first architecture that converts numbers to FP8.
+constexpr int FP8_SINCE = 89;
 
 struct Program : Kernels {
   // Whether products with adapters run on tensor cores.
@@ -125,6 +127,17 @@ struct CudaKernels : PlainKernels {
         .run("fake_quantise_tokens", static_cast<unsigned>(x.size(0)), BLOCK, x.data_ptr(), out.data_ptr(), static_cast<int>(x.size(1)),
              x.stride(0));
     return out;
+  }
+
+  Fp8Rows quantise_rows(const Tensor& x) override {
+    if (!fits(x)) return PlainKernels::quantise_rows(x);
+    auto& kernels = program(x.scalar_type());
+    if (kernels.architecture < FP8_SINCE) return PlainKernels::quantise_rows(x);
+    auto codes = at::empty({x.size(0), x.size(1)}, x.options().dtype(at::kFloat8_e4m3fn));
+    auto scales = at::empty({x.size(0), 1}, x.options().dtype(at::kFloat));
+    kernels.run("quantise_rows", static_cast<unsigned>(x.size(0)), BLOCK, x.data_ptr(), codes.data_ptr(), scales.data_ptr(),
+                static_cast<int>(x.size(1)), x.stride(0));
+    return {codes, scales};
   }
 
   Tensor product(const Tensor& x, const Tensor& weight, bool transposed) override {

@@ -193,7 +193,7 @@ fn a_second_session_of_one_name_is_refused_as_a_file_could_not_tell_them_apart()
     send(&mut state, FiguresCommand::AddPanel);
     assert_eq!(composition(&state).panels.len(), 1);
     let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
-    assert!(!good && message.contains("/a/study and /b/study have one name"), "{message}");
+    assert!(!good && message.contains("/a/study and /b/study have the same name"), "{message}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// The kernels for matrices that are stored in another form than products read. They give the same numbers as quantised.h.
+// The kernels for matrices that are stored in another form than products read, and for rows in FP8. They give the same numbers as quantised.h.
 #include "values.cuh"
 
 __device__ inline float rounded(float x) { T y; narrow(x, y); return wide(y); }
@@ -52,6 +52,33 @@ __device__ inline float block_most(float x) {
   float most = part[0];
   for (int w = 1; w < (int)(blockDim.x >> 5); w++) most = fmaxf(most, part[w]);
   return most;
+}
+
+// Rows in FP8 (e4m3), each divided by a scale by which its greatest number becomes 448. A block works on one row.
+extern "C" __global__ void quantise_rows(const T* x, unsigned char* codes, float* scales, int width, i64 stride) {
+#if __CUDA_ARCH__ >= 890
+  const T* row = x + blockIdx.x * stride;
+  float most = 0;
+  for (int i = threadIdx.x * N; i < width; i += blockDim.x * N) {
+    Pack p = load(row + i);
+    for (int k = 0; k < N; k++) most = fmaxf(most, fabsf(wide(p.v[k])));
+  }
+  float scale = fmaxf(block_most(most) * (1.0f / 448.0f), 1.17549435e-38f), inverse = 1.0f / scale;
+  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+  struct alignas(N) Codes { u16 v[N / 2]; };
+  for (int i = threadIdx.x * N; i < width; i += blockDim.x * N) {
+    Pack p = load(row + i);
+    Codes c;
+    for (int k = 0; k < N / 2; k++) {
+      float first = wide(p.v[2 * k]) * inverse, second = wide(p.v[2 * k + 1]) * inverse;
+      // The first operand goes into the upper byte.
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(c.v[k]) : "f"(second), "f"(first));
+    }
+    *(Codes*)(codes + (i64)blockIdx.x * width + i) = c;
+  }
+#else
+  __trap();   // the host does not call it there
+#endif
 }
 
 // 8-bit integers between the smallest and greatest number of a row and 0. A block works on one row.
