@@ -71,9 +71,8 @@ fn settle(state: &mut State) {
 }
 
 fn send(state: &mut State, command: CompareCommand) -> Vec<Request> {
-    let mut requests = Vec::new();
     state.execute(Command::from(command), &Context::default());
-    requests.extend(state.desk.take_requests());
+    let requests = state.desk.take_requests();
     settle(state);
     requests
 }

@@ -76,12 +76,10 @@ fn running(state: &mut State) {
 }
 
 fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
-    let (context, mut requests) = (Context::default(), Vec::new());
+    let context = Context::default();
     state.execute(Command::from(command), &context);
-    requests.extend(state.desk.take_requests());
     state.poll(&context);
-    requests.extend(state.desk.take_requests());
-    requests
+    state.desk.take_requests()
 }
 
 fn scene_of(state: &State) -> Scene<'_> {

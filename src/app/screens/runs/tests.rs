@@ -187,15 +187,13 @@ fn all_that_failed_and_was_not_retried_is_retried_at_once() {
 fn a_queued_run_is_moved() {
     let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0), row(3, RunState::Queued, 0)];
     let mut state = state(Vec::new(), rows);
-    let (context, mut requests) = (Context::default(), Vec::new());
     let run = || "0003-cell-3".to_owned();
     for to in [Move::Up, Move::Down, Move::Top] {
-        state.execute(Command::from(RunsCommand::Move(run(), to)), &context);
-        requests.extend(state.desk.take_requests());
+        state.execute(Command::from(RunsCommand::Move(run(), to)), &Context::default());
     }
-    state.execute(Command::from(RunsCommand::Move("0001-cell-1".into(), Move::Up)), &context);
-    requests.extend(state.desk.take_requests());
-    assert_eq!(requests, [0, 2, 0].map(|place| Request::Order(Order::Reorder(run(), place))), "a running one stays");
+    state.execute(Command::from(RunsCommand::Move("0001-cell-1".into(), Move::Up)), &Context::default());
+    let orders = [0, 2, 0].map(|place| Request::Order(Order::Reorder(run(), place)));
+    assert_eq!(state.desk.take_requests(), orders, "a running one stays");
 }
 
 #[test]
@@ -258,19 +256,15 @@ fn a_page_says_which_gpus_its_run_used() {
 #[test]
 fn a_page_is_read_again_only_when_its_run_has_changed() {
     let mut state = state(vec![record(1, "fp32", RunState::Starting)], vec![row(1, RunState::Running, 1)]);
-    let mut requests = Vec::new();
     let select = Command::from(RunsCommand::Select(Some("0001-cell-1".into())));
     state.execute(select, &Context::default());
-    requests.extend(state.desk.take_requests());
     for _ in 0..3 {
         state.poll(&Context::default());
-        requests.extend(state.desk.take_requests());
     }
-    assert_eq!(requests.len(), 1);
+    assert_eq!(state.desk.take_requests().len(), 1);
     state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Finished, 0)]))));
     state.poll(&Context::default());
-    requests.extend(state.desk.take_requests());
-    assert_eq!(requests.len(), 2);
+    assert_eq!(state.desk.take_requests().len(), 1);
 }
 
 #[test]
@@ -282,10 +276,9 @@ fn a_read_only_session_cannot_be_changed_and_says_why() {
     assert!(sees(&harness, reason));
     assert!(harness.get_by_label("Retry run 1").accesskit_node().is_disabled());
     let retry = Command::from(RunsCommand::Retry("0001-cell-1".into()));
-    let mut requests = Vec::new();
-    harness.state_mut().state.execute(retry, &Context::default());
-    requests.extend(harness.state_mut().state.desk.take_requests());
-    assert!(requests.is_empty() && harness.state().state.desk.problems[0].message.contains(reason));
+    let state = &mut harness.state_mut().state;
+    state.execute(retry, &Context::default());
+    assert!(state.desk.take_requests().is_empty() && state.desk.problems[0].message.contains(reason));
     click(&mut harness, "Open for writing");
     assert!(asked(&harness, &Request::OpenExisting(folder())));
 }

@@ -73,10 +73,9 @@ fn a_session_that_is_opened_again_keeps_what_is_drawn_and_reads_it_anew() {
         (1, Some(5)),
         "no moment without curves"
     );
-    let (context, mut requests) = (Context::default(), Vec::new());
+    let context = Context::default();
     state.poll(&context);
-    requests.extend(state.desk.take_requests());
-    assert_eq!(requests, [Request::Curves(folder, RUN.to_owned())], "steps may have been missed");
+    assert_eq!(state.desk.take_requests(), [Request::Curves(folder, RUN.to_owned())], "steps may have been missed");
     state.take(read(9));
     assert_eq!(steps(&state), Some(9));
     state.take(UiEvent::Session { folder: "/other".into(), read_only: None });
@@ -94,10 +93,8 @@ fn a_session_that_is_opened_again_keeps_what_is_drawn_and_reads_it_anew() {
 fn the_latest_finished_runs_are_shown_beside_one_that_starts_until_they_are_unticked() {
     let mut idle = state();
     idle.desk.screen = ScreenName::LIVE;
-    let mut requests = Vec::new();
     idle.poll(&Context::default());
-    requests.extend(idle.desk.take_requests());
-    assert_eq!(requests, [Request::Curves(PathBuf::from("/session"), RUN.to_owned())]);
+    assert_eq!(idle.desk.take_requests(), [Request::Curves(PathBuf::from("/session"), RUN.to_owned())]);
     let drawn =
         |state: &State| state.own::<LiveScreen>().shelf.chosen().map(|chosen| chosen.run.clone()).collect::<Vec<_>>();
     assert_eq!(drawn(&idle), [RUN]);

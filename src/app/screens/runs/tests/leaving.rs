@@ -54,22 +54,20 @@ fn a_question_that_nobody_answered_goes_with_its_runs_and_the_window_stays() {
 #[test]
 fn runs_that_are_kept_running_are_not_cancelled() {
     let mut state = state(Vec::new(), vec![row(1, RunState::Running, 1)]);
-    let (context, mut requests) = (Context::default(), Vec::new());
+    let context = Context::default();
     state.close_requested(&context);
     state.execute(Command::Close(CloseCommand::KeepRunning), &context);
-    requests.extend(state.desk.take_requests());
-    assert!(requests.is_empty());
+    assert!(state.desk.take_requests().is_empty());
     assert_eq!(state.closing, Closing::Now);
 }
 
 #[test]
 fn closing_with_unsaved_edits_asks_whether_to_save_them() {
-    let (context, mut requests) = (Context::default(), Vec::new());
+    let context = Context::default();
     let mut state = state(Vec::new(), Vec::new());
     state.close_requested(&context);
     assert_eq!(state.closing, Closing::No, "nothing would be lost: the window closes");
     state.execute(seven_repeats(&state), &context);
-    requests.extend(state.desk.take_requests());
     state.close_requested(&context);
     let mut harness = window(state, |ui, state, commands| {
         closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands);
@@ -85,22 +83,19 @@ fn closing_with_unsaved_edits_asks_whether_to_save_them() {
     state.poll(&context);
     assert_eq!(state.closing, Closing::WhenSaved, "the path of the file is asked for");
     state.execute(Command::from(PlanCommand::CloseQuestion), &context);
-    requests.extend(state.desk.take_requests());
     state.poll(&context);
     assert_eq!(state.closing, Closing::No, "without a path nothing is saved, and the window stays");
     state.close_requested(&context);
     state.execute(Command::Close(CloseCommand::DiscardEdits), &context);
-    requests.extend(state.desk.take_requests());
     assert_eq!(state.closing, Closing::Now);
 }
 
 #[test]
 fn edits_that_were_launched_are_kept_by_the_session_and_need_no_question() {
     use crate::app::engine::SessionPlan;
-    let (context, mut requests) = (Context::default(), Vec::new());
+    let context = Context::default();
     let mut state = state(Vec::new(), Vec::new());
     state.execute(seven_repeats(&state), &context);
-    requests.extend(state.desk.take_requests());
     let launched =
         SessionPlan { name: "quickstart".to_owned(), toml: state.own::<PlanScreen>().plan().to_toml(), folder: None };
     let records = Records { folder: folder(), plans: vec![launched], ..Records::default() };
