@@ -14,7 +14,7 @@ mod sample;
 mod site;
 mod trace;
 
-pub use clock::{CLOCKS_VARIABLE, Clock};
+pub use clock::{CLOCKS_VARIABLE, Clock, now_s};
 pub use environment::{
     COMMIT_TIME, DIFFERENCES, ENVIRONMENT_FILE, Environment, IMPORTED_FROM, build, environment_file_of, fact_keys,
     fact_name, set_build,
@@ -30,7 +30,7 @@ pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList, TraceLists, TracePattern};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line, samples_of_node};
-pub use site::{Site, node_name};
+pub use site::{Site, hostname, node_name};
 pub use trace::{
     BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS,
     TraceMetric, TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,

@@ -9,7 +9,9 @@ mod doctor;
 mod error;
 mod finished;
 mod imported;
+mod kept;
 mod kept_queue;
+mod machine;
 mod measurement;
 mod names;
 mod notice;
@@ -29,18 +31,20 @@ mod trial;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 pub use at_site::Where;
 pub use doctor::{Check, Health, examine};
 pub use error::SessionError;
 pub use finished::all_finished;
 pub use imported::digest_of_programs;
+pub use kept::note_session;
+pub use machine::Machine;
 pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
-pub use names::short_names;
+pub use names::{default_sessions_folder, find_session, new_session_folder, short_names};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::{Estimate, Progress};
@@ -54,21 +58,17 @@ pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
 
 use crate::foreign;
-use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
-use crate::plan::{Key, Node, OwnMeasure, RunState, Topology, Tracer};
+use crate::launch::{Launcher, LauncherOptions, Queue, Update, WorkerCommand};
+use crate::plan::{Node, RunState, Topology, Tracer};
 use crate::program;
-use crate::protocol::{Event, Job, RankPlace, Sample};
+use crate::protocol::{Event, Job, RankPlace, Sample, now_s};
 use crate::store::{Decision, Reader, Store, StoreError};
 use crate::telemetry::{self, Sampler, Watch};
-use crate::trace;
 
 /// Capacity of the channel from the launcher; its threads block when it is full.
 const UPDATES_IN_FLIGHT: usize = 4096;
 /// Capacity of the channel from the sampler; when it is full, samples are dropped and the gap is marked.
 const SAMPLES_IN_FLIGHT: usize = 1024;
-
-/// Longest note.
-const MOST_NOTE_BYTES: usize = 16 << 10;
 
 /// The least free space on the session's disk for a run to start: many times the logs of a short run.
 const RUN_BYTES: u64 = 8 << 20;
@@ -146,44 +146,6 @@ struct Origin {
     plan: String,
     cell: String,
     repeat: u32,
-}
-
-/// This machine and the worker found on it.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// GPUs, CPUs, memory and installed tools.
-    pub node: Node,
-    /// GPU interconnects and NUMA nodes.
-    pub topology: Topology,
-    /// The worker binary, if one was found.
-    pub worker: Option<WorkerCommand>,
-}
-
-impl Machine {
-    /// Queries the hardware and the worker. Takes seconds: do not call it on the window's thread.
-    pub fn look() -> Self {
-        // To describe itself, the worker loads CUDA's libraries, which takes a second or more.
-        let (found, mut node) = thread::scope(|scope| {
-            let describing = thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, launch::find_worker);
-            let node = node_without_worker();
-            let description = describing.ok().and_then(|describing| describing.join().ok());
-            (description.unwrap_or_else(launch::find_worker), node)
-        });
-        node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
-        let topology = telemetry::read_topology(&node);
-        Self { node, topology, worker: found.ok() }
-    }
-}
-
-/// The machine without its worker.
-fn node_without_worker() -> Node {
-    let mut node = telemetry::read_node();
-    node.nsys = trace::find_nsys();
-    node.tracer = match &node.no_gpu_reason {
-        Some(_) => Err("this machine has no GPU that can be used".to_owned()),
-        None => trace::find_tracer(),
-    };
-    node
 }
 
 impl Session {
@@ -267,31 +229,6 @@ impl Session {
     /// A reader of the session's records. It never waits for this writer.
     pub fn reader(&self) -> Result<Reader, SessionError> {
         Ok(self.store.reader()?)
-    }
-
-    /// Saves a study under a name; one of the same name is replaced.
-    pub fn save_study(&self, name: &str, study: serde_json::Value) -> Result<(), SessionError> {
-        Ok(self.store.decide(Decision::StudySaved { name: name.to_owned(), study })?)
-    }
-
-    /// Deletes the saved study of a name.
-    pub fn delete_study(&self, name: &str) -> Result<(), SessionError> {
-        Ok(self.store.decide(Decision::StudyDeleted { name: name.to_owned() })?)
-    }
-
-    /// Saves a user-defined measure; one of the same key is replaced.
-    pub fn save_measure(&self, measure: OwnMeasure) -> Result<(), SessionError> {
-        Ok(self.store.decide(Decision::MeasureSaved { measure })?)
-    }
-
-    /// Deletes the user-defined measure that has a key.
-    pub fn delete_measure(&self, key: Key) -> Result<(), SessionError> {
-        Ok(self.store.decide(Decision::MeasureDeleted { key })?)
-    }
-
-    /// Writes a note on a run, or on the session if none is named.
-    pub fn note(&self, run: Option<String>, note: String) -> Result<(), SessionError> {
-        noted(&self.store, run, note)
     }
 
     /// Progress of the queue.
@@ -635,58 +572,6 @@ impl Session {
     }
 }
 
-/// Writes a note on a session that has no conductor, or on one of its runs.
-pub fn note_session(folder: &Path, run: Option<String>, note: String) -> Result<(), SessionError> {
-    noted(&Store::open(folder)?, run, note)
-}
-
-fn noted(store: &Store, run: Option<String>, note: String) -> Result<(), SessionError> {
-    if note.len() > MOST_NOTE_BYTES {
-        return Err(SessionError::LongNote { bytes: note.len(), most: MOST_NOTE_BYTES });
-    }
-    if let Some(run) = &run {
-        store.flush()?;
-        let is_known = store.reader()?.headings()?.iter().any(|record| record.run == *run);
-        if !is_known {
-            return Err(SessionError::UnknownRun { run: run.clone() });
-        }
-    }
-    Ok(store.decide(Decision::Noted { run, note })?)
-}
-
 fn ended(run: &str, state: RunState, reason: Option<String>, duration_s: Option<f64>) -> Decision {
     Decision::RunEnded { run: run.to_owned(), state, reason, duration_s }
-}
-
-/// Seconds since the Unix epoch.
-fn now_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// The default folder of sessions: `multicard/sessions` in the XDG data folder.
-pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
-    let data = foreign::data_folder().map_err(SessionError::NoHome)?;
-    Ok(data.join("multicard").join("sessions"))
-}
-
-/// Finds the session with a name that was read from a file such as a figure: in a folder around or next to the file, among `recent`
-/// sessions, or in the default folder.
-pub fn find_session(file: &Path, name: &str, recent: &[PathBuf]) -> Option<PathBuf> {
-    let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
-    let recent = recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
-    // A name must not contain a path that leads out of the folder.
-    let plain = Path::new(name).components().count() == 1;
-    // A folder of figures may be next to its session as well.
-    let beside = file.ancestors().skip(1).take(2).filter(|_| plain).map(|folder| folder.join(name));
-    let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
-    around.chain(beside).chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
-}
-
-/// The folder of a new session in the default folder, named after its first plan and the current time.
-pub fn new_session_folder(plan: &str) -> Result<PathBuf, SessionError> {
-    let plain: String = plan.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    let name = format!("{plain}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"));
-    Ok(default_sessions_folder()?.join(name))
 }

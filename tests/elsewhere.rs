@@ -24,9 +24,7 @@ fn stdout(home: &Path, arguments: &[&str]) -> String {
 
 /// The message of a command that must be refused.
 fn refused(home: &Path, arguments: &[&str]) -> String {
-    let output = command(home).current_dir(home).args(arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
-    text(&output.stderr)
+    seeded::refused(command(home).current_dir(home).args(arguments))
 }
 
 fn json(text: &str) -> serde_json::Value {

@@ -3,31 +3,25 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
+
+mod seeded;
+
+use seeded::{multicard_at_home as run, printed};
 
 /// A home with a session.
 fn session() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let archive = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/sessions/gpu.zip");
     let imported = run(home.path(), &["session", "import", archive, "--session", "gpu"]);
-    assert!(imported.status.success(), "{}", said(&imported));
+    assert!(imported.status.success(), "{}", printed(&imported));
     home
-}
-
-fn run(home: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.args(arguments).current_dir(home).env("HOME", home).env("XDG_DATA_HOME", home.join("data"));
-    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
 }
 
 fn drawn(home: &Path, arguments: &[&str]) -> String {
     let output = run(home, &[&["figure"], arguments].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", said(&output));
-    said(&output)
+    assert!(output.status.success(), "{arguments:?}: {}", printed(&output));
+    printed(&output)
 }
 
 #[test]
@@ -72,13 +66,17 @@ fn figures_of_sessions_that_are_gone_and_with_unknown_entries_are_named_and_stay
     fs::write(home.join("figures/edited.svg"), &edited).unwrap();
     let output = run(home, &["figure", "--all", "figures"]);
     assert!(!output.status.success());
-    assert!(said(&output).contains("study.overrides.titel: unknown key; did you mean \"title\"?"), "{}", said(&output));
+    assert!(
+        printed(&output).contains("study.overrides.titel: unknown key; did you mean \"title\"?"),
+        "{}",
+        printed(&output)
+    );
     assert_eq!(fs::read_to_string(home.join("figures/edited.svg")).unwrap(), edited);
     drawn(home, &["figures/edited.svg", "--out", "rest.svg"]);
 
     fs::rename(home.join("gpu"), home.join("elsewhere")).unwrap();
     let output = run(home, &["figure", "--all", "figures"]);
-    assert!(said(&output).contains("of session gpu, which is neither beside it nor"), "{}", said(&output));
+    assert!(printed(&output).contains("of session gpu, which is neither beside it nor"), "{}", printed(&output));
     drawn(home, &["figures/times.svg", "--of", "elsewhere", "--out", "rest.svg"]);
 }
 
@@ -99,8 +97,8 @@ fn a_session_that_a_figures_file_names_many_times_counts_once() {
     let repeated = format!("{}{}{}", &text[..end], format!(",{}", &text[start..end]).repeat(39), &text[end..]);
     fs::write(home.join("repeated.svg"), repeated).unwrap();
     let output = run(home, &["figure", "repeated.svg", "--out", "again.svg"]);
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("repeated.svg: it names session gpu more than once"), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
+    assert!(printed(&output).contains("repeated.svg: it names session gpu more than once"), "{}", printed(&output));
     assert_eq!(fs::read_to_string(home.join("again.svg")).unwrap(), text);
 }
 
@@ -110,7 +108,7 @@ fn a_figure_says_on_stderr_which_files_it_wrote() {
     let home = home.path();
     let written = |arguments: &[&str]| {
         let output = run(home, &[&["figure"], arguments].concat());
-        assert!(output.status.success() && output.stdout.is_empty(), "{arguments:?}: {}", said(&output));
+        assert!(output.status.success() && output.stdout.is_empty(), "{arguments:?}: {}", printed(&output));
         String::from_utf8(output.stderr).unwrap()
     };
     let alone = written(&["gpu", "--out", "times.svg"]);
@@ -152,7 +150,7 @@ fn with_another(home: &Path) {
     flate2::read::GzDecoder::new(packed).read_to_end(&mut archive).unwrap();
     fs::write(home.join("repeats.zip"), archive).unwrap();
     let imported = run(home, &["session", "import", "repeats.zip", "--session", "deep/repeats"]);
-    assert!(imported.status.success(), "{}", said(&imported));
+    assert!(imported.status.success(), "{}", printed(&imported));
 }
 
 const COMPOSED: &str = "version = 1\ncolumns = 2\nwidth = \"page\"\nshare = [\"legend\", \"y\"]\n\
@@ -182,16 +180,16 @@ fn panels_of_two_sessions_are_one_figure_that_is_drawn_again_from_its_file() {
     drawn(home, &["figures/both.svg", "--out", "grey.svg", "--palette", "grey", "--title", "Both"]);
     assert!(fs::read_to_string(home.join("grey.svg")).unwrap().contains(">Both<"));
     let refused = run(home, &["figure", "figures/both.svg", "--out", "no.svg", "--y-limits", "0,1"]);
-    assert!(said(&refused).contains("of a composed figure, --title"), "{}", said(&refused));
+    assert!(printed(&refused).contains("of a composed figure, --title"), "{}", printed(&refused));
     let described = drawn(home, &["figures/both.pdf"]);
     assert!(described.contains("2 panels over") && described.contains("of session gpu"), "{described}");
 
     fs::rename(home.join("repeats"), home.join("gone")).unwrap();
     let output = run(home, &["figure", "--all", "figures"]);
     assert!(
-        said(&output).contains("panel 2: it is of session repeats, which is neither beside it"),
+        printed(&output).contains("panel 2: it is of session repeats, which is neither beside it"),
         "{}",
-        said(&output)
+        printed(&output)
     );
     assert_eq!(fs::read_to_string(home.join("figures/both.svg")).unwrap(), svg);
 
@@ -211,7 +209,7 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
                 [[panel]]\nsession = \"gpu\"\nform = \"clouds\"\n";
     fs::write(home.join("f.toml"), text).unwrap();
     let output = run(home, &["figure", "f.toml", "--out", "f.svg"]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
     for part in [
         "f.toml:2: colums: unknown key; did you mean \"columns\"?",
         "f.toml:5: panel[2]: it is not drawn: ",
@@ -220,7 +218,7 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
         "f.toml:15: panel[5].form: unknown variant `clouds`",
         "f.svg is drawn without the keys and panels of f.toml that are named above",
     ] {
-        assert!(said(&output).contains(part), "{part} in {}", said(&output));
+        assert!(printed(&output).contains(part), "{part} in {}", printed(&output));
     }
     let svg = fs::read_to_string(home.join("f.svg")).unwrap();
     assert!(svg.contains("(e) ") && svg.contains(">the filter,"));
@@ -231,7 +229,7 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
     ] {
         fs::write(home.join("f.toml"), text).unwrap();
         let output = run(home, &["figure", "f.toml", "--out", "none.svg"]);
-        assert!(said(&output).contains(part) && output.status.code() == Some(2), "{part} in {}", said(&output));
+        assert!(printed(&output).contains(part) && output.status.code() == Some(2), "{part} in {}", printed(&output));
     }
     assert!(!home.join("none.svg").exists());
 }

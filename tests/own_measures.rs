@@ -17,9 +17,7 @@ fn stdout(home: &Path, session: &Path, arguments: &[&str]) -> String {
 
 fn refused(home: &Path, session: &Path, arguments: &[&str]) -> String {
     let (name, rest) = arguments.split_first().unwrap();
-    let output = command(home).arg(name).arg(session).args(rest).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
-    text(&output.stderr)
+    seeded::refused(command(home).arg(name).arg(session).args(rest))
 }
 
 fn json(text: &str) -> serde_json::Value {

@@ -3,25 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, Tracer, image};
 use multicard::protocol::{Environment, Placement};
 use multicard::store::{Decision, Store};
 use tempfile::TempDir;
 
+mod seeded;
+
+use seeded::{multicard_at_home, printed};
+
 /// What would act on a page that does not write it as text.
 const HOSTILE: &str = "<script>alert(1)<img src=x onerror=alert(2)> \"' & `x`";
-
-fn multicard(home: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.args(arguments).current_dir(home).env("HOME", home).env("XDG_DATA_HOME", home.join("data"));
-    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
-}
 
 fn started(run: &str, rank: u32) -> String {
     let device = r#""device":{"name":"cpu","gpu_uuid":null},"world_size":1,"seed":1"#;
@@ -130,8 +123,9 @@ fn the_page_is_whole_in_one_file_and_hostile_names_are_text_in_it() {
     let home = TempDir::new().unwrap();
     let session = hostile_session(home.path());
     let file = home.path().join("report.html");
-    let output = multicard(home.path(), &["report", session.to_str().unwrap(), "--out", file.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", said(&output));
+    let output =
+        multicard_at_home(home.path(), &["report", session.to_str().unwrap(), "--out", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", printed(&output));
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2, "the session and the page");
     let page = fs::read_to_string(&file).unwrap();
 
@@ -162,8 +156,8 @@ fn the_page_says_what_was_run_how_it_was_measured_and_what_must_be_known() {
     let home = TempDir::new().unwrap();
     let session = hostile_session(home.path());
     let out = home.path().join("report");
-    let output = multicard(home.path(), &["report", session.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", said(&output));
+    let output = multicard_at_home(home.path(), &["report", session.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", printed(&output));
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     for part in [
         "4 of 4 runs finished; only these are in the values.",
@@ -190,8 +184,9 @@ fn every_element_of_the_page_is_closed() {
     let home = TempDir::new().unwrap();
     let session = hostile_session(home.path());
     let file = home.path().join("report.html");
-    let output = multicard(home.path(), &["report", session.to_str().unwrap(), "--out", file.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", said(&output));
+    let output =
+        multicard_at_home(home.path(), &["report", session.to_str().unwrap(), "--out", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", printed(&output));
     let mut open: Vec<String> = Vec::new();
     for (name, attributes) in elements(&fs::read_to_string(&file).unwrap()) {
         match name.strip_prefix('/') {

@@ -39,16 +39,14 @@ struct Window(State);
 impl eframe::App for Window {
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
         let Self(state) = self;
-        let (mut commands, mut requests) = (Vec::new(), Vec::new());
+        let mut commands = Vec::new();
         shell_ui(ui, state, &mut commands);
         for command in commands {
             state.execute(command, ui.ctx());
-            requests.extend(state.desk.take_requests());
         }
         // The Node screen would read the machine that runs the test.
         if state.desk.screen != ScreenName::NODE {
             state.poll(&ui.ctx().clone());
-            requests.extend(state.desk.take_requests());
         }
     }
 }

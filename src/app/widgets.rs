@@ -25,6 +25,11 @@ pub fn muted(ui: &Ui, text: impl Into<String>) -> RichText {
     RichText::new(text).color(palette(ui.visuals()).muted)
 }
 
+/// Right-aligned text.
+pub fn right(ui: &mut Ui, text: impl Into<WidgetText>) -> Response {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
+}
+
 /// A sentence whose parts between backticks are set as code, as in messages that are also for the terminal.
 pub fn prose(ui: &Ui, sentence: &str, colour: Color32) -> WidgetText {
     prose_of_size(ui, sentence, colour, BODY)

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
@@ -20,7 +20,7 @@ use crate::figure::duration_text;
 use crate::foreign;
 use crate::launch::EXPECTED_START;
 use crate::plan::RunState;
-use crate::protocol::TraceOutcome;
+use crate::protocol::{TraceOutcome, now_s};
 use crate::session::{Added, Measurement, Notice, SearchView, open_reader};
 use crate::store::StoreError;
 
@@ -607,8 +607,7 @@ fn draw(bar: &ProgressBar, queue: &QueueView) {
             steps => format!("{} step {}/{steps}{loss}  ", at.run, at.step),
         }
     });
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);
+    let remaining_s = (queue.remaining_s - (now_s() - queue.time_s)).max(0.0);
     let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
     let measuring = measuring.map_or(String::new(), |at| format!("rates: {}  ", at.doing()));
     let word = queue.remaining_word();

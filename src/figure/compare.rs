@@ -546,5 +546,4 @@ fn setting_levels(cells: &[Cell], setting: Setting) -> SettingLevels {
 }
 
 #[cfg(test)]
-#[path = "compare/tests.rs"]
 mod tests;

@@ -1,13 +1,12 @@
 //! Writes imported runs as a session.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
 
 use super::{Imported, Mapping, Problem, Results};
 use crate::plan::{Data, Key, Mode, Node, RunState, Tracer};
-use crate::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Placement, RankPlace};
+use crate::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Placement, RankPlace, now_s};
 use crate::store::{ArchiveError, ArchiveProgress, Decision, EndedRun, IMPORTED_SYSTEM, UNKNOWN_HOST, create_ended};
 
 /// A file that cannot become a session.
@@ -43,7 +42,7 @@ pub fn write_session(
     results: &Results,
     progress: ArchiveProgress<'_>,
 ) -> Result<(), ArchiveError> {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let now_s = now_s();
     let toml = format!("# How multicard read {file} ({format}).\n{}", mapping.toml());
     let workload = serde_json::to_value(&results.spec).unwrap_or_default();
     let plan = Decision::PlanAdded { plan: "p1".to_owned(), name: file.to_owned(), toml, workloads: vec![workload] };

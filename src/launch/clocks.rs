@@ -6,10 +6,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::answer::{collect, exit_before, received};
-use crate::protocol::{Clock, Exit};
+use crate::protocol::{Clock, Exit, now_s};
 
 /// How often each node is asked. The fastest answer counts.
 const ROUNDS: usize = 10;
@@ -26,10 +26,6 @@ pub fn tell_time(node: u32) {
             return;
         }
     }
-}
-
-fn now_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// A step whose processes answered questions about their time.

@@ -1,30 +1,29 @@
 //! Follower of one run: reads its logs, watches its processes and limits, and reports [`Update`]s.
 
-use std::fs;
+mod logs;
+
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde::de::DeserializeOwned;
 
 use crate::foreign;
 use crate::plan::{RunState, Tracer};
 use crate::processes;
-use crate::protocol::{
-    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, Sample, node_log, read_event_line,
-};
+use crate::protocol::{EventLine, Exit, Job, Sample, now_s};
 
-use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
+use super::outcome::{Ending, Facts, RankFacts};
 use super::place::{End, Group, Standing};
 use super::process;
 use super::samples::NodeSamples;
 use super::tail::Tail;
 use super::watched::Watched;
+use logs::{Source, logs_of};
 
 /// The output of a run's processes; ranks write their logs to other files.
 pub(super) const STDOUT_FILE: &str = "group.out";
@@ -36,9 +35,6 @@ const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The files that are looked at for a run that has not started: its output, its stderr and its supervisor's log.
 const FILES_WHILE_IT_WAITS: usize = 3;
-
-/// Maximum length of a malformed line that is shown.
-const SHOWN_CHARS: usize = 200;
 
 /// Update on a run from the launcher.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,29 +144,6 @@ pub(super) struct Control {
     pub closing: AtomicBool,
     /// Stop following and let the run continue.
     pub leave: AtomicBool,
-}
-
-/// The writer of a log.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// The rank at this position in the job.
-    Rank(usize),
-    /// The supervisor.
-    Group,
-    /// The leader of the ranks of a node.
-    Node(u32),
-}
-
-/// The logs of a run.
-fn logs_of(job: &Job) -> Vec<(Source, Tail)> {
-    let tail = |name: String| Tail::new(job.folder.join(name));
-    let of_rank =
-        |(position, place): (usize, &RankPlace)| (Source::Rank(position), tail(format!("rank-{}.jsonl", place.rank)));
-    // The runner of a program is both the rank and the leader of the node's ranks.
-    let nodes = if job.is_step() && job.program.is_none() { job.shape.nodes() } else { 0 };
-    let of_nodes = (0..nodes).map(|node| (Source::Node(node), tail(node_log(node))));
-    let of_group = (Source::Group, tail(GROUP_LOG.to_owned()));
-    job.ranks.iter().enumerate().map(of_rank).chain(of_nodes).chain([of_group]).collect()
 }
 
 /// Follower of one run.
@@ -307,10 +280,7 @@ impl Follower {
         }
         self.watched.set(FILES_WHILE_IT_WAITS + self.logs.len() + self.samples.files());
         self.tell_wait(String::new());
-        let by_log = || {
-            let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-            Duration::try_from_secs_f64(now_s - self.supervisor.0?).ok()
-        };
+        let by_log = || Duration::try_from_secs_f64(now_s() - self.supervisor.0?).ok();
         let age = self.group.age().or_else(by_log).unwrap_or_default();
         self.begun = Instant::now().checked_sub(age).unwrap_or(self.begun);
         self.heard = Instant::now();
@@ -351,180 +321,6 @@ impl Follower {
         self.tell_wait(String::new());
         self.state = state;
         self.send_state(reason, again && !is_own);
-    }
-
-    /// Reads a piece of every log; returns whether there was anything to read.
-    fn read_logs(&mut self) -> bool {
-        let mut lines = Vec::new();
-        let mut more = false;
-        let mut unreadable = None;
-        let is_waiting = !self.is_started && self.ended.is_none();
-        let is_at_site = self.job.site.is_some();
-        // The supervisor's log is the first of a run that waited for its site.
-        for (source, log) in self.logs.iter_mut().filter(|(source, _)| !is_waiting || *source == Source::Group) {
-            match log.read(|place, line| lines.push((*source, place, line.to_owned()))) {
-                Ok(read) => more |= read,
-                Err(error) => unreadable = Some(format!("cannot read {}: {error}", log.place())),
-            }
-            if is_at_site {
-                // There may be many runs at a time, each with many ranks.
-                log.close();
-            }
-        }
-        let printed_bytes = [STDOUT_FILE, STDERR_FILE]
-            .iter()
-            .filter_map(|name| fs::metadata(self.job.folder.join(name)).ok())
-            .map(|metadata| metadata.len())
-            .sum();
-        if more || printed_bytes != self.printed_bytes {
-            self.heard = Instant::now();
-            self.printed_bytes = printed_bytes;
-        }
-        for (source, place, line) in lines {
-            self.take(source, &place, &line);
-        }
-        if let Some(reason) = unreadable {
-            self.end(RunState::Failed, reason);
-        }
-        more
-    }
-
-    /// Reads and reports samples of the run's nodes. They come as long as the nodes live, even if no rank says anything.
-    fn read_samples(&mut self, is_over: bool) {
-        // No node of a run that has not started is sampled.
-        while self.is_started || is_over {
-            let more = self.samples.read();
-            for sample in self.samples.joined(more, is_over) {
-                self.send(Update::Sample { run: self.job.run.clone(), sample: Box::new(sample) });
-            }
-            if !more {
-                return;
-            }
-        }
-    }
-
-    /// Reads incomplete last lines, which killed processes may leave.
-    fn read_cut_lines(&mut self) {
-        let mut lines = Vec::new();
-        for (source, log) in &mut self.logs {
-            log.finish(|place, line| lines.push((*source, place, line.to_owned())));
-        }
-        for (source, place, line) in lines {
-            self.take(source, &place, &line);
-        }
-    }
-
-    /// Handles one line of a log.
-    fn take(&mut self, source: Source, place: &str, line: &str) {
-        let understood = match source {
-            Source::Rank(rank) => self.take_event(rank, line),
-            Source::Group => self.take_group_line(line),
-            Source::Node(node) => self.take_node_line(node, line),
-        };
-        if understood {
-            self.facts.understood += 1;
-            return;
-        }
-        self.facts.noise += 1;
-        let shown: String = line.chars().take(SHOWN_CHARS).collect();
-        self.facts.first_noise.get_or_insert_with(|| shown.clone());
-        self.send(Update::Noise { run: self.job.run.clone(), file_line: format!("{place}: {shown}") });
-    }
-
-    fn take_event(&mut self, rank: usize, line: &str) -> bool {
-        // A run that an older multicard started has a job and a worker with the protocol of that version.
-        let expected = self.job.version;
-        if let Some(version) = other_version(line, expected) {
-            let reason = format!(
-                "rank {rank} uses protocol {version}, but its job uses {expected}: use the worker of this multicard"
-            );
-            self.end(RunState::Failed, reason);
-            return true;
-        }
-        let own = |line: &EventLine| line.run == self.job.run && line.rank == self.job.ranks[rank].rank;
-        let known = read_event_line(line.as_bytes()).ok().filter(|lines| lines.iter().all(own));
-        let Some(lines) = known else { return false };
-        for line in lines {
-            self.take_known_event(rank, line);
-        }
-        true
-    }
-
-    fn take_known_event(&mut self, rank: usize, line: EventLine) {
-        let facts = &mut self.facts.ranks[rank];
-        facts.stepping = matches!(line.event, Event::Step { .. });
-        match &line.event {
-            Event::Started { pid, .. } => {
-                facts.started = true;
-                let pid = *pid;
-                self.rank_up(rank, pid);
-            }
-            Event::Finished { .. } => facts.finished = true,
-            Event::Failed { kind, message } if facts.failure.is_none() => {
-                facts.failure = Some(Failure { time_s: line.time_s, kind: *kind, message: message.clone() });
-            }
-            _ => {}
-        }
-        self.send(Update::Event(line));
-        if self.state == RunState::Starting && self.facts.ranks.iter().all(|rank| rank.started) {
-            self.state = RunState::Running;
-            self.send_state(None, false);
-        }
-    }
-
-    fn take_group_line(&mut self, line: &str) -> bool {
-        let Some(GroupLine { time_s, event }) = parse(line) else { return false };
-        let position = |wanted: u32| self.job.ranks.iter().position(|place| place.rank == wanted);
-        match event {
-            GroupEvent::RankStarted { rank, pid } => {
-                let Some(rank) = position(rank) else { return false };
-                self.rank_up(rank, pid);
-            }
-            GroupEvent::RankNotStarted { rank, reason } => self.facts.not_started.push((rank, reason)),
-            GroupEvent::RankExited { rank, exit, told_to, .. } => {
-                let Some(rank) = position(rank) else { return false };
-                self.facts.ranks[rank].death = Some(Death { time_s, exit, told_to });
-                if self.facts.ranks.iter().all(|rank| rank.death.is_some()) {
-                    self.ranks_gone = Some(Instant::now());
-                }
-            }
-            GroupEvent::StepEnded { exit, told_to } => {
-                self.facts.step = Some((exit, told_to));
-                self.ranks_gone = Some(Instant::now());
-            }
-            GroupEvent::Interrupted { signal } => self.facts.interrupted = Some(signal),
-            GroupEvent::SupervisorStarted { .. } => {
-                self.supervisor.0 = Some(time_s);
-                self.begin();
-            }
-            GroupEvent::SupervisorEnded { well } => self.supervisor.1 = Some(Exit::Code(i32::from(!well))),
-        }
-        true
-    }
-
-    /// Handles one line from the log of the leader of a node's ranks.
-    fn take_node_line(&mut self, node: u32, line: &str) -> bool {
-        let Some(GroupLine { event, .. }) = parse(line) else { return false };
-        match event {
-            GroupEvent::SupervisorStarted { hostname } => {
-                for (facts, place) in self.facts.ranks.iter_mut().zip(&self.job.ranks) {
-                    if self.job.shape.node_of(place.rank) == node {
-                        facts.node = Some(hostname.clone());
-                    }
-                }
-                true
-            }
-            // These events say that something ended the ranks of this node. The log of the process that ended them gives the reason, and
-            // the supervisor ends last.
-            GroupEvent::Interrupted { .. } | GroupEvent::SupervisorEnded { .. } => true,
-            _ => self.take_group_line(line),
-        }
-    }
-
-    fn rank_up(&mut self, rank: usize, pid: u32) {
-        if self.facts.ranks[rank].pid.replace(pid).is_none() {
-            self.send(Update::RankUp { run: self.job.run.clone(), rank: self.job.ranks[rank].rank, pid });
-        }
     }
 
     /// Ends the run on request or when it exceeds its limits, and kills it if it does not end.
@@ -644,19 +440,6 @@ impl Follower {
             thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-fn parse<T: DeserializeOwned>(line: &str) -> Option<T> {
-    serde_json::from_str(line).ok()
-}
-
-/// The protocol version of a first line, if it is not the expected one. A line of another version may have any form after this number.
-fn other_version(line: &str, expected: u32) -> Option<u64> {
-    if !line.contains("\"protocol_version\"") {
-        return None;
-    }
-    let version = parse::<serde_json::Value>(line)?.get("protocol_version")?.as_u64()?;
-    (version != u64::from(expected)).then_some(version)
 }
 
 /// What the processes of the run in this folder printed: at most `most_bytes` of stdout, and the last lines of stderr.

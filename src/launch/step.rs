@@ -14,7 +14,9 @@ use rustix::process::Signal;
 use super::answer::finish;
 use super::clocks;
 use crate::foreign;
-use crate::protocol::{Clock, ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of};
+use crate::protocol::{
+    Clock, ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of, hostname,
+};
 
 /// Subcommand of `multicard` that describes a node of a run, and then tells its time as often as it is asked: `describe FOLDER`.
 pub const DESCRIBE_COMMAND: &str = "describe";
@@ -103,9 +105,8 @@ impl Step<'_> {
     pub fn program(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
         let port = TcpListener::bind(("0.0.0.0", 0)).and_then(|listener| listener.local_addr());
         let port = port.map_err(|error| format!("no free port for the ranks to meet: {error}"))?.port();
-        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let mut command = self.command(arguments.into_iter().chain([BY_SLURM.into()]));
-        command.env(MASTER_ADDR, hostname).env(MASTER_PORT, port.to_string());
+        command.env(MASTER_ADDR, hostname()).env(MASTER_PORT, port.to_string());
         Ok(command)
     }
 

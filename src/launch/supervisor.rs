@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
@@ -24,7 +24,7 @@ use crate::foreign;
 use crate::processes;
 use crate::protocol::{
     CALLS_VARIABLE, CLOCKS_VARIABLE, Clock, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace,
-    node_log, node_name,
+    hostname, node_log, node_name, now_s,
 };
 
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
@@ -177,10 +177,6 @@ fn open_log(job: &Job, name: &str) -> Result<File, String> {
 
 fn own_path() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))
-}
-
-fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// What starts the processes of a job's ranks.
@@ -471,8 +467,7 @@ impl Group {
     }
 
     fn note(&mut self, event: GroupEvent) {
-        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let line = serde_json::to_string(&GroupLine { time_s, event });
+        let line = serde_json::to_string(&GroupLine { time_s: now_s(), event });
         let written = line.map_err(io::Error::from).and_then(|line| self.log.write_all(format!("{line}\n").as_bytes()));
         if let Err(error) = written {
             eprintln!("multicard: cannot write {GROUP_LOG}: {error}");

@@ -115,13 +115,7 @@ impl<'t, 'i> Table<'t, 'i> {
     /// Two whole numbers from 1: the first and the last step.
     pub fn steps(&self, key: &str, problems: &mut Problems) -> Option<(u64, u64)> {
         let (span, value) = self.find(key)?;
-        let numbers: Vec<Option<u64>> = match value.get_ref() {
-            DeValue::Array(items) => {
-                items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
-            }
-            _ => Vec::new(),
-        };
-        match numbers[..] {
+        match whole_numbers(value)[..] {
             [Some(first @ 1..), Some(last)] if first <= last => Some((first, last)),
             _ => {
                 let message = "must be the first and the last step, counted from 1, such as [20, 60]";
@@ -139,6 +133,12 @@ impl<'t, 'i> Table<'t, 'i> {
         }
         number
     }
+}
+
+/// The numbers of a list, each `None` if it is no whole number from 0; empty if it is no list.
+pub(super) fn whole_numbers(value: &Spanned<DeValue>) -> Vec<Option<u64>> {
+    let DeValue::Array(items) = value.get_ref() else { return Vec::new() };
+    items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
 }
 
 pub(super) fn integer(value: &Spanned<DeValue>) -> Option<i128> {

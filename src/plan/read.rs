@@ -1,5 +1,8 @@
 //! Reads a plan's TOML. Checks every key, level, type and range, and reports all problems found.
 
+mod constraints;
+mod measure;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,26 +13,15 @@ use toml::de::{DeTable, DeValue};
 use super::checked_table::{Table, integer, kind, real, shortened};
 use super::data::{Data, DataSetRule};
 use super::file::{MAX_REPEATS, ONE_ALLOCATION, ONE_PER_RUN, PLAN_VERSION};
-use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
-use super::tracing::{TRACE_CALLS, TRACE_WINDOWS};
+use super::tracing::TRACE_WINDOWS;
 use super::workload::{GPUS_PER_NODE, command, gpus_of, usual_workload, workloads};
 use super::{
-    Block, Capture, Checked, Constraint, Domain, Factor, GPUS, GpuChoice, Key, Level, Limits, Margin, Mode, NODES,
-    Order, Plan, Tracer, Tracing, WorkloadSpec, design_text, own, search_text, study,
+    Block, Capture, Checked, Domain, Factor, GPUS, GpuChoice, Key, Level, Limits, Margin, NODES, Order, Plan,
+    WorkloadSpec, design_text, own, search_text, study,
 };
-
-/// Keys of `[measure]`.
-const MEASURE_KEYS: &[&str] = &[
-    "warm_up_steps",
-    "mode",
-    "step_precision",
-    Tracer::KEY,
-    TRACE_CALLS,
-    "trace_first_s",
-    "trace_steps",
-    TRACE_WINDOWS,
-];
+use constraints::constraints;
+use measure::{MEASURE_KEYS, mode, tracing};
 
 const TOP_KEYS: &[&str] = &[
     "version",
@@ -55,7 +47,6 @@ const TOP_KEYS: &[&str] = &[
 ];
 /// The factor that selects the data set, in workloads that have one.
 const SET: &str = "data_set";
-const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 const BLOCK_KEYS: &[&str] = &["workload", "command", "data", "factors", "design"];
 
 pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Plan, PlanError> {
@@ -203,87 +194,6 @@ fn checked(top: &Table, problems: &mut Problems) -> Vec<Checked> {
     // In the order of the file: the first measure that both cells report is decisive.
     checked.sort_by_key(|(span, _)| span.start);
     checked.into_iter().map(|(_, checked)| checked).collect()
-}
-
-/// The keys that a constraint may use: the factors of all blocks, with their levels.
-fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
-    let specs = || plan.blocks().map(|block| &block.spec);
-    let mut known: Vec<(&str, Known)> = vec![
-        ("workload", Known::Names(specs().map(|spec| &*spec.key).collect())),
-        ("data", Known::Names(specs().flat_map(|spec| &spec.data_sets).map(|rule| &*rule.key).collect())),
-    ];
-    // A factor of a user's program may have the key of a setting. Then it may also have numbers as levels.
-    known.retain(|(key, _)| specs().any(|spec| spec.factor(key).is_none()));
-    let is_setting = |key: &str| ["workload", "data"].contains(&key);
-    for factor in specs().flat_map(|spec| &spec.factors) {
-        let known_domain = known.iter_mut().find(|(key, _)| *key == &*factor.key);
-        match (&factor.domain, known_domain) {
-            (Domain::Names(names), Some((_, Known::Names(all)))) => all.extend(names.iter().map(|name| &**name)),
-            (Domain::Names(names), None) => {
-                known.push((&factor.key, Known::Names(names.iter().map(|name| &**name).collect())));
-            }
-            (Domain::GpuSet(_), None) => known.push((&factor.key, Known::Text)),
-            (_, None) => known.push((&factor.key, Known::Number)),
-            (_, Some((_, values @ Known::Names(_)))) if is_setting(&factor.key) => *values = Known::Text,
-            (_, Some(_)) => {}
-        }
-    }
-    known
-}
-
-/// The cells that a constraint excludes, or what is wrong with its text.
-fn excluded(exclude: &str, known: &[(&str, Known)]) -> Result<Filter, String> {
-    match Filter::parse_known(exclude, known) {
-        Ok(filter) if filter.is_empty() => {
-            Err("empty: name the cells to leave out, such as \"gpus > 2 and precision = fp64\"".to_owned())
-        }
-        Ok(filter) => Ok(filter),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// The reason of a constraint, or what is wrong with its text.
-fn reasoned(reason: &str) -> Result<&str, String> {
-    let reason = reason.trim();
-    if reason.is_empty() { Err("empty: say why these cells are left out".to_owned()) } else { Ok(reason) }
-}
-
-impl Plan {
-    /// A constraint made from its two texts.
-    ///
-    /// # Errors
-    /// What is wrong, as for a plan file, with the name of the wrong field.
-    pub fn constraint(&self, exclude: &str, reason: &str) -> Result<Constraint, (&'static str, String)> {
-        let exclude = excluded(exclude, &known_to_constraints(self)).map_err(|error| ("exclude", error))?;
-        let reason = reasoned(reason).map_err(|error| ("reason", error))?;
-        Ok(Constraint { exclude, reason: reason.to_owned() })
-    }
-}
-
-/// The cells that the `[[constraint]]` tables exclude.
-fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
-    let known = known_to_constraints(plan);
-    let mut constraints = Vec::new();
-    for (span, table) in top.tables("constraint", problems) {
-        table.check_keys(CONSTRAINT_KEYS, &plan.first.spec.factors, problems);
-        for key in CONSTRAINT_KEYS.iter().filter(|key| table.find(key).is_none()) {
-            problems.add(
-                &span,
-                table.path(key),
-                format!("missing: a constraint needs {}", CONSTRAINT_KEYS.join(" and ")),
-            );
-        }
-        let (exclude, reason) = (table.text("exclude", problems), table.text("reason", problems));
-        let (Some((exclude_span, exclude)), Some((reason_span, reason))) = (exclude, reason) else { continue };
-        if let Err(message) = reasoned(reason) {
-            problems.add(&reason_span, table.path("reason"), message);
-        }
-        match excluded(exclude, &known) {
-            Ok(exclude) => constraints.push(Constraint { exclude, reason: reason.to_owned() }),
-            Err(message) => problems.add(&exclude_span, table.path("exclude"), message),
-        }
-    }
-    constraints
 }
 
 /// The cells of a table with `data` and `factors`.
@@ -440,96 +350,6 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
     // In the order of the rule, not of the file.
     data.keys.sort_by_key(|(key, _)| rule.keys.iter().position(|known| known.key == *key));
     data
-}
-
-/// The mode of the runs, full or quick.
-fn mode(measure: &Table, problems: &mut Problems) -> Mode {
-    let quick = measure.choice("mode", Mode::NAMES, problems) == Some("quick");
-    let Some((span, value)) = measure.find("step_precision") else {
-        return if quick { Mode::Quick { step_precision: Mode::STEP_PRECISION } } else { Mode::Full };
-    };
-    let (least, most) = Mode::STEP_PRECISIONS;
-    let valid = real(value).filter(|share| (least..=most).contains(share));
-    match valid {
-        Some(step_precision) if quick => return Mode::Quick { step_precision },
-        Some(_) => problems.add(&span, measure.path("step_precision"), "has no effect without mode = \"quick\""),
-        None => {
-            let message = format!("must be a share from {least} to {most}: 0.01 is ±1 %");
-            problems.add(&span, measure.path("step_precision"), message);
-        }
-    }
-    Mode::Full
-}
-
-/// Which tracer records runs, and which part of each run.
-fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
-    let tracing = Tracing::by(&tracers(measure, problems), Capture::Whole);
-    for (key, needs) in [
-        ("trace_first_s", (!tracing.is_off(), "trace = \"nsys\" or \"built-in\"")),
-        ("trace_steps", (!tracing.is_off(), "trace = \"nsys\" or \"built-in\"")),
-        (TRACE_WINDOWS, (tracing.has_built_in(), "trace = \"built-in\"")),
-        (TRACE_CALLS, (tracing.has_built_in(), "trace = \"built-in\"")),
-    ] {
-        if let (Some((span, _)), (false, tracer)) = (measure.find(key), needs) {
-            problems.add(&span, measure.path(key), format!("has no effect without {tracer}"));
-        }
-    }
-    let first_s = measure.positive("trace_first_s", 1e9, problems);
-    let steps = measure.steps("trace_steps", problems);
-    let parts = [
-        ("trace_first_s", first_s.map(|seconds| Capture::First { seconds })),
-        ("trace_steps", steps.map(|(first, last)| Capture::Steps { first, last })),
-        (TRACE_WINDOWS, windows(measure, problems)),
-    ];
-    let given: Vec<(&str, Capture)> = parts.into_iter().filter_map(|(key, part)| Some((key, part?))).collect();
-    match given[..] {
-        [] => tracing,
-        [(_, part)] => tracing.with_capture(part),
-        [(first, _), .., (last, _)] => {
-            let span = measure.find(last).map_or(0..0, |(span, _)| span);
-            problems.add(&span, measure.path(last), format!("{first} is given too: remove one of them"));
-            Tracing::default()
-        }
-    }
-}
-
-/// The tracers of a plan. `trace` names them; `trace_calls` says whether the built-in one records calls.
-fn tracers(measure: &Table, problems: &mut Problems) -> Vec<Tracer> {
-    let factor = Factor::named(Tracer::KEY, "Trace", &Tracer::PLANNED);
-    let named = factor_levels(&factor, None, Some(measure), problems).unwrap_or_default();
-    let mut tracers: Vec<Tracer> = named.iter().filter_map(|level| Tracer::of_name(level.as_text()?)).collect();
-    let calls = Factor::named(TRACE_CALLS, "Calls", &["on", "off"]);
-    let Some(calls) = factor_levels(&calls, None, Some(measure), problems) else { return tracers };
-    let is_asked = |name: &str| calls.iter().any(|level| level.as_text() == Some(name));
-    if tracers.contains(&Tracer::BuiltIn) && is_asked("off") {
-        tracers.push(Tracer::BuiltInWithoutCalls);
-        tracers.retain(|tracer| *tracer != Tracer::BuiltIn || is_asked("on"));
-    }
-    tracers
-}
-
-/// `trace_windows`: how many steps of each period are recorded.
-fn windows(measure: &Table, problems: &mut Problems) -> Option<Capture> {
-    let (span, value) = measure.find(TRACE_WINDOWS)?;
-    let numbers: Vec<Option<u64>> = match value.get_ref() {
-        DeValue::Array(items) => {
-            items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
-        }
-        _ => Vec::new(),
-    };
-    let least = Capture::LEAST_REST;
-    match numbers[..] {
-        [Some(recorded @ 2..=1_000_000), Some(period @ ..=1_000_000_000)] if period >= recorded + least => {
-            Some(Capture::Windows { recorded, period })
-        }
-        _ => {
-            let message = format!(
-                "must be the number of recorded steps (2 or more) and of steps in a period (at least {least} more), such as [4, 20]"
-            );
-            problems.add(&span, measure.path(TRACE_WINDOWS), message);
-            None
-        }
-    }
 }
 
 /// The ticked levels of a factor, from `[factors]` or, for some, `[data]`.

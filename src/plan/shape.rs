@@ -128,11 +128,6 @@ impl Shape {
     pub fn node_of(&self, process: u32) -> u32 {
         process / self.processes_per_node().max(1)
     }
-
-    /// Ranks of all nodes that are told their numbers; 0 for none.
-    pub fn told_ranks(&self) -> u32 {
-        self.nodes().saturating_mul(self.ranks_per_node)
-    }
 }
 
 /// Limits of a run's time and memory, and whether it shares the machine.

@@ -17,14 +17,14 @@ use sha2::{Digest, Sha256};
 use super::facts::NamedFiles;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
-use super::watch::{Ended, Log, POLL, Use, children_cpu_s, log_name, now_s, watch};
+use super::watch::{Ended, Log, POLL, Use, children_cpu_s, log_name, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
 use crate::plan::command::{CPU_TIME, Filled, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE};
 use crate::protocol::{
-    CALLS_VARIABLE, Clock, Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
+    CALLS_VARIABLE, Clock, Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program, now_s,
 };
 use crate::trace;
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
@@ -16,7 +16,7 @@ use super::keep::Keep;
 use super::readings::{Readings, Stream};
 use crate::plan::command::PEAK_RESIDENT;
 use crate::processes::{self, Process};
-use crate::protocol::{Event, EventLine, Exit};
+use crate::protocol::{Event, EventLine, Exit, now_s};
 
 /// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
 const GRACE: Duration = Duration::from_secs(3);
@@ -495,11 +495,6 @@ pub fn children_cpu_s() -> f64 {
     let stat = Stat::from_file("/proc/self/stat").ok();
     let ticks = stat.map_or(0, |stat| stat.cutime.saturating_add(stat.cstime));
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
-}
-
-/// Now, in seconds since the Unix epoch.
-pub fn now_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 #[cfg(test)]

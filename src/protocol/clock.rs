@@ -1,9 +1,16 @@
-//! Clocks of a run's nodes.
+//! Clocks of a run's nodes, and the time by this one.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 /// Environment variable with the clocks of all nodes of a run, in the order of the nodes, as JSON.
 pub const CLOCKS_VARIABLE: &str = "MULTICARD_CLOCKS";
+
+/// Now by the clock of this machine, in seconds since the Unix epoch.
+pub fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
 
 /// The clock of a node, compared with that of the run's first node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

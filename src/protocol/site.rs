@@ -11,8 +11,12 @@ const USUAL_MOST_STARTS: u32 = 3;
 
 /// The name of this node for the site's scheduler; without a scheduler, the machine's host name.
 pub fn node_name() -> String {
-    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| own())
+    std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| hostname())
+}
+
+/// The host name of this machine.
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The settings of a site's jobs: options of `sbatch`. Slurm decides what they leave open.

@@ -1,20 +1,18 @@
-//! Queueing the runs of a plan, and taking over runs that an earlier process left.
+//! Queueing the runs of a plan.
 
-use std::collections::hash_map::Entry;
+mod earlier;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::kept_queue::KeptQueue;
-use super::{Added, Origin, QueuedJob, Session, SessionError, Where, ended};
+use super::{Added, Origin, QueuedJob, Session, SessionError, Where};
 use crate::dataset;
 use crate::foreign;
-use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, Limits, Matrix, Node, Plan, PlannedMeasure, Request, RunState, Shape, Tracer, WorkloadSpec,
-    expand, order,
+    Cell, Data, Identity, Limits, Matrix, Node, Plan, PlannedMeasure, Shape, Tracer, WorkloadSpec, expand, order,
 };
 use crate::protocol::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program, Site};
-use crate::store::{Decision, Reader, RunRecord, held_cells};
+use crate::store::{Decision, held_cells};
 
 /// Longest job that is read.
 const MOST_JOB_BYTES: u64 = 16 << 20;
@@ -169,45 +167,6 @@ impl Where {
         let folder = here.join("SESSION").join("runs").join(&run);
         Ok(Job { run, folder, allocation: allocation_size(plan, cells, site), ..job })
     }
-}
-
-/// The digest of a workload's program; `None` if the worker runs it.
-fn program_digest(spec: &WorkloadSpec) -> Option<String> {
-    spec.command.as_ref().map(|command| command.digest())
-}
-
-/// A plan of the session: its id, its name and its text.
-type RecordedPlan = (String, String, String);
-
-/// The plans that a run may belong to, the likeliest one first: the plan of its launch, then the last ones with its name. Several launches
-/// have the same name if the plan's text was changed between them.
-fn plans_of<'p>(plans: &'p [RecordedPlan], record: &'p RunRecord) -> impl Iterator<Item = &'p RecordedPlan> {
-    let launched = plans.iter().filter(move |(id, _, _)| *id == record.launch);
-    let is_other = move |(id, name, _): &&RecordedPlan| *id != record.launch && *name == record.plan;
-    launched.chain(plans.iter().rev().filter(is_other))
-}
-
-/// The plan of a recorded run: its id and its text. For a program it must be a plan whose text names that program: whatever the session's
-/// record of the workload says, the user can only read the text.
-fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
-    let run = || record.run.clone();
-    let program = program_digest(&record.workload);
-    let names_program = |text: &str| {
-        let read = Plan::parse(text, &record.plan).ok();
-        read.and_then(|plan| program_digest(plan.spec_of(&record.workload.key)?)) == program
-    };
-    let plans = reader.plans()?;
-    let mut own = plans_of(&plans, record).peekable();
-    if own.peek().is_none() {
-        return Err(SessionError::UnknownRun { run: run() });
-    }
-    let (plan, _, text) = own
-        .find(|(_, _, text)| program.is_none() || names_program(text))
-        .ok_or_else(|| SessionError::OtherProgram { run: run() })?;
-    let brought = reader.brought_workloads(plan)?;
-    let read = Plan::parse_with(text, &record.plan, &brought);
-    let read = read.map_err(|error| SessionError::EarlierPlan { run: run(), reason: error.to_string() })?;
-    Ok((plan.clone(), read))
 }
 
 /// What a launch of a plan needs.
@@ -402,99 +361,6 @@ impl Session {
         outcome
     }
 
-    /// Queues a run again as a new run with its own folder; the old one keeps its logs.
-    pub fn retry(&mut self, run: &str) -> Result<(), SessionError> {
-        let queued = self.known_job(run)?;
-        self.check_is_only(run, &queued.origin)?;
-        if queued.job.program.is_some() && self.is_from_archive(run) && !self.asks().is_empty() {
-            return Err(self.not_allowed());
-        }
-        let folders = self.folders_there();
-        self.queue_jobs(vec![queued], &folders)?;
-        self.go_on_with_search_of(run);
-        Ok(())
-    }
-
-    /// Puts a run that was cancelled while it waited back into its place in the queue; it is the same run.
-    ///
-    /// # Errors
-    /// The session does not know the run, it was started, or its repeat was queued again in the meantime.
-    pub fn revive(&mut self, run: &str) -> Result<(), SessionError> {
-        let queued = self.known_job(run)?;
-        self.check_is_only(run, &queued.origin)?;
-        if self.recorded_job(run).is_some() {
-            return Err(SessionError::Started { run: run.to_owned() });
-        }
-        if self.queue.state(run).is_none() {
-            // An earlier conductor cancelled it, so its place is not known any more.
-            self.store.decide(run_queued(run, &queued))?;
-            return self.push_job(run.to_owned(), queued);
-        }
-        self.queue.revive(run)?;
-        self.go_on_with_search_of(run);
-        self.store.decide(run_queued(run, &queued))?;
-        self.progress.queued(&queued.origin.cell, queued.estimate_s);
-        Ok(())
-    }
-
-    /// The job of a run of this session.
-    fn known_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
-        self.jobs.get(run).cloned().map_or_else(|| self.earlier_job(run), Ok)
-    }
-
-    /// Checks that no other run of this repeat is waiting or active: a repeat that is queued twice would count as two repeats.
-    fn check_is_only(&self, run: &str, origin: &Origin) -> Result<(), SessionError> {
-        let is_open = |other: &str| self.queue.state(other).is_some_and(|state| !state.is_final());
-        let is_same = |other: &Origin| (&other.cell, other.repeat) == (&origin.cell, origin.repeat);
-        match self.jobs.iter().find(|(other, queued)| is_same(&queued.origin) && is_open(other)) {
-            Some((other, _)) => Err(SessionError::InQueue { run: run.to_owned(), other: other.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// The job of a run from an earlier process, rebuilt from the session's records.
-    fn earlier_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
-        let unknown = || SessionError::UnknownRun { run: run.to_owned() };
-        self.store.flush()?;
-        let reader = self.store.reader()?;
-        let record = reader.run(run)?.ok_or_else(unknown)?;
-        let (plan, plan_file) = earlier_plan(&reader, &record)?;
-        self.job_of(record, plan, &plan_file)
-    }
-
-    /// The job of a recorded run of a plan.
-    pub(super) fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
-        let run = record.run.as_str();
-        let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
-        let spec = &*record.workload;
-        let Where { site, node } = Where::kept(plan_file, &self.node)?;
-        let request =
-            Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &node };
-        let (shape, mut estimate) = spec.check_kept(&request).map_err(unrunnable)?;
-        estimate.duration_s = record.launched_s().unwrap_or(0.0);
-        let placement = self.place_at(&shape, plan_file.limits.exclusive, site.as_ref())?;
-        let working_folder = self.recorded_job(run).and_then(|job| job.working_folder);
-        let launched_from = || self.kept_queue.folders.get(&plan).cloned();
-        let working_folder = working_folder.or_else(launched_from).or_else(|| std::env::current_dir().ok());
-        let folders = (data_folder(&record.data)?, working_folder);
-        let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
-        let cell = Cell {
-            workload: spec.key.clone(),
-            identity: record.identity(),
-            id: record.cell,
-            data: record.data,
-            levels: record.levels,
-            tracer: record.tracer,
-            shape,
-            estimate,
-        };
-        let size = site.as_ref().and_then(|site| allocation_size(plan_file, std::slice::from_ref(&cell), site));
-        let mut queued =
-            queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement).at(site.as_ref());
-        queued.job.allocation = size;
-        Ok(queued)
-    }
-
     /// Assigns ids and folders to jobs and queues them, all or none; returns their ids.
     pub(super) fn queue_jobs(
         &mut self,
@@ -549,101 +415,6 @@ impl Session {
             }
         }
         folders
-    }
-
-    /// Continues the numbering of runs and takes over the runs that an earlier process left. If a run's group is still active, it is
-    /// followed; if its group is gone, its logs decide its state; a run that never started becomes interrupted, or waits in the queue with
-    /// `restores`. Returns the runs as they were before, without the contents of their ranks' logs.
-    pub(super) fn take_up_earlier_runs(&mut self, restores: bool) -> Result<Vec<RunRecord>, SessionError> {
-        self.store.flush()?;
-        let reader = self.store.reader()?;
-        // Numbers are never reused, even if a line of the journal is lost.
-        let plans = reader.plans()?;
-        let numbers = plans.iter().filter_map(|(plan, _, _)| plan.strip_prefix('p')?.parse().ok());
-        self.next_plan = 1 + numbers.max().unwrap_or(0);
-        let processes = reader.processes()?;
-        let runs = reader.headings()?;
-        self.read_archive_origin(&runs)?;
-        let known = runs.iter().map(|record| record.run.clone());
-        let folders = std::fs::read_dir(self.store.run_folder("")).into_iter().flatten().flatten();
-        let folders = folders.filter_map(|entry| entry.file_name().into_string().ok());
-        let numbers = known.chain(folders).filter_map(|run| run.split('-').next()?.parse().ok());
-        self.next_run = 1 + numbers.max().unwrap_or(0);
-        self.kept_queue = KeptQueue::read(self.store.folder());
-        let mut earlier_plans = HashMap::new();
-        for record in runs.iter().filter(|record| !record.state.is_final()) {
-            let run = &record.run;
-            if let (Some(job), Some(launcher)) = (self.recorded_job(run), &self.launcher) {
-                // The session may have been opened by another path before.
-                let job = Job { folder: self.store.run_folder(run), ..job };
-                let recorded = processes.iter().find(|process| process.run == *run);
-                let recorded = recorded.map(|process| (process.pid, process.process_start));
-                let is_here = job.site.is_none();
-                let living = if is_here { launch::find_group(&job.folder, recorded) } else { None };
-                let (pid, process_start) = living.unwrap_or_default();
-                self.queue.adopt(run)?;
-                launcher.follow(job.clone(), pid, process_start)?;
-                // If a process was killed between starting a group and recording it, the start is recorded here. A run at a site may
-                // not have started.
-                if recorded.is_some() || is_here && living.is_none() {
-                    self.reattached.insert(run.clone());
-                }
-                self.progress.queued(&record.cell, 0.0);
-                self.progress.started(run, &record.cell, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
-                let plan = plans_of(&plans, record).next();
-                let plan = plan.map_or_else(|| record.plan.clone(), |(plan, _, _)| plan.clone());
-                let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
-                // Whether it may share the machine is unknown, so nothing else starts until it ends.
-                if !is_here {
-                    self.queue.share(run)?;
-                }
-                let (links, exclusive) = (String::new(), is_here);
-                let queued_job = QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links, exclusive, starts: 1 };
-                self.jobs.insert(run.clone(), queued_job);
-            } else {
-                let mut reason = "not started: the conductor that ran its queue ended".to_owned();
-                if restores && record.state == RunState::Queued {
-                    match self.restore(&reader, record, &mut earlier_plans) {
-                        Ok(()) => continue,
-                        Err(error) => reason = format!("{reason}, and {error}"),
-                    }
-                }
-                self.store.decide(ended(run, RunState::Interrupted, Some(reason), None))?;
-            }
-        }
-        // Waiting runs share an allocation; at first each run has the size that it needs itself.
-        let size = self.jobs.values().filter_map(|queued| queued.job.allocation).reduce(AllocationSize::or);
-        for queued in self.jobs.values_mut() {
-            queued.job.allocation = queued.job.allocation.and(size);
-        }
-        let is_queued = |run: &&String| self.queue.state(run) == Some(RunState::Queued);
-        let ordered: Vec<String> = self.kept_queue.order.iter().filter(is_queued).cloned().collect();
-        for (position, run) in ordered.iter().enumerate() {
-            self.queue.reorder(run, position)?;
-        }
-        if self.kept_queue.paused && self.queue.held().next().is_some() {
-            self.queue.pause();
-        } else if self.kept_queue.paused {
-            self.kept_queue.paused = false;
-            self.keep_queue();
-        }
-        Ok(runs)
-    }
-
-    /// Puts a queued run of an earlier process back into the queue, where it waits for an order that names it.
-    fn restore(
-        &mut self,
-        reader: &Reader,
-        record: &RunRecord,
-        plans: &mut HashMap<(String, Option<String>), (String, Plan)>,
-    ) -> Result<(), SessionError> {
-        let (plan, plan_file) = match plans.entry((record.launch.clone(), program_digest(&record.workload))) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(earlier_plan(reader, record)?),
-        };
-        let queued = self.job_of(record.clone(), plan.clone(), plan_file)?;
-        self.push_job(record.run.clone(), queued)?;
-        Ok(self.queue.hold(&record.run)?)
     }
 }
 

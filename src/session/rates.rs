@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
 use super::measurement::{MEASURE_S, Measurement, Stage};
-use super::{Machine, SAMPLES_IN_FLIGHT, Session, SessionError, now_s};
+use super::{Machine, SAMPLES_IN_FLIGHT, Session, SessionError};
 use crate::launch::{self, Measured, WorkerCommand};
 use crate::plan::{Gpu, Node};
-use crate::protocol::{DeviceRates, RateLine, Sample};
+use crate::protocol::{DeviceRates, RateLine, Sample, now_s};
 use crate::store::Decision;
 use crate::telemetry::{self, Sampler, Watch};
 

@@ -1,33 +1,28 @@
 //! Reader of a session: snapshots of the index, independent of a writer.
 
+mod columns;
+mod runs;
+
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row, params};
-use serde::de::DeserializeOwned;
 
 use super::block::Block;
-use super::index::WORLD_SIZE;
-use super::record::tracer;
 use super::schema::{self, Opened};
-use super::telemetry::TelemetryFold;
-use super::{
-    RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
-};
+use super::{RunRecord, StepRecord, StoreError, folder, index_keeper, replay};
 use crate::plan::{
-    Block as PlanBlock, Checked, Data, Design, Key, Levels, MOST_OWN_MEASURES, Node, OwnMeasure, Plan, RunState,
-    SearchStep, WorkloadSpec, workload_or_unknown,
+    Data, Key, Levels, MOST_OWN_MEASURES, Node, OwnMeasure, SearchStep, WorkloadSpec, workload_or_unknown,
 };
 use crate::protocol::{DeviceRates, Environment, Evidence, Sample, TraceLists, TraceOutcome, TraceSummary};
+use columns::{Shared, damage_text, json, shared, unsigned};
+use runs::Wishes;
 
 /// [`MOST_OWN_MEASURES`] as SQLite counts.
 const MOST_MEASURES: u32 = MOST_OWN_MEASURES as u32;
-/// The most missing logs of a run that are named.
-const MOST_MISSING: usize = 64;
 
 /// Read-only connection. Each call sees a consistent snapshot of the index.
 pub struct Reader {
@@ -57,28 +52,6 @@ pub struct Reader {
 
 /// Reads what a run's recording contains by name, given the run's folder and the recording's file name; `None` if that cannot be read.
 pub type ReadLists = fn(&Path, &str) -> Option<Arc<TraceLists>>;
-
-/// The checks and the designs that a plan contains.
-#[derive(Default)]
-struct Wishes {
-    checked: Arc<[Checked]>,
-    /// The designs of its blocks, by the workloads of the blocks.
-    designs: Vec<(Key, Arc<Design>)>,
-}
-
-impl Wishes {
-    fn of(plan: Plan) -> Self {
-        let design = |block: &PlanBlock| Some((block.spec.key.clone(), Arc::new(block.design.clone()?)));
-        Self { designs: plan.blocks().filter_map(design).collect(), checked: plan.checked.into() }
-    }
-
-    fn design_of(&self, workload: &Key) -> Option<Arc<Design>> {
-        self.designs.iter().find(|(known, _)| known == workload).map(|(_, design)| Arc::clone(design))
-    }
-}
-
-/// Values by their JSON: many runs share each, and it is parsed once.
-type Shared<T> = RefCell<HashMap<String, Arc<T>>>;
 
 /// Process of a run that was started and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -359,103 +332,6 @@ impl Reader {
         Ok(steps)
     }
 
-    fn collect(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
-        let snapshot = self.connection.unchecked_transaction()?;
-        let records = self.collect_in_snapshot(run, true)?;
-        snapshot.finish()?;
-        Ok(records)
-    }
-
-    /// All runs or one. The caller's transaction gives the queries one snapshot.
-    fn collect_in_snapshot(&self, run: Option<&str>, with_ranks: bool) -> SqlResult<Vec<RunRecord>> {
-        let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
-        let mut beside = self.beside(run)?;
-        let mut harms = self.harms(run)?;
-        let (rates, own_measures) = (self.read_rates()?, self.read_own_measures()?);
-        let mut unknown: HashMap<Key, Arc<WorkloadSpec>> = HashMap::new();
-        // The plan's own workload, this version's, or an unknown one.
-        let mut workload_of = |plan: &str, key: &str| -> SqlResult<Arc<WorkloadSpec>> {
-            if let Some(own) = self.brought_by(plan)?.iter().find(|spec| *spec.key == *key) {
-                return Ok(Arc::clone(own));
-            }
-            Ok(Arc::clone(unknown.entry(key.into()).or_insert_with(|| workload_or_unknown(key))))
-        };
-        let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
-        let sql = format!(
-            "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
-                queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings, workload,
-                run.plan, mode, environment, start_order
-             FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
-                LEFT JOIN trace ON trace.of_run AND trace.name = run.run
-             WHERE {which} ORDER BY run.position"
-        );
-        self.rows(&sql, [run], |row| {
-            let run: String = row.get(0)?;
-            let logged = ranks.remove(&run).unwrap_or_default();
-            let state = match json(row, 7)? {
-                // The journal records when processes were started; the ranks' logs record that they are ready.
-                RunState::Starting if logged.ranks.iter().any(|rank| rank.device.is_some()) => RunState::Running,
-                state => state,
-            };
-            let (state, reason) = match (state, harms.remove(&run)) {
-                (RunState::Finished, Some(harms)) => (RunState::Failed, Some(harm_text(&harms))),
-                (state, _) if !state.is_final() && self.gone.contains(&run) => {
-                    (RunState::Interrupted, Some("its processes are gone: multicard was ended".to_owned()))
-                }
-                (state, _) => (state, row.get(8)?),
-            };
-            let fold: Option<TelemetryFold> = optional_json(row, 12)?;
-            let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
-            let wishes = self.wishes(row.get_ref(18)?.as_str()?)?;
-            let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?)?;
-            Ok(RunRecord {
-                plan: row.get(1)?,
-                launch: row.get(18)?,
-                cell: row.get(2)?,
-                levels: Levels::clone(&*shared(&self.levels, row, 3)?),
-                data: Data::clone(&*shared(&self.data, row, 4)?),
-                repeat: row.get(5)?,
-                seed: unsigned(row, 6)?,
-                state,
-                reason,
-                queued_time_s: row.get(9)?,
-                started_time_s: row.get(10)?,
-                ended_time_s: row.get(11)?,
-                telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
-                tracer: tracer(row.get(13)?),
-                mode: json(row, 19)?,
-                checked: Arc::clone(&wishes.checked),
-                design: wishes.design_of(&workload.key),
-                workload,
-                own_measures: Arc::clone(&own_measures),
-                trace: self.traced(&run, optional_json(row, 14)?),
-                rates: rates.clone(),
-                ranks: logged.ranks,
-                placement: optional_json(row, 15)?,
-                warnings: optional_json(row, 16)?.unwrap_or_default(),
-                environment: optional_shared(&self.environments, row, 20)?,
-                start_order: row.get(21)?,
-                beside: beside.remove(&run).unwrap_or_default(),
-                run,
-            })
-        })
-    }
-
-    /// The checks and the designs that a plan contains.
-    fn wishes(&self, plan: &str) -> SqlResult<Arc<Wishes>> {
-        if let Some(known) = self.wishes.borrow().get(plan) {
-            return Ok(Arc::clone(known));
-        }
-        let texts: Vec<(String, String)> =
-            self.rows("SELECT toml, name FROM plan WHERE plan = ?1", [plan], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        // Most plans have no such table and need not be parsed. Tables written by later versions are ignored if they cannot be read.
-        let parsed = texts.first().filter(|(toml, _)| toml.contains("check") || toml.contains("design"));
-        let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
-        let wishes = Arc::new(parsed.map_or_else(Wishes::default, Wishes::of));
-        self.wishes.borrow_mut().insert(plan.to_owned(), Arc::clone(&wishes));
-        Ok(wishes)
-    }
-
     fn read_own_measures(&self) -> SqlResult<Arc<[OwnMeasure]>> {
         let sql = "SELECT measure FROM measure ORDER BY position LIMIT ?1";
         let texts: Vec<String> = self.rows(sql, [MOST_MEASURES], |row| row.get(0))?;
@@ -472,44 +348,6 @@ impl Reader {
         self.rows("SELECT rates FROM rates ORDER BY position", [], |row| shared(&self.rates, row, 0))
     }
 
-    /// What is missing in the logs of the ranks, by run.
-    fn harms(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
-        // A run's logs are in its folder: by their paths, which are indexed, other damage is not looked at for each run.
-        let in_folder = "run = ?1 AND path > 'runs/' || ?1 || '/' AND path < 'runs/' || ?1 || '0'";
-        let which = if run.is_some() { in_folder } else { "?1 IS NULL" };
-        let sql = format!("SELECT run, path, number, what FROM damage WHERE harms AND {which} ORDER BY path, number");
-        let mut harms = self.missing_ends(run)?;
-        for (run, what) in self.rows(&sql, [run], |row| Ok((row.get(0)?, damage_text(row, 1)?)))? {
-            let (run, what): (String, String) = (run, what);
-            harms.entry(run).or_default().push(what);
-        }
-        Ok(harms)
-    }
-
-    /// Logs that are missing or cut off at the end of a line, by run: those of finished runs whose ranks did not log their end.
-    fn missing_ends(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
-        let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
-        let ended = "(SELECT count(*) FROM rank WHERE rank.run = run.run AND duration_s IS NOT NULL)";
-        let sql = format!(
-            "SELECT run, {WORLD_SIZE} FROM run WHERE {which} AND state = '\"finished\"' AND {WORLD_SIZE} > {ended}"
-        );
-        let mut missing: HashMap<String, Vec<String>> = HashMap::new();
-        for (run, ranks) in self.rows(&sql, [run], |row| Ok((row.get(0)?, row.get(1)?)))? {
-            let (run, ranks): (String, u32) = (run, ranks);
-            let ended = "SELECT rank FROM rank WHERE run = ?1 AND duration_s IS NOT NULL";
-            let ended: BTreeSet<u32> = self.rows(ended, [&run], |row| row.get(0))?.into_iter().collect();
-            for rank in (0..ranks).filter(|rank| !ended.contains(rank)).take(MOST_MISSING) {
-                let path = format!("runs/{run}/rank-{rank}.jsonl");
-                let known = self.rows("SELECT 1 FROM damage WHERE path = ?1 AND harms", [&path], |_| Ok(()))?;
-                if known.is_empty() {
-                    let of_run = missing.entry(run.clone()).or_default();
-                    of_run.push(format!("{path}: its end is missing: the log was deleted or cut off"));
-                }
-            }
-        }
-        Ok(missing)
-    }
-
     /// The workloads that came with a plan, without those that cannot be read. What came with a plan never changes.
     fn brought_by(&self, plan: &str) -> SqlResult<Arc<[Arc<WorkloadSpec>]>> {
         if let Some(known) = self.brought.borrow().get(plan) {
@@ -521,155 +359,5 @@ impl Reader {
         let brought: Arc<[Arc<WorkloadSpec>]> = specs.into_iter().flatten().filter_map(read).collect();
         self.brought.borrow_mut().insert(plan.to_owned(), Arc::clone(&brought));
         Ok(brought)
-    }
-
-    /// Runs that ran at the same time as each run.
-    fn beside(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
-        let which = if run.is_some() { "run = ?1" } else { "?1 IS NULL" };
-        let sql = format!("SELECT run, other FROM beside WHERE {which} ORDER BY run, other");
-        let mut beside: HashMap<String, Vec<String>> = HashMap::new();
-        for (run, other) in self.rows(&sql, [run], |row| Ok((row.get(0)?, row.get(1)?)))? {
-            beside.entry(run).or_default().push(other);
-        }
-        Ok(beside)
-    }
-
-    /// What ranks logged, by run and without steps.
-    fn ranks(&self, run: Option<&str>) -> SqlResult<HashMap<String, Logged>> {
-        let mut runs: HashMap<String, Logged> = HashMap::new();
-        // The rank of each key: its run, and its index in that run.
-        let mut places: HashMap<i64, (String, usize)> = HashMap::new();
-        // ?1 is bound to the run in both cases.
-        let which = if run.is_some() { "rank.run = ?1" } else { "?1 IS NULL" };
-        let sql = format!(
-            "SELECT key, run, rank, device, torch_version, failure_kind, failure, duration_s FROM rank WHERE {which} ORDER BY run, rank"
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([run])?;
-        while let Some(row) = rows.next()? {
-            let run: String = row.get(1)?;
-            let failure: Option<String> = row.get(6)?;
-            let record = RankRecord {
-                rank: row.get(2)?,
-                device: optional_json(row, 3)?,
-                torch_version: row.get(4)?,
-                failure: optional_json(row, 5)?.zip(failure),
-                duration_s: row.get(7)?,
-                ..RankRecord::default()
-            };
-            let logged = runs.entry(run.clone()).or_default();
-            places.insert(row.get(0)?, (run, logged.ranks.len()));
-            logged.ranks.push(record);
-        }
-        // Assigns a table's rows to their ranks, in order.
-        let mut hand_out =
-            |table: &str, order: &str, read: &dyn Fn(&Row<'_>, &mut Logged, usize) -> SqlResult<()>| -> SqlResult<()> {
-                // When all runs are read, every rank is already known, so no join is needed.
-                let join = if run.is_some() { "JOIN rank ON rank.key = child.rank_key" } else { "" };
-                let sql =
-                    format!("SELECT child.* FROM {table} AS child {join} WHERE {which} ORDER BY rank_key, {order}");
-                let mut statement = self.connection.prepare_cached(&sql)?;
-                let mut rows = statement.query([run])?;
-                while let Some(row) = rows.next()? {
-                    if let Some((run, place)) = places.get(&row.get(0)?)
-                        && let Some(logged) = runs.get_mut(run)
-                    {
-                        read(row, logged, *place)?;
-                    }
-                }
-                Ok(())
-            };
-        // There are few keys and many readings.
-        let keys = RefCell::new(BTreeSet::<Key>::new());
-        let key_of = |text: &str| {
-            let mut keys = keys.borrow_mut();
-            keys.get(text).cloned().unwrap_or_else(|| {
-                keys.insert(Key::from(text));
-                Key::from(text)
-            })
-        };
-        hand_out("reading", "epoch, step, key, time_s", &|row, logged, place| {
-            logged.ranks[place].readings.push(ReadingRecord {
-                epoch: Some(row.get(1)?).filter(|epoch| *epoch > 0),
-                step: Some(unsigned(row, 2)?).filter(|step| *step > 0),
-                key: key_of(row.get_ref(3)?.as_str()?),
-                time_s: row.get(4)?,
-                value: number(row, 5)?,
-            });
-            Ok(())
-        })?;
-        hand_out("remark", "time_s, kind, content", &|row, logged, place| {
-            match row.get_ref(2)?.as_str()? {
-                "evidence" => logged.ranks[place].evidence.push(shared(&self.evidence, row, 3)?),
-                _ => logged.ranks[place].warnings.push(row.get(3)?),
-            }
-            Ok(())
-        })?;
-        hand_out("steady", "first_s", &|row, logged, _| {
-            logged.counted.push((row.get(1)?, row.get::<_, Option<f64>>(2)?.unwrap_or(f64::INFINITY)));
-            Ok(())
-        })?;
-        Ok(runs)
-    }
-}
-
-/// What the ranks of one run logged.
-#[derive(Default)]
-struct Logged {
-    ranks: Vec<RankRecord>,
-    /// Periods of counted steps of all ranks: (from, to) in seconds since the Unix epoch.
-    counted: Vec<(f64, f64)>,
-}
-
-/// The text of damage in columns from `first`: path, line, what.
-fn damage_text(row: &Row<'_>, first: usize) -> SqlResult<String> {
-    let (path, number, what): (String, u64, String) = (row.get(first)?, unsigned(row, first + 1)?, row.get(first + 2)?);
-    Ok(if number > 0 && !path.ends_with('/') { format!("{path}:{number}: {what}") } else { format!("{path}: {what}") })
-}
-
-/// The reason for reading a run with incomplete logs as not finished.
-fn harm_text(harms: &[String]) -> String {
-    let more = if harms.len() > 1 { format!(" (and {} more)", harms.len() - 1) } else { String::new() };
-    let first = harms.first().map_or("", String::as_str);
-    format!("its logs are damaged: {first}{more}; run it again with --resume")
-}
-
-/// A number that may be NaN, which SQLite stores as null.
-fn number(row: &Row<'_>, column: usize) -> SqlResult<f64> {
-    Ok(row.get::<_, Option<f64>>(column)?.unwrap_or(f64::NAN))
-}
-
-fn unsigned(row: &Row<'_>, column: usize) -> SqlResult<u64> {
-    row.get(column).map(i64::cast_unsigned)
-}
-
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    serde_json::from_str(text)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
-}
-
-/// JSON that many rows share.
-fn shared<T: DeserializeOwned>(known: &Shared<T>, row: &Row<'_>, column: usize) -> SqlResult<Arc<T>> {
-    let text = row.get_ref(column)?.as_str()?;
-    if let Some(known) = known.borrow().get(text) {
-        return Ok(Arc::clone(known));
-    }
-    let value: Arc<T> = Arc::new(json(row, column)?);
-    known.borrow_mut().insert(text.to_owned(), Arc::clone(&value));
-    Ok(value)
-}
-
-fn optional_shared<T: DeserializeOwned>(known: &Shared<T>, row: &Row<'_>, column: usize) -> SqlResult<Option<Arc<T>>> {
-    match row.get_ref(column)?.data_type() {
-        Type::Null => Ok(None),
-        _ => shared(known, row, column).map(Some),
-    }
-}
-
-fn optional_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<Option<T>> {
-    match row.get_ref(column)?.data_type() {
-        Type::Null => Ok(None),
-        _ => json(row, column).map(Some),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use nvml_wrapper::Nvml;
 
@@ -14,7 +14,7 @@ use super::gpu_use;
 use super::host::{HostReader, RankReader};
 use super::roots::Roots;
 use crate::processes;
-use crate::protocol::{GpuSample, HostSample, RankSample, Sample};
+use crate::protocol::{GpuSample, HostSample, RankSample, Sample, now_s};
 
 /// Interval of slow PCIe readings, which block for 40 ms: each reading is for the next GPU in turn.
 const PCIE_INTERVAL: Duration = Duration::from_secs(1);
@@ -254,7 +254,7 @@ impl Ticker {
 
     /// Reads everything once and delivers one sample per run.
     fn tick(&mut self) -> Result<(), SinkGone> {
-        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let time_s = now_s();
         let host = self.host.read();
         let gpus = self.read_gpus();
         let (interval, own_namespace) = (self.interval, self.own_namespace);

@@ -4,10 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use multicard::plan::Key;
-use multicard::protocol::{Event, EventLine, FailureKind};
+use multicard::protocol::{Event, EventLine, FailureKind, now_s};
 use tch::TchError;
 use thiserror::Error;
 
@@ -161,8 +161,7 @@ impl Log {
     fn event(&mut self, event: Event) -> Result<(), Stop> {
         let of_step = matches!(event, Event::Step { .. } | Event::Reading { step: Some(_), .. });
         let may_wait = of_step && self.flushed.elapsed() < FLUSH_INTERVAL;
-        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-        let line = EventLine { run: std::mem::take(&mut self.run), rank: self.rank, time_s, event };
+        let line = EventLine { run: std::mem::take(&mut self.run), rank: self.rank, time_s: now_s(), event };
         let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
         self.run = line.run;
         let written = written.and_then(|()| self.file.write_all(b"\n"));

@@ -38,9 +38,7 @@ mod waiting;
 #[cfg(feature = "window")]
 mod window;
 
-use seeded::{command, succeed, text, with_mounts};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use seeded::{PATIENCE, command, succeed, text, wait, with_mounts};
 
 /// A home with a session, and the conductors that were started in it.
 struct Scene {
@@ -171,14 +169,6 @@ impl Scene {
 
     fn open_gate(&self) {
         fs::write(self.gate(), "").unwrap();
-    }
-}
-
-fn wait(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -27,9 +27,12 @@ use tempfile::TempDir;
 #[path = "../built/mod.rs"]
 mod built;
 mod scene;
+#[path = "../seeded/mod.rs"]
+mod seeded;
 
 use built::worker;
-use scene::{Scene, names, records, wait_until};
+use scene::{Scene, names, wait_until};
+use seeded::records;
 
 /// Long enough for a slow machine; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(900);

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use multicard::launch::MeetingFolder;
 use multicard::plan::RunState;
 use multicard::protocol::{EventLine, GROUP_LOG, GroupLine, Sample};
-use multicard::store::{Decision, JournalLine, Reader, RunRecord, index_path};
+use multicard::store::{Decision, JournalLine, RunRecord, index_path};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Pid;
 use serde::de::DeserializeOwned;
 
+use crate::seeded::records;
 use crate::{CELLS, DEADLINE, REPEATS};
 
 /// The processes of one session, by what they were called with.
@@ -209,13 +210,6 @@ impl Scene {
             assert!(steps(record).iter().all(|count| *count == steps(record)[0] && *count > 0), "{record:?}");
         }
     }
-}
-
-/// All that is known of all runs, steps included.
-pub fn records(session: &Path) -> Vec<RunRecord> {
-    let reader = Reader::open(session).unwrap();
-    let runs = reader.runs().unwrap();
-    runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()
 }
 
 /// The whole lines of a log; a last one without an end is left out.

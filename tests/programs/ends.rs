@@ -88,7 +88,7 @@ fn nothing_is_left_when_the_runner_the_supervisor_or_the_workbench_is_killed() {
         let script = format!("setsid sleep {own} & trap '' TERM; echo up; while :; do sleep 0.1; done");
         let mut workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
         scene.wait_for("group.out", "up");
-        wait(|| !with_word(&own).is_empty());
+        wait("the program is under way", || !with_word(&own).is_empty());
         let job = scene.runs()[0].join("job.json");
         let of_run = |word: &str| -> Vec<u32> {
             let is = |pid: &u32| {
@@ -109,7 +109,7 @@ fn nothing_is_left_when_the_runner_the_supervisor_or_the_workbench_is_killed() {
             let output = workbench.wait_with_output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{who}: {}", text(&output.stderr));
         }
-        wait(|| scene.left().is_empty() && with_word(&own).is_empty());
+        wait("nothing of the program is left", || scene.left().is_empty() && with_word(&own).is_empty());
     }
 }
 

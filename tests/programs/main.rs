@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use multicard::processes::{self, Process};
-use multicard::program::readings::PYTHON_ADAPTER;
 use multicard::protocol::{Event, EventLine, Job, read_event_line};
 use multicard::store::Reader;
 use rustix::process::{Pid, Signal};
@@ -21,8 +19,11 @@ mod ends;
 mod executable;
 mod frameworks;
 mod pooling;
+#[path = "../seeded/mod.rs"]
+mod seeded;
+mod traced;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use seeded::{succeed, text, wait};
 
 /// A session in a folder of its own, and a folder for programs.
 struct Scene {
@@ -64,6 +65,13 @@ impl Scene {
         self.command(plan).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// A table of the session as JSON, with arguments.
+    fn table(&self, more: &[&str]) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+        command.arg("table").arg(self.session()).args(["--format", "json"]).args(more);
+        serde_json::from_slice(&succeed(&mut command).stdout).unwrap()
+    }
+
     /// The folders of runs, in the order in which they were queued.
     fn runs(&self) -> Vec<PathBuf> {
         let mut runs: Vec<PathBuf> = fs::read_dir(self.session().join("runs"))
@@ -84,24 +92,12 @@ impl Scene {
 
     /// Waits until the only run's log holds a text.
     fn wait_for(&self, file: &str, text: &str) {
-        wait(|| {
+        wait("the log holds the text", || {
             let runs = self.runs();
             let run = runs.first();
             run.is_some_and(|run| fs::read_to_string(run.join(file)).is_ok_and(|log| log.contains(text)))
         });
     }
-}
-
-fn wait(condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "it never came true");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn events(run: &Path) -> Vec<Event> {
@@ -218,11 +214,7 @@ fast = ["off", "on"]
     assert!(text(&again.stderr).contains("8 existing runs are kept"), "{}", text(&again.stderr));
     let changed = scene.run(&plan.replace("echo done", "echo over"), &["--resume"]);
     assert!(text(&changed.stderr).contains("8 runs queued"), "{}", text(&changed.stderr));
-    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
-        .args(["table", scene.session().to_str().unwrap(), "--preset", "times", "--format", "json"])
-        .output()
-        .unwrap();
-    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    let table = scene.table(&["--preset", "times"]);
     assert_eq!(table["rows"].as_array().unwrap().len(), 8, "four cells of each command");
     assert!(scene.left().is_empty());
 }
@@ -322,11 +314,7 @@ mode = "plain"
     for repeat in order.chunks(4) {
         assert_eq!(repeat.iter().filter(|name| *name == "python").count(), 2, "{order:?}");
     }
-    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
-        .args(["table", scene.session().to_str().unwrap(), "--preset", "times", "--format", "json"])
-        .output()
-        .unwrap();
-    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    let table = scene.table(&["--preset", "times"]);
     let keys: Vec<_> = table["columns"].as_array().unwrap().iter().map(|column| column["key"].to_string()).collect();
     assert!(keys.contains(&"\"workload\"".to_owned()) && keys.contains(&"\"size\"".to_owned()), "{keys:?}");
     assert!(!keys.contains(&"\"mode\"".to_owned()), "a factor that the other program lacks is no difference: {keys:?}");
@@ -362,11 +350,7 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
         assert_eq!(steps, 20, "each pass is a step");
     }
     assert!(scene.session().join("triad").exists(), "it was compiled into the session");
-    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
-        .args(["table", scene.session().to_str().unwrap(), "--study", "bandwidth", "--format", "json"])
-        .output()
-        .unwrap();
-    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    let table = scene.table(&["--study", "bandwidth"]);
     for row in table["rows"].as_array().unwrap() {
         let median = |key: &str| row[key]["median"].as_f64().unwrap_or_default();
         assert!(median("bandwidth_gb_per_s") > 0.0 && median("step_time_s") > 0.0, "{row}");
@@ -407,26 +391,6 @@ fn packed_programs_are_bound_to_cpus_of_their_own() {
         let cpus = job.ranks[0].cpus.len();
         assert!(cpus > 0 && log == format!("{cpus}\n{cpus}\n"), "{cpus}: {log}");
     }
-}
-
-#[test]
-fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
-    let scene = Scene::new();
-    // A stand-in: it answers as nsys does, starts the command, and records nothing.
-    let nsys = scene.programs().join("nsys");
-    let script = "#!/bin/sh\ncase \"$1 $2\" in\n--version*) echo 'stand-in version 0';;\n'profile --help') echo;;\n\
-                  *) while [ \"$1\" != --output ]; do shift; done; shift 2; \"$@\";;\nesac\n";
-    executable::write(&nsys, script);
-    let own = own_sleep();
-    let plain = format!("[command]\nrun = [\"sh\", \"-c\", \"setsid sleep {own} & echo traced; sleep 0.2\"]");
-    let traced = format!("[measure]\ntrace = \"nsys\"\n{plain}");
-    let output = scene.command(&traced).env("MULTICARD_NSYS", &nsys).output().unwrap();
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("has no trace: nsys wrote no report"), "{stderr}");
-    let again = text(&scene.command(&plain).arg("--resume").output().unwrap().stderr);
-    assert!(again.contains("1 run queued"), "a plain run is another cell: {again}");
-    assert!(scene.left().is_empty() && with_word(&own).is_empty());
 }
 
 #[test]
@@ -513,97 +477,4 @@ fn a_plan_of_several_programs_lists_the_workload_and_the_factors_that_differ() {
     let shown = text(&output.stdout);
     assert!(shown.contains("| cell | workload | size |"), "{shown}");
     assert!(shown.contains("| solver | 2 |"), "{shown}");
-}
-
-/// TensorBoard's event files as its writer makes them, without it: records with masked CRC-32C around protobuf events.
-const EVENT_FILES: &str = r#"
-import os, struct, sys, time
-table = []
-for value in range(256):
-    for _ in range(8): value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
-    table.append(value)
-def crc(data):
-    value = 0xffffffff
-    for byte in data: value = value >> 8 ^ table[(value ^ byte) & 255]
-    value ^= 0xffffffff
-    return struct.pack("<I", ((value >> 15 | value << 17) + 0xa282ead8) & 0xffffffff)
-def number(value):
-    data = b""
-    while value > 127: data, value = data + bytes([value & 127 | 128]), value >> 7
-    return data + bytes([value])
-def field(key, data): return bytes([key << 3 | 2]) + number(len(data)) + data
-def scalar(tag, value, step):
-    value = field(1, tag.encode()) + b"" + struct.pack("<f", value)
-    return b"	" + struct.pack("<d", time.time()) + b"" + number(step) + field(5, field(1, value))
-os.makedirs(sys.argv[1])
-with open(sys.argv[1] + "/events.out.tfevents.1.host", "wb") as file:
-    for step in range(1, 31):
-        for event in scalar("train/loss", 4 / step, step), scalar("quality", step / 100, step):
-            length = struct.pack("<Q", len(event))
-            file.write(length + crc(length) + event + crc(event))
-        file.flush()
-        time.sleep(0.02)
-"#;
-
-/// What NVTX does in a program: it asks for the library that is injected, hands it places for functions, and calls what it put there.
-const NVTX: &str = include_str!("nvtx.py");
-
-#[test]
-fn programs_and_what_they_start_are_traced_without_a_change_to_them() {
-    let Ok(tracer) = multicard::trace::find_tracer() else {
-        eprintln!("skipped: the tracer is built where CUDA's headers lie");
-        return;
-    };
-    let scene = Scene::new();
-    fs::write(scene.programs().join("ranges.py"), NVTX).unwrap();
-    let plan = r#"
-workload = "command"
-[measure]
-trace = "built-in"
-[command]
-name = "ranges"
-time_limit_s = 60
-run = ["python3", "{programs}/ranges.py"]
-"#;
-    let output = scene.command(plan).env("MULTICARD_TRACER", &tracer).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && stderr.contains("traced: "), "{stderr}");
-    let run = scene.runs().remove(0);
-    assert!(!multicard::trace::has_raw_files(&run));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    let events = command.arg("trace").arg(run.join("trace.events")).args(["--format", "json"]).output().unwrap();
-    let trace: Value = serde_json::from_slice(&events.stdout).unwrap();
-    let calls = |name: &str| {
-        let ranges = trace["nvtx"].as_array().unwrap();
-        ranges.iter().filter(|range| range["name"] == name).map(|range| range["calls"].as_u64().unwrap()).sum::<u64>()
-    };
-    assert_eq!([calls("turn"), calls("work"), calls("late")], [10, 10, 1], "{}", trace["nvtx"]);
-    let all = ["around", "ncclAllReduce", "ncclBroadcast"].map(calls);
-    assert_eq!(all, [1, 3, 1], "ranges that end with a payload end: {}", trace["nvtx"]);
-    let of_nccl = trace["nvtx"].as_array().unwrap().iter().filter(|range| range["domain"] == "NCCL").count();
-    assert_eq!(of_nccl, 2, "with sizes or without, they keep their domain: {}", trace["nvtx"]);
-    let perfetto = scene.folder.path().join("perfetto.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.arg("trace").arg(run.join("trace.events")).arg("--perfetto").arg(&perfetto).output().unwrap();
-    let written: Value = serde_json::from_str(&fs::read_to_string(&perfetto).unwrap()).unwrap();
-    let events = written.as_array().unwrap().iter();
-    let mut sizes: Vec<_> =
-        events.filter_map(|event| Some((event["args"]["bytes"].as_u64()?, event["name"].clone()))).collect();
-    sizes.sort_by_key(|size| size.0);
-    let size_of = |name: &str, bytes| (bytes, Value::from(name));
-    assert_eq!(
-        sizes,
-        [size_of("ncclBroadcast", 512), size_of("ncclAllReduce", 4096), size_of("ncclAllReduce", 1 << 20)]
-    );
-    let work_ns =
-        trace["nvtx"].as_array().unwrap().iter().find(|range| range["name"] == "work").unwrap()["min_ns"].as_u64();
-    assert!(work_ns >= Some(2_000_000), "{work_ns:?}");
-    // On one clock: the child ran within the time of its parent.
-    assert!(trace["wall_ns"].as_u64().unwrap() < 30_000_000_000);
-    if trace["gpus"].as_array().unwrap().is_empty() {
-        assert!(
-            trace["warnings"][0].as_str().unwrap().starts_with("CUDA calls and kernels are not recorded: "),
-            "{trace}"
-        );
-    }
 }

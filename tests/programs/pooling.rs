@@ -29,17 +29,6 @@ patterns = ['^step (?<step>\d+) loss (?<loss>\S+) time (?<duration_ms>\S+) ms', 
 speed = [1, 2]
 "#;
 
-impl Scene {
-    /// The table of step times as JSON, with arguments.
-    fn table(&self, more: &[&str]) -> Value {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-        command.arg("table").arg(self.session()).args(["--measure", "step_time_s", "--format", "json"]).args(more);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
 #[test]
 fn an_edited_program_a_check_of_the_plans_own_and_an_aa_copy_are_told_in_tables() {
     if python_with("sys").is_none() {
@@ -53,7 +42,7 @@ fn an_edited_program_a_check_of_the_plans_own_and_an_aa_copy_are_told_in_tables(
     let output = scene.run(PLAN, &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(scene.runs().len(), 9);
-    let table = scene.table(&[]);
+    let table = scene.table(&["--measure", "step_time_s"]);
     let rows = |table: &Value| table["rows"].as_array().unwrap().clone();
     let notes = |table: &Value| table["notes"].to_string();
     assert_eq!(rows(&table).len(), 2, "the copy stands in no row: {table}");
@@ -64,11 +53,11 @@ fn an_edited_program_a_check_of_the_plans_own_and_an_aa_copy_are_told_in_tables(
     write("model.py", "def bits(speed): return 2.0\n");
     let output = scene.run(PLAN, &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let table = scene.table(&[]);
+    let table = scene.table(&["--measure", "step_time_s"]);
     assert_eq!(rows(&table).len(), 4, "{table}");
     assert!(notes(&table).contains("--pool program_files"), "{table}");
     let checks: Vec<String> = rows(&table).iter().map(|row| row["verdict"]["check_words"].to_string()).collect();
     assert!(checks[2].contains("differs") && !checks[3].contains("differs"), "{checks:?}");
-    let pooled = scene.table(&["--pool", "program_files"]);
+    let pooled = scene.table(&["--measure", "step_time_s", "--pool", "program_files"]);
     assert_eq!(rows(&pooled).len(), 2, "{pooled}");
 }

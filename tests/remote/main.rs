@@ -33,9 +33,8 @@ mod traffic;
 mod window;
 
 use hosts::Hosts;
-use seeded::{command, succeed, text};
+use seeded::{PATIENCE, command, succeed, text, wait};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// Set in the process of a test that is alone in it: where its scene is, and the sshd of it.
@@ -295,14 +294,6 @@ impl Scene {
         let nodes = fs::read_dir(self.laptop(".cache/multicard/nodes")).unwrap().flatten();
         let mut copies = nodes.map(|node| node.path().join("session")).filter(|copy| copy.join("origin").exists());
         copies.next().unwrap()
-    }
-}
-
-fn wait(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

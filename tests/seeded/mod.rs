@@ -6,19 +6,28 @@ use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use multicard::store::{Reader, RunRecord};
 use tempfile::TempDir;
 
+/// Long enough for a slow machine; reaching it is a failure.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 pub fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds")
 }
 
-/// A copy of the session, in memory where there is such a place: the index is synced often.
-pub fn session() -> TempDir {
+/// An empty folder, in memory where there is such a place.
+pub fn memory() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap();
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
+}
+
+/// A copy of the session in memory: the index is synced often.
+pub fn session() -> TempDir {
+    let folder = memory();
     copy(&seeds().join("session"), folder.path());
     folder
 }
@@ -104,6 +113,11 @@ pub fn at_home(command: &mut Command, home: &Path) {
     }
 }
 
+/// The same in its home, where relative paths start.
+pub fn multicard_at_home(home: &Path, arguments: &[&str]) -> Output {
+    command(home).args(arguments).current_dir(home).output().unwrap()
+}
+
 /// The output of a command, which must succeed.
 pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap();
@@ -111,8 +125,29 @@ pub fn succeed(command: &mut Command) -> Output {
     output
 }
 
+/// What a command says that must be refused.
+pub fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// All that a command printed, errors first.
+pub fn printed(output: &Output) -> String {
+    text(&output.stderr) + &text(&output.stdout)
+}
+
+/// Waits for a condition, not for a time.
+pub fn wait(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Every table of a session in every format.

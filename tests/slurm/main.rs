@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
 use multicard::session::open_reader;
@@ -30,9 +29,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use cluster::Cluster;
-use seeded::{command, succeed, text};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use seeded::{PATIENCE, command, succeed, text, wait};
 
 /// The sites of each home.
 const SITES: &str = r#"
@@ -214,14 +211,6 @@ impl Scene {
     /// Follows the session until nothing is left; returns the messages.
     fn attach(&self) -> String {
         text(&self.multicard(&["attach", "session"]).output().unwrap().stderr)
-    }
-}
-
-fn wait(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

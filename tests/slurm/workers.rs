@@ -1,22 +1,21 @@
 //! Built-in workloads at a site: ranks of the worker on one node and over several, with gloo on CPUs.
 
-#[path = "../built/mod.rs"]
-mod built;
+#[path = "../training/mod.rs"]
+mod training;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
 use multicard::session::open_reader;
 use multicard::store::RunRecord;
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
 use crate::seeded::{succeed, text};
 use crate::{Scene, executable, wait};
+use training::{alone, data_folder, worker};
 
 /// The longest time until the reason names a rank that died.
 const NAMED: Duration = Duration::from_secs(30);
@@ -58,19 +57,6 @@ rows = 8
 epochs = 1
 "#;
 
-/// Runs one test at a time: runs that train at the same time share the CPUs, and take longer together than one after
-/// the other.
-fn alone() -> MutexGuard<'static, ()> {
-    static TRAINING: Mutex<()> = Mutex::new(());
-    TRAINING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The folder of data sets. The digits are generated once.
-fn data() -> &'static Path {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| TempDir::new().unwrap()).path()
-}
-
 impl Scene {
     fn training_plan(&self, name: &str, factors: &str) {
         self.plan_of(PLAN, name, factors);
@@ -82,10 +68,19 @@ impl Scene {
         fs::write(self.path(name), plan.replace("PLACE", &place) + factors + "\n").unwrap();
     }
 
+    /// The plan is refused with these words before anything is queued.
+    fn check_refusal(&self, words: &str) {
+        let output = self.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{words} in {said}");
+        assert!(self.runs().is_empty() && self.records().is_empty());
+    }
+
     /// The command line with the real worker.
     fn with_worker(&self, arguments: &[&str]) -> Command {
         let mut command = self.multicard(arguments);
-        command.env("MULTICARD_WORKER", built::worker()).env("MULTICARD_DATA", data());
+        command.env("MULTICARD_WORKER", worker()).env("MULTICARD_DATA", data_folder());
         command
     }
 
@@ -254,11 +249,7 @@ fn what_cannot_be_fine_tuned_over_nodes_is_refused_before_anything_is_queued() {
         ("sharding = \"fsdp\"\nfsdp_gather = \"copies\"", "fsdp_gather = copies copies between GPUs of one node"),
     ] {
         scene.plan_of(LLM_PLAN, "plan.toml", &format!("gpus = 2\nnodes = 2\n{factors}"));
-        let output = scene.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{factors}: {said}");
-        assert!(scene.runs().is_empty() && scene.records().is_empty());
+        scene.check_refusal(words);
     }
 }
 
@@ -273,11 +264,7 @@ fn what_nodes_do_not_have_is_refused_before_anything_is_queued() {
         ("gpus = 2\nnodes = 2\ndata_copy = \"shared\"", "data_copy = shared is memory of one node"),
     ] {
         scene.training_plan("plan.toml", factors);
-        let output = scene.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{factors}: {said}");
-        assert!(scene.runs().is_empty() && scene.records().is_empty());
+        scene.check_refusal(words);
     }
 }
 
@@ -291,7 +278,7 @@ fn a_site_is_tried_with_the_worker_that_its_nodes_would_start() {
     let sites =
         format!("[bare]\npartition = \"debug\"\nprologue = [\"mv {0} {0}.away\"]\n", scene.path("worker").display());
     fs::write(scene.path("config/multicard/sites.toml"), sites).unwrap();
-    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", built::worker().display());
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", worker().display());
     executable::write(&scene.path("worker"), script);
     let mut command = scene.with_worker(&["site", "bare"]);
     let output = command.env("MULTICARD_WORKER", scene.path("worker")).output().unwrap();

@@ -1,10 +1,15 @@
+//! Comparisons: rows, groups, colours, ratios, filters, notes.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::analysis::{Levels, RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
 use crate::figure::study::MEMORY;
-use crate::figure::{CellValue, Format, Limits, Over, Place, Series, preset, render};
+use crate::figure::{CellValue, Format, Place, Series, preset, render};
+
+mod effects;
+mod lines;
+mod verdicts;
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
     let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
@@ -40,21 +45,6 @@ fn checked_runs(cells: &[(&str, bool, f64, f64)]) -> Vec<RunSummary> {
 }
 
 #[test]
-fn effects_that_a_filter_hides_stay_in_the_family() {
-    let runs = four();
-    let family = |filter: &str| {
-        let study =
-            Study { filter: filter.to_owned(), measure: Some("step_time_s".into()), ..preset("effects").unwrap() };
-        let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
-        let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
-        let CellValue::Verdict(judged) = &table.rows[0].values[place] else { panic!("{table:?}") };
-        (table.rows.len(), judged.family)
-    };
-    assert_eq!(family(""), (3, 3));
-    assert_eq!(family("gpus = 1"), (1, 3));
-}
-
-#[test]
 fn facts_that_part_repeats_are_offered_also_while_they_are_pooled() {
     let mut runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98)]);
     for run in &mut runs {
@@ -70,56 +60,6 @@ fn facts_that_part_repeats_are_offered_also_while_they_are_pooled() {
     };
     assert_eq!(shown(&[]), (4, true));
     assert_eq!(shown(&["hostname"]), (2, false));
-}
-
-#[test]
-fn an_aa_copy_stands_in_no_row_and_tells_what_passes_for_a_difference() {
-    let study = Study { measure: Some("step_time_s".into()), ..Study::default() };
-    let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98), ("fp32", true, 0.1, 0.98)]);
-    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
-    assert_eq!(table.rows.len(), 2);
-    let aa = |table: &Table| table.notes.iter().find(|note| note.starts_with("A/A")).unwrap().clone();
-    assert!(aa(&table).ends_with("equal within 1 %"), "{}", aa(&table));
-    assert!(table.lead.iter().all(|note| !note.starts_with("A/A")));
-    let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98), ("fp32", true, 0.11, 0.98)]);
-    let table = super::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
-    assert!(
-        aa(&table).contains("slower") && aa(&table).ends_with("trust no difference of this size"),
-        "{}",
-        aa(&table)
-    );
-    assert!(table.lead.iter().any(|note| note.starts_with("A/A")));
-}
-
-#[test]
-fn a_cell_on_the_front_that_learns_something_else_says_so() {
-    let notes_of = |accuracy: f64| -> Vec<String> {
-        let mut runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, accuracy)]);
-        for run in &mut runs {
-            run.values.insert("peak_device_bytes".into(), 1e9);
-        }
-        let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("pareto").unwrap());
-        let place = table.columns.iter().position(|column| column.key == "front").unwrap();
-        let text = |row: &crate::figure::Row| match &row.values[place] {
-            CellValue::Text(text) => text.clone(),
-            other => panic!("{other:?}"),
-        };
-        table.rows.iter().map(text).collect()
-    };
-    assert_eq!(notes_of(0.98), ["bettered", "on the front"]);
-    assert_eq!(notes_of(0.10), ["bettered", "on the front, but accuracy differs: 10 against 98 % in fp32"]);
-}
-
-#[test]
-fn the_fastest_cell_within_limits_says_where_it_learns_something_else() {
-    let mut study = Study { measure: Some("step_time_s".into()), ..Study::default() };
-    study.limits.memory_bytes = Some(1e12);
-    let fastest = |accuracy: f64| {
-        let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, accuracy)]);
-        compare(&[Source { session: "", runs: &runs, reports: &[] }], &study).fastest.unwrap()
-    };
-    assert!(!fastest(0.98).contains("differs"), "{}", fastest(0.98));
-    assert!(fastest(0.10).contains("; but accuracy differs: 10 against 98 % in fp32"), "{}", fastest(0.10));
 }
 
 #[test]
@@ -243,79 +183,6 @@ fn the_ratio_of_a_time_is_above_one_where_it_is_faster_and_of_memory_where_it_is
 }
 
 #[test]
-fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
-    let runs = four();
-    let scaling = of(&runs, &Study { form: Form::Scaling, ..Study::default() });
-    let [time, efficiency] = scaling.charts.as_slice() else { panic!("{} charts", scaling.charts.len()) };
-    let ideal = time.series().find(|series| series.role == Role::Ideal).unwrap();
-    let (first, last) = (&ideal.points[0], ideal.points.last().unwrap());
-    assert!((first.value.median / last.value.median - 2.0).abs() < 1e-9);
-    let series_of = |name: &str| {
-        let series = efficiency.series().find(|series| series.name == name).unwrap();
-        series.points.iter().map(|point| point.value.median.round()).collect::<Vec<_>>()
-    };
-    assert_eq!((series_of("fp32"), series_of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
-    let loss = Study { form: Form::Scaling, measure: Some("train_loss".into()), ..Study::default() };
-    let loss = compare(&[Source { session: "", runs: &runs, reports: &[] }], &loss);
-    assert_eq!(loss.charts.len(), 1);
-    assert!(loss.charts[0].notes[0].contains("no ideal"));
-}
-
-#[test]
-fn scaling_has_one_line_where_nodes_follow_from_gpus_and_one_a_spread_where_they_do_not() {
-    let spread = |(gpus, nodes): &(i64, i64), repeat: u32| {
-        let mut record = fixture::run(&fixture::cell("fp32", *gpus, "ddp-ds"), repeat, 0.4 / *gpus as f64);
-        let own = record.levels.iter().filter(|(key, _)| **key != *"nodes");
-        let own = own.map(|(key, level)| (key.clone(), level.clone()));
-        record.levels = Levels::new(own.chain([("nodes".into(), Level::Integer(*nodes))]).collect::<Vec<_>>());
-        record.cell += &format!("-{nodes}");
-        summarise_run(&record)
-    };
-    let lines = |counts: &[(i64, i64)]| -> Vec<usize> {
-        let runs: Vec<_> = counts.iter().flat_map(|count| [spread(count, 1), spread(count, 2)]).collect();
-        let scaling = of(&runs, &Study { form: Form::Scaling, ..Study::default() });
-        let measured = scaling.charts[0].series().filter(|series| series.role != Role::Ideal);
-        measured.map(|series| series.points.len()).collect()
-    };
-    assert_eq!(lines(&[(1, 1), (2, 2), (4, 4)]), [3]);
-    assert_eq!(lines(&[(1, 1), (2, 1), (2, 2), (4, 2)]), [2, 2]);
-}
-
-#[test]
-fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
-    let runs = runs(&[("fp32", 1, 0.4)]);
-    let chart = |place: usize, over: Over| -> Vec<(f64, f64)> {
-        let comparison = of(&runs, &Study { form: Form::Loss, over, ..Study::default() });
-        let points = comparison.charts[place].series().flat_map(|series| series.points.clone());
-        points.map(|point| (point.x, point.value.median)).collect()
-    };
-    let x = |place: usize, over: Over| -> Vec<f64> { chart(place, over).iter().map(|point| point.0).collect() };
-    // Tests, and means over epochs, have one value per epoch.
-    assert_eq!(x(0, Over::Epochs), [1.0, 2.0]);
-    assert_eq!(x(1, Over::Steps), [10.0, 20.0]);
-    assert_eq!(x(1, Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);
-    // The training loss is known for each of the 20 steps.
-    assert_eq!(chart(0, Over::Steps), (1..=20).map(|n| (f64::from(n), 2.0 / f64::from(n))).collect::<Vec<_>>());
-    let by_time = x(0, Over::Time);
-    assert_eq!(by_time.len(), 20);
-    assert!((by_time[19] - 56.0 * 0.4).abs() < 1e-9);
-}
-
-#[test]
-fn one_epoch_makes_no_line_so_that_losses_are_drawn_over_steps_and_other_values_are_said() {
-    let mut runs = runs(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)]);
-    runs.iter_mut().for_each(|run| run.epochs.retain(|epoch| epoch.epoch == 1));
-    let comparison = of(&runs, &Study { form: Form::Loss, ..Study::default() });
-    let [train, test, ..] = comparison.charts.as_slice() else { panic!("{:?}", comparison.charts) };
-    assert!(train.series().all(|series| series.points.len() == 20), "{train:?}");
-    assert!(train.notes.contains(&"There is one epoch: training loss is drawn over steps.".to_owned()), "{train:?}");
-    assert!(test.is_empty());
-    let note = test.notes.last().unwrap();
-    assert!(note.starts_with("Test loss after the only epoch, which makes no line: fp32 "), "{note}");
-    assert!(note.contains("fp16 "), "{note}");
-}
-
-#[test]
 fn memory_that_is_the_same_by_every_measure_is_one_bar_and_a_sentence() {
     let mut runs = four();
     let bars = |runs: &[RunSummary]| {
@@ -334,20 +201,6 @@ fn memory_that_is_the_same_by_every_measure_is_one_bar_and_a_sentence() {
     let (joined, notes) = bars(&runs);
     assert_eq!(joined, [apart.join(" = ")]);
     assert!(notes.contains(&format!("{} are equal in every cell: one bar represents them all.", apart.join(", "))));
-}
-
-#[test]
-fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
-    let cells: Vec<(&str, i64, f64)> =
-        ["fp32", "fp16"].into_iter().flat_map(|name| (1..=12).map(move |gpus| (name, gpus, 0.1))).collect();
-    let comparison = of(&runs(&cells), &Study { form: Form::Loss, ..Study::default() });
-    let chart = &comparison.charts[0];
-    assert_eq!(
-        (chart.legend().len(), chart.notes[0].as_str()),
-        (16, "16 of 24 lines are drawn: filter to see the others.")
-    );
-    let count_of = |name: &str| chart.series().filter(|series| series.name.starts_with(name)).count();
-    assert_eq!((count_of("fp32"), count_of("fp16")), (8, 8));
 }
 
 #[test]
@@ -436,219 +289,6 @@ fn repeated(cells: &[(&str, i64, f64)], repeats: u32) -> Vec<RunSummary> {
 }
 
 #[test]
-fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
-    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)], 3);
-    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("effects").unwrap());
-    assert_eq!(table.rows.len(), 3, "two main effects and their interaction");
-    let csv = render(&table, Format::Csv);
-    let head = "effect,change,ratio_median,ratio_low,ratio_high,ratio_n,ratio_method,verdict,verdict_p,verdict_p_holm,\
-                verdict_detectable,verdict_equal_within,verdict_reason,verdict_check,groups,words";
-    assert_eq!(csv.lines().next(), Some(head));
-    let first = csv.lines().nth(1).unwrap();
-    assert!(first.starts_with("Precision,fp16 over fp32,4.4") && first.contains(",3,range,faster,"), "{first}");
-    assert!(first.contains("fp16 is 4.4") && first.contains(" times as fast as fp32"), "{first}");
-    let json: serde_json::Value = serde_json::from_str(&render(&table, Format::Json)).unwrap();
-    assert_eq!((&json["rows"][0]["verdict"]["verdict"], json["rows"][0].get("cell")), (&"faster".into(), None));
-    assert!(table.notes.iter().any(|note| note.contains("its interval is over repeats")), "{:?}", table.notes);
-}
-
-#[test]
-fn effects_that_a_design_does_not_tell_apart_are_named_together_in_table_and_figure() {
-    let text = "version = 1\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"fp16\"]\npin_memory = [\"off\", \"on\"]\n\
-                layout = [\"nchw\", \"nhwc\"]\n[design]\nkind = \"fraction\"\nruns = 4\n";
-    let plan = crate::plan::Plan::parse(text, "p.toml").unwrap();
-    let design = plan.first.design.clone().map(std::sync::Arc::new);
-    let run = |asked: &crate::plan::AskedCell, repeat: u32| {
-        let is_fast = asked.levels.get("precision") == Some(&Level::text("fp16"));
-        let step_time_s = if is_fast { 0.005 } else { 0.01 };
-        RunSummary { design: design.clone(), ..summarise_run(&fixture::run_of(asked, &plan, repeat, step_time_s)) }
-    };
-    let asked = crate::plan::asked_cells(&plan);
-    let runs: Vec<RunSummary> = asked.iter().flat_map(|asked| [run(asked, 1), run(asked, 2)]).collect();
-    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("effects").unwrap());
-    assert_eq!(table.rows.len(), 3, "three main effects, and no interaction alone");
-    let texts = |row: usize| -> Vec<String> {
-        let text = |value: &CellValue| if let CellValue::Text(text) = value { Some(text.clone()) } else { None };
-        table.rows[row].values.iter().filter_map(text).collect()
-    };
-    let [effect, change, words] = &texts(0)[..] else { panic!("{:?}", texts(0)) };
-    assert_eq!(effect, "Precision + pin_memory × Layout");
-    assert_eq!(change, "fp16 over fp32 + pin_memory × Layout");
-    assert!(
-        words.contains("if nothing of this is due to pin_memory × Layout: the design does not tell them apart"),
-        "{words}"
-    );
-    assert!(table.notes.iter().any(|note| note.contains("fitted to the logarithms")), "{:?}", table.notes);
-    let tornado = of(&runs, &preset("tornado").unwrap());
-    assert!(
-        tornado.charts[0].x.categories.iter().all(|name| name.contains(" + ")),
-        "{:?}",
-        tornado.charts[0].x.categories
-    );
-}
-
-#[test]
-fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
-    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)], 3);
-    let tornado = of(&runs, &preset("tornado").unwrap());
-    let names = &tornado.charts[0].x.categories;
-    assert_eq!(names, &["fp16 over fp32", "2 GPUs over 1", "fp16 × 2 GPUs"]);
-    let interactions = of(&runs, &preset("interactions").unwrap());
-    let chart = &interactions.charts[0];
-    assert_eq!(
-        (chart.title.as_str(), &chart.x.categories[..]),
-        ("Precision × GPUs", &["fp32".into(), "fp16".into()][..])
-    );
-    let lines: Vec<(&str, usize)> = chart.series().map(|line| (line.name.as_str(), line.points.len())).collect();
-    assert_eq!(lines, [("1 GPU", 2), ("2 GPUs", 2)]);
-    let asked = Study {
-        rows: Place::Setting("gpus".into()),
-        colour: Place::Setting("precision".into()),
-        ..preset("interactions").unwrap()
-    };
-    assert_eq!(of(&runs, &asked).charts[0].title, "GPUs × Precision");
-}
-
-#[test]
-fn interactions_of_an_incomplete_grid_are_drawn_without_the_level_that_lacks_cells_and_name_it() {
-    // The third level has no cell on two GPUs, and two complete pairs of levels remain.
-    let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05), ("bf16", 1, 0.1)];
-    let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
-    let chart = &shown.charts[0];
-    assert_eq!(chart.x.categories, ["fp32", "fp16"]);
-    let lines: Vec<(&str, usize)> = chart.series().map(|line| (line.name.as_str(), line.points.len())).collect();
-    assert_eq!(lines, [("1 GPU", 2), ("2 GPUs", 2)]);
-    let expected = "Without bf16: cells for some levels of the other factor are missing.";
-    assert!(chart.notes.iter().any(|note| note == expected), "{:?}", chart.notes);
-}
-
-#[test]
-fn without_a_plot_of_interactions_a_note_says_which_cells_are_needed_and_what_to_do() {
-    let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1)];
-    let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
-    assert!(shown.charts[0].is_empty());
-    let note = &shown.charts[0].notes[0];
-    assert!(note.contains("all four combinations of two levels") && note.contains("Run such cells"), "{note}");
-}
-
-#[test]
-fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
-    let cells = [("fp32", 1, 0.4), ("fp16", 1, 0.1)];
-    let mut runs = repeated(&cells, 8);
-    let note = |runs: &[RunSummary]| of(runs, &Study::default()).charts[0].intervals.clone();
-    assert_eq!(note(&runs), "Error bars: 95 % intervals of the median (n = 8).");
-    runs.truncate(11);
-    let mixed = of(&runs, &Study::default());
-    let methods: Vec<_> =
-        mixed.charts[0].series().flat_map(|series| &series.points).map(|point| point.value.method).collect();
-    assert_eq!(methods, [Method::Range; 2]);
-    let expected = "Error bars: range of repeats (n = 3 to 8), which holds the true median in 75 to 99.22 % of cases.";
-    assert_eq!(mixed.charts[0].intervals, expected);
-    // The table keeps the narrower interval and names its method.
-    assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));
-    assert_eq!(note(&repeated(&cells, 1)), "");
-}
-
-#[test]
-fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
-    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.3995), ("fp16", 1, 0.1), ("bf16", 1, 0.1)], 4);
-    let table = of(&runs, &Study::default()).table;
-    let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
-    assert_eq!(table.columns[place - 1].key, "ratio");
-    let texts: Vec<String> =
-        table
-            .rows
-            .iter()
-            .map(|row| {
-                if let CellValue::Verdict(judged) = &row.values[place] { judged.to_string() } else { "–".to_owned() }
-            })
-            .collect();
-    assert_eq!((texts[0].as_str(), texts[2].as_str(), texts[3].as_str()), ("–", "faster", "faster"), "{texts:?}");
-    assert!(texts[1].starts_with("undecided: with "), "{texts:?}");
-    assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
-    let wide = Study { equal_within: 0.2, ..Study::default() };
-    let csv = render(&of(&runs, &wide).table, Format::Csv);
-    assert!(csv.lines().nth(2).unwrap().contains(",equal,"), "{csv}");
-}
-
-#[test]
-fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
-    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.099)], 3);
-    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp32-1")) {
-        run.values.insert("peak_device_bytes".into(), 4e9);
-    }
-    let sentence_for = |memory_gb: Option<f64>, accuracy: Option<f64>| {
-        let limits = Limits { memory_bytes: memory_gb.map(|gb| gb * 1e9), accuracy };
-        of(&runs, &Study { limits, measure: Some("epoch_time_s".into()), ..Study::default() }).fastest
-    };
-    assert_eq!(sentence_for(None, None), None);
-    let all = sentence_for(Some(20.0), Some(0.9)).unwrap();
-    assert!(all.starts_with("fastest with memory ≤ 20.0 GB, accuracy ≥ 90.0 %: fp16 · "), "{all}");
-    assert!(all.contains("; not distinguishable from it: fp16 · "), "{all}");
-    let small = sentence_for(Some(5.0), None).unwrap();
-    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells outside the limits");
-    assert_eq!(
-        sentence_for(None, Some(0.99)).as_deref(),
-        Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells outside the limits")
-    );
-}
-
-#[test]
-fn the_pareto_front_is_of_time_memory_and_energy() {
-    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.3)], 2);
-    let set = |runs: &mut Vec<RunSummary>, cell: &str, gb: f64, energy_j: f64| {
-        for run in runs.iter_mut().filter(|run| run.cell.starts_with(cell)) {
-            run.values.insert("peak_device_bytes".into(), gb * 1e9);
-            run.values.insert("energy_j".into(), energy_j);
-        }
-    };
-    set(&mut runs, "fp32-1", 2.0, 100.0);
-    set(&mut runs, "fp32-2", 9.0, 50.0);
-    set(&mut runs, "fp16-1", 5.0, 200.0);
-    set(&mut runs, "fp16-2", 6.0, 300.0);
-    let pareto = of(&runs, &preset("pareto").unwrap());
-    assert_eq!(
-        pareto.charts.iter().map(|chart| chart.x.name.as_str()).collect::<Vec<_>>(),
-        ["Peak on the device", "Energy"]
-    );
-    let place = pareto.table.columns.iter().position(|column| column.key == "front").unwrap();
-    let names: Vec<String> = pareto
-        .table
-        .rows
-        .iter()
-        .map(|row| if let CellValue::Text(text) = &row.values[place] { text.clone() } else { String::new() })
-        .collect();
-    // The second cell is on the front because it uses little energy; the third beats the fourth in everything. The losses of these runs
-    // depend on the number of GPUs.
-    let other_work = "on the front, but training loss differs: 0.250 against 0.275 in fp16 · 2 GPUs";
-    assert_eq!(names, [other_work, "on the front", other_work, "bettered"]);
-    let front = pareto.charts[0].series().find(|series| series.role == Role::Ideal).unwrap();
-    assert_eq!(front.points.iter().map(|point| point.x).collect::<Vec<_>>(), [2.0, 5.0, 5.0]);
-    assert!(
-        pareto.charts[0].notes[0]
-            .starts_with("3 of 4 cells are on the front of training time, peak on the device, energy")
-    );
-}
-
-#[test]
-fn outliers_are_named_with_their_marks_and_stay_in_the_values() {
-    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)], 6);
-    runs[5].values.insert("epoch_time_s".into(), 12.0);
-    runs[5].marks.push(crate::analysis::Mark::Throttled(vec!["sw_power_cap".to_owned()]));
-    let table = of(&runs, &Study { measure: Some("epoch_time_s".into()), ..Study::default() }).table;
-    let note = table.notes.iter().find(|note| note.starts_with("outlier")).unwrap();
-    assert!(
-        note.starts_with(
-            "outlier, kept in all values: fp32-1-ddp-ds-r6: epoch time 12.0 s (its cell's median: 4.10 s)"
-        ),
-        "{note}"
-    );
-    assert!(note.ends_with("; throttled"), "{note}");
-    let column = table.columns.iter().position(|column| column.key == "epoch_time_s").unwrap();
-    assert!(matches!(&table.rows[0].values[column], CellValue::Measure(value) if value.n == 6));
-}
-
-#[test]
 fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
     let plan = "version = 1\n[command]\nrun = [\"x\"]\n[command.measures.never]\nbetter = \"lower\"\n\
                 [command.measures.bandwidth]\nunit = \"GB/s\"\nbetter = \"higher\"\n";
@@ -724,22 +364,6 @@ fn cells_without_a_value_have_no_empty_bar_and_are_named_with_their_reason() {
     let note = "Without a bar: fp64 · 1 GPU (timed out).";
     assert!(bars.charts[0].notes.iter().any(|known| known == note), "{:?}", bars.charts[0].notes);
     assert!(bars.charts[0].legend().iter().all(|series| !series.points.is_empty()));
-}
-
-#[test]
-fn of_too_many_lines_the_foremost_cell_is_drawn() {
-    let runs: Vec<RunSummary> =
-        (1..=40).map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "single"), 1, 0.1))).collect();
-    let study = Study { form: Form::Loss, ..Study::default() };
-    let draws = |comparison: &Comparison, key: &CellKey| {
-        let mut points = comparison.charts[0].series().flat_map(|series| &series.points);
-        points.any(|point| point.cell.as_ref() == Some(key))
-    };
-    let plain = of(&runs, &study);
-    let last = plain.cells.last().unwrap().0.clone();
-    assert!(!draws(&plain, &last), "{} lines are drawn", plain.charts[0].series().count());
-    let chosen = compare_with(&[Source { session: "", runs: &runs, reports: &[] }], &study, Some(&last));
-    assert!(draws(&chosen, &last));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::launch::error::LaunchError;
 use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
 use crate::launch::step::signal_steps;
 use crate::processes;
-use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job};
+use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, hostname, now_s};
 
 /// Subcommand of `multicard` that executes the runs of an allocation: `allocation FOLDER --idle SECONDS`.
 pub const ALLOCATION_COMMAND: &str = "allocation";
@@ -152,8 +152,7 @@ fn keep(folder: &Path, idle: Duration, signal: &AtomicUsize) -> Result<(), Strin
     if log.metadata().is_ok_and(|about| about.len() > 0) {
         return Err("the scheduler started this job again, but each allocation is started once".to_owned());
     }
-    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    note(&mut log, GroupEvent::SupervisorStarted { hostname });
+    note(&mut log, GroupEvent::SupervisorStarted { hostname: hostname() });
     let (mut done, mut since) = (0, Instant::now());
     while signal.load(Ordering::Relaxed) == 0 {
         match lines(folder).into_iter().nth(done) {
@@ -260,8 +259,7 @@ fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
 }
 
 fn note(log: &mut File, event: GroupEvent) {
-    let time_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let line = serde_json::to_string(&GroupLine { time_s, event }).unwrap_or_default();
+    let line = serde_json::to_string(&GroupLine { time_s: now_s(), event }).unwrap_or_default();
     if let Err(error) = log.write_all(format!("{line}\n").as_bytes()) {
         eprintln!("multicard: cannot write {GROUP_LOG}: {error}");
     }

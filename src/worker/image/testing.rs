@@ -4,11 +4,17 @@
 use multicard::plan::image::ImageSettings;
 use multicard::plan::{Data, Level, Levels, Shape, image};
 use multicard::protocol::{Job, RankPlace};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 /// Images with the strides of channels last.
 pub fn channels_last(images: &Tensor) -> Tensor {
     images.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2])
+}
+
+/// The largest difference of two tensors of the same shape.
+pub fn difference(a: &Tensor, b: &Tensor) -> f64 {
+    assert_eq!(a.size(), b.size());
+    (a.to_kind(Kind::Double) - b.to_kind(Kind::Double)).abs().max().double_value(&[])
 }
 
 /// The default levels of all factors except the given ones.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use multicard::protocol::FailureKind;
+use multicard::protocol::{FailureKind, hostname};
 use tch::{TchError, Tensor};
 
 use super::meeting::Meeting;
@@ -91,7 +91,7 @@ impl Attempt<'_> {
     fn connect(&self, strangers: &mut Strangers) -> Result<Result<ProcessGroup, TchError>, Stop> {
         let cards = self.swap_cards()?;
         // The kernel lists only the connections of this machine.
-        let ranks: Vec<_> = cards.iter().filter(|card| card.host == host()).map(|card| card.process).collect();
+        let ranks: Vec<_> = cards.iter().filter(|card| card.host == hostname()).map(|card| card.process).collect();
         // In the first attempt no rank waits for another.
         let opened = if self.number == 1 { self.open() } else { self.open_and_look(&ranks, strangers) };
         let connected = match self.agree("connected", opened)? {
@@ -113,7 +113,7 @@ impl Attempt<'_> {
     /// Publishes this rank's card, and waits for the cards of all ranks.
     fn swap_cards(&self) -> Result<Vec<Card>, Stop> {
         let name = |rank: u32| format!("card-{}-{rank}", self.number);
-        let mut own = format!("{} {}", host(), std::process::id());
+        let mut own = format!("{} {}", hostname(), std::process::id());
         for _ in 0..self.meeting.world_size {
             own += &format!(" {}", rand::random::<i64>());
         }
@@ -175,11 +175,6 @@ impl Card {
         let numbers = numbers.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
         Some(Self { host: host.to_owned(), process: process.parse().ok()?, numbers })
     }
-}
-
-/// The name of this machine.
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Sends this rank's numbers to the others and compares the numbers received with their cards: a stranger that took a rank's place does not

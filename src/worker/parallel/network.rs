@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::Read;
 
+use multicard::protocol::hostname;
+
 /// The largest part of NCCL's log that is read.
 const MOST_BYTES: u64 = 1 << 20;
 /// The variable that names NCCL's log: the user's, or else the one that the supervisor sets.
@@ -15,7 +17,7 @@ const TRANSPORT: &str = "NCCL INFO NET/";
 /// The network of this process, from the log that NCCL wrote; `None` if there is no log, or if it names no network.
 pub fn of_this_process() -> Option<String> {
     let pattern = std::env::var(LOG_VARIABLE).ok()?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = hostname();
     // NCCL leaves out the domain.
     of_log(&pattern, host.split('.').next().unwrap_or_default(), std::process::id())
 }

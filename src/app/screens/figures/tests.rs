@@ -179,13 +179,8 @@ fn cells_that_compare_leaves_out_are_left_out_of_figures_that_choose_none_themse
     harness.run();
     harness.get_by_label("Filter cells").type_text("fp16");
     harness.run();
-    let context = harness.ctx.clone();
-    let (state, commands) = harness.state_mut();
-    for command in std::mem::take(commands) {
-        state.execute(command, &context);
-    }
-    settle(state);
-    assert_eq!(figure(state).cells.len(), 2, "fp16 on one GPU too");
+    execute(&mut harness);
+    assert_eq!(figure(&harness.state().0).cells.len(), 2, "fp16 on one GPU too");
 }
 
 #[test]

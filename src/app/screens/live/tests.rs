@@ -1,3 +1,4 @@
+//! Tests of the Live screen: its curves, its axes, and how much is drawn and kept.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -9,14 +10,15 @@ use egui_kittest::kittest::Queryable;
 
 use super::*;
 use crate::analysis::fixture;
-use crate::app::Settings;
 use crate::app::curves::{Curves, Kind, LiveStep, XAxis};
 use crate::app::engine::UiEvent;
-use crate::app::{LiveBatch, Records, RunCurves, Window as State};
+use crate::app::{LiveBatch, Records, Settings, Window as State};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::RunState;
-use crate::protocol::{Environment, GpuSample, HostSample, IMPORTED_FROM, Sample};
-use crate::store::{RunRecord, StepRecord};
+use crate::protocol::{GpuSample, HostSample, Sample};
+use crate::store::StepRecord;
+
+mod chosen;
 
 const RUN: &str = "fp32-2-ddp-ds-r1";
 
@@ -74,12 +76,10 @@ fn running(state: &mut State) {
 }
 
 fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
-    let (context, mut requests) = (Context::default(), Vec::new());
+    let context = Context::default();
     state.execute(Command::from(command), &context);
-    requests.extend(state.desk.take_requests());
     state.poll(&context);
-    requests.extend(state.desk.take_requests());
-    requests
+    state.desk.take_requests()
 }
 
 fn scene_of(state: &State) -> Scene<'_> {
@@ -124,184 +124,6 @@ fn an_empty_screen_leads_to_the_plan() {
     screen.get_by_label("Show Plan").click();
     screen.run();
     assert_eq!(screen.state().shown, [ScreenName::PLAN]);
-}
-
-#[test]
-fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
-    let mut screen = screen(state());
-    screen.get_by_label("Tick runs in the list to see their curves, or launch a plan.");
-    screen.get_by_label(&format!("Draw run {RUN}")).click();
-    screen.run();
-    let folder = PathBuf::from("/session");
-    assert_eq!(screen.state().requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
-    screen.get_by_label("Reading the recorded curves …");
-    let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[])]);
-    screen.state_mut().state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
-    screen.run();
-    screen.get_by_label("Loss over time");
-    screen.get_by_label("Step time over time");
-    assert!(screen.query_by_label("GPU memory over time").is_none(), "empty panels are not drawn");
-    screen.get_by_label_contains("GPU memory, Power, GPU busy, Temperature: these runs use no GPU");
-    screen.get_by_label("0.0500");
-    // The second time the curves are there already.
-    execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), false));
-    assert_eq!(execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), true)), []);
-}
-
-#[test]
-fn ticked_runs_without_curves_say_so_once_they_were_read() {
-    let imported = |is_imported: bool| {
-        let mut environment = Environment::default();
-        environment.set(IMPORTED_FROM, is_imported.then_some("other.csv (CSV)"));
-        let run = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
-        let mut state = state();
-        let folder = PathBuf::from("/session");
-        let records = Records { folder: folder.clone(), runs: vec![run].into(), ..Records::default() }.folded();
-        state.take(UiEvent::Records(Arc::new(records)));
-        execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
-        let curves = Curves::default();
-        state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
-        state
-    };
-    for (is_imported, text) in [
-        (true, "Imported runs have no curves. The Compare screen shows their results."),
-        (false, "The ticked runs have no curves: no step and no sample of them was recorded."),
-    ] {
-        let screen = screen(imported(is_imported));
-        screen.get_by_label(text);
-        assert!(screen.query_by_label("Reading the recorded curves …").is_none(), "nothing is read any more");
-    }
-}
-
-#[test]
-fn a_session_that_is_opened_again_keeps_what_is_drawn_and_reads_it_anew() {
-    let mut state = state();
-    execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
-    let folder = PathBuf::from("/session");
-    let read = |steps: u64| {
-        let curves = Curves::build((1..=steps).map(|n| step(0, n)), []);
-        UiEvent::Curves(Box::new(RunCurves { folder: PathBuf::from("/session"), run: RUN.to_owned(), curves }))
-    };
-    let steps =
-        |state: &State| state.own::<LiveScreen>().shelf.curves(RUN).map(|curves| curves.steps().unwrap().steps.len());
-    state.take(read(5));
-    let live = state.own_mut::<LiveScreen>();
-    (live.filter, live.view) = ("fp32".to_owned(), Some((1.0, 2.0)));
-    state.take(UiEvent::Session { folder: folder.clone(), read_only: Some("its conductor has ended".to_owned()) });
-    assert_eq!((&*state.own::<LiveScreen>().filter, state.own::<LiveScreen>().view), ("fp32", Some((1.0, 2.0))));
-    assert_eq!(
-        (state.own::<LiveScreen>().shelf.chosen().count(), steps(&state)),
-        (1, Some(5)),
-        "no moment without curves"
-    );
-    let (context, mut requests) = (Context::default(), Vec::new());
-    state.poll(&context);
-    requests.extend(state.desk.take_requests());
-    assert_eq!(requests, [Request::Curves(folder, RUN.to_owned())], "steps may have been missed");
-    state.take(read(9));
-    assert_eq!(steps(&state), Some(9));
-    state.take(UiEvent::Session { folder: "/other".into(), read_only: None });
-    assert_eq!(
-        (
-            state.own::<LiveScreen>().shelf.chosen().count(),
-            &*state.own::<LiveScreen>().filter,
-            state.own::<LiveScreen>().view
-        ),
-        (0, "", None)
-    );
-}
-
-#[test]
-fn the_latest_finished_runs_are_shown_beside_one_that_starts_until_they_are_unticked() {
-    let mut idle = state();
-    idle.desk.screen = ScreenName::LIVE;
-    let mut requests = Vec::new();
-    idle.poll(&Context::default());
-    requests.extend(idle.desk.take_requests());
-    assert_eq!(requests, [Request::Curves(PathBuf::from("/session"), RUN.to_owned())]);
-    let drawn =
-        |state: &State| state.own::<LiveScreen>().shelf.chosen().map(|chosen| chosen.run.clone()).collect::<Vec<_>>();
-    assert_eq!(drawn(&idle), [RUN]);
-    let started = LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() };
-    idle.take(UiEvent::Live(started));
-    assert_eq!(drawn(&idle), [RUN, "0002-new"]);
-    // The same is drawn where the window is opened while the run goes on.
-    let mut later = state();
-    later.take(UiEvent::Live(LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() }));
-    later.desk.screen = ScreenName::LIVE;
-    later.poll(&Context::default());
-    let looks = |state: &State| {
-        let mut looks: Vec<(String, usize)> =
-            state.own::<LiveScreen>().shelf.chosen().map(|chosen| (chosen.run.clone(), chosen.slot)).collect();
-        looks.sort();
-        looks
-    };
-    assert_eq!(looks(&later), looks(&idle));
-    let mut hidden = state();
-    hidden.desk.screen = ScreenName::LIVE;
-    execute(&mut hidden, LiveCommand::FocusFilter);
-    assert_eq!(drawn(&hidden), [RUN]);
-    execute(&mut hidden, LiveCommand::Choose(RUN.to_owned(), false));
-    assert_eq!(drawn(&hidden), [""; 0], "what was unticked does not come back");
-}
-
-#[test]
-fn curves_of_another_session_are_not_taken() {
-    let mut state = state();
-    execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
-    let curves = Curves::build([step(0, 1)], []);
-    let run = RUN.to_owned();
-    state.take(UiEvent::Curves(Box::new(RunCurves { folder: "/other".into(), run, curves })));
-    assert!(state.own::<LiveScreen>().shelf.curves(RUN).is_none());
-}
-
-#[test]
-fn a_running_run_is_drawn_automatically() {
-    let mut state = state();
-    running(&mut state);
-    state.take(batch((1..=5).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[(5_000_000_000, 60.0)])]));
-    let mut screen = screen(state);
-    screen.get_by_label("GPU memory over time");
-    screen.get_by_label("0.200");
-    screen.get_by_label_contains("● 50 %");
-    screen.state_mut().state.take(batch(vec![step(0, 8)], vec![]));
-    screen.run();
-    screen.get_by_label("0.125");
-    // A hidden run stays hidden.
-    screen.get_by_label(&format!("Draw run {RUN}")).click();
-    screen.run();
-    screen.state_mut().state.take(batch(vec![step(0, 9)], vec![]));
-    screen.run();
-    screen.get_by_label("No run is ticked");
-}
-
-#[test]
-fn a_reattached_run_is_read_from_its_beginning() {
-    // Samples may come before the first step that is seen.
-    for samples in [vec![], vec![sample(1_012.5, &[])]] {
-        is_read_from_its_beginning(samples);
-    }
-}
-
-fn is_read_from_its_beginning(samples: Vec<Sample>) {
-    let mut state = state();
-    running(&mut state);
-    let (context, mut requests) = (Context::default(), Vec::new());
-    if !samples.is_empty() {
-        state.take(batch(vec![], samples));
-        state.poll(&context);
-        requests.extend(state.desk.take_requests());
-    }
-    state.take(batch(vec![step(0, 11)], vec![]));
-    state.poll(&context);
-    requests.extend(state.desk.take_requests());
-    let folder = PathBuf::from("/session");
-    assert_eq!(requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
-    state.take(batch(vec![step(0, 12)], vec![]));
-    let curves = Curves::build((1..=11).map(|n| step(0, n)), []);
-    state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
-    let steps = &state.own::<LiveScreen>().shelf.curves(RUN).unwrap().steps().unwrap().steps;
-    assert_eq!(**steps, (1..=12).map(f64::from).collect::<Vec<_>>(), "each once");
 }
 
 #[test]
@@ -498,51 +320,6 @@ fn a_zoomed_view_follows_the_newest_values_until_it_is_moved() {
 }
 
 #[test]
-fn panels_can_be_hidden_and_runs_filtered() {
-    let mut state = state();
-    running(&mut state);
-    state.take(batch(vec![step(0, 1)], vec![]));
-    let mut screen = screen(state);
-    screen.get_by_label("Panel Loss").click();
-    screen.run();
-    assert!(screen.query_by_label("Loss over time").is_none());
-    execute(&mut screen.state_mut().state, LiveCommand::Filter("no such run".to_owned()));
-    screen.run();
-    screen.get_by_label("No run matches.");
-    execute(&mut screen.state_mut().state, LiveCommand::Filter("RUNNING".to_owned()));
-    screen.run();
-    screen.get_by_label(&format!("Draw run {RUN}"));
-    execute(&mut screen.state_mut().state, LiveCommand::Filter("state=finished".to_owned()));
-    screen.run();
-    screen.get_by_label("No run matches.");
-    execute(&mut screen.state_mut().state, LiveCommand::Filter("state=running or )".to_owned()));
-    screen.run();
-    screen.get_by_label_contains("Filter: character 18: \")\"");
-    screen.get_by_label(&format!("Draw run {RUN}"));
-    execute(&mut screen.state_mut().state, LiveCommand::Filter("precisio=fp32".to_owned()));
-    screen.run();
-    screen.get_by_label_contains("nothing here has precisio; did you mean \"precision\"?");
-}
-
-#[test]
-fn a_bounded_number_of_runs_is_kept_and_the_chosen_ones_longest() {
-    let mut state = state();
-    for n in 0..40 {
-        let run = format!("r{n}");
-        if n == 3 {
-            execute(&mut state, LiveCommand::Choose(run.clone(), true));
-        }
-        state.take(UiEvent::Live(LiveBatch { run, steps: vec![step(0, 1)], samples: vec![] }));
-    }
-    let kept: Vec<usize> =
-        (0..40).filter(|n| state.own::<LiveScreen>().shelf.curves(&format!("r{n}")).is_some()).collect();
-    assert_eq!(kept.len(), store::KEPT_RUNS);
-    assert!(kept.contains(&3) && kept.contains(&39) && !kept.contains(&4), "{kept:?}");
-    let chosen = state.own::<LiveScreen>().shelf.chosen().count();
-    assert!(chosen <= 6, "automatically shown runs are bounded: {chosen}");
-}
-
-#[test]
 fn no_frame_is_asked_for_when_nothing_changed() {
     let mut state = state();
     running(&mut state);
@@ -571,73 +348,6 @@ fn in_a_small_window_nothing_of_the_smoothing_is_cut_off() {
     let parts: Vec<_> = screen.query_all_by_label("Smoothing").map(|part| part.rect()).collect();
     assert!(parts.len() >= 2, "the slider and its number: {parts:?}");
     assert!(parts.iter().all(|part| part.left() >= 0.0 && part.right() <= list), "{parts:?}, and the list at {list}");
-}
-
-/// Runs of five factors that differ in many ways, all drawn or listed.
-fn runs_of_many_factors() -> State {
-    use crate::plan::{Key, Level, Levels};
-    let mut state = State::new(Settings::default());
-    let run = |place: usize| {
-        let mut run = fixture::finished();
-        run.run = format!("r{place}");
-        let level = |(key, level): (&Key, &Level)| {
-            let changed = match &**key {
-                "precision" => Level::text(["fp32", "fp64", "fp16"][place % 3]),
-                "pin_memory" => Level::text(["off", "on"][place % 2]),
-                "layout" => Level::text(["nchw", "nhwc"][place / 2 % 2]),
-                "gpus" => Level::Integer([1, 2, 4][place / 3 % 3]),
-                "batch_size" => Level::Integer([64, 128][place / 6 % 2]),
-                _ => level.clone(),
-            };
-            (key.clone(), changed)
-        };
-        run.levels = Levels::new(run.levels.iter().map(level).collect());
-        if place == 2 {
-            run.state = RunState::Interrupted;
-        }
-        run
-    };
-    let folder = PathBuf::from("/session");
-    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    let runs: Vec<_> = (0..12).map(run).collect();
-    let ids: Vec<String> = runs.iter().map(|run| run.run.clone()).collect();
-    state.take(UiEvent::Records(Arc::new(
-        Records { folder: folder.clone(), runs: runs.into(), ..Records::default() }.folded(),
-    )));
-    for run in ids.into_iter().take(4) {
-        execute(&mut state, LiveCommand::Choose(run.clone(), true));
-        let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[(1, 1.0)])]);
-        state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
-    }
-    state
-}
-
-/// Texts drawn in the last frame that were cut off.
-fn cut_off(screen: &Harness<'_, Shown>) -> Vec<String> {
-    use eframe::egui::Shape;
-    let texts = screen.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
-        Shape::Text(text) if text.galley.elided => Some(text.galley.text().to_owned()),
-        _ => None,
-    });
-    texts.collect()
-}
-
-#[test]
-fn names_and_headings_are_whole_in_windows_of_usual_sizes() {
-    // What is left beside the rail of windows 1000, 1280 and 2560 points wide.
-    for size in [[872.0, 640.0], [1152.0, 740.0], [2432.0, 1380.0]] {
-        let mut screen = screen(runs_of_many_factors());
-        screen.set_size(size.into());
-        screen.run_steps(3);
-        screen.get_by_label_contains("interrupted");
-        assert_eq!(cut_off(&screen), Vec::<String>::new(), "{size:?}");
-    }
-}
-
-#[test]
-fn a_repeat_is_named_where_there_are_others() {
-    let state = runs_of_many_factors();
-    assert!(state.desk.runs.rows.iter().all(|row| !row.name.contains('#')), "{:?}", state.desk.runs.rows[0].name);
 }
 
 #[test]

@@ -210,9 +210,8 @@ fn interconnects_are_drawn_with_the_numa_nodes() {
 fn while_nobody_touches_the_window_and_nothing_runs_samples_are_few_and_the_time_of_the_values_is_said() {
     let mut harness = window(node(0), places(Topology::default()));
     let watch = |harness: &mut Harness<'_, Window>, is_at_rest: bool| {
-        let mut requests = Vec::new();
         harness.state_mut().state.watch_node(is_at_rest);
-        requests.extend(harness.state_mut().state.desk.take_requests());
+        let requests = harness.state_mut().state.desk.take_requests();
         harness.run();
         requests
     };

@@ -15,7 +15,7 @@ use crate::app::desk::Row;
 use crate::app::listing::{TRAINING_LOSS, number_of};
 use crate::app::screens::runs::View;
 use crate::app::theme::{BODY, GRID, palette};
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{muted, right, strong};
 use crate::figure::{duration_text, precise, significant};
 use crate::plan::RunState;
 
@@ -449,11 +449,6 @@ fn inside<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
     let rect = ui.max_rect().shrink2(Vec2::new(1.5 * GRID, 0.0));
     let builder = UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center));
     ui.scope_builder(builder, add).inner
-}
-
-/// Right-aligned text.
-fn right(ui: &mut Ui, text: impl Into<eframe::egui::WidgetText>) -> Response {
-    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
 }
 
 /// Draws the progress bar of a run, labelled with its steps.

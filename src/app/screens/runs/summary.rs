@@ -1,13 +1,13 @@
 //! The summary tab of a run: warnings, measures, epochs, trace, evidence, levels, placement, times and node.
 
-use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
+use eframe::egui::{Grid, Label, Ui};
 
 use super::list::clock_text;
 use crate::analysis::{Mark, Measure, Setting, TRACE_METRICS, counted};
 use crate::app::desk::Row;
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
 use crate::figure::{grouped, precise, significant};
 use crate::plan::{CudaState, GpuChoice, Node};
@@ -34,11 +34,6 @@ pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
 fn section(ui: &mut Ui, title: &str) {
     ui.add_space(2.0 * GRID);
     ui.label(strong(title));
-}
-
-/// Right-aligned text.
-fn right(ui: &mut Ui, text: impl Into<WidgetText>) -> eframe::egui::Response {
-    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
 }
 
 /// Names and values in two columns.

@@ -6,7 +6,7 @@ use strum::IntoEnumIterator;
 use super::layout::time_text;
 use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, flow};
 use crate::app::theme::palette;
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
 use crate::figure::significant;
 use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, StepsFrom, over_repeats};
@@ -127,9 +127,17 @@ fn splits<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, 
     run_splits
 }
 
-/// Right-aligned text.
-fn right(ui: &mut Ui, text: impl Into<eframe::egui::WidgetText>) {
-    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text));
+/// The same if a run has steps; `None`, with a message drawn, if the recordings mark none.
+fn splits_of_steps<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, &'a Split)>> {
+    let splits = splits(ui, state)?;
+    if splits.iter().any(|(_, split)| split.has_steps) {
+        return Some(splits);
+    }
+    ui.label(muted(
+        ui,
+        "These recordings mark no steps: ranges named step, iteration or ProfilerStep would mark them.",
+    ));
+    None
 }
 
 /// A heading that sorts by its column.
@@ -148,6 +156,17 @@ fn heading(ui: &mut Ui, state: &TimelineScreen, column: usize, text: &str, comma
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Sort by {text}")));
     if response.clicked() {
         commands.push(TimelineCommand::Sort(column));
+    }
+}
+
+/// The headings of the columns of all runs, and of their differences from the first one.
+fn headings(ui: &mut Ui, state: &TimelineScreen, splits: &[(&Shown, &Split)], commands: &mut Vec<TimelineCommand>) {
+    for (place, (run, _)) in splits.iter().enumerate() {
+        heading(ui, state, place, &run.name, commands);
+    }
+    for (place, (run, _)) in splits.iter().enumerate().skip(1) {
+        let difference = format!("{} − {}", run.name, splits[0].0.name);
+        heading(ui, state, splits.len() + place - 1, &difference, commands);
     }
 }
 
@@ -198,12 +217,7 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     );
     Grid::new("timeline-parts").num_columns(2 * runs + 2).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Part"));
-        for (place, (run, _)) in splits.iter().enumerate() {
-            heading(ui, state, place, &run.name, commands);
-        }
-        for (place, (run, _)) in splits.iter().enumerate().skip(1) {
-            heading(ui, state, runs + place - 1, &format!("{} − {}", run.name, splits[0].0.name), commands);
-        }
+        headings(ui, state, &splits, commands);
         if runs == 1 {
             ui.label(muted(ui, "Share of a step [interval of the median]"))
                 .on_hover_text("With six steps or more, the 95 % interval of the median; with fewer, the smallest and the largest share.");
@@ -296,14 +310,7 @@ pub fn step_order(state: &TimelineScreen) -> Vec<usize> {
 
 /// Draws the steps of the first rank of each run next to each other.
 fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
-    let Some(splits) = splits(ui, state) else { return };
-    if !splits.iter().any(|(_, split)| split.has_steps) {
-        ui.label(muted(
-            ui,
-            "These recordings mark no steps: ranges named step, iteration or ProfilerStep would mark them.",
-        ));
-        return;
-    }
+    let Some(splits) = splits_of_steps(ui, state) else { return };
     let steps: Vec<&[StepSplit]> = splits.iter().map(|(_, split)| split.first_rank()).collect();
     let most = steps.iter().map(|steps_of_rank| steps_of_rank.len()).max().unwrap_or(0);
     let runs = steps.len();
@@ -313,12 +320,7 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     );
     Grid::new("timeline-steps").num_columns(2 * runs + 1).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Step"));
-        for (place, (run, _)) in splits.iter().enumerate() {
-            heading(ui, state, place, &run.name, commands);
-        }
-        for (place, (run, _)) in splits.iter().enumerate().skip(1) {
-            heading(ui, state, runs + place - 1, &format!("{} − {}", run.name, splits[0].0.name), commands);
-        }
+        headings(ui, state, &splits, commands);
         ui.label(muted(ui, "Differs most in"));
         ui.end_row();
         for &step in &state.step_order {
@@ -459,14 +461,7 @@ fn show_ui(ui: &mut Ui, name: &str, (start, end): (i64, i64), text: String, comm
 
 /// Draws the critical path of a step of each run: its parts, and its longest segments.
 fn path_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
-    let Some(splits) = splits(ui, state) else { return };
-    if !splits.iter().any(|(_, split)| split.has_steps) {
-        ui.label(muted(
-            ui,
-            "These recordings mark no steps: ranges named step, iteration or ProfilerStep would mark them.",
-        ));
-        return;
-    }
+    let Some(splits) = splits_of_steps(ui, state) else { return };
     ui.label(
         muted(
             ui,

@@ -12,7 +12,7 @@ use multicard::plan::image::Loader as Level;
 use super::super::loader::{Epoch, Loader};
 use super::super::staging::no_fence;
 use super::*;
-use crate::image::testing::settings;
+use crate::image::testing::{difference, settings};
 use crate::order::{Deal, Mode, Shard};
 
 /// Whether DALI is there; says so where it is not.
@@ -54,11 +54,6 @@ fn loader(
 
 fn all(epoch: &mut Epoch) -> Vec<Batch> {
     std::iter::from_fn(|| epoch.next().unwrap()).collect()
-}
-
-fn difference(a: &Tensor, b: &Tensor) -> f64 {
-    assert_eq!(a.size(), b.size());
-    (a.to_kind(Kind::Double) - b.to_kind(Kind::Double)).abs().max().double_value(&[])
 }
 
 /// One level of 256, normalised.

@@ -9,7 +9,7 @@ use multicard::plan::image::Loader as Level;
 use super::super::loader::Loader;
 use super::super::staging::no_fence;
 use super::*;
-use crate::image::testing::settings;
+use crate::image::testing::{difference, settings};
 use crate::order::{Deal, Mode, Shard};
 
 fn images(count: usize) -> Arc<Samples> {
@@ -34,11 +34,6 @@ fn both(settings: &ImageSettings, device: Device, mode: Mode, shard: Shard, epoc
         let settings = ImageSettings { loader, ..settings.clone() };
         batches(&settings, device, mode, shard, epoch)
     })
-}
-
-fn difference(a: &Tensor, b: &Tensor) -> f64 {
-    assert_eq!(a.size(), b.size());
-    (a.to_kind(Kind::Double) - b.to_kind(Kind::Double)).abs().max().double_value(&[])
 }
 
 fn pixels_equal_the_hosts_on(device: Device) {

@@ -16,7 +16,7 @@ use super::super::loader::{Batch, Loader};
 use super::super::staging::no_fence;
 use super::super::{PIXEL_DEVIATION, PIXEL_MEAN};
 use super::*;
-use crate::image::testing::settings;
+use crate::image::testing::{difference, settings};
 use crate::order::{Deal, Mode, Shard};
 
 const SIZE: i64 = 310;
@@ -58,11 +58,6 @@ fn loader(samples: &Arc<Samples>, settings: &ImageSettings, level: Level, mode: 
 fn all(loader: &mut Loader, epoch: u32) -> Vec<Batch> {
     let mut epoch = loader.epoch(epoch);
     std::iter::from_fn(|| epoch.next().unwrap()).collect()
-}
-
-fn difference(a: &Tensor, b: &Tensor) -> f64 {
-    assert_eq!(a.size(), b.size());
-    (a.to_kind(Kind::Double) - b.to_kind(Kind::Double)).abs().max().double_value(&[])
 }
 
 /// Loaders that are there: DALI may not be installed.

@@ -170,6 +170,7 @@ mod tests {
     use tch::Tensor;
 
     use super::*;
+    use crate::image::testing::difference;
 
     fn bytes(rows: usize, columns: usize) -> Vec<u8> {
         (0..rows * columns).map(|index| (index * index * 31 + index * 7) as u8).collect()
@@ -194,11 +195,6 @@ mod tests {
         let side = size as i64;
         let tensor = Tensor::from_slice(&output.into_iter().map(value).collect::<Vec<_>>());
         if channels_last { tensor.view([side, side, 3]).permute([2, 0, 1]) } else { tensor.view([3, side, side]) }
-    }
-
-    fn difference(a: &Tensor, b: &Tensor) -> f64 {
-        assert_eq!(a.size(), b.size());
-        (a.to_kind(Kind::Double) - b.to_kind(Kind::Double)).abs().max().double_value(&[])
     }
 
     #[test]

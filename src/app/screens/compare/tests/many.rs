@@ -1,4 +1,4 @@
-//! Several sessions on Compare: the list tells them apart, and a history follows a measure over them.
+//! Several sessions on Compare: added, refused, told apart, each with its own study; and a history follows a measure over them.
 
 use super::*;
 use crate::analysis::{Key, Level, Levels};
@@ -179,4 +179,137 @@ fn a_list_of_very_many_levels_ends_and_names_the_filter() {
     let ((all, is_cut), (first, is_told)) = (listed(60), listed(90));
     assert!(all >= 60 && !is_cut, "{all}");
     assert_eq!((first, is_told), (all, true));
+}
+
+/// The same an hour later, as another session has them.
+fn later(runs: Vec<RunRecord>) -> Vec<RunRecord> {
+    let after = |time_s: Option<f64>| time_s.map(|time_s| time_s + 3600.0);
+    let later = |run: RunRecord| RunRecord {
+        started_time_s: after(run.started_time_s),
+        ended_time_s: after(run.ended_time_s),
+        ..run
+    };
+    runs.into_iter().map(later).collect()
+}
+
+#[test]
+fn two_sessions_stand_side_by_side_and_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).join("study");
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        std::fs::write(path(name).join("session.toml"), "").unwrap();
+    }
+    let text = |path: &Path| path.display().to_string();
+    let mut state = state_of(records(&text(&path("a")), small()));
+    send(&mut state, CompareCommand::Select(Some(key("fp32-1-ddp-ds"))));
+    assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), [Request::Read(path("b"))]);
+    assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), []);
+    state.take(crate::app::engine::UiEvent::Records(records(&text(&path("b")), later(small()))));
+    settle(&mut state);
+    assert_eq!(rows(&state).len(), 8);
+    assert_eq!(column(&state, "session")[..2], ["a/study", "b/study"]);
+    assert_eq!(state.own::<CompareScreen>().selected.as_ref().unwrap().session, "a/study");
+    let ratios = column(&state, "ratio");
+    assert_eq!((ratios[0].as_str(), ratios[1].as_str()), ("1.00", "1.00"));
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_role_and_label(Role::CheckBox, "Show b/study");
+    harness.get_by_label("Bar b/study · fp16 · 2 GPUs: Training time 1.00 s");
+    let mut state = std::mem::take(&mut { harness }.state_mut().state);
+    send(&mut state, CompareCommand::Remove(path("b")));
+    assert_eq!(rows(&state).len(), 4);
+    assert_eq!(state.own::<CompareScreen>().selected, Some(key("fp32-1-ddp-ds")));
+}
+
+#[test]
+fn a_copy_of_a_shown_session_is_refused_by_name_and_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a", "copy", "later"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        std::fs::write(path(name).join("session.toml"), "").unwrap();
+    }
+    let text = |name: &str| path(name).display().to_string();
+    let mut state = state_of(records(&text("a"), small()));
+    for (name, runs) in [("copy", small()), ("later", later(small()))] {
+        send(&mut state, CompareCommand::Add(path(name)));
+        state.take(crate::app::engine::UiEvent::Records(records(&text(name), runs)));
+        settle(&mut state);
+    }
+    assert_eq!(rows(&state).len(), 8, "a and later");
+    let [problem] = &state.desk.problems[..] else { panic!("{:?}", state.desk.problems.len()) };
+    assert_eq!(problem.screen, ScreenName::COMPARE);
+    let expected = format!("{} and {} both contain the run", text("a"), text("copy"));
+    assert!(problem.message.starts_with(&expected), "{}", problem.message);
+}
+
+#[test]
+fn a_session_that_is_added_does_not_change_the_measure_on_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        std::fs::write(path(name).join("session.toml"), "").unwrap();
+    }
+    let text = |name: &str| path(name).display().to_string();
+    // As programs that do not report their training.
+    let mut without = Records::clone(&records(&text("a"), small()));
+    for run in Arc::make_mut(&mut without.summaries) {
+        run.values.remove("training_time_s");
+        run.training = None;
+    }
+    let mut state = state_of(Arc::new(without));
+    let shown = |state: &State| state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.measure.clone();
+    let before = shown(&state);
+    assert!(before != *"training_time_s");
+    send(&mut state, CompareCommand::Add(path("b")));
+    // Measured an hour later: the same starts would be those of a copy.
+    let mut later = Records::clone(&records(&text("b"), small()));
+    Arc::make_mut(&mut later.summaries)
+        .iter_mut()
+        .for_each(|run| run.started_s = Some(run.started_s.unwrap_or(0.0) + 3600.0));
+    state.take(crate::app::engine::UiEvent::Records(Arc::new(later)));
+    settle(&mut state);
+    assert_eq!(rows(&state).len(), 8);
+    assert_eq!(shown(&state), before);
+}
+
+#[test]
+fn each_session_keeps_its_own_study_which_names_its_cells() {
+    let mut state = State::new(Settings::default());
+    state.desk.screen = ScreenName::COMPARE;
+    let open = |state: &mut State, folder: &str| {
+        state.take(crate::app::UiEvent::Session { folder: folder.into(), read_only: None });
+        state.take(crate::app::UiEvent::Records(records(folder, small())));
+        settle(state);
+    };
+    open(&mut state, "a");
+    change(&mut state, |study| {
+        study.baseline = Some("fp16-2-ddp-ds".to_owned());
+        study.filter = "fp16".to_owned();
+    });
+    let of_a = state.own::<CompareScreen>().study.clone();
+    assert_eq!(state.desk.looks.filter, "fp16");
+    open(&mut state, "b");
+    assert_eq!(state.own::<CompareScreen>().study, Study::default());
+    assert!(state.desk.looks.filter.is_empty(), "figures show what Compare shows");
+    assert_eq!(rows(&state).len(), 4);
+    open(&mut state, "a");
+    assert_eq!(state.own::<CompareScreen>().study, of_a);
+}
+
+#[test]
+fn a_folder_that_is_no_session_is_refused_where_it_was_asked_for() {
+    let mut state = state_of(records("s", small()));
+    assert_eq!(send(&mut state, CompareCommand::Add(PathBuf::from("/nowhere"))), []);
+    assert_eq!(state.desk.problems[0].screen, ScreenName::COMPARE);
+    assert!(state.desk.problems[0].message.contains("no session.toml"));
+}
+
+#[test]
+fn what_arrives_of_a_session_nobody_asked_for_is_left_alone() {
+    let mut state = state_of(records("s", small()));
+    state.take(crate::app::UiEvent::Records(records("other", small())));
+    settle(&mut state);
+    assert_eq!(rows(&state).len(), 4);
 }

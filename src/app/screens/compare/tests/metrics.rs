@@ -30,9 +30,8 @@ fn state() -> State {
 }
 
 fn execute(state: &mut State, command: Command) -> Vec<Request> {
-    let mut requests = Vec::new();
     state.execute(command, &Context::default());
-    requests.extend(state.desk.take_requests());
+    let requests = state.desk.take_requests();
     settle(state);
     requests
 }

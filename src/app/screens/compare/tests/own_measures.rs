@@ -1,12 +1,7 @@
 //! User-defined measures: typed, checked, saved, shown for runs that are there already, and deleted.
 
-use std::time::{Duration, Instant};
-
 use super::*;
-use crate::app::engine::Engine;
-use crate::conduct::Order;
-use crate::plan::{OwnMeasure, Plan};
-use crate::store::Reader;
+use crate::plan::OwnMeasure;
 
 fn type_into(harness: &mut Harness<'_, Screened>, field: &str, text: &str) {
     harness.get_by_label(field).focus();
@@ -105,41 +100,19 @@ fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
 
 #[test]
 fn own_measures_go_through_the_conductor_to_the_journal_and_a_plans_come_with_its_launch() {
-    let folder = tempfile::tempdir().unwrap();
-    let session = folder.path().join("session");
-    let engine = Engine::start(|| ());
-    let mut state = State::new(Settings::default());
-    state.desk.screen = ScreenName::COMPARE;
-    let until = |state: &mut State, what: &str, met: &dyn Fn(&State) -> bool| {
-        let start = Instant::now();
-        while !met(state) {
-            assert!(state.desk.problems.is_empty(), "{what}: {:?}", state.desk.problems);
-            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-            engine.events().into_iter().for_each(|event| state.take(event));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    engine.ask(Request::NewSession(session.clone()));
-    until(&mut state, "the session is open", &|state| state.desk.session.is_some());
+    let mut conducted = Conducted::open();
     let keys =
         |state: &State| state.desk.records.own_measures.iter().map(|own| own.key.to_string()).collect::<Vec<_>>();
     for (key, formula) in [("first", "throughput / 2"), ("second", "first / power_w")] {
-        let measure = Box::new(OwnMeasure::new(key, formula));
-        send(&mut state, CompareCommand::SaveMeasure(measure)).into_iter().for_each(|request| engine.ask(request));
-        until(&mut state, "it is saved", &|state| keys(state).last().is_some_and(|last| last == key));
+        conducted.send(CompareCommand::SaveMeasure(Box::new(OwnMeasure::new(key, formula))));
+        conducted.until("it is saved", |state| keys(state).last().is_some_and(|last| last == key));
     }
-    let requests = send(&mut state, CompareCommand::DeleteMeasure("second".into()));
-    requests.into_iter().for_each(|request| engine.ask(request));
-    until(&mut state, "one is deleted", &|state| keys(state) == ["first"]);
-    engine.ask(Request::Order(Order::Pause(true)));
+    conducted.send(CompareCommand::DeleteMeasure("second".into()));
+    conducted.until("one is deleted", |state| keys(state) == ["first"]);
     let text = "version = 1\n[measures]\nfirst = \"throughput\"\nthird = \"throughput / gpus\"\n";
-    let plan = Box::new(Plan::parse(text, "with measures").unwrap());
-    engine.ask(Request::Launch { plan, only_missing: false });
-    until(&mut state, "the plan's measure is there", &|state| keys(state) == ["first", "third"]);
-    engine.ask(Request::Order(Order::CancelAll));
-    until(&mut state, "nothing runs", &|state| !state.desk.queue.rows.is_empty() && !state.desk.queue.is_active());
-    drop(engine);
-    let reader = Reader::open(&session).unwrap();
+    conducted.launch("with measures", text);
+    conducted.until("the plan's measure is there", |state| keys(state) == ["first", "third"]);
+    let (reader, _folder) = conducted.end();
     let kept = reader.own_measures().unwrap();
     assert_eq!(kept[0].formula, "throughput / 2", "one that was saved before is not replaced");
     let runs = reader.runs().unwrap();

@@ -1,24 +1,14 @@
 //! Saved studies: from the menu over the conductor to the journal, and back.
 
-use std::time::{Duration, Instant};
-
 use eframe::egui::{Key, Modifiers};
 
 use super::*;
-use crate::app::engine::Engine;
-use crate::conduct::Order;
 use crate::figure::SavedStudy;
-use crate::plan::Plan;
-use crate::store::Reader;
 
 fn with_studies(studies: &[(&str, &str)]) -> Arc<Records> {
     let studies = studies.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
     let records = Arc::unwrap_or_clone(records("s", small()));
     Arc::new(Records { studies, ..records })
-}
-
-fn requests_of(state: &mut State, command: CompareCommand) -> Vec<Request> {
-    send(state, command)
 }
 
 #[test]
@@ -36,7 +26,7 @@ fn what_is_shown_is_saved_under_a_name_with_the_baseline_in_sight() {
     let commands = asked(&mut harness);
     assert_eq!(commands, [CompareCommand::SaveStudy("halves".to_owned())]);
     let state = &mut harness.state_mut().state;
-    let requests = requests_of(state, commands[0].clone());
+    let requests = send(state, commands[0].clone());
     let [Request::Order(Order::SaveStudy(name, json))] = &requests[..] else { panic!("{requests:?}") };
     let study: Study = serde_json::from_value(json.clone()).unwrap();
     assert_eq!((name.as_str(), study.name.as_str(), study.filter.as_str()), ("halves", "halves", "fp16"));
@@ -56,7 +46,7 @@ fn a_name_that_is_built_in_is_refused_where_it_is_typed_and_without_a_session_no
     harness.get_by_label("\"times\" is built in: give another name");
     assert!(harness.get_by_label("Save study").accesskit_node().is_disabled());
     let state = &mut harness.state_mut().state;
-    assert!(requests_of(state, CompareCommand::SaveStudy("times".to_owned())).is_empty());
+    assert!(send(state, CompareCommand::SaveStudy("times".to_owned())).is_empty());
     assert!(state.desk.problems.iter().any(|problem| problem.message.contains("built in")));
     state.desk.session.as_mut().unwrap().read_only =
         Some("Read-only: another window is writing this session".to_owned());
@@ -86,7 +76,7 @@ fn a_saved_study_is_chosen_deleted_and_brought_back_and_one_that_cannot_be_read_
     let commands = asked(&mut harness);
     assert_eq!(commands, [CompareCommand::DeleteStudy("halves".to_owned())]);
     let state = &mut harness.state_mut().state;
-    assert_eq!(requests_of(state, commands[0].clone()), [Request::Order(Order::DeleteStudy("halves".to_owned()))]);
+    assert_eq!(send(state, commands[0].clone()), [Request::Order(Order::DeleteStudy("halves".to_owned()))]);
     harness.run();
     let state = &mut harness.state_mut().state;
     state.execute(Command::Undo, &Context::default());
@@ -146,47 +136,19 @@ fn the_menu_is_reached_and_used_by_keys_alone() {
 
 #[test]
 fn studies_go_through_the_conductor_to_the_journal_and_those_of_a_plan_are_there_once_it_is_launched() {
-    let folder = tempfile::tempdir().unwrap();
-    let session = folder.path().join("session");
-    let engine = Engine::start(|| ());
-    let mut state = State::new(Settings::default());
-    state.desk.screen = ScreenName::COMPARE;
-    let until = |state: &mut State, what: &str, met: &dyn Fn(&State) -> bool| {
-        let start = Instant::now();
-        while !met(state) {
-            // Without a worker nothing can be launched: the problem says what to build.
-            assert!(state.desk.problems.is_empty(), "{what}: {:?}", state.desk.problems);
-            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-            engine.events().into_iter().for_each(|event| state.take(event));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    engine.ask(Request::NewSession(session.clone()));
-    until(&mut state, "the session is open", &|state| state.desk.session.is_some());
+    let mut conducted = Conducted::open();
     let names = |state: &State| state.desk.records.studies.iter().map(|saved| saved.name.clone()).collect::<Vec<_>>();
     for name in ["first", "second"] {
-        let requests = requests_of(&mut state, CompareCommand::SaveStudy(name.to_owned()));
-        requests.into_iter().for_each(|request| engine.ask(request));
+        conducted.send(CompareCommand::SaveStudy(name.to_owned()));
     }
-    until(&mut state, "both are saved", &|state| names(state) == ["first", "second"]);
-    let requests = requests_of(&mut state, CompareCommand::DeleteStudy("first".to_owned()));
-    requests.into_iter().for_each(|request| engine.ask(request));
-    until(&mut state, "one is deleted", &|state| names(state) == ["second"]);
+    conducted.until("both are saved", |state| names(state) == ["first", "second"]);
+    conducted.send(CompareCommand::DeleteStudy("first".to_owned()));
+    conducted.until("one is deleted", |state| names(state) == ["second"]);
     let text = "version = 1\n[[study]]\nname = \"second\"\nform = \"map\"\n[[study]]\nname = \"third\"\nlog = true\n";
-    engine.ask(Request::Order(Order::Pause(true)));
-    let plan = Box::new(Plan::parse(text, "with studies").unwrap());
-    engine.ask(Request::Launch { plan, only_missing: false });
-    until(&mut state, "the plan's study is there", &|state| names(state) == ["second", "third"]);
-    engine.ask(Request::Order(Order::CancelAll));
-    until(&mut state, "nothing runs", &|state| !state.desk.queue.rows.is_empty() && !state.desk.queue.is_active());
-    drop(engine);
-    let kept: Vec<SavedStudy> = Reader::open(&session)
-        .unwrap()
-        .studies()
-        .unwrap()
-        .iter()
-        .map(|(name, json)| SavedStudy::read(name, json))
-        .collect();
+    conducted.launch("with studies", text);
+    conducted.until("the plan's study is there", |state| names(state) == ["second", "third"]);
+    let kept = conducted.end().0.studies().unwrap();
+    let kept: Vec<SavedStudy> = kept.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
     assert_eq!(kept[0].study.as_ref().unwrap().form, Form::Bars, "one that was saved before is not replaced");
     assert!(kept[1].study.as_ref().unwrap().log);
 }

@@ -6,10 +6,6 @@ use crate::figure::Share;
 use crate::plan::Node;
 use crate::store::Store;
 
-fn texts(state: &State) -> Vec<String> {
-    page(state).scene.texts().map(|text| text.text.clone()).collect()
-}
-
 fn composition(state: &State) -> &Composition {
     &state.own::<FiguresScreen>().composing.composition
 }
@@ -53,7 +49,7 @@ fn the_shown_figure_joins_the_panels_which_are_moved_removed_and_brought_back_by
     harness.run();
     click_below(&mut harness, "Add this figure as a panel");
     assert_eq!(studies(&harness.state().0), ["times", "memory"]);
-    let shown = texts(&harness.state().0);
+    let shown = words(&harness.state().0);
     assert!(shown.contains(&"(a) ".to_owned()) && shown.contains(&"(b) ".to_owned()), "{shown:?}");
 
     click_below(&mut harness, "Move panel b up");
@@ -140,22 +136,22 @@ fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_i
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
     assert_eq!(state.own::<FiguresScreen>().said, Some((format!("Written: {}", file.display()), true)));
-    let whole = texts(&state);
+    let whole = words(&state);
 
     let mut state = state_with(Path::new("/elsewhere/other"), small());
     let requests = send(&mut state, FiguresCommand::Open(file.clone()));
     assert!(requests.contains(&Request::OpenExisting(first.clone())), "{requests:?}");
     assert_eq!(reasons(&state), [(0, "session first is being opened".to_owned())]);
-    assert!(texts(&state).join(" ").contains("session first is being opened"), "it stands in its place");
+    assert!(words(&state).join(" ").contains("session first is being opened"), "it stands in its place");
     open_stored(&mut state, &first);
-    assert_eq!((reasons(&state), texts(&state)), (Vec::new(), whole.clone()));
+    assert_eq!((reasons(&state), words(&state)), (Vec::new(), whole.clone()));
 
     // What was there before comes back, and the file's figure with its sessions, whatever is open.
     send(&mut state, FiguresCommand::Undo);
     assert!(composition(&state).panels.is_empty());
     open(&mut state, Path::new("/elsewhere/other"), small());
     send(&mut state, FiguresCommand::Redo);
-    assert_eq!((reasons(&state), texts(&state)), (Vec::new(), whole));
+    assert_eq!((reasons(&state), words(&state)), (Vec::new(), whole));
 
     std::fs::remove_dir_all(&second).unwrap();
     let mut state = state_with(Path::new("/elsewhere/other"), small());
@@ -163,7 +159,7 @@ fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_i
     open_stored(&mut state, &first);
     let [(1, reason)] = &reasons(&state)[..] else { panic!("{:?}", reasons(&state)) };
     assert!(reason.starts_with("session second is not known here: put its folder beside "), "{reason}");
-    assert!(texts(&state).join(" ").contains("session second is not known here"), "{:?}", texts(&state));
+    assert!(words(&state).join(" ").contains("session second is not known here"), "{:?}", words(&state));
     // A figure that lacks a panel is not written.
     let before = std::fs::read(&file).unwrap();
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
@@ -177,11 +173,11 @@ fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_i
 fn a_half_typed_filter_of_the_figure_leaves_the_panels_in_sight() {
     let mut state = state_with(Path::new("/s/study"), small());
     send(&mut state, FiguresCommand::AddPanel);
-    let panels = texts(&state);
+    let panels = words(&state);
     change(&mut state, |study| study.filter = "fp16 )".to_owned());
     assert!(state.own::<FiguresScreen>().page().unwrap().is_err(), "the figure is shown, which has no cells");
     send(&mut state, FiguresCommand::ShowPanels(true));
-    assert_eq!(texts(&state), panels);
+    assert_eq!(words(&state), panels);
     send(&mut state, FiguresCommand::AddPanel);
     assert_eq!(composition(&state).panels.len(), 1, "what is not drawn becomes no panel");
     let harness = harness(state);
@@ -204,12 +200,12 @@ fn a_second_session_of_one_name_is_refused_as_a_file_could_not_tell_them_apart()
 fn a_panel_keeps_to_its_session_when_another_one_of_the_same_name_is_opened() {
     let mut state = state_with(Path::new("/a/study"), small());
     send(&mut state, FiguresCommand::AddPanel);
-    let before = texts(&state);
+    let before = words(&state);
     open(&mut state, Path::new("/b/study"), small()[..1].to_vec());
     send(&mut state, FiguresCommand::ShowPanels(false));
-    assert!(texts(&state).len() < before.len(), "the other session has fewer cells");
+    assert!(words(&state).len() < before.len(), "the other session has fewer cells");
     send(&mut state, FiguresCommand::ShowPanels(true));
-    assert_eq!(texts(&state), before);
+    assert_eq!(words(&state), before);
 }
 
 #[test]

@@ -112,12 +112,12 @@ fn a_machine_that_cannot_be_measured_says_why_and_is_asked_nothing() {
     harness.state_mut().state.desk.session = None;
     refuses(&mut harness, "open or create one first");
     let context = harness.ctx.clone();
-    let mut requests = Vec::new();
     let state = &mut harness.state_mut().state;
     // From the command palette it can be asked all the same.
     state.execute(Command::from(NodeCommand::MeasureRates), &context);
-    requests.extend(state.desk.take_requests());
-    assert!(requests.is_empty() && state.desk.problems[0].message.contains("open or create one first"));
+    assert!(
+        state.desk.take_requests().is_empty() && state.desk.problems[0].message.contains("open or create one first")
+    );
     let mut harness = window(node(0), places(Topology::default()));
     harness.state_mut().state.desk.session =
         Some(crate::app::desk::OpenSession { folder: "/s".into(), read_only: None });

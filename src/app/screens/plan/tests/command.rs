@@ -243,13 +243,11 @@ fn wrong_text_of_the_form_is_not_lost_by_closing_without_a_question() {
     assert!(!has_edits(&window));
     type_into(&mut window, "Command", " --lr={lr}");
     assert!(has_edits(&window), "it is in no plan yet");
-    let mut requests = Vec::new();
     let context = window.state().context.clone();
     window.state_mut().state.close_requested(&context);
     assert_eq!(window.state().state.closing, crate::app::closing::Closing::EditsAsked);
     let state = &mut window.state_mut().state;
     state.execute(Command::Close(crate::app::CloseCommand::Stay), &context);
-    requests.extend(state.desk.take_requests());
     assert!(run(&window).ends_with("{lr}"));
 }
 

@@ -1,7 +1,5 @@
 //! What people do to a queue while it changes: controls keep their places, moves and undos, closing.
 
-use std::path::Path;
-
 use super::*;
 
 #[test]
@@ -140,61 +138,6 @@ fn why_a_run_failed_comes_before_its_marks_and_a_warning_says_what_it_warns_of()
 }
 
 #[test]
-fn closing_with_a_paused_queue_says_that_it_stays_paused_moves_nothing_and_escape_keeps_the_window() {
-    let records = vec![record(1, "fp32", RunState::Queued), record(2, "fp16", RunState::Queued)];
-    let rows = vec![row(1, RunState::Queued, 0), row(2, RunState::Queued, 0)];
-    let mut state = state(records, Vec::new());
-    state.take(UiEvent::Queue(Arc::new(QueueView { paused: true, ..queue(rows) })));
-    let mut harness = window(state, shell_ui);
-    let place = |harness: &Harness<'_, Window>| harness.get_by_label("Cancel run 2").rect();
-    let before = place(&harness);
-    let context = harness.ctx.clone();
-    harness.state_mut().state.close_requested(&context);
-    harness.run();
-    assert!(sees(&harness, "2 runs wait in the queue, which is paused."));
-    assert!(sees(&harness, "the queue stays paused") && !sees(&harness, "go on without the window"));
-    assert_eq!(place(&harness), before, "the question lies over the screen");
-    harness.get_by_label("Leave them queued and close");
-    let mut sent = Vec::new();
-    let key = eframe::egui::Event::Key {
-        key: Key::Escape,
-        physical_key: None,
-        pressed: true,
-        repeat: false,
-        modifiers: Modifiers::NONE,
-    };
-    let input = eframe::egui::RawInput { events: vec![key], ..eframe::egui::RawInput::default() };
-    let mut drawn =
-        Context::default().run_ui(input, |ui| crate::app::keys::commands(ui.ctx(), &harness.state().state, &mut sent));
-    drawn.textures_delta.clear();
-    assert_eq!(sent, [Command::Close(CloseCommand::Stay)]);
-}
-
-#[test]
-fn the_night_test_presses_the_keys_that_keep_runs_and_close_the_window() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/night/run");
-    let script = std::fs::read_to_string(script).unwrap();
-    let (_, keys) = script.split_once("key ctrl+q ").unwrap();
-    let (keys, _) = keys.split_once('\\').unwrap();
-    let keys: Vec<&str> = keys.split("key ").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
-    assert_eq!(keys, ["shift+Tab", "shift+Tab", "space"]);
-    let rows = [row(1, RunState::Running, 1), row(2, RunState::Queued, 1)];
-    let mut harness = window(state(Vec::new(), rows.to_vec()), shell_ui);
-    harness.set_size(Vec2::new(1280.0, 800.0));
-    let context = harness.ctx.clone();
-    harness.state_mut().state.close_requested(&context);
-    harness.run();
-    for _ in 0..2 {
-        harness.key_press_modifiers(Modifiers::SHIFT, Key::Tab);
-        harness.run();
-    }
-    assert!(harness.get_by_label("Keep running and close").is_focused());
-    harness.key_press(Key::Space);
-    harness.run();
-    assert_eq!(harness.state().state.closing, Closing::Now);
-}
-
-#[test]
 fn a_run_that_leaves_the_filter_moves_no_row_under_the_pointer() {
     let three = |first| vec![row(1, first, 0), row(2, RunState::Queued, 0), row(3, RunState::Queued, 0)];
     let records = (1..=3).map(|number| record(number, "fp32", RunState::Queued)).collect();
@@ -250,4 +193,216 @@ fn a_press_meant_for_cancel_retries_no_run_that_ended_at_that_moment() {
     }
     assert!(harness.query_by_label("Retry this run").is_some_and(|button| button.rect().contains(aim)));
     assert!(!asked(&harness, &Request::Order(Order::Retry("0001-cell-1".to_owned()))));
+}
+
+#[test]
+fn rows_keep_their_places_while_the_pointer_aims_at_one() {
+    let three = |first, second| vec![row(1, first, 1), row(2, second, 0), row(3, RunState::Queued, 0)];
+    let records = vec![
+        record(1, "fp32", RunState::Starting),
+        record(2, "fp16", RunState::Queued),
+        record(3, "fp64", RunState::Queued),
+    ];
+    let mut harness = window(state(records, three(RunState::Running, RunState::Queued)), State::draw::<RunsScreen>);
+    let order = |harness: &Harness<'_, Window>| -> Vec<String> {
+        let (runs, rows) = (harness.state().state.own::<RunsScreen>(), &harness.state().state.desk.runs.rows);
+        runs.shown.iter().map(|index| rows[*index].number.clone()).collect()
+    };
+    let aim = harness.get_by_label("Cancel run 2").rect().center();
+    harness.hover_at(aim);
+    harness.run();
+    assert!(harness.state().state.own::<RunsScreen>().pointed_at.is_some());
+    let later = queue(three(RunState::Finished, RunState::Running));
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(later)));
+    harness.run();
+    assert_eq!(order(&harness), ["1", "2", "3"], "the ended run stays above the one that is aimed at");
+    harness.hover_at([5.0, 5.0].into());
+    harness.run();
+    assert_eq!(order(&harness), ["2", "3", "1"]);
+}
+
+#[test]
+fn cancelling_names_the_run_is_undone_in_place_and_a_run_that_has_started_is_asked_about() {
+    let records = vec![record(1, "fp32", RunState::Running), record(2, "fp16", RunState::Queued)];
+    let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
+    let mut harness = window(state(records, rows), shell_ui);
+    let second = || "0002-cell-2".to_owned();
+    click(&mut harness, "Cancel run 2");
+    assert!(asked(&harness, &Request::Order(Order::Cancel(second()))));
+    assert!(sees(&harness, "Run 2 (fp16) was taken out of the queue."));
+    click(&mut harness, "Undo");
+    assert!(asked(&harness, &Request::Order(Order::Revive(second()))));
+    assert!(sees(&harness, "Undone: Run 2 (fp16) was taken out") && harness.query_by_label("Undo").is_none());
+    let stop = Request::Order(Order::Cancel("0001-cell-1".to_owned()));
+    click(&mut harness, "Cancel run 1");
+    assert!(sees(&harness, "Stop run 1?") && !asked(&harness, &stop));
+    click(&mut harness, "Let it run");
+    assert!(!sees(&harness, "Stop run 1?") && !asked(&harness, &stop));
+    click(&mut harness, "Cancel run 1");
+    click(&mut harness, "Stop run 1");
+    assert!(asked(&harness, &stop));
+}
+
+#[test]
+fn a_cancel_a_retry_and_a_move_are_undone_one_after_the_other_and_done_again() {
+    let records = vec![failed(1), record(2, "fp16", RunState::Queued), record(3, "fp32", RunState::Queued)];
+    let mut state = state(records, vec![row(2, RunState::Queued, 0), row(3, RunState::Queued, 0)]);
+    let context = Context::default();
+    let orders = |state: &mut State, command: Command| -> Vec<Order> {
+        state.execute(command, &context);
+        let order = |request| if let Request::Order(order) = request { Some(order) } else { None };
+        state.desk.take_requests().into_iter().filter_map(order).collect()
+    };
+    let run = |number: u32| format!("{number:04}-cell-{number}");
+    orders(&mut state, RunsCommand::Move(run(3), Move::Top).into());
+    orders(&mut state, RunsCommand::Retry(run(1)).into());
+    orders(&mut state, RunsCommand::Cancel(run(2)).into());
+    assert_eq!(orders(&mut state, Command::Undo), [Order::Revive(run(2))]);
+    assert!(orders(&mut state, Command::Undo).is_empty(), "the queued run is not known yet");
+    assert!(state.desk.problems[0].message.contains("not known yet"), "{:?}", state.desk.problems);
+    // It is known: run 4 is the same repeat of the same cell.
+    let mut again = record(4, "fp16", RunState::Queued);
+    again.repeat = 1;
+    let records = vec![failed(1), record(2, "fp16", RunState::Queued), record(3, "fp32", RunState::Queued), again];
+    let records = Records { folder: folder(), runs: records.into(), ..Records::default() }.folded();
+    state.take(UiEvent::Records(Arc::new(records)));
+    assert_eq!(orders(&mut state, RunsCommand::Retry(run(1)).into()), [Order::Retry(run(1))]);
+    assert_eq!(orders(&mut state, Command::Undo), [Order::Cancel(run(4))], "not queued a second time");
+    assert_eq!(orders(&mut state, Command::Undo), [Order::Reorder(run(3), 1)]);
+    assert_eq!(orders(&mut state, Command::Redo), [Order::Reorder(run(3), 0)]);
+    assert_eq!(orders(&mut state, Command::Redo), [Order::Retry(run(1))]);
+}
+
+#[test]
+fn what_is_said_of_a_cancelled_run_or_a_failure_moves_nothing_and_goes_by_itself() {
+    let records: Vec<_> = (1..8).map(|number| record(number, "fp32", RunState::Queued)).collect();
+    let rows = (1..8).map(|number| row(number, RunState::Queued, 0)).collect();
+    let mut harness = window(state(records, rows), shell_ui);
+    let place = |harness: &Harness<'_, Window>| harness.get_by_label("Cancel run 5").rect();
+    let before = place(&harness);
+    click(&mut harness, "Cancel run 3");
+    assert!(sees(&harness, "Run 3 was taken out of the queue."));
+    assert_eq!(place(&harness), before);
+    harness.state_mut().state.desk.problem(ScreenName::RUNS, "the disk is full".to_owned());
+    harness.run();
+    assert!(sees(&harness, "the disk is full"));
+    assert_eq!(place(&harness), before);
+    harness.hover_at([5.0, 5.0].into());
+    harness.input_mut().time = Some(harness.ctx.input(|input| input.time) + 30.0);
+    harness.step();
+    harness.input_mut().time = None;
+    harness.run_steps(3);
+    assert!(!sees(&harness, "was taken out of the queue") && sees(&harness, "the disk is full"));
+}
+
+/// The run that an order is about; all of them by another name.
+fn object(order: &Order) -> Option<String> {
+    match order {
+        Order::Cancel(run) | Order::Retry(run) | Order::Revive(run) | Order::Reorder(run, _) => Some(run.clone()),
+        Order::CancelAll => Some("all".to_owned()),
+        _ => None,
+    }
+}
+
+/// A queue whose active run ends every now and then, and which obeys.
+struct RunningQueue {
+    states: Vec<RunState>,
+}
+
+impl RunningQueue {
+    fn obey(&mut self, orders: &[Order]) {
+        for order in orders {
+            let number = object(order).and_then(|run| run.split('-').next().and_then(|number| number.parse().ok()));
+            let Some(state) = number.and_then(|number: usize| self.states.get_mut(number - 1)) else { continue };
+            match order {
+                Order::Cancel(_) if !state.is_final() => *state = RunState::Cancelled,
+                Order::Revive(_) => *state = RunState::Queued,
+                Order::Retry(_) => self.states.push(RunState::Queued),
+                _ => {}
+            }
+        }
+    }
+
+    fn advance(&mut self) {
+        if let Some(active) = self.states.iter_mut().find(|state| state.is_active()) {
+            *active = RunState::Finished;
+        }
+        if let Some(next) = self.states.iter_mut().find(|state| **state == RunState::Queued) {
+            *next = RunState::Running;
+        }
+    }
+
+    fn events(&self) -> [UiEvent; 2] {
+        let numbered = || (1..).zip(self.states.iter().copied());
+        let records = numbered().map(|(number, state)| record(number, "fp32", state)).collect();
+        let records = Records { folder: folder(), runs: records, ..Records::default() }.folded();
+        let rows = numbered().map(|(number, state)| row(number, state, 1)).collect();
+        [UiEvent::Records(Arc::new(records)), UiEvent::Queue(Arc::new(queue(rows)))]
+    }
+}
+
+#[test]
+fn a_double_click_anywhere_hits_no_second_object_while_the_queue_runs() {
+    let mut queue = RunningQueue { states: vec![RunState::Queued; 60] };
+    queue.advance();
+    let mut harness = window_by(0.05, state(Vec::new(), Vec::new()), shell_ui);
+    let mut seed = 7_u64;
+    let mut random = move |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % below
+    };
+    let mut hits = 0;
+    for round in 0..60 {
+        queue.events().into_iter().for_each(|event| harness.state_mut().state.take(event));
+        // What was under the pointer a second ago is old.
+        harness.run_steps(14);
+        harness.state_mut().requests.clear();
+        let begins = ["Cancel", "Retry", "Undo", "Stop run", "Yes", "No", "Let it", "Dismiss", "⏸", "▶"];
+        let is_aim = |label: &str| begins.iter().any(|begin| label.starts_with(begin));
+        let nodes =
+            harness.query_all_by(|node| node.role() == Role::Button && node.label().is_some_and(|l| is_aim(&l)));
+        let aims: Vec<_> =
+            nodes.filter(|node| !node.accesskit_node().is_disabled()).map(|node| node.rect().center()).collect();
+        let pos = aims[random(aims.len())];
+        harness.hover_at(pos);
+        harness.step();
+        let mut seen = 0;
+        let mut orders = Vec::new();
+        for half in 0..2 {
+            for pressed in [true, false] {
+                harness.event(eframe::egui::Event::PointerButton {
+                    pos,
+                    button: eframe::egui::PointerButton::Primary,
+                    pressed,
+                    modifiers: Modifiers::default(),
+                });
+                harness.step();
+            }
+            let all = &harness.state().requests;
+            let new = all[seen..].iter().filter_map(|request| match request {
+                Request::Order(order) => Some(order.clone()),
+                _ => None,
+            });
+            let new: Vec<Order> = new.collect();
+            seen = all.len();
+            queue.obey(&new);
+            orders.extend(new);
+            if half == 0 {
+                // Something happens between the two clicks.
+                if random(2) == 0 {
+                    queue.advance();
+                }
+                queue.events().into_iter().for_each(|event| harness.state_mut().state.take(event));
+                harness.run_steps(1 + random(3));
+            }
+        }
+        let mut objects: Vec<String> = orders.iter().filter_map(object).collect();
+        objects.dedup();
+        assert!(objects.len() <= 1 && orders.len() <= 1, "round {round}: {orders:?}");
+        hits += orders.len();
+        if queue.states.iter().all(|state| state.is_final()) {
+            queue.states.extend([RunState::Queued; 30]);
+        }
+    }
+    assert!(hits > 10, "only {hits} clicks did anything");
 }

@@ -1,0 +1,91 @@
+//! Figures as the window draws them.
+
+use super::*;
+use crate::figure::compare_on_screen;
+
+#[test]
+fn every_cell_that_is_drawn_has_a_mark_that_carries_it_on_paper_and_on_a_screen() {
+    for study in crate::figure::presets() {
+        let figure = figure_of(study);
+        let measured = figure.charts.iter().flat_map(|chart| chart.series()).filter(|one| one.role == Role::Measured);
+        let drawn: Vec<_> = measured.flat_map(|series| &series.points).filter_map(|point| point.cell.clone()).collect();
+        for scene in [figure.scene(), lay_out_on(&figure.charts, &Page::screen(640.0, 300.0, 9.0))] {
+            let has_mark = |cell: &_| scene.marks.iter().any(|mark| mark.cell.as_ref() == Some(cell));
+            assert!(drawn.iter().all(has_mark), "{}: {} marks", study.name, scene.marks.len());
+            for mark in &scene.marks {
+                assert_eq!(mark.of(&figure.charts).unwrap().3.cell, mark.cell, "{}", study.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn on_a_screen_bars_run_across_with_values_in_the_unit_of_the_axis_behind_them() {
+    let figure = figure_of(&Study { measure: Some("step_time_s".into()), ..study("times").unwrap() });
+    let scene = lay_out_on(&figure.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+    let (.., point) = scene.marks[0].of(&figure.charts).unwrap();
+    let bar = &scene.marks[0].area;
+    assert!(bar.width > bar.height, "{bar:?}");
+    let behind: Vec<&str> =
+        scene.texts().filter(|text| text.in_data && bar.holds(&text.area())).map(|text| text.text.as_str()).collect();
+    let axis = scene.texts().any(|text| text.text.ends_with("(ms)"));
+    let value = point.value.median * if axis { 1e3 } else { 1.0 };
+    assert!(behind.contains(&crate::figure::short(value).as_str()), "{behind:?} {value}");
+}
+
+#[test]
+fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_and_axis() {
+    let figure = preset("times");
+    let laid_out = |height: f64| lay_out_on(&figure.charts, &Page::screen(640.0, height, 9.0));
+    let (low, high) = (laid_out(60.0), laid_out(500.0));
+    assert!(low.height > 60.0 && high.height > low.height && high.height <= 500.0, "{} {}", low.height, high.height);
+    let (top, bottom) = low.inner.unwrap();
+    assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
+    assert!(top > 0.0 && bottom < low.height);
+    // Half an axis of values would be useless.
+    assert!(lay_out_on(&preset("scaling").charts, &Page::screen(640.0, 60.0, 9.0)).inner.is_none());
+}
+
+#[test]
+fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cells_that_are_drawn() {
+    let mut asked = study("times").unwrap();
+    let words = |asked: &Study| -> (Scene, Vec<String>) {
+        let comparison = compare_on_screen(&[Source { session: "", runs: &runs(), reports: &[] }], asked, None);
+        let scene = lay_out_on(&comparison.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+        let words = scene.texts().map(|text| text.text.clone()).collect();
+        (scene, words)
+    };
+    let usual = words(&asked).0;
+    asked.overrides.level_mut("precision=fp16").label = Some("AMP".to_owned());
+    asked.overrides.level_mut("1 GPU").colour = Some("#010203".to_owned());
+    asked.overrides.annotations = vec![Annotation::parse(AnnotationKind::Line, "y=2,on paper alone").unwrap()];
+    let axis = asked.overrides.axis_mut(AxisName::Y, Nth(1));
+    (axis.low, axis.high) = (Some(1.0), Some(2.0));
+    let (scene, words) = words(&asked);
+    let message = words.join(" ");
+    assert!(message.contains("AMP") && !message.contains("fp16") && !message.contains("on paper alone"), "{message}");
+    assert!(message.contains("beyond the axes") && message.contains("Bars do not begin at 0"), "{message}");
+    let is_own = |item: &Item| matches!(item, Item::Path { fill: Some(([1, 2, 3], _)), .. });
+    assert!(scene.items.iter().any(is_own) && !usual.items.iter().any(is_own));
+    let cells = |scene: &Scene| scene.marks.iter().map(|mark| mark.cell.clone()).collect::<Vec<_>>();
+    assert_eq!(cells(&scene), cells(&usual));
+}
+
+#[test]
+fn the_table_below_a_chart_on_screen_has_the_unit_of_the_axis_that_shows_its_measure() {
+    let mut asked = study("times").unwrap();
+    asked.measure = Some("step_time_s".into());
+    let unit = |asked: &Study| {
+        let comparison = compare_on_screen(&[Source { session: "", runs: &runs(), reports: &[] }], asked, None);
+        let scene = lay_out_on(&comparison.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+        let column = comparison.table.columns.iter().find(|column| column.key == *"step_time_s").unwrap();
+        let title = format!("Step time ({})", column.shown_unit);
+        assert!(scene.texts().any(|text| text.text == title), "{title} is not the title of the axis");
+        let other = comparison.table.columns.iter().find(|column| column.key == *"training_time_s").unwrap();
+        assert_eq!(other.shown_unit, "s", "no axis shows it");
+        (column.shown_unit.clone(), column.shown_factor)
+    };
+    assert_eq!(unit(&asked), ("ms".to_owned(), 1e3));
+    asked.log = true;
+    assert_eq!(unit(&asked), ("s".to_owned(), 1.0), "a logarithmic axis is labelled in seconds");
+}

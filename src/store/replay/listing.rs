@@ -1,0 +1,160 @@
+//! The logs of a session on the disk.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::store::index::{Index, Indexed};
+use crate::store::{StoreError, folder};
+
+/// The logs of a session on the disk. They are listed only once, because ten thousand runs have tens of thousands of files.
+pub(in crate::store) struct Listing {
+    pub(super) journal: LogFile,
+    /// The logs of each run folder.
+    pub(super) runs: BTreeMap<String, Vec<LogFile>>,
+    /// Other entries next to the folders of runs.
+    pub(super) others: Vec<String>,
+    /// Folders of runs that changed since their logs were indexed, with their modification times in nanoseconds since the Unix epoch.
+    pub(super) changed: Vec<(String, i64)>,
+    /// What the index contains of each log, by path.
+    pub(super) indexed: HashMap<String, Indexed>,
+}
+
+/// Lists the logs of a session. If a folder has not changed since all of its logs were indexed, it is not listed again; only its known logs
+/// are checked.
+pub(in crate::store) fn list(folder: &Path, index: &Index) -> Result<Listing, StoreError> {
+    let known = index.logs().and_then(|logs| Ok((logs, index.folders()?)));
+    let (indexed, known) = known.map_err(StoreError::index(&folder::index_path(folder)))?;
+    let mut known_names: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (run, name) in indexed.iter().filter_map(|(path, _)| path.strip_prefix("runs/")?.split_once('/')) {
+        known_names.entry(run).or_default().push(name);
+    }
+    let journal = LogFile::look(folder, Kind::Journal, "journal.jsonl".to_owned())?;
+    let (mut runs, mut others, mut changed) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for (run, is_folder) in sorted_names(&folder::runs(folder))? {
+        if !is_folder {
+            others.push(run);
+            continue;
+        }
+        let changed_ns = changed_ns(&folder::run(folder, &run))?;
+        let logs = match known_names.get(&*run) {
+            Some(names) if known.get(&run) == Some(&changed_ns) => {
+                let log = |name: &&str| LogFile::of_run(folder, &run, name);
+                names.iter().filter_map(log).collect::<Result<_, _>>()?
+            }
+            _ => {
+                changed.push((run.clone(), changed_ns));
+                logs_of(folder, &run)?
+            }
+        };
+        runs.insert(run, logs);
+    }
+    Ok(Listing { journal, runs, others, changed, indexed: indexed.into_iter().collect() })
+}
+
+/// When a name was last added to a folder or removed from it, in nanoseconds since the Unix epoch; 0 if the folder does not exist.
+fn changed_ns(folder: &Path) -> Result<i64, StoreError> {
+    match fs::symlink_metadata(folder) {
+        Ok(about) => Ok(about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(StoreError::io("reading", folder)(error)),
+    }
+}
+
+/// The logs in the folder of a run; empty if the folder does not exist.
+pub(super) fn logs_of(folder: &Path, run: &str) -> Result<Vec<LogFile>, StoreError> {
+    let mut logs = Vec::new();
+    for (name, _) in sorted_names(&folder::run(folder, run))? {
+        logs.extend(LogFile::of_run(folder, run, &name).transpose()?);
+    }
+    Ok(logs)
+}
+
+impl Listing {
+    fn logs(&self) -> impl Iterator<Item = &LogFile> {
+        self.runs.values().flatten().chain([&self.journal])
+    }
+
+    /// Whether a log is shorter than its indexed part, because a crash of the machine lost an unsynced part of it.
+    pub(in crate::store) fn has_shrunk(&self) -> bool {
+        let lengths: HashMap<&str, u64> = self.logs().map(|log| (&*log.path, log.bytes.unwrap_or(0))).collect();
+        self.indexed.iter().any(|(path, indexed)| lengths.get(&**path).copied().unwrap_or(0) < indexed.bytes)
+    }
+}
+
+/// The names in a folder, and whether each is a folder (not a link to one); empty if the folder does not exist.
+fn sorted_names(folder: &Path) -> Result<Vec<(String, bool)>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::io("listing", folder)(error)),
+    };
+    let about = |entry: fs::DirEntry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        Some((entry.file_name().into_string().ok()?, is_folder))
+    };
+    let mut names: Vec<(String, bool)> = entries.flatten().filter_map(about).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// What a log is of.
+pub(super) enum Kind {
+    Journal,
+    Rank { run: String, rank: u32 },
+    Samples { run: String },
+}
+
+impl Kind {
+    pub(super) fn run(&self) -> Option<&str> {
+        match self {
+            Self::Journal => None,
+            Self::Rank { run, .. } | Self::Samples { run } => Some(run),
+        }
+    }
+
+    /// Whether it is the log of a rank. If one of these is missing, the run has no numbers.
+    pub(super) fn is_rank(&self) -> bool {
+        matches!(self, Self::Rank { .. })
+    }
+}
+
+/// A log on the disk.
+pub(super) struct LogFile {
+    pub(super) kind: Kind,
+    /// Path within the session folder.
+    pub(super) path: String,
+    /// Its length; `None` if it is not a regular file.
+    pub(super) bytes: Option<u64>,
+    /// When it was last changed, in nanoseconds since the Unix epoch.
+    pub(super) changed_ns: i64,
+}
+
+impl LogFile {
+    /// The log with this name in the folder of a run; `None` for other files.
+    fn of_run(folder: &Path, run: &str, name: &str) -> Option<Result<Self, StoreError>> {
+        let run_name = run.to_owned();
+        let kind = match folder::rank_of(name) {
+            Some(rank) => Kind::Rank { run: run_name, rank },
+            None if name == "samples.jsonl" => Kind::Samples { run: run_name },
+            None => return None,
+        };
+        Some(Self::look(folder, kind, format!("runs/{run}/{name}")))
+    }
+
+    /// Reads the length and modification time of a log; a missing log counts as empty.
+    fn look(folder: &Path, kind: Kind, path: String) -> Result<Self, StoreError> {
+        let file = folder.join(&path);
+        let (bytes, changed_ns) = match fs::symlink_metadata(&file) {
+            Ok(about) => {
+                // The change time cannot be set by users, unlike the modification time.
+                let changed_ns = about.ctime().saturating_mul(1_000_000_000).saturating_add(about.ctime_nsec());
+                (about.is_file().then_some(about.len()), changed_ns)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Some(0), 0),
+            Err(error) => return Err(StoreError::io("reading", &file)(error)),
+        };
+        Ok(Self { kind, path, bytes, changed_ns })
+    }
+}
