@@ -111,10 +111,6 @@ impl Place {
     /// How many spare columns the rows of a layer's matrix have. fp32 on a GPU has none, because there they were not measured.
     fn spare_columns(&self, from: i64, parts: &[(&'static str, i64)]) -> i64 {
         let Options { lora: Some(lora), nf4: false, fused: true, sharded: false, .. } = self.options else { return 0 };
-        // Temporary, to measure both ways with one binary.
-        if std::env::var_os("MULTICARD_SPARE").is_some_and(|way| way == "off") {
-            return 0;
-        }
         if self.group(from).is_some() || (self.device.is_cuda() && self.weights == Kind::Float) {
             return 0;
         }

@@ -3,9 +3,6 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <cstdlib>
-#include <string>
-
 #include "quantised.h"
 
 // A linear layer whose output columns may hold several projections side by side, and their low-rank adapters: y = x W^T, and for each
@@ -24,12 +21,7 @@ struct Linear {
   bool adapted() const { return !b.empty(); }
   int64_t rank() const { return b[0].size(1); }
   // Whether B can be placed behind the rows of the matrix.
-  bool roomy() const {
-    // Temporary, to measure both ways with one binary.
-    static const char* way = std::getenv("MULTICARD_SPARE");
-    static const bool unused = way != nullptr && std::string(way) == "unused";
-    return adapted() && spare > 0 && !unused;
-  }
+  bool roomy() const { return adapted() && spare > 0; }
   // The matrix and what is placed behind its rows: [W | scale B], where part p has its B in its own rows and in the columns from
   // in + p * rank. The number of columns of B is rounded up, because products are faster with multiples of 8.
   at::Tensor wide() const {
