@@ -31,7 +31,6 @@
 #include "lane.h"
 #include "library.h"
 #include "record.h"
-#include "ticks.h"
 
 namespace trace {
 namespace {
@@ -85,7 +84,6 @@ public:
     if (file_ < 0) return "cannot make " + path_ + ": " + strerror(errno);
     put(&header, sizeof header);
     waiting_.reserve(2 * MOST_WAITING);
-    clock_.look();
     if (has_cupti_) problem = attach();
     if (!problem.empty()) say(PROBLEM, problem);
     thread_ = std::thread([this] { write_until_closed(); });
@@ -97,7 +95,6 @@ public:
   /// Begins to record, or goes on.
   void resume() {
     if (recording_since_.exchange(now_ns()) != 0) return;
-    since_ticks_.store(ticks());
     if (has_cupti_) begin();
     // The time that it takes to begin is not part of the window.
     window_begin_.store(now_ns());
@@ -111,7 +108,6 @@ public:
     window.kind = WINDOW;
     window.end = now_ns();
     if (recording_since_.exchange(0) == 0) return;
-    since_ticks_.store(0);
     if (has_cupti_) {
       for (CUpti_ActivityKind kind : ON_GPUS) cupti_.cuptiActivityDisable(kind);
       cupti_.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMORY2);
@@ -328,7 +324,6 @@ private:
         texts.swap(waiting_texts_);
         last = ended_;
       }
-      clock_.look();
       for (const auto &[record, text] : texts) put_text(record, text);
       for (const Record &record : records) put_named(record);
       records.clear();
@@ -353,10 +348,6 @@ private:
 
   /// Writes a record that a thread of the program made: a call still has a number for its name.
   void put_named(Record record) {
-    if (record.kind == CALL || record.kind == SYNCHRONISATION) {
-      record.start = clock_.ns(record.start);
-      record.end = clock_.ns(record.end);
-    }
     if (record.kind == CALL) {
       record.name = call_name(record.a == RUNTIME, record.name);
       record.a = 0;
@@ -568,8 +559,6 @@ private:
   std::thread thread_;
   /// Since when it records; 0 while it does not.
   std::atomic<int64_t> recording_since_{0};
-  /// The same in ticks of the clock of calls.
-  std::atomic<int64_t> since_ticks_{0};
   /// When CUPTI was ready for the last recording.
   std::atomic<int64_t> window_begin_{0};
   /// Whether it recorded since CUPTI was last asked for the records that it holds.
@@ -589,7 +578,6 @@ private:
   /// Whether a lane is half full.
   bool lanes_fill_ = false;
 
-  TickClock clock_;
   std::string out_;
   std::unordered_map<std::string, uint32_t> names_;
   std::unordered_map<const char *, std::pair<std::string, uint32_t>> kernels_;
@@ -630,7 +618,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
   Tracer *of = tracer.load();
   // A child that was forked has none.
   if (of == nullptr) return;
-  const int64_t since = of->since_ticks_.load(std::memory_order_relaxed);
+  const int64_t since = of->recording_since_.load(std::memory_order_relaxed);
   static thread_local Caller caller;
   if (caller.since != since) {
     caller.since = since;
@@ -639,7 +627,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
   const auto *call = static_cast<const CUpti_CallbackData *>(about);
   const bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
   if (call->callbackSite == CUPTI_API_ENTER) {
-    *call->correlationData = !runtime && caller.depth > 0 ? 0 : static_cast<uint64_t>(ticks());
+    *call->correlationData = !runtime && caller.depth > 0 ? 0 : static_cast<uint64_t>(now_ns());
     caller.depth += runtime;
     return;
   }
@@ -648,7 +636,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
   record.start = static_cast<int64_t>(*call->correlationData);
   // It began before the recording, or within a call of the runtime. Most driver calls do: these need no look at the clock.
   if (since == 0 || record.start < since) return;
-  record.end = ticks();
+  record.end = now_ns();
   if (record.start > record.end) return;
   Lane *lane = caller.lane_of(of);
   record.kind = CALL;
