@@ -81,7 +81,8 @@ fn every_line_of_csv_has_as_many_fields_as_its_head() {
 fn a_table_without_rows_is_its_notes_alone_for_readers() {
     let empty = table("times", &[]);
     assert_eq!(render(&empty, Format::Markdown), "- no runs\n");
-    assert!(render(&empty, Format::Csv).starts_with("cell,"), "a file of rows keeps its head");
+    let csv = render(&empty, Format::Csv);
+    assert!(csv.lines().count() == 1 && csv.contains("step_time_s"), "a file of rows keeps its head: {csv}");
 }
 
 #[test]
