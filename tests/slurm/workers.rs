@@ -217,7 +217,7 @@ fn runs_of_the_worker_share_an_allocation_on_one_node_and_over_two() {
 fn a_language_model_is_fine_tuned_over_two_nodes_with_the_losses_of_one_node() {
     let Some(scene) = Scene::at("lab") else { return };
     let _alone = alone();
-    scene.plan_of(LLM_PLAN, "plan.toml", "gpus = 2\nnodes = [1, 2]\nsharding = [\"ddp\", \"fsdp\"]\n");
+    scene.plan_of(LLM_PLAN, "plan.toml", "gpus = 2\nnodes = [1, 2]\nsharding = [\"ddp\", \"fsdp\"]\nsave_every = 2\n");
     let runs = scene.train("session");
     assert_eq!(runs.len(), 4);
     for sharding in ["ddp", "fsdp"] {

@@ -276,7 +276,7 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     assert!((series_of("All else") - 0.095).abs() < 1e-9);
     let colours: Vec<[u8; 3]> = parts.charts[0].series().map(|series| series.look.colour()).collect();
     let is_blue = |[red, green, blue]: &[u8; 3]| blue > red && blue > green;
-    assert_eq!(colours.iter().filter(|colour| is_blue(*colour)).count(), 1, "{colours:?}");
+    assert_eq!(colours.iter().filter(|colour| is_blue(colour)).count(), 1, "{colours:?}");
 }
 
 /// The first six cells of `runs`, with a different spread of repeats for each.
