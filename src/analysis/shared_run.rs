@@ -169,7 +169,10 @@ mod tests {
         assert_eq!(refused_copy((&"rx", &first), (&"rx2", &other)), None);
         let measured = session(2000.0, &[0.1, 0.2, 0.3]);
         assert_eq!(refused_copy((&"rx", &first), (&"here", &measured)), None);
-        let even = |file: &str| imported_from(&[0.1, 0.1, 0.1], file);
+        let even = |file: &str| -> Vec<RunSummary> {
+            let one = imported_from(&[0.1], file).remove(0);
+            (1..=3).map(|repeat| RunSummary { run: format!("r{repeat}"), repeat, ..one.clone() }).collect()
+        };
         assert_eq!(refused_copy((&"a", &even("a.csv")), (&"b", &even("b.csv"))), None, "a coarse clock");
         // The same numbers from another machine are further observations.
         for run in &mut second {
