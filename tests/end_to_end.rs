@@ -147,7 +147,10 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
         for plan in [&quick, &full] {
             let (output, _) = run_plan(&folder, &with_repeats(plan), &["--resume"]);
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-            let kept = format!("{} existing runs are kept", repeats - 1);
+            let kept = match repeats - 1 {
+                1 => "1 existing run is kept".to_owned(),
+                runs => format!("{runs} existing runs are kept"),
+            };
             assert_eq!(text(&output.stderr).contains(&kept), repeats > 1, "{}", text(&output.stderr));
         }
         let (_, session) = run_command(&folder, &full);

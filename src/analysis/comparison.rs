@@ -136,7 +136,8 @@ impl fmt::Display for Incomparable {
             Self::Imported => f.write_str("one was imported, and the other was measured here"),
             Self::OneSession => f.write_str("each side is one session, so it is unknown how much sessions differ"),
             Self::OneAfterTheOther { gap_s, with } => {
-                write!(f, "one was run {} after the other{}", long_time(*gap_s), changed(with))
+                let gap = if *gap_s < 1.0 { "right".to_owned() } else { long_time(*gap_s) };
+                write!(f, "one was run {gap} after the other{}", changed(with))
             }
             Self::FarApart { gap_s, with } => {
                 write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
@@ -164,11 +165,14 @@ impl fmt::Display for Incomparable {
     }
 }
 
-/// A share in percent with two digits; a whole number from 10 % on.
+/// What [`percent`] says of larger shares.
+pub(super) const OVER_1000: &str = "more than 1000 %";
+
+/// A share in percent with two digits; a whole number from 10 % on. Shares that are too large to be worth a number are [`OVER_1000`].
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {
-        _ if !percent.is_finite() || percent >= 1_000.0 => "1000 %".to_owned(),
+        _ if !percent.is_finite() || percent > 1_000.0 => OVER_1000.to_owned(),
         9.95.. => format!("{percent:.0} %"),
         0.995.. => format!("{percent:.1} %").replace(".0 %", " %"),
         _ => format!("{percent:.2} %"),

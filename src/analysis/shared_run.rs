@@ -6,18 +6,55 @@ use std::fmt::Display;
 use super::limit::{BYTES_SHARE, FLOP_SHARE};
 use super::{Measures, RunSummary};
 use crate::plan::Key;
+use crate::protocol::IMPORTED_FROM;
+
+/// The fewest runs of an imported session that cannot agree by chance with those of another one.
+const LEAST_RUNS: usize = 3;
 
 /// The name of a session, and its runs.
 pub type Named<'a> = (&'a dyn Display, &'a [RunSummary]);
 
 /// Why two sessions, each given with its name, cannot both be counted; `None` if each has runs of its own.
 pub fn refused_copy(one: Named<'_>, other: Named<'_>) -> Option<String> {
-    let run = shared_run(one.1, other.1)?;
+    let found = match shared_run(one.1, other.1) {
+        Some(run) => {
+            format!("both contain the run {run}: one is a copy of the other, or both are copies of a third session")
+        }
+        None if are_one_import(one.1, other.1) => {
+            "were imported with exactly the same values in the same order: they are copies of one file".to_owned()
+        }
+        None => return None,
+    };
     Some(format!(
-        "{} and {} both contain the run {run}: one is a copy of the other, or both are copies of a third session. The same runs are no \
-         further observations: give only one of the two",
+        "{} and {} {found}. The same runs are no further observations: give only one of the two",
         one.0, other.0
     ))
+}
+
+/// Whether two sessions were imported from copies of one file, whatever the copies are called: run by run, all facts and values agree. A few
+/// values, or values that are all the same, may agree by chance.
+fn are_one_import(one: &[RunSummary], other: &[RunSummary]) -> bool {
+    let with_values = |run: &&RunSummary| !run.values.is_empty();
+    let one: Vec<&RunSummary> = one.iter().filter(with_values).collect();
+    let other: Vec<&RunSummary> = other.iter().filter(with_values).collect();
+    one.len() >= LEAST_RUNS
+        && one.len() == other.len()
+        && one.iter().zip(&other).all(|(one, other)| is_same_import(one, other))
+        && one.windows(2).any(|runs| recorded(runs[0]) != recorded(runs[1]))
+}
+
+/// Whether two records of imported runs differ at most in the name of the file.
+fn is_same_import(one: &RunSummary, other: &RunSummary) -> bool {
+    let facts = |run: &RunSummary| -> BTreeMap<String, String> {
+        let all = run.environment.iter().flat_map(|environment| environment.facts());
+        all.filter(|fact| fact.0 != IMPORTED_FROM).map(|fact| (fact.0.to_owned(), fact.2.to_owned())).collect()
+    };
+    let start = |run: &RunSummary| run.started_s.map(f64::to_bits);
+    one.is_imported()
+        && other.is_imported()
+        && (one.identity, one.repeat, start(one)) == (other.identity, other.repeat, start(other))
+        && recorded(one) == recorded(other)
+        && facts(one) == facts(other)
 }
 
 /// The id of a run that two sessions have in common.
@@ -67,7 +104,7 @@ mod tests {
     use super::*;
     use crate::analysis::{fixture, summarise_run};
     use crate::plan::OwnMeasure;
-    use crate::protocol::{Environment, IMPORTED_FROM};
+    use crate::protocol::Environment;
     use crate::store::RunRecord;
 
     fn session(started_s: f64, step_times_s: &[f64]) -> Vec<RunSummary> {
@@ -120,5 +157,30 @@ mod tests {
             "one agrees by chance"
         );
         assert_eq!(refused_copy((&"a", &night), (&"b", &imported_from(&[0.1, 0.2], "next.csv"))), None);
+    }
+    #[test]
+    fn one_file_that_was_imported_under_two_names_is_one_session() {
+        let imported_from = |times_s: &[f64], file: &str| imported(session(1000.0, times_s), file);
+        let first = imported_from(&[0.1, 0.2, 0.3], "r.csv");
+        let mut second = imported_from(&[0.1, 0.2, 0.3], "r2.csv");
+        let message = refused_copy((&"rx", &first), (&"rx2", &second)).unwrap();
+        assert!(message.starts_with("rx and rx2 were imported with exactly the same values"), "{message}");
+        let other = imported_from(&[0.1, 0.2, 0.31], "r2.csv");
+        assert_eq!(refused_copy((&"rx", &first), (&"rx2", &other)), None);
+        let measured = session(2000.0, &[0.1, 0.2, 0.3]);
+        assert_eq!(refused_copy((&"rx", &first), (&"here", &measured)), None);
+        let even = |file: &str| -> Vec<RunSummary> {
+            let one = imported_from(&[0.1], file).remove(0);
+            (1..=3).map(|repeat| RunSummary { run: format!("r{repeat}"), repeat, ..one.clone() }).collect()
+        };
+        assert_eq!(refused_copy((&"a", &even("a.csv")), (&"b", &even("b.csv"))), None, "a coarse clock");
+        // The same numbers from another machine are further observations.
+        for run in &mut second {
+            let mut environment = Environment::default();
+            environment.set(IMPORTED_FROM, Some("r2.csv"));
+            environment.set("hostname", Some("elsewhere"));
+            run.environment = Some(Arc::new(environment));
+        }
+        assert_eq!(refused_copy((&"rx", &first), (&"rx2", &second)), None);
     }
 }

@@ -143,6 +143,8 @@ fn interleaved_cells_are_compared_and_cells_of_two_days_are_not() {
     assert_eq!(apart.to_string(), "not comparable: their repeats were run 24 h apart");
     let after = verdict(&two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.11, 600.0, 60.0)));
     assert_eq!(after.to_string(), "not comparable: one was run 5 min after the other");
+    let right_after = Incomparable::OneAfterTheOther { gap_s: 0.2, with: Vec::new() };
+    assert_eq!(right_after.to_string(), "one was run right after the other");
     assert!(after.grounds()[1].starts_with("Run both cells again in one launch"), "{:?}", after.grounds());
 }
 

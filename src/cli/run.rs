@@ -380,7 +380,8 @@ fn say_results(finished: usize, unfinished: usize, session: &str) {
 fn say_added(plan: &Plan, added: &Added, session: &str) {
     say(format_args!("{}: {} queued, session {}", plan.name, counted(added.runs.len(), "run"), session));
     if added.kept > 0 {
-        say(format_args!("{} existing runs are kept", added.kept));
+        let are = if added.kept == 1 { "is" } else { "are" };
+        say(format_args!("{} {are} kept", counted(added.kept, "existing run")));
     }
     for warning in &added.warnings {
         say(format_args!("warning: {warning}"));

@@ -213,6 +213,17 @@ pub(super) fn check_span((start, end): (i64, i64)) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether an event's time, in nanoseconds, belongs to a recording most of whose events are around `middle_ns`; if not, why. All events
+/// that do lie within the maximum duration.
+pub(super) fn check_near((start, end): (i64, i64), middle_ns: i64) -> Result<(), String> {
+    check_span((start, end))?;
+    let reach_ns = LONGEST_NS / 2;
+    if start < middle_ns.saturating_sub(reach_ns) || end > middle_ns.saturating_add(reach_ns) {
+        return Err(format!("it is at {start} ns, more than half a year from most others"));
+    }
+    Ok(())
+}
+
 /// A name cut to the maximum length.
 pub(super) fn bounded(name: &str) -> String {
     if name.len() <= LONGEST_NAME {

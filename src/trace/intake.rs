@@ -55,8 +55,13 @@ impl<W: Write> Intake<W> {
 
     /// The warning about events that were left out.
     pub fn refused(&mut self) -> Option<String> {
-        let (impossible, first) = (self.impossible, self.first_impossible.take().unwrap_or_default());
-        (impossible > 0)
-            .then(|| format!("{impossible} events with impossible times or sizes are left out; of the first, {first}"))
+        let first = self.first_impossible.take().unwrap_or_default();
+        match self.impossible {
+            0 => None,
+            1 => Some(format!("1 event with impossible times or sizes is left out: {first}")),
+            events => {
+                Some(format!("{events} events with impossible times or sizes are left out; of the first, {first}"))
+            }
+        }
     }
 }

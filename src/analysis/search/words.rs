@@ -1,7 +1,7 @@
 //! Steps of searches in words.
 
 use super::bounds::Bounded;
-use crate::analysis::comparison::{long_time, percent};
+use crate::analysis::comparison::{OVER_1000, long_time, percent};
 use crate::analysis::{Measure, counted};
 use crate::plan::{DropReason, Dropped, Search, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 
@@ -50,7 +50,9 @@ fn why(why: &DropReason, name: &dyn Fn(&str) -> String) -> String {
         DropReason::Failed { why } => why.clone(),
         DropReason::NoValue { measure, found } => format!("no {measure}: {found}"),
         DropReason::Worse { than, by, at_least } => {
-            format!("{} worse than {}, at least {}", percent(*by), name(than), percent(*at_least))
+            let sure = percent(*at_least);
+            let sure = if sure == OVER_1000 { String::new() } else { format!(", at least {sure}") };
+            format!("{} worse than {}{sure}", percent(*by), name(than))
         }
         DropReason::Behind { than, level } => format!("{} keeps the limits with {level}", name(than)),
         DropReason::Misses { limit, value } => format!("does not keep {limit}: {value}"),
@@ -109,7 +111,12 @@ fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -
     };
     lines.extend(verdict.unsure.iter().map(|limit| format!("  it may not keep {limit}")));
     let within = |other: &Standing| match other.within {
-        Some((better, worse)) => format!(": at most {} better and {} worse", percent(better), percent(worse)),
+        Some((better, worse)) => match [percent(better), percent(worse)] {
+            [better, worse] if better == OVER_1000 || worse == OVER_1000 => {
+                format!(": perhaps {better} better or {worse} worse")
+            }
+            [better, worse] => format!(": at most {better} better and {worse} worse"),
+        },
         None => String::new(),
     };
     let ties: Vec<&Standing> = verdict.others.iter().filter(|other| other.is_tie).collect();
@@ -155,6 +162,14 @@ mod tests {
         let shown: Vec<String> =
             [24e9 * 1e-9, 0.0123456, 98.2, 123_456.0, 1e12, 0.0, -1.5].iter().map(|value| rounded(*value)).collect();
         assert_eq!(shown, ["24", "0.01235", "98.2", "123500", "1000000000000", "0", "-1.5"]);
+    }
+
+    #[test]
+    fn a_share_that_is_too_large_to_print_is_not_given_as_a_measured_one() {
+        let worse = |by: f64, at_least: f64| why(&DropReason::Worse { than: "b".into(), by, at_least }, &name);
+        assert_eq!(worse(999.0, 950.0), "more than 1000 % worse than cell b");
+        assert_eq!(worse(999.0, 8.0), "more than 1000 % worse than cell b, at least 800 %");
+        assert_eq!(worse(10.0, 9.0), "1000 % worse than cell b, at least 900 %");
     }
 
     #[test]

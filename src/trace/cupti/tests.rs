@@ -197,7 +197,7 @@ fn times_that_cannot_be_and_unknown_records_are_left_out_and_said() {
     let trace = read(&file);
     let message = trace.warnings.join("\n");
     assert!(
-        message.contains("1 events with impossible times") && message.contains("its kind 200 is not known"),
+        message.contains("1 event with impossible times") && message.contains("its kind 200 is not known"),
         "{message}"
     );
     assert_eq!(trace.kernels.iter().map(|entry| entry.statistics.calls).sum::<u64>(), 3);

@@ -10,7 +10,7 @@ use super::json::Value;
 use super::overlap::Overlaps;
 use super::ranks::Ranks;
 use super::record::{Item, OPERATORS, Record};
-use crate::trace::event::{Kind, What, bounded};
+use crate::trace::event::{Kind, What, bounded, check_near};
 use crate::trace::file::{Entry, EventsWriter, Lane};
 use crate::trace::intake::Intake;
 use crate::trace::source::Head;
@@ -64,8 +64,19 @@ struct Reading {
     id: i64,
     /// From the trace's clock to the recording's.
     offset_ns: i64,
+    /// The time around which its events are, on the trace's clock; the first event's if it was not known before.
+    middle_ns: Option<i64>,
     pid: Option<i64>,
     extent: Option<(i64, i64)>,
+}
+
+impl Reading {
+    /// An event's start and end on the recording's clock. An error says why it cannot be one of this file's.
+    fn span(&mut self, record: &Record<'_>) -> Result<(i64, i64), String> {
+        let (start, end) = record.span()?;
+        check_near((start, end), *self.middle_ns.get_or_insert(start))?;
+        Ok((start.saturating_add(self.offset_ns), end.saturating_add(self.offset_ns)))
+    }
 }
 
 impl<W: Write> Conversion<W> {
@@ -116,7 +127,7 @@ impl<W: Write> Conversion<W> {
         let start = facts.start_ns.map(|start| start.saturating_add(offset_ns));
         let process = self.ranks.process(&facts, (file, worker), start);
         let id = self.ranks.get(process).id;
-        let mut reading = Reading { process, id, offset_ns, pid: facts.pid, extent: None };
+        let mut reading = Reading { process, id, offset_ns, middle_ns: facts.middle_ns, pid: facts.pid, extent: None };
         let mut looked = 0;
         let mut state = ControlFlow::Continue(());
         document.pieces(|piece, at| {
@@ -168,10 +179,8 @@ impl<W: Write> Conversion<W> {
             return Ok(());
         };
         self.has_events = true;
-        let shifted =
-            |span: (i64, i64)| (span.0.saturating_add(reading.offset_ns), span.1.saturating_add(reading.offset_ns));
-        let span = match record.span() {
-            Ok(span) => shifted(span),
+        let span = match reading.span(record) {
+            Ok(span) => span,
             Err(why) => {
                 self.intake.refuse(why);
                 return Ok(());
@@ -235,15 +244,14 @@ impl<W: Write> Conversion<W> {
         Ok(id)
     }
 
-    fn leave_out(&mut self, record: &Record<'_>, reading: &Reading) {
+    fn leave_out(&mut self, record: &Record<'_>, reading: &mut Reading) {
         let category = record.category.text().unwrap_or_default();
         // The profiler's own span is the time that the trace covers.
         if category == "Trace" {
-            if let Ok(span) = record.span() {
-                let covered = [span.0, span.1].map(|time| time.saturating_add(reading.offset_ns));
-                if self.intake.admits((covered[0], covered[1]), What::Range { domain: 0 }) {
-                    self.head.covered = union(self.head.covered, Some((covered[0], covered[1])));
-                }
+            if let Ok(covered) = reading.span(record)
+                && self.intake.admits(covered, What::Range { domain: 0 })
+            {
+                self.head.covered = union(self.head.covered, Some(covered));
             }
             return;
         }

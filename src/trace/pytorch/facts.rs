@@ -6,9 +6,10 @@ use std::path::Path;
 
 use super::document::{Document, Piece};
 use super::json::Value;
+use crate::trace::event::check_near;
 use crate::trace::value::GpuInfo;
 
-/// Events that are looked at in search of the first one of the host.
+/// Events that are looked at in search of the first one of the host, and of the time around which events are.
 const MOST_EVENTS: u32 = 2000;
 /// Longest text of a version.
 const LONGEST_VERSION: usize = 40;
@@ -30,30 +31,38 @@ pub(super) struct Facts {
     pub gpus: Vec<GpuInfo>,
     /// The process of the first event of the host.
     pub pid: Option<i64>,
-    /// The start of the first event with a time, in nanoseconds on the trace's clock.
+    /// The start of the first event with a time that is near most others, in nanoseconds on the trace's clock.
     pub start_ns: Option<i64>,
+    /// The median start of the first events, on the same clock.
+    pub middle_ns: Option<i64>,
 }
 
 impl Facts {
-    /// Reads the facts before the events, and the first event of the host.
+    /// Reads the facts before the events, the first event of the host, and around which time events are.
     pub fn peek(document: &mut Document<'_>) -> io::Result<Self> {
         let mut facts = Self::default();
-        let mut looked = 0;
+        let (mut looked, mut spans) = (0, Vec::new());
         document.pieces(|piece, _| {
             match piece {
-                Piece::Fact(key, value) => facts.take(key, value),
+                // Facts behind the events are taken when the whole file is read.
+                Piece::Fact(key, value) if facts.pid.is_none() => facts.take(key, value),
+                Piece::Fact(..) => {}
                 Piece::Event(record) => {
                     looked += 1;
-                    let start = record.span().ok().map(|span| span.0);
-                    facts.start_ns = facts.start_ns.or(start);
+                    spans.extend(record.span().ok());
                     if record.item().is_some_and(|item| item.device.is_none()) {
                         facts.pid = facts.pid.or(record.process.integer());
                     }
                 }
             }
-            let is_enough = looked >= MOST_EVENTS || facts.pid.is_some();
-            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(if looked >= MOST_EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
+        let mut starts: Vec<i64> = spans.iter().map(|span| span.0).collect();
+        starts.sort_unstable();
+        facts.middle_ns = starts.get(starts.len() / 2).copied();
+        let is_near =
+            |span: &&(i64, i64)| facts.middle_ns.is_some_and(|middle_ns| check_near(**span, middle_ns).is_ok());
+        facts.start_ns = spans.iter().find(is_near).map(|span| span.0);
         if facts.base_ns.is_none() && facts.start_ns.is_some_and(|start| start > SINCE_1970_NS) {
             facts.base_ns = Some(0);
         }

@@ -342,6 +342,31 @@ fn impossible_times_and_missing_ids_are_named_and_the_rest_is_shown() {
 }
 
 #[test]
+fn an_event_years_from_the_others_is_left_out_and_takes_none_of_them_with_it() {
+    let kernel = |start_us: i64| {
+        let on_gpu = "\"device\": 0, \"stream\": 7, \"correlation\": 1";
+        event("kernel", "gemm", (0, 7), (format!("{start_us}.000").as_str(), "50.000"), on_gpu)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for place in [0, 25, 50] {
+        let mut events: Vec<String> = (0..50).map(|step| kernel(1_700_000_000_000_000 + 100 * step)).collect();
+        events.insert(place, kernel(0));
+        let text = format!("{{\"deviceProperties\": [], \"traceEvents\": [{}]}}", events.join(","));
+        let file = folder.path().join(format!("{place}.json"));
+        fs::write(&file, text).unwrap();
+        let kept = folder.path().join(format!("{place}.events"));
+        keep_events(&file, &kept, &mut go).unwrap();
+        for trace in [imported(&file), imported(&kept)] {
+            let kernels = &trace.kernels[0].statistics;
+            assert_eq!((kernels.calls, kernels.total_ns), (50, 2_500_000), "{place}: {:?}", trace.warnings);
+            let warning = "1 event with impossible times or sizes is left out: it is at 0 ns, more than half a year";
+            assert!(trace.warnings[0].starts_with(warning), "{place}: {:?}", trace.warnings);
+            assert!(trace.wall_ns < 10_000_000, "{place}: {}", trace.wall_ns);
+        }
+    }
+}
+
+#[test]
 fn kernels_that_overlap_on_a_stream_count_once_as_busy_time_and_in_full_in_their_sums() {
     let overlapping = made(0, 70).replace("\"ts\": 1370.000", "\"ts\": 1300.000").replace("\"tid\": 20", "\"tid\": 7");
     let trace = trace_of(&overlapping.replace("\"stream\": 20", "\"stream\": 7"));
