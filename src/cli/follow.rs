@@ -404,8 +404,25 @@ impl Following {
 
     /// Follows until nothing is left to do. An interrupt ends the following; the runs go on.
     pub fn watch(&mut self) -> Result<(), Box<dyn Error>> {
+        self.watch_until(QueueView::is_idle)
+    }
+
+    /// Follows runs that a launch kept until they have ended; returns how they ended, and how many have not. An interrupt ends the following;
+    /// the runs go on, since other programs queued them.
+    pub fn watch_kept(&mut self, runs: &[String]) -> Result<(Outcomes, usize), Box<dyn Error>> {
+        let wanted = wanted(runs, None);
+        let open = |queue: &QueueView| {
+            queue.rows.iter().filter(|row| !row.state.is_final() && wanted.contains(row.run.as_str())).count()
+        };
+        self.shown.get_or_insert_default().extend(runs.iter().cloned());
+        self.watch_until(|queue| open(queue) == 0)?;
+        Ok((Outcomes::of(&self.queue, &wanted, &self.earlier, &self.folder)?, open(&self.queue)))
+    }
+
+    /// Follows until `is_over`, or until only runs are left that wait for the queue to be resumed.
+    fn watch_until(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !self.is_idle() && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
+        while !is_over(&self.queue) && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
             self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());

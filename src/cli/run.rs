@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -260,9 +260,22 @@ fn follow(
     if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
+    let watched =
+        site.over_lines(&mut following, interrupted, |following| following.watch_kept(&added.open).map(Some))?;
+    let Some((ended, open)) = watched else { return Ok(INTERRUPTED) };
+    outcomes.add(&ended);
     // All runs of the search were followed, including those that it had before.
-    let kept = if added.search.is_some() { 0 } else { added.kept };
+    let kept = if added.search.is_some() { 0 } else { added.kept - added.open.len() };
     say_results(outcomes.finished + kept, outcomes.unfinished, &site.name);
+    if open > 0 {
+        let going_on = if open == 1 {
+            "1 kept run is still going on".to_owned()
+        } else {
+            format!("{open} kept runs are still going on")
+        };
+        say(format_args!("{going_on}: multicard attach {}", site.name));
+        return Ok(if interrupted.load(Ordering::Relaxed) { INTERRUPTED } else { SOME_RUN_FAILED });
+    }
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
