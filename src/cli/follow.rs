@@ -345,14 +345,25 @@ impl Following {
         Ok(is_whole.map(|()| outcomes))
     }
 
-    /// Waits for runs that other programs queued in this process and that would end with it; false if it was interrupted.
+    /// Waits for runs that other programs queued in this process and that would end with it, then ends the conductor in this process; false
+    /// if it was interrupted.
     pub fn wait_for_others(&mut self) -> Result<bool, Box<dyn Error>> {
-        if self.host.is_none() || self.is_idle() {
-            return Ok(true);
+        while self.host.is_some() {
+            if !self.is_idle() {
+                say("waiting for runs that other programs queued here");
+                self.shown = None;
+                if self.until_idle()?.is_none() {
+                    return Ok(false);
+                }
+            }
+            match self.order(Order::End) {
+                Ok(_) => break,
+                // Another program queued runs in the meantime.
+                Err(_) if !self.is_idle() => {}
+                Err(error) => return Err(error),
+            }
         }
-        say("waiting for runs that other programs queued here");
-        self.shown = None;
-        Ok(self.until_idle()?.is_some())
+        Ok(true)
     }
 
     /// Follows until `is_over`. An interrupt stops the runs that are shown, or all runs if the conductor is in this process, and waits for

@@ -109,6 +109,8 @@ pub enum Order {
     CancelMeasuring,
     /// Allow the programs that came with the session's archive, by the digest of their command lines.
     Allow(String),
+    /// End, if nothing is left to do: only the program that the conductor is a part of may order it. No later order is taken.
+    End,
 }
 
 /// A plan to launch, as text: the form in which sessions keep plans.
