@@ -176,6 +176,17 @@ impl Following {
         Ok(())
     }
 
+    /// Whether the conductor belongs to another command and ends with it.
+    pub fn is_guest(&self) -> bool {
+        self.host.is_none() && !self.client.conducting().detached
+    }
+
+    /// Continues with another conductor, which may be in this process.
+    pub fn go_on_with(&mut self, client: Client, host: Option<Host>) -> Result<(), ConductError> {
+        self.host = host;
+        self.go_on(client)
+    }
+
     /// Waits for the first state of the queue.
     pub fn await_queue(&mut self) -> Result<(), Box<dyn Error>> {
         while !self.knows_queue {

@@ -1,7 +1,5 @@
 //! Runs that wait for an order that names them: those that a killed conductor left, and those that came with an archive.
 
-use std::io::Read;
-
 use super::*;
 
 /// A run's program that says in a file that it ran.
@@ -101,15 +99,11 @@ fn runs_that_a_resumed_plan_keeps_are_followed_and_count_as_they_end() {
     File::create(scene.path("broken")).unwrap();
     scene.plan("others", 1, "while [ ! -e second-gate ]; do sleep 0.02; done");
     scene.detach("others.toml");
-    let mut resumed = scene.start(&["run", "waits.toml", "--session", "session", "--resume"]);
-    let mut stderr = BufReader::new(resumed.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("waiting for the runs that an earlier multicard started") {
-        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-    }
-    File::create(scene.path("second-gate")).unwrap();
-    stderr.read_to_string(&mut said).unwrap();
-    assert_eq!(resumed.wait().unwrap().code(), Some(1), "{said}");
+    let resumed = scene.start(&["run", "waits.toml", "--session", "session", "--resume"]);
+    let (code, said) = ended_after(resumed, "waiting for the runs that an earlier multicard started", |_| {
+        File::create(scene.path("second-gate")).unwrap();
+    });
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("3 existing runs are kept") && said.contains("1 finished, 2 did not finish"), "{said}");
     use RunState::{Failed, Finished};
     assert_eq!(scene.states(), [Finished, Failed, Failed, Finished]);
