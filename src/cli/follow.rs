@@ -176,6 +176,17 @@ impl Following {
         Ok(())
     }
 
+    /// Whether the conductor belongs to another command and ends with it.
+    pub fn is_guest(&self) -> bool {
+        self.host.is_none() && !self.client.conducting().detached
+    }
+
+    /// Continues with another conductor, which may be in this process.
+    pub fn go_on_with(&mut self, client: Client, host: Option<Host>) -> Result<(), ConductError> {
+        self.host = host;
+        self.go_on(client)
+    }
+
     /// Waits for the first state of the queue.
     pub fn await_queue(&mut self) -> Result<(), Box<dyn Error>> {
         while !self.knows_queue {
@@ -345,14 +356,25 @@ impl Following {
         Ok(is_whole.map(|()| outcomes))
     }
 
-    /// Waits for runs that other programs queued in this process and that would end with it; false if it was interrupted.
+    /// Waits for runs that other programs queued in this process and that would end with it, then ends the conductor in this process; false
+    /// if it was interrupted.
     pub fn wait_for_others(&mut self) -> Result<bool, Box<dyn Error>> {
-        if self.host.is_none() || self.is_idle() {
-            return Ok(true);
+        while self.host.is_some() {
+            if !self.is_idle() {
+                say("waiting for runs that other programs queued here");
+                self.shown = None;
+                if self.until_idle()?.is_none() {
+                    return Ok(false);
+                }
+            }
+            match self.order(Order::End) {
+                Ok(_) => break,
+                // Another program queued runs in the meantime.
+                Err(_) if !self.is_idle() => {}
+                Err(error) => return Err(error),
+            }
         }
-        say("waiting for runs that other programs queued here");
-        self.shown = None;
-        Ok(self.until_idle()?.is_some())
+        Ok(true)
     }
 
     /// Follows until `is_over`. An interrupt stops the runs that are shown, or all runs if the conductor is in this process, and waits for
@@ -404,8 +426,25 @@ impl Following {
 
     /// Follows until nothing is left to do. An interrupt ends the following; the runs go on.
     pub fn watch(&mut self) -> Result<(), Box<dyn Error>> {
+        self.watch_until(QueueView::is_idle)
+    }
+
+    /// Follows runs that a launch kept until they have ended; returns how they ended, and how many have not. An interrupt ends the following;
+    /// the runs go on, since other programs queued them.
+    pub fn watch_kept(&mut self, runs: &[String]) -> Result<(Outcomes, usize), Box<dyn Error>> {
+        let wanted = wanted(runs, None);
+        let open = |queue: &QueueView| {
+            queue.rows.iter().filter(|row| !row.state.is_final() && wanted.contains(row.run.as_str())).count()
+        };
+        self.shown.get_or_insert_default().extend(runs.iter().cloned());
+        self.watch_until(|queue| open(queue) == 0)?;
+        Ok((Outcomes::of(&self.queue, &wanted, &self.earlier, &self.folder)?, open(&self.queue)))
+    }
+
+    /// Follows until `is_over`, or until only runs are left that wait for the queue to be resumed.
+    fn watch_until(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !self.is_idle() && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
+        while !is_over(&self.queue) && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
             self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,7 +15,7 @@ use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{counted, next_repeats, relative_precision, repeats_of};
-use crate::conduct::{Client, Host, Launch, host, other_sessions_with_runs};
+use crate::conduct::{Client, ConductError, Host, Launch, host, other_sessions_with_runs};
 use crate::dataset::check_models;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
@@ -112,15 +112,18 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
         ));
     }
     let live = arguments.format == Some(EventFormat::Json);
-    let (client, host) = if arguments.detach {
-        (Client::connect_or_start(folder, false)?, None)
-    } else {
-        conductor(folder, &machine, live)?
+    let connect = || -> Result<Conducted, Box<dyn Error>> {
+        if arguments.detach {
+            Ok((Client::connect_or_start(folder, false)?, None))
+        } else {
+            conductor(folder, &machine, live)
+        }
     };
+    let (client, host) = connect()?;
     let interrupted = interrupts()?;
     let following = Following::new(client, host, folder, arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (folder.display().to_string(), std::env::current_dir()?);
-    follow(arguments, plan, following, Site { name, node, start, far: None }, &interrupted)
+    follow(arguments, plan, following, Site { name, node, start, line: Line::Here(&connect) }, &interrupted)
 }
 
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
@@ -135,7 +138,7 @@ fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let interrupted = interrupts()?;
     let following = Following::new(client, None, far.folder(), arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (far.address().to_string(), far.home().to_owned());
-    follow(arguments, plan, following, Site { name, node, start, far: Some((far, live)) }, &interrupted)
+    follow(arguments, plan, following, Site { name, node, start, line: Line::There(far, live) }, &interrupted)
 }
 
 /// The session in which runs are made, on this or another machine.
@@ -145,8 +148,18 @@ struct Site<'f> {
     node: Node,
     /// The folder where relative paths start.
     start: PathBuf,
+    line: Line<'f>,
+}
+
+/// A client of a conductor, and the conductor if it is in this process.
+type Conducted = (Client, Option<Host>);
+
+/// How the session's conductor is reached again.
+enum Line<'f> {
+    /// It is on this machine: connects to the one that is there, or begins to conduct.
+    Here(&'f dyn Fn() -> Result<Conducted, Box<dyn Error>>),
     /// The connection to another machine, and whether events are sent over it.
-    far: Option<(&'f mut Far, bool)>,
+    There(&'f mut Far, bool),
 }
 
 impl Site<'_> {
@@ -158,7 +171,29 @@ impl Site<'_> {
         interrupted: &AtomicBool,
     ) -> Result<Option<Added>, Box<dyn Error>> {
         // Its answer may be lost with a line; sent again, it is not executed again.
-        self.over_lines(following, interrupted, |following| following.launch(launch.clone()).map(Some))
+        self.over_conductors(following, |site, following| {
+            site.over_lines(following, interrupted, |following| following.launch(launch.clone()).map(Some))
+        })
+    }
+
+    /// Acts, and acts again with the next conductor if the first one belonged to another command and has ended with it.
+    fn over_conductors<T>(
+        &mut self,
+        following: &mut Following,
+        mut act: impl FnMut(&mut Self, &mut Following) -> Result<T, Box<dyn Error>>,
+    ) -> Result<T, Box<dyn Error>> {
+        let error = match act(self, following) {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let Line::Here(connect) = self.line else { return Err(error) };
+        let has_ended = matches!(error.downcast_ref::<ConductError>(), Some(ConductError::Ended));
+        if !has_ended || !following.is_guest() {
+            return Err(error);
+        }
+        let (client, host) = connect()?;
+        following.go_on_with(client, host)?;
+        act(self, following)
     }
 
     /// Follows runs until they have ended; `None` if it was interrupted.
@@ -184,7 +219,7 @@ impl Site<'_> {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let Some((far, live)) = &mut self.far else { return Err(error) };
+            let Line::There(far, live) = &mut self.line else { return Err(error) };
             if !far.was_cut() {
                 return Err(error);
             }
@@ -218,7 +253,7 @@ fn follow(
         following.await_queue()?;
         if !following.is_idle() && !following.is_resting() {
             say("waiting for the runs that an earlier multicard started");
-            if following.until_settled()?.is_none() {
+            if site.over_conductors(&mut following, |_, following| following.until_settled())?.is_none() {
                 return Ok(INTERRUPTED);
             }
         }
@@ -260,14 +295,27 @@ fn follow(
     if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
+    let watched =
+        site.over_lines(&mut following, interrupted, |following| following.watch_kept(&added.open).map(Some))?;
+    let Some((ended, open)) = watched else { return Ok(INTERRUPTED) };
+    outcomes.add(&ended);
     // All runs of the search were followed, including those that it had before.
-    let kept = if added.search.is_some() { 0 } else { added.kept };
+    let kept = if added.search.is_some() { 0 } else { added.kept - added.open.len() };
     say_results(outcomes.finished + kept, outcomes.unfinished, &site.name);
+    if open > 0 {
+        let going_on = if open == 1 {
+            "1 kept run is still going on".to_owned()
+        } else {
+            format!("{open} kept runs are still going on")
+        };
+        say(format_args!("{going_on}: multicard attach {}", site.name));
+        return Ok(if interrupted.load(Ordering::Relaxed) { INTERRUPTED } else { SOME_RUN_FAILED });
+    }
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
 /// The conductor of a session: the running one, or a new one in this process, which ends with the process.
-fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<(Client, Option<Host>), Box<dyn Error>> {
+fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<Conducted, Box<dyn Error>> {
     // Others that attach may start runs from another folder.
     let session = std::path::absolute(folder)?;
     let begun = Instant::now();

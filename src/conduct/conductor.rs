@@ -125,6 +125,7 @@ struct Conductor {
     clients: Clients,
     /// Since when there has been no client and nothing to do.
     deserted_since: Instant,
+    /// Whether the program that this conductor is a part of needs it no longer.
     host_left: bool,
     /// The queue as it was last reported.
     told: QueueView,
@@ -210,10 +211,14 @@ impl Conductor {
                     self.take(arrived);
                 }
             } else {
-                while let Ok(arrived) = self.arrived.try_recv() {
+                while !self.host_left
+                    && let Ok(arrived) = self.arrived.try_recv()
+                {
                     self.take(arrived);
                 }
-                self.advance();
+                if !self.host_left {
+                    self.advance();
+                }
             }
             self.check_folder();
             self.tell(false);
@@ -253,7 +258,7 @@ impl Conductor {
                 self.host_left |= number == HOST;
             }
             Arrived::Letter(sender, Letter { number, order }) => {
-                let outcome = self.execute(order);
+                let outcome = self.execute(sender, order);
                 self.is_changed = true;
                 self.stale_since.get_or_insert_with(Instant::now);
                 // The queue is sent first, so that the client that launched runs knows them when the answer arrives.
@@ -263,10 +268,11 @@ impl Conductor {
         }
     }
 
-    fn execute(&mut self, order: Order) -> Result<Option<Added>, String> {
+    fn execute(&mut self, sender: u64, order: Order) -> Result<Option<Added>, String> {
         let session = &mut self.session;
         let done = match order {
             Order::Launch(launch) => return self.launch(&launch).map(Some),
+            Order::End => return self.end(sender).map(|()| None),
             Order::Pause(true) => {
                 session.pause_until_resumed();
                 Ok(())
@@ -299,6 +305,18 @@ impl Conductor {
             }
         };
         done.map(|()| None).map_err(|error| error.to_string())
+    }
+
+    /// Ends without a further look at the orders that have arrived, so that no run is queued that would end with this process.
+    fn end(&mut self, sender: u64) -> Result<(), String> {
+        if sender != HOST {
+            return Err("this conductor ends by itself, or with the program that it is a part of".to_owned());
+        }
+        if !QueueView::of(&self.session).is_idle() {
+            return Err("the session's conductor has runs or imports left".to_owned());
+        }
+        self.host_left = true;
+        Ok(())
     }
 
     fn launch(&mut self, launch: &Launch) -> Result<Added, String> {
@@ -475,17 +493,42 @@ mod tests {
     use crate::plan::{NumaNode, Plan, Topology, fixture};
     use crate::session::Machine;
 
-    #[test]
-    fn a_conductor_with_a_run_in_its_queue_is_not_idle_and_works_until_that_run_has_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let worker = misbehaviour::worker(folder.path(), "started 0; step 0 1; finished 0");
+    fn small_plan() -> Plan {
+        Plan::parse("version = 1\n", "small.toml").unwrap()
+    }
+
+    /// A session with one run in its queue.
+    fn with_a_run(folder: &Path) -> Session {
+        let worker = misbehaviour::worker(folder, "started 0; step 0 1; finished 0");
         let numa = NumaNode { cpus: 4, usable_cpus: vec![0, 1, 2, 3], ..NumaNode::default() };
         let topology = Topology { numa: vec![numa], ..Topology::default() };
         let machine = Machine { node: fixture::cpu_node(), topology, worker: Some(worker) };
-        let mut session = Session::open_or_create(&folder.path().join("session"), machine).unwrap();
-        session.add_plan(&Plan::parse("version = 1\n", "small.toml").unwrap(), false).unwrap();
+        let mut session = Session::open_or_create(&folder.join("session"), machine).unwrap();
+        session.add_plan(&small_plan(), false).unwrap();
+        session
+    }
+
+    #[test]
+    fn a_conductor_ends_when_its_program_orders_it_unless_a_run_is_left_and_takes_no_later_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (letters, arrived) = sync_channel(2);
+        let mut conductor = Conductor::new(with_a_run(folder.path()), arrived);
+        conductor.execute(HOST, Order::End).unwrap_err();
+        conductor.execute(HOST, Order::CancelAll).unwrap();
+        conductor.execute(HOST + 1, Order::End).unwrap_err();
+        assert!(!conductor.host_left);
+        letters.send(Arrived::Letter(HOST, Letter { number: 1, order: Order::End })).unwrap();
+        let launch = Order::Launch(Box::new(Launch::new(&small_plan(), folder.path(), false)));
+        letters.send(Arrived::Letter(HOST + 1, Letter { number: 1, order: launch })).unwrap();
+        conductor.work(|conductor| conductor.host_left);
+        assert_eq!(conductor.session.states().map(|(_, state)| state).collect::<Vec<_>>(), [RunState::Cancelled]);
+    }
+
+    #[test]
+    fn a_conductor_with_a_run_in_its_queue_is_not_idle_and_works_until_that_run_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
         let (_clients, arrived) = sync_channel(1);
-        let mut conductor = Conductor::new(session, arrived);
+        let mut conductor = Conductor::new(with_a_run(folder.path()), arrived);
         assert!(!conductor.is_idle() && !conductor.is_done());
         let begun = Instant::now();
         conductor.work(|conductor| conductor.is_done() || begun.elapsed() > Duration::from_secs(60));

@@ -10,7 +10,7 @@ use crate::plan::{Identity, Key, OwnMeasure, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It is increased with each change to them.
-pub(super) const MESSAGES_VERSION: u32 = 8;
+pub(super) const MESSAGES_VERSION: u32 = 9;
 
 /// The conductor's process and version: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +109,8 @@ pub enum Order {
     CancelMeasuring,
     /// Allow the programs that came with the session's archive, by the digest of their command lines.
     Allow(String),
+    /// End, if nothing is left to do: only the program that the conductor is a part of may order it. No later order is taken.
+    End,
 }
 
 /// A plan to launch, as text: the form in which sessions keep plans.

@@ -64,6 +64,9 @@ pub struct Added {
     pub runs: Vec<String>,
     /// Runs kept because they are finished, active or queued already.
     pub kept: usize,
+    /// The kept runs that had not ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<String>,
     /// Cells that cannot run here, with the reason.
     pub invalid: Vec<InvalidCell>,
     /// If the plan is a search: the id of the plan in the session. The search queues further runs by itself.

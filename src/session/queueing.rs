@@ -178,6 +178,8 @@ pub(super) struct Prepared {
     repeats: Vec<Vec<u32>>,
     /// The runs that an earlier process left, by cell and repeat.
     waiting: HashMap<(Identity, u32), String>,
+    /// The runs that have not ended, by cell and repeat.
+    open: HashMap<(Identity, u32), String>,
     /// What delays the runs, one line each.
     pub(super) warnings: Vec<String>,
     pub(super) working_folder: Option<PathBuf>,
@@ -231,9 +233,9 @@ impl Session {
         if plan.search.is_some() {
             return self.add_search(plan, only_missing);
         }
-        let Prepared { matrix, jobs, repeats, waiting, warnings, working_folder } = self.prepared(plan)?;
+        let Prepared { matrix, jobs, repeats, waiting, mut open, warnings, working_folder } = self.prepared(plan)?;
         let decided = self.record_plan(plan, working_folder.as_deref())?;
-        let (mut queued_runs, mut kept) = (Vec::new(), 0);
+        let (mut queued_runs, mut kept, mut kept_open) = (Vec::new(), 0, Vec::new());
         for planned in order(plan, &matrix.cells) {
             let (cell, made) = (&matrix.cells[planned.cell], &repeats[planned.cell]);
             if !is_wanted(&cell.identity) {
@@ -242,6 +244,7 @@ impl Session {
             let repeat = if only_missing {
                 if made.contains(&planned.repeat) {
                     kept += 1;
+                    kept_open.extend(open.remove(&(cell.identity, planned.repeat)));
                     // This launch names the run, so it may start.
                     if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
                         self.queue.release(run)?;
@@ -257,7 +260,7 @@ impl Session {
             queued_runs.push(jobs[planned.cell].clone().of_repeat(&decided, repeat, seed));
         }
         let runs = self.queue_jobs(queued_runs, &self.folders_there())?;
-        Ok(Added { runs, kept, invalid: matrix.invalid, search: None, warnings })
+        Ok(Added { runs, kept, open: kept_open, invalid: matrix.invalid, search: None, warnings })
     }
 
     /// Checks everything that a launch of a plan needs, and prepares a job for each of its cells. Nothing is recorded.
@@ -276,6 +279,8 @@ impl Session {
         let held: HashSet<&str> = self.queue.held().collect();
         recorded.retain(|record| !(held.contains(&*record.run) && self.is_from_archive(&record.run)));
         let earlier = held_cells(&recorded);
+        let unended = recorded.iter().filter(|record| !record.state.is_final());
+        let open = unended.map(|record| ((record.identity(), record.repeat), record.run.clone())).collect();
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|before| before.cell.as_str()).collect();
         let size = site.as_ref().and_then(|site| allocation_size(plan, &matrix.cells, site));
@@ -308,7 +313,7 @@ impl Session {
             jobs.push(queued);
             repeats.push(before.map_or_else(Vec::new, |before| before.repeats.clone()));
         }
-        Ok(Prepared { matrix, jobs, repeats, waiting, warnings, working_folder })
+        Ok(Prepared { matrix, jobs, repeats, waiting, open, warnings, working_folder })
     }
 
     /// Records a plan with its workloads and studies; returns its id within the session.

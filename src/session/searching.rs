@@ -166,7 +166,8 @@ impl Session {
         self.advance_search(self.searches.len() - 1)?;
         let runs = self.searches.last().map_or_else(Vec::new, |search| search.runs[before..].to_vec());
         let warnings = prepared.warnings;
-        Ok(Added { runs, kept, invalid: prepared.matrix.invalid, search: Some(id), warnings })
+        let invalid = prepared.matrix.invalid;
+        Ok(Added { runs, kept, invalid, search: Some(id), warnings, ..Added::default() })
     }
 
     /// The last search of the same plan, with its steps.

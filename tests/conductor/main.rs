@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -178,6 +178,18 @@ fn ended(child: Child) -> (bool, String) {
     (output.status.success(), text(&output.stderr))
 }
 
+/// Acts once a child says `what`; returns the exit code of the child, and all that it says.
+fn ended_after(mut child: Child, what: &str, act: impl FnOnce(&Child)) -> (Option<i32>, String) {
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains(what) {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    act(&child);
+    stderr.read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
 /// Listens where a session's conductor would and answers each client with a line.
 fn impostor(socket: &Path, line: &'static str) {
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -339,6 +351,25 @@ fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
     File::create(scene.path("second-gate")).unwrap();
     assert!(host.wait().unwrap().success());
     reader.join().unwrap();
+    assert_eq!(scene.states(), [RunState::Finished; 4]);
+}
+
+#[test]
+fn a_run_that_waited_for_another_command_goes_on_when_the_conductor_has_ended_with_that_command() {
+    let scene = Scene::new();
+    let host = scene.start(&["run", "waits.toml", "--session", "session"]);
+    scene.await_start(1);
+    scene.plan("more", 1, "true");
+    let waiting = scene.start(&["run", "more.toml", "--session", "session", "--resume"]);
+    let (code, said) = ended_after(waiting, "waiting for the runs that an earlier multicard started", |waiting| {
+        // It orders its run when nobody is left to take the order.
+        kill_process(Pid::from_child(waiting), Signal::STOP).unwrap();
+        scene.open_gate();
+        let host = ended(host);
+        kill_process(Pid::from_child(waiting), Signal::CONT).unwrap();
+        assert!(host.0, "{}", host.1);
+    });
+    assert_eq!(code, Some(0), "{said}");
     assert_eq!(scene.states(), [RunState::Finished; 4]);
 }
 

@@ -85,3 +85,26 @@ fn a_launch_of_another_plan_leaves_waiting_what_a_killed_conductor_left() {
     succeed(&mut scene.multicard(&["attach", "session", "--resume"]));
     assert_eq!(scene.states(), [RunState::Finished; 4]);
 }
+
+#[test]
+fn runs_that_a_resumed_plan_keeps_are_followed_and_count_as_they_end() {
+    let scene = Scene::new();
+    scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done; [ -e broken ] && exit 1; echo ran >> theirs");
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    kill(scene.conductor());
+    wait("the conductor is gone", || scene.conductors().is_empty());
+    scene.open_gate();
+    wait("the run that was under way ends", || ran(&scene) == 1);
+    File::create(scene.path("broken")).unwrap();
+    scene.plan("others", 1, "while [ ! -e second-gate ]; do sleep 0.02; done");
+    scene.detach("others.toml");
+    let resumed = scene.start(&["run", "waits.toml", "--session", "session", "--resume"]);
+    let (code, said) = ended_after(resumed, "waiting for the runs that an earlier multicard started", |_| {
+        File::create(scene.path("second-gate")).unwrap();
+    });
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("3 existing runs are kept") && said.contains("1 finished, 2 did not finish"), "{said}");
+    use RunState::{Failed, Finished};
+    assert_eq!(scene.states(), [Finished, Failed, Failed, Finished]);
+}

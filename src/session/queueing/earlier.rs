@@ -209,6 +209,8 @@ impl Session {
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason), None))?;
             }
         }
+        // Whoever opened the session may read the records at once.
+        self.store.flush()?;
         // Waiting runs share an allocation; at first each run has the size that it needs itself.
         let size = self.jobs.values().filter_map(|queued| queued.job.allocation).reduce(AllocationSize::or);
         for queued in self.jobs.values_mut() {

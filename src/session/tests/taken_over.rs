@@ -99,6 +99,19 @@ fn a_run_that_nobody_follows_is_read_as_under_way_until_its_processes_are_gone()
 }
 
 #[test]
+fn what_an_earlier_process_never_started_is_read_as_ended_as_soon_as_the_session_is_open() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.pause_queue();
+    session.add_plan(&plan(2, ""), false).unwrap();
+    session.leave().unwrap();
+    let session = scene.open();
+    let records = session.reader().unwrap().headings().unwrap();
+    let states: Vec<RunState> = records.iter().map(|record| record.state).collect();
+    assert_eq!(states, [RunState::Interrupted; 2]);
+}
+
+#[test]
 fn closing_a_session_ends_what_runs() {
     let scene = Scene::new(UNTIL_TOLD);
     let mut session = scene.with_runs(2);
