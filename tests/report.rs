@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, Tracer, image};
@@ -196,4 +197,56 @@ fn every_element_of_the_page_is_closed() {
         }
     }
     assert_eq!(open, Vec::<String>::new());
+}
+
+#[test]
+fn a_report_writes_through_no_link_and_replaces_no_figure_of_another_writer() {
+    let home = TempDir::new().unwrap();
+    let session = hostile_session(home.path());
+    let (out, precious) = (home.path().join("report"), home.path().join("precious.txt"));
+    let written = || {
+        let arguments = ["report", session.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = multicard_at_home(home.path(), &arguments);
+        (output.status.code(), printed(&output))
+    };
+    assert_eq!(written().0, Some(0));
+    fs::write(&precious, "precious\n").unwrap();
+    for name in ["tables/times.csv", "figures/times.svg", "plans/p1.toml", "README.md", "report.html"] {
+        let place = out.join(name);
+        let own = fs::read(&place).unwrap();
+        fs::remove_file(&place).unwrap();
+        symlink(&precious, &place).unwrap();
+        let (code, said) = written();
+        assert!(code == Some(2) && said.contains(name) && said.contains("is a link"), "{name}: {said}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious\n", "{name}");
+        fs::remove_file(&place).unwrap();
+        fs::write(&place, own).unwrap();
+    }
+    fs::rename(out.join("tables"), home.path().join("elsewhere")).unwrap();
+    symlink(home.path().join("elsewhere"), out.join("tables")).unwrap();
+    let (code, said) = written();
+    assert!(code == Some(2) && said.contains("tables is a link"), "{said}");
+    fs::remove_file(out.join("tables")).unwrap();
+    // A drawing of another program stays, and a table of an earlier report is replaced.
+    assert_eq!(written().0, Some(0));
+    fs::write(out.join("tables/times.csv"), "a,b\n").unwrap();
+    assert_eq!(written().0, Some(0));
+    assert_ne!(fs::read_to_string(out.join("tables/times.csv")).unwrap(), "a,b\n");
+    fs::write(out.join("figures/times.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>").unwrap();
+    let (code, said) = written();
+    assert!(code == Some(2) && said.contains("times.svg exists, and multicard did not write it"), "{said}");
+}
+
+#[test]
+fn a_name_that_is_neither_clearly_a_page_nor_a_folder_is_refused() {
+    let home = TempDir::new().unwrap();
+    let session = hostile_session(home.path());
+    fs::create_dir(home.path().join("folder.html")).unwrap();
+    for (name, expected) in [(".html", "the name is an ending alone"), ("folder.html", "this is a folder")] {
+        let out = home.path().join(name);
+        let arguments = ["report", session.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = multicard_at_home(home.path(), &arguments);
+        assert!(output.status.code() == Some(2) && printed(&output).contains(expected), "{}", printed(&output));
+    }
+    assert!(!home.path().join(".html").exists());
 }

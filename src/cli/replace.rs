@@ -49,6 +49,17 @@ pub(super) fn write(path: &Path, bytes: &[u8], kind: Kind) -> Result<(), Box<dyn
     Ok(paper::write_file(path, bytes)?)
 }
 
+/// Refuses a link in the place of a file or a folder of a report: writing through it would change something outside the report's folder.
+pub(super) fn refuse_link(path: &Path) -> Result<(), String> {
+    if !path.is_symlink() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is a link, and may lead to a file of another writer: remove the link, or give another folder with --out",
+        path.display()
+    ))
+}
+
 fn check_for(path: &Path, kind: Kind, bytes: &[u8]) -> Result<(), String> {
     let holds_something = path.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
     if !holds_something || is_ours(path, kind, bytes) {

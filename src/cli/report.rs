@@ -29,7 +29,9 @@ pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
     /// One page, FILE.html, which needs no other file and no network; or a folder, created if missing, with README.md, the same page and
-    /// all figures, tables and plans. Files of an earlier report are replaced, and those of others are not.
+    /// all figures, tables and plans. A report replaces the files of an earlier one, and none of others: nothing is written through a link,
+    /// and a page or a figure that multicard did not write stays. Tables and plans do not say who wrote them: in the folder of an earlier
+    /// report, those with the names of its own are replaced.
     #[arg(long, value_name = "FILE.html|DIR")]
     out: PathBuf,
     /// Only this study, saved or built-in; may be given several times. Otherwise all saved studies and the general built-in ones.
@@ -48,30 +50,50 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let material = Material::read(&folder)?;
     arguments.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(&material.sources(), asked))?;
     let out = &arguments.out;
-    let is_page =
-        out.extension().is_some_and(|ending| ["html", "htm"].iter().any(|known| ending.eq_ignore_ascii_case(known)));
+    let is_page = is_page(out)?;
     let is_earlier = if is_page { false } else { is_earlier_report(out)? };
     let report = Report { material: &material, folder: (!is_page).then_some(out), is_earlier, arguments };
     for part in ["figures", "tables", "plans"].iter().filter(|_| !is_page) {
         let part = out.join(part);
+        replace::refuse_link(&part)?;
         std::fs::create_dir_all(&part).map_err(|error| format!("creating {}: {error}", part.display()))?;
     }
     let (document, drawn) = report.document(&studies, &unreadable)?;
     if is_page {
         replace::write(out, document.html().as_bytes(), Kind::Page)?;
     } else {
-        replace::write(&out.join("README.md"), document.markdown().as_bytes(), Kind::Readme)?;
-        replace::write(&out.join("report.html"), document.html().as_bytes(), Kind::Page)?;
+        report.write(&out.join("README.md"), document.markdown().as_bytes(), Kind::Readme)?;
+        report.write(&out.join("report.html"), document.html().as_bytes(), Kind::Page)?;
     }
     let tables = document.0.iter().filter(|part| matches!(part, Part::Table(_))).count();
     say(format_args!("{} and {} in {}", counted(drawn, "figure"), counted(tables, "table"), out.display()));
     Ok(OK)
 }
 
+/// Whether the report is one page, and not a folder.
+///
+/// # Errors
+/// The name is an ending alone, or a folder has the name of a page.
+fn is_page(out: &Path) -> Result<bool, String> {
+    let is_html = |ending: &str| ["html", "htm"].iter().any(|known| ending.eq_ignore_ascii_case(known));
+    let name = out.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    if name.strip_prefix('.').is_some_and(is_html) {
+        return Err(format!("--out {}: the name is an ending alone: give FILE.html, or a folder", out.display()));
+    }
+    let is_page = out.extension().is_some_and(|ending| is_html(&ending.to_string_lossy()));
+    if is_page && out.is_dir() {
+        return Err(format!(
+            "--out {}: this is a folder, and its name is that of a page: give another name",
+            out.display()
+        ));
+    }
+    Ok(is_page)
+}
+
 /// Whether a folder is that of an earlier report, whose files are replaced.
 ///
 /// # Errors
-/// It is a session's, or has a README.md or a report.html of another writer.
+/// It is a session's, or has a link or a file of another writer in the place of README.md or report.html.
 fn is_earlier_report(folder: &Path) -> Result<bool, String> {
     if folder.join("session.toml").exists() {
         return Err(format!(
@@ -80,6 +102,9 @@ fn is_earlier_report(folder: &Path) -> Result<bool, String> {
         ));
     }
     let readme = folder.join("README.md");
+    for file in [&readme, &folder.join("report.html")] {
+        replace::refuse_link(file)?;
+    }
     replace::check(&readme, Kind::Readme)?;
     replace::check(&folder.join("report.html"), Kind::Page)?;
     Ok(readme.metadata().is_ok_and(|about| about.len() > 0))
@@ -336,9 +361,13 @@ impl Report<'_> {
         Ok(files)
     }
 
-    /// Writes a file of the folder. Those of an earlier report are replaced, whatever they contain now.
+    /// Writes a file of the folder. A file that says nothing about its writer is replaced in an earlier report, whatever it contains now.
     fn write(&self, path: &Path, bytes: &[u8], kind: Kind) -> Result<(), Box<dyn Error>> {
-        if self.is_earlier { Ok(paper::write_file(path, bytes)?) } else { replace::write(path, bytes, kind) }
+        replace::refuse_link(path)?;
+        match kind {
+            Kind::Plain if self.is_earlier => Ok(paper::write_file(path, bytes)?),
+            _ => replace::write(path, bytes, kind),
+        }
     }
 }
 
