@@ -222,6 +222,18 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
     }
     let svg = fs::read_to_string(home.join("f.svg")).unwrap();
     assert!(svg.contains("(e) ") && svg.contains(">the filter,"));
+    // Its own file is enough to draw it again, with the same text in these panels.
+    let output = run(home, &["figure", "f.svg", "--out", "again.svg"]);
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+    for part in [
+        "f.svg: panel 2: it is not drawn: ",
+        "f.svg: panel 3: it is not drawn: the filter, character ",
+        "f.svg: panel 4: it is not drawn: no cell has the values that it shows",
+        "again.svg is drawn without the keys and panels of f.svg that are named above (3)",
+    ] {
+        assert!(printed(&output).contains(part), "{part} in {}", printed(&output));
+    }
+    assert_eq!(fs::read_to_string(home.join("again.svg")).unwrap(), svg);
     for (text, part) in [
         ("version = 9\n[[panel]]\nsession = \"gpu\"\n", "f.toml:1: version: 9 is newer than this multicard's 1"),
         ("version = 1\n", "panel: missing"),

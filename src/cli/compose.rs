@@ -7,7 +7,7 @@ use super::material::saved;
 use super::sources::Sessions;
 use super::{say, session_folder};
 use crate::figure::paper::{Origin, Provenance};
-use crate::figure::{Chart, ComposedFigure, Composition, CompositionFile, Figure, PanelTable};
+use crate::figure::{Chart, ComposedFigure, ComposedPanel, Composition, CompositionFile, Figure, PanelTable};
 use crate::session::find_session;
 
 /// Whether a file is one of TOML that asks for a composed figure.
@@ -19,7 +19,7 @@ pub(super) fn is_composition(file: &Path) -> bool {
 pub(super) struct Made {
     pub composed: ComposedFigure,
     pub origins: Vec<Origin>,
-    /// How many keys and panels of the file were left out. There was a message for each.
+    /// How many keys and panels were left out. There was a message for each.
     pub wrong: usize,
 }
 
@@ -114,35 +114,55 @@ fn folders(file: &Path, given: Option<&Path>, names: &[String]) -> Result<Vec<Pa
     names.iter().map(folder).collect()
 }
 
-/// Draws a figure's file again, of its own sessions or of another one that is given, as a composition asks for.
+/// Draws a figure's file again, of its own sessions or of another one that is given, as a composition asks for. A panel that was not drawn
+/// in the file keeps its place and its text, with a message, as long as it cannot be drawn.
 ///
 /// # Errors
-/// A panel cannot be made: a picture that was whole is not replaced by one that is not.
+/// A panel that was drawn cannot be made: a picture that was whole is not replaced by one that is not.
 pub(super) fn again(
     (file, provenance): (&Path, &Provenance),
     given: Option<&Path>,
     sessions: &mut Sessions,
     composition: &Composition,
-) -> Result<(ComposedFigure, Vec<Origin>), Box<dyn Error>> {
+) -> Result<Made, Box<dyn Error>> {
     let mut composition = composition.clone();
-    let mut origins = Vec::new();
-    let mut panels: Vec<Result<Figure, String>> = Vec::new();
+    let (mut origins, mut panels, mut wrong) = (Vec::new(), Vec::new(), 0);
     for (nth, panel) in composition.panels.iter_mut().enumerate() {
-        let named = |error: &dyn std::fmt::Display| format!("panel {}: {error}", nth + 1);
-        // In the panel's order: the first is what others are compared with.
-        let origin = |name: &String| {
-            let known = provenance.sessions.iter().find(|origin| origin.session == *name);
-            known.cloned().ok_or_else(|| named(&format!("the file does not contain the date of session {name}")))
-        };
-        let own = panel.sessions.iter().map(origin).collect::<Result<Vec<Origin>, String>>()?;
-        let drawn = sessions.draw((file, &own), given, &panel.study).map_err(|error| named(&error))?;
-        panel.sessions = drawn.1.iter().map(|origin| origin.session.clone()).collect();
-        join(&mut origins, drawn.1).map_err(|error| named(&error))?;
-        panels.push(Ok(drawn.0));
+        let is_known = |name: &String| provenance.sessions.iter().any(|origin| origin.session == *name);
+        // Files of earlier versions do not say which panels were not drawn. The sessions of such a panel may not be among the file's.
+        let was_blank = panel.blank.is_some() || !panel.sessions.iter().all(is_known);
+        match panel_again((file, provenance), given, sessions, panel) {
+            Ok((figure, more)) => {
+                panel.sessions = more.iter().map(|origin| origin.session.clone()).collect();
+                join(&mut origins, more).map_err(|error| format!("panel {}: {error}", nth + 1))?;
+                panels.push(Ok(figure));
+            }
+            Err(error) if was_blank => {
+                let reason = panel.blank.clone().unwrap_or(error);
+                say(format_args!("{}: panel {}: it is not drawn: {reason}", file.display(), nth + 1));
+                wrong += 1;
+                panels.push(Err(reason));
+            }
+            Err(error) => return Err(format!("panel {}: {error}; the file is not changed", nth + 1).into()),
+        }
     }
-    let composed = ComposedFigure { composition, panels };
-    match composed.blank().first() {
-        Some((nth, reason)) => Err(format!("panel {}: {reason}; the file is not changed", nth + 1).into()),
-        None => Ok((composed, origins)),
-    }
+    Ok(Made { composed: ComposedFigure { composition, panels }, origins, wrong })
+}
+
+/// Makes a panel of a figure's file again.
+fn panel_again(
+    (file, provenance): (&Path, &Provenance),
+    given: Option<&Path>,
+    sessions: &mut Sessions,
+    panel: &ComposedPanel,
+) -> Result<(Figure, Vec<Origin>), String> {
+    // In the panel's order: the first is what others are compared with.
+    let origin = |name: &String| {
+        let known = provenance.sessions.iter().find(|origin| origin.session == *name);
+        known.cloned().ok_or_else(|| format!("the file does not contain the date of session {name}"))
+    };
+    let own = panel.sessions.iter().map(origin).collect::<Result<Vec<Origin>, String>>()?;
+    let drawn = sessions.draw((file, &own), given, &panel.study).map_err(|error| error.to_string())?;
+    check_drawn(&drawn.0)?;
+    Ok(drawn)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::compose::Made;
 use super::material::Materials;
 use super::overrides::OverrideArguments;
 use super::replace::{self, Kind};
@@ -170,6 +171,19 @@ impl Arguments {
         Ok(OK)
     }
 
+    /// Writes a composed figure, and fails if keys or panels of its file were left out.
+    fn write_made(&self, made: Made, (file, out): (&Path, &Path)) -> Outcome {
+        self.write_composed(&made.composed, made.origins)?;
+        match made.wrong {
+            0 => Ok(OK),
+            wrong => {
+                let (out, file) = (out.display(), file.display());
+                Err(format!("{out} is drawn without the keys and panels of {file} that are named above ({wrong})")
+                    .into())
+            }
+        }
+    }
+
     /// Writes a composed figure and its LaTeX, and says what a reader must know.
     fn write_composed(&self, composed: &ComposedFigure, origins: Vec<Origin>) -> Outcome {
         if composed.blank().len() == composed.panels.len() {
@@ -234,16 +248,9 @@ fn composed(arguments: &Arguments, file: &Path) -> Outcome {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png for the composed figure".into());
     };
     PaperFormat::of(out, arguments.style.dpi)?;
-    let mut composed = compose::made(file, arguments.of.as_deref())?;
-    arguments.change_composition(&mut composed.composed.composition)?;
-    arguments.write_composed(&composed.composed, composed.origins)?;
-    match composed.wrong {
-        0 => Ok(OK),
-        wrong => {
-            let (out, file) = (out.display(), file.display());
-            Err(format!("{out} is drawn without the keys and panels of {file} that are named above ({wrong})").into())
-        }
-    }
+    let mut made = compose::made(file, arguments.of.as_deref())?;
+    arguments.change_composition(&mut made.composed.composition)?;
+    arguments.write_made(made, (file, out))
 }
 
 /// Draws a figure file's study again with changes, into another file or the same.
@@ -253,9 +260,9 @@ fn draw_again(arguments: &Arguments, file: &Path) -> Outcome {
     let mut sessions = Sessions::default();
     if let Some(mut composition) = provenance.composition.clone() {
         arguments.change_composition(&mut composition)?;
-        let drawn = compose::again((file, &provenance), arguments.of.as_deref(), &mut sessions, &composition);
-        let (composed, origins) = drawn.map_err(|error| format!("{}: {error}", file.display()))?;
-        return arguments.write_composed(&composed, origins);
+        let made = compose::again((file, &provenance), arguments.of.as_deref(), &mut sessions, &composition);
+        let made = made.map_err(|error| format!("{}: {error}", file.display()))?;
+        return arguments.write_made(made, (file, arguments.out.as_deref().unwrap_or(file)));
     }
     let mut study = provenance.study.clone();
     arguments.change(&mut study);

@@ -57,8 +57,8 @@ fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<O
         .into());
     }
     if let Some(composition) = &provenance.composition {
-        let (composed, origins) = compose::again((file, &provenance), given, sessions, composition)?;
-        let (scene, provenance) = (composed.scene(), composed.provenance(origins));
+        let made = compose::again((file, &provenance), given, sessions, composition)?;
+        let (scene, provenance) = (made.composed.scene(), made.composed.provenance(made.origins));
         return replace(file, &scene, &provenance);
     }
     let (drawn, origins) = sessions.draw((file, &provenance.sessions), given, &provenance.study)?;
