@@ -69,12 +69,18 @@ fn panel(
     let (figure, origins) = sessions.figure(folders, &panel.study)?;
     problems.iter().for_each(say);
     made.wrong += problems.len();
-    if figure.charts.iter().all(Chart::is_empty) {
-        return Err(format!("no cell has the values that it shows: {}", figure.notes().join("; ")).into());
-    }
+    check_drawn(&figure)?;
     join(&mut made.origins, origins)?;
     made.composed.composition.panels.push(panel);
     made.composed.panels.push(Ok(figure));
+    Ok(())
+}
+
+/// Refuses a panel that shows nothing.
+fn check_drawn(figure: &Figure) -> Result<(), String> {
+    if figure.charts.iter().all(Chart::is_empty) {
+        return Err(format!("no cell has the values that it shows: {}", figure.notes().join("; ")));
+    }
     Ok(())
 }
 

@@ -66,7 +66,11 @@ impl ComposedFigure {
             }
         }
         let drawn = figures.iter().flat_map(|figure| figure.drawn_values()).collect();
-        Provenance::composed(title, self.composition.clone(), sessions, cells, tables, drawn, self.notes())
+        let mut composition = self.composition.clone();
+        for (panel, figure) in composition.panels.iter_mut().zip(&self.panels) {
+            panel.blank = why_blank(figure);
+        }
+        Provenance::composed(title, composition, sessions, cells, tables, drawn, self.notes())
     }
 }
 

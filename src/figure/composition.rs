@@ -67,6 +67,9 @@ pub struct ComposedPanel {
     pub span: usize,
     /// What it shows, including its author's changes. Its style is that of the composition.
     pub study: Study,
+    /// In a figure's file: why the panel was not drawn, if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blank: Option<String>,
 }
 
 impl Default for Composition {
@@ -78,7 +81,7 @@ impl Default for Composition {
 
 impl Default for ComposedPanel {
     fn default() -> Self {
-        Self { sessions: Vec::new(), title: None, span: 1, study: Study::default() }
+        Self { sessions: Vec::new(), title: None, span: 1, study: Study::default(), blank: None }
     }
 }
 
@@ -298,7 +301,8 @@ impl CompositionFile {
         };
         let (study, lines) = changed(&base, &table.own, &table.path);
         let problems = lines.iter().map(|line| self.problem_of(line)).collect();
-        Ok((ComposedPanel { sessions, title: table.title.clone(), span: table.span, study }, problems))
+        let (title, span) = (table.title.clone(), table.span);
+        Ok((ComposedPanel { sessions, title, span, study, blank: None }, problems))
     }
 }
 
