@@ -133,6 +133,8 @@ pub const MOST_RUNS: u32 = 10_000;
 /// Hypercubes have no usual size.
 const USUAL_HYPERCUBE: usize = 10;
 const MOST_OF_HYPERCUBE: usize = 2_000;
+/// The most cells times factors times factors of one factor at a time: each cell looks up each of its factors, and more would take minutes.
+const MOST_ONE_AT_A_TIME: u64 = 4_000_000_000;
 /// How many assignments of factors to the columns of a fraction are tried.
 const ASSIGNMENTS: usize = 5_000;
 
@@ -214,7 +216,16 @@ impl Design {
         let interactions = self.interactions(&space.keys)?;
         let runs = self.runs(space.repeats);
         let mut points = match self.kind {
-            DesignKind::OneAtATime => one_at_a_time(&space.base, &space.counts),
+            DesignKind::OneAtATime => {
+                let cells = self.at_most(&space.keys, &space.counts, space.repeats);
+                let factors = space.counts.len();
+                if cells.saturating_mul((factors * factors) as u64) > MOST_ONE_AT_A_TIME {
+                    return Err(format!(
+                        "{cells} cells of {factors} factors take too long to list: give some factors one level, or split the plan"
+                    ));
+                }
+                one_at_a_time(&space.base, &space.counts)
+            }
             DesignKind::Fraction => regular(space, runs, &interactions)?,
             DesignKind::PlackettBurman => plackett_burman(space, runs, &interactions)?,
             DesignKind::DOptimal => d_optimal(space, runs, interactions.clone(), &[])?,
@@ -413,7 +424,8 @@ fn d_optimal(
             1_000 + 500 * runs
         ),
         Trouble::TooLarge => format!(
-            "{runs} runs with {} coefficients take too long to optimise: lower runs, or untick interactions or levels",
+            "{runs} runs of {mains} factors with {} coefficients take too long to optimise: lower runs, untick interactions or levels, or \
+             leave out factors",
             model.width
         ),
         Trouble::Singular => match lost(space, &model, fixed) {
@@ -556,6 +568,20 @@ mod tests {
         assert!(error(&burman, &[2; 5]).contains("runs can be 12, 20"));
         let crowded = Design { interactions: Interactions::All, ..Design::new(DesignKind::PlackettBurman) };
         assert!(error(&crowded, &[2; 6]).contains("cannot estimate"));
+    }
+
+    #[test]
+    fn designs_that_would_take_minutes_are_refused_at_once() {
+        let optimal = Design { size: Size::Runs(1000), ..Design::new(DesignKind::DOptimal) };
+        let text = error(&optimal, &[5; 60]);
+        assert!(
+            text.starts_with("1000 runs of 60 factors with 241 coefficients take too long to optimise: "),
+            "{text}"
+        );
+        let one = Design::new(DesignKind::OneAtATime);
+        let text = error(&one, &[2; 3000]);
+        assert!(text.starts_with("3001 cells of 3000 factors take too long to list: "), "{text}");
+        assert_eq!(points(&one, &[2; 300]).unwrap().len(), 301);
     }
 
     #[test]

@@ -40,8 +40,10 @@ pub(super) struct Problem<'a> {
     pub seed: u64,
 }
 
-/// The most multiplications with the inverse in a pass: larger designs would take minutes.
-const MOST_WORK: usize = 100_000_000;
+/// The most multiplications with the inverse in a pass over the levels of all factors of all runs: larger designs would take minutes.
+const MOST_WORK: usize = 500_000_000;
+/// The inverse is multiplied about this often for each run, however few factors there are.
+const LEAST_FACTORS: usize = 5;
 
 /// Why there is no design.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +62,10 @@ pub(super) fn optimal(problem: &Problem<'_>) -> Result<Vec<Vec<usize>>, Trouble>
     let tried = problem.runs * counts.iter().map(|count| count - 1).sum::<usize>() * problem.model.width;
     let starts = (TRIED / tried.max(1)).clamp(STARTS.0, STARTS.1);
     let width = problem.model.width;
-    if (problem.runs + problem.fixed.len()).saturating_mul(width).saturating_mul(width) > MOST_WORK {
+    let work = [width, width, counts.len().max(LEAST_FACTORS)]
+        .into_iter()
+        .fold(problem.runs + problem.fixed.len(), usize::saturating_mul);
+    if work > MOST_WORK {
         return Err(Trouble::TooLarge);
     }
     let candidates = candidates(problem);
