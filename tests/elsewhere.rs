@@ -32,6 +32,17 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
+fn a_file_whose_name_no_session_can_have_is_refused_before_anything_is_written() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let files = ["good.csv", "..csv"].map(|name| file(home, name, "threads,time (s)\n1,2\n2,3\n"));
+    let error = refused(home, &["import", &files[0], &files[1], "--session", "all", "--yes"]);
+    assert!(error.contains("..csv: no session can have its name") && error.contains("nothing is written"), "{error}");
+    assert!(!home.join("all").exists());
+    succeed(command(home).args(["import", &files[1], "--session", "alone", "--yes"]).current_dir(home));
+}
+
+#[test]
 fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     let home = TempDir::new().unwrap();
     let home = home.path();

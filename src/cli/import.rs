@@ -2,7 +2,7 @@
 //! before it writes anything.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 
@@ -141,6 +141,11 @@ impl Arguments {
         let results = results(&table, &mapping, &file)
             .map_err(|problems| ImportError::Problems { file: path.display().to_string(), problems })?;
         let stem = path.file_stem().unwrap_or(path.as_os_str());
+        let names_session = matches!(Path::new(stem).components().next(), Some(Component::Normal(_)));
+        if !names_session && (self.session.is_none() || self.files.len() > 1) {
+            let file = path.display();
+            return Err(format!("{file}: no session can have its name: import it alone, with --session DIR").into());
+        }
         let session = match &self.session {
             Some(session) if self.files.len() == 1 => session.clone(),
             Some(folder) => folder.join(stem),

@@ -396,6 +396,24 @@ fn what_a_file_says_and_cannot_be_read_is_named_with_its_line_and_the_rest_is_ke
 }
 
 #[test]
+fn numbers_that_no_figure_can_have_are_named_with_their_lines() {
+    let text = "height_mm = nan\ncolumns = 1000000\n[[panel]]\nsession = \"a\"\n[panel.overrides]\nheight_mm = inf\n";
+    let file = file(text).unwrap();
+    let (panel, wrong) = file.panel(&file.panels[0], Vec::new(), &[]).unwrap();
+    let problems: Vec<String> = file.problems.iter().chain(&wrong).map(ToString::to_string).collect();
+    let message = problems.join("\n");
+    for part in [
+        "f.toml:1: height_mm: invalid type: string \"NaN\"",
+        "f.toml:2: columns: it must be from 1 to 64: 2 are used",
+        "f.toml:6: panel[1].overrides.height_mm: invalid type: string \"inf\"",
+    ] {
+        assert!(message.contains(part), "{part} in\n{message}");
+    }
+    assert_eq!((file.composition.height_mm, file.composition.columns), (None, 2));
+    assert_eq!(panel.study.overrides.height_mm, None);
+}
+
+#[test]
 fn files_that_ask_for_no_figure_are_refused_with_the_reason() {
     for (text, part) in [
         ("version = 2\n[[panel]]\nsession = \"a\"\n", "f.toml:1: version: 2 is newer than this multicard's 1"),

@@ -229,8 +229,9 @@ impl CompositionFile {
             self.problems.push(self.problem("height_mm", message));
             self.composition.height_mm = None;
         }
-        if self.composition.columns == 0 {
-            self.problems.push(self.problem("columns", format!("it must be at least 1: {} are used", usual.columns)));
+        if !(1..=MOST_PANELS).contains(&self.composition.columns) {
+            let message = format!("it must be from 1 to {MOST_PANELS}: {} are used", usual.columns);
+            self.problems.push(self.problem("columns", message));
             self.composition.columns = usual.columns;
         }
         let size_pt = self.composition.style.size_pt;

@@ -173,6 +173,8 @@ impl Overrides {
     pub const BARS: (f64, f64) = (0.1, 1.0);
     /// Allowed widths of lines in points.
     pub const LINES_PT: (f64, f64) = (0.3, 4.0);
+    /// Allowed numbers of columns of a legend.
+    pub const LEGEND_COLUMNS: (usize, usize) = (1, 255);
     /// Allowed numbers of ticks.
     pub const TICKS: (usize, usize) = (2, 20);
 
@@ -241,6 +243,12 @@ impl Overrides {
         Self::within(self.line_width, Self::LINES_PT)
     }
 
+    /// The requested number of columns of the legend.
+    pub(super) fn most_legend_columns(&self) -> Option<usize> {
+        let (least, most) = Self::LEGEND_COLUMNS;
+        self.legend_columns.filter(|columns| (least..=most).contains(columns))
+    }
+
     /// One line for each value that is outside its limits; the default is used instead.
     fn out_of_limits(&self) -> Vec<String> {
         let numbers = [
@@ -252,8 +260,11 @@ impl Overrides {
             let value = value.filter(|_| Self::within(value, limits).is_none())?;
             Some(format!("{name} = {value} must be from {} to {}: the default is used", limits.0, limits.1))
         });
-        let columns = self.legend_columns.filter(|columns| *columns == 0);
-        wrong.chain(columns.map(|_| "legend_columns = 0: the default is used".to_owned())).collect()
+        let columns = self.legend_columns.filter(|_| self.most_legend_columns().is_none());
+        let (least, most) = Self::LEGEND_COLUMNS;
+        let columns = columns
+            .map(|columns| format!("legend_columns = {columns} must be from {least} to {most}: the default is used"));
+        wrong.chain(columns).collect()
     }
 
     /// Changes the charts. `judge` finds the cells of brackets and judges them. Returns one line for each change that is not possible;

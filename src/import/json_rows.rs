@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::Problem;
 use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
 use super::unique_json::parse;
+use crate::analysis::counted;
 
 /// The rows of a text in JSON.
 pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
@@ -159,6 +160,17 @@ fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
             ));
             continue;
         };
+        let codes = one.get("exit_codes").filter(|codes| !codes.is_null());
+        let codes = codes.map(|codes| codes.as_array().map_or(0, Vec::len)).filter(|codes| *codes != times.len());
+        if let Some(codes) = codes {
+            let message = format!(
+                "it has {} for {}: which runs failed is unknown",
+                counted(codes, "code"),
+                counted(times.len(), "time")
+            );
+            problems.push(Problem::at(place, "exit_codes", message));
+            continue;
+        }
         // A run that a signal ended has the code null.
         let failed = |run: usize| one.get("exit_codes")?.get(run).filter(|code| code.as_f64() != Some(0.0));
         let text = |value: Option<&Value>| match value {
@@ -268,6 +280,10 @@ mod tests {
         let found: Vec<String> = read_bytes(codes).unwrap_err().iter().map(ToString::to_string).collect();
         assert!(found[0].contains("times[1]") && found[0].contains("failed with code null"), "{found:?}");
         assert!(found[1].contains("times[2]") && found[1].contains("failed with code \"7\""), "{found:?}");
+        let short = br#"{"results": [{"command": "x", "times": [1.0, 1.1], "exit_codes": [0]}]}"#;
+        let found: Vec<String> = read_bytes(short).unwrap_err().iter().map(ToString::to_string).collect();
+        let expected = "results[0], column \"exit_codes\": it has 1 code for 2 times: which runs failed is unknown";
+        assert_eq!(found, [expected]);
         let failed = br#"{"results": [{"command": "x", "times": [1.0], "exit_codes": [2]}, {"command": "y"}]}"#;
         let found: Vec<String> = read_bytes(failed).unwrap_err().iter().map(ToString::to_string).collect();
         assert!(

@@ -78,7 +78,11 @@ pub(super) fn json(value: &Spanned<DeValue>) -> Value {
     match value.get_ref() {
         DeValue::String(text) => text.as_ref().into(),
         DeValue::Integer(_) => integer(value).and_then(|number| i64::try_from(number).ok()).into(),
-        DeValue::Float(_) => real(value).into(),
+        DeValue::Float(_) => match real(value) {
+            // JSON has no such number, and nothing would mean that the key is not there.
+            Some(number) if !number.is_finite() => number.to_string().into(),
+            number => number.into(),
+        },
         DeValue::Boolean(on) => (*on).into(),
         DeValue::Datetime(date) => date.to_string().into(),
         DeValue::Array(items) => items.iter().map(json).collect(),
@@ -99,6 +103,8 @@ mod tests {
         let line = |path: &str| values.problem(path, "wrong").line;
         assert_eq!([line("panel[1].form"), line("panel[2]"), line("panel[2].overrides.title.x")], [4, 5, 7]);
         assert_eq!(values.problem("panel[1].form", "wrong").to_string(), "f.toml:4: panel[1].form: wrong");
+        let endless = TomlValues::parse("a = nan\nb = -inf\nc = 1.5", "f.toml").unwrap().value;
+        assert_eq!(endless, serde_json::json!({ "a": "NaN", "b": "-inf", "c": 1.5 }));
         let wrong = TomlValues::parse("a = 1\nb = = 2", "f.toml").unwrap_err().to_string();
         assert!(wrong.starts_with("f.toml:2: not TOML: "), "{wrong}");
     }

@@ -20,6 +20,21 @@ fn colours_have_names_or_are_written_as_hexadecimal_numbers() {
 }
 
 #[test]
+fn numbers_outside_their_limits_are_named_and_not_used() {
+    let asked = Overrides { height_mm: Some(f64::NAN), legend_columns: Some(1_000_000), ..Overrides::default() };
+    assert_eq!((asked.height_pt(), asked.most_legend_columns()), (None, None));
+    assert_eq!(
+        asked.out_of_limits(),
+        [
+            "height_mm = NaN must be from 20 to 300: the default is used",
+            "legend_columns = 1000000 must be from 1 to 255: the default is used"
+        ]
+    );
+    let most = Overrides { legend_columns: Some(255), ..Overrides::default() };
+    assert_eq!((most.most_legend_columns(), most.out_of_limits().len()), (Some(255), 0));
+}
+
+#[test]
 fn values_are_converted_between_units_of_one_quantity_alone() {
     assert_eq!(unit::factor("s", "ms"), Some(1000.0));
     assert_eq!(unit::factor("GB", "MB"), Some(1000.0));

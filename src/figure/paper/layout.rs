@@ -78,11 +78,11 @@ impl<'a> Sheet<'a> {
             LegendPlace::Off => Legend::empty(),
             _ if is_per_panel => Legend::empty(),
             LegendPlace::Right => legend(&shown, 0.4 * whole, Some(1)),
-            LegendPlace::Above | LegendPlace::Below => legend(&shown, whole, overrides.legend_columns),
+            LegendPlace::Above | LegendPlace::Below => legend(&shown, whole, overrides.most_legend_columns()),
         };
         let aside = if overrides.legend == LegendPlace::Right { common.width() + BETWEEN.0 } else { 0.0 };
         let grid = Grid::new(spots, page, kind, whole - aside);
-        let own = |spot: &Spot| legend(&[spot.chart], grid.data_width, overrides.legend_columns);
+        let own = |spot: &Spot| legend(&[spot.chart], grid.data_width, overrides.most_legend_columns());
         let per_panel = is_per_panel && overrides.legend != LegendPlace::Off;
         let own_legends = spots.iter().filter(|_| per_panel).map(own).collect();
         Self { spots, page, overrides, kind, grid, legend: common, own_legends }
