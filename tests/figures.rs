@@ -234,6 +234,13 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
         assert!(printed(&output).contains(part), "{part} in {}", printed(&output));
     }
     assert_eq!(fs::read_to_string(home.join("again.svg")).unwrap(), svg);
+    // Files of earlier versions do not record why a panel was not drawn.
+    let (head, rest) = svg.split_once(",&quot;blank&quot;:&quot;").unwrap();
+    let (_, tail) = rest.split_once("&quot;}").unwrap();
+    fs::write(home.join("earlier.svg"), format!("{head}}}{tail}")).unwrap();
+    let output = run(home, &["figure", "earlier.svg", "--out", "again.svg"]);
+    let expected = "panel 2: it is not drawn: the file does not contain the date of session gone";
+    assert!(printed(&output).contains(expected) && output.status.code() == Some(2), "{}", printed(&output));
     for (text, part) in [
         ("version = 9\n[[panel]]\nsession = \"gpu\"\n", "f.toml:1: version: 9 is newer than this multicard's 1"),
         ("version = 1\n", "panel: missing"),

@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 /// The name is an ending alone, or a folder has the name of a page.
 fn is_page(out: &Path) -> Result<bool, String> {
     let is_html = |ending: &str| ["html", "htm"].iter().any(|known| ending.eq_ignore_ascii_case(known));
-    let name = out.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
     if name.strip_prefix('.').is_some_and(is_html) {
         return Err(format!("--out {}: the name is an ending alone: give FILE.html, or a folder", out.display()));
     }
