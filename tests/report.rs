@@ -200,6 +200,24 @@ fn every_element_of_the_page_is_closed() {
 }
 
 #[test]
+fn a_reproduction_writes_through_no_link() {
+    let home = TempDir::new().unwrap();
+    let session = hostile_session(home.path());
+    let (out, precious) = (home.path().join("reproduction"), home.path().join("precious.txt"));
+    fs::create_dir(&out).unwrap();
+    fs::write(&precious, "precious\n").unwrap();
+    for name in ["figures", "reproduction.md", "reproduction.html", "reproduction.tex"] {
+        symlink(&precious, out.join(name)).unwrap();
+        let arguments = ["papers", "--report", session.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = multicard_at_home(home.path(), &arguments);
+        let (code, refusal) = (output.status.code(), printed(&output));
+        assert!(code == Some(2) && refusal.contains(&format!("{name} is a link")), "{name}: {refusal}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious\n", "{name}");
+        fs::remove_file(out.join(name)).unwrap();
+    }
+}
+
+#[test]
 fn a_report_writes_through_no_link_and_replaces_no_figure_of_another_writer() {
     let home = TempDir::new().unwrap();
     let session = hostile_session(home.path());

@@ -450,8 +450,11 @@ mod tests {
         std::fs::create_dir(folder.path().join("known")).unwrap();
         std::fs::write(folder.path().join("known/session.toml"), "").unwrap();
         assert_eq!(opened("known"), "");
-        let said = opened("absent");
-        assert!(said.starts_with("There was no session in ") && said.ends_with("so a new one was created."), "{said}");
+        let notice = opened("absent");
+        assert!(
+            notice.starts_with("There was no session in ") && notice.ends_with("so a new one was created."),
+            "{notice}"
+        );
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub(super) struct Made {
 }
 
 /// Makes the figure that a file of TOML asks for, of its own sessions or of another one that is given. What cannot be read and what cannot
-/// be made is said with its line and left out.
-pub(super) fn made(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Error>> {
+/// be made is left out, with a message that names its line.
+pub(super) fn from_file(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Error>> {
     let asked = CompositionFile::read(file)?;
     asked.problems.iter().for_each(say);
     let mut made_figure = Made {
@@ -125,7 +125,7 @@ fn folders(file: &Path, given: Option<&Path>, names: &[String]) -> Result<Vec<Pa
 ///
 /// # Errors
 /// A panel that was drawn cannot be made: a picture that was whole is not replaced by one that is not.
-pub(super) fn again(
+pub(super) fn redraw(
     (file, provenance): (&Path, &Provenance),
     given: Option<&Path>,
     sessions: &mut Sessions,

@@ -248,7 +248,7 @@ fn composed(arguments: &Arguments, file: &Path) -> Outcome {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png for the composed figure".into());
     };
     PaperFormat::of(out, arguments.style.dpi)?;
-    let mut made = compose::made(file, arguments.of.as_deref())?;
+    let mut made = compose::from_file(file, arguments.of.as_deref())?;
     arguments.change_composition(&mut made.composed.composition)?;
     arguments.write_made(made, (file, out))
 }
@@ -260,7 +260,7 @@ fn draw_again(arguments: &Arguments, file: &Path) -> Outcome {
     let mut sessions = Sessions::default();
     if let Some(mut composition) = provenance.composition.clone() {
         arguments.change_composition(&mut composition)?;
-        let made = compose::again((file, &provenance), arguments.of.as_deref(), &mut sessions, &composition);
+        let made = compose::redraw((file, &provenance), arguments.of.as_deref(), &mut sessions, &composition);
         let made = made.map_err(|error| format!("{}: {error}", file.display()))?;
         return arguments.write_made(made, (file, arguments.out.as_deref().unwrap_or(file)));
     }

@@ -57,7 +57,7 @@ fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<O
         .into());
     }
     if let Some(composition) = &provenance.composition {
-        let made = compose::again((file, &provenance), given, sessions, composition)?;
+        let made = compose::redraw((file, &provenance), given, sessions, composition)?;
         let (scene, provenance) = (made.composed.scene(), made.composed.provenance(made.origins));
         return replace(file, &scene, &provenance);
     }

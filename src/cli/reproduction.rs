@@ -25,6 +25,9 @@ pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
         .map(|session| Material::read(&session_folder(session)?))
         .collect::<Result<_, Box<dyn Error>>>()?;
     refuse_copies(sessions.iter().zip(&materials))?;
+    for part in ["figures", "reproduction.md", "reproduction.html", "reproduction.tex"] {
+        replace::refuse_link(&out.join(part))?;
+    }
     for (name, kind) in [("reproduction.md", Kind::Readme), ("reproduction.html", Kind::Page)] {
         replace::check(&out.join(name), kind)?;
     }

@@ -173,7 +173,7 @@ fn first_field(part: &Part, figure: &Figure) -> Option<String> {
     }
 }
 
-/// The point that a part shows, with the chart, the panel and the series it belongs to; `None` if the part is no point.
+/// The point that a part of the figure shows, and its chart, panel and series. `None` if the part shows no point.
 fn shown<'a>(figure: &'a Figure, part: &Part) -> Option<(&'a Chart, &'a Panel, &'a Series, &'a Point)> {
     let Part::Point([chart, panel, series, point]) = part else { return None };
     let chart = figure.charts.get(*chart)?;

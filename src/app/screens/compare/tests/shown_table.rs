@@ -219,11 +219,12 @@ fn copying_gives_the_table_as_it_is_shown() {
 #[test]
 fn what_is_copied_is_said() {
     let mut state = state_of(records("s", small()));
-    let said = |state: &State| state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone()).unwrap_or_default();
+    let notice_of =
+        |state: &State| state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone()).unwrap_or_default();
     for (format, start) in [(Format::Markdown, "Copied: | Precision"), (Format::Csv, "Copied: cell,data")] {
         send(&mut state, CompareCommand::Copy(format));
-        let said = said(&state);
-        assert!(said.starts_with(start) && said.contains(" lines"), "{said}");
+        let notice = notice_of(&state);
+        assert!(notice.starts_with(start) && notice.contains(" lines"), "{notice}");
     }
 }
 
