@@ -13,8 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::executable;
+
 /// Its nodes.
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+/// The nodes that have a GPU each, where this machine has two.
+const GPU_NODES: [&str; 2] = ["n1", "n2"];
 
 /// The controller.
 pub const CONTROLLER: &str = "slurmctld";
@@ -115,10 +120,12 @@ impl Cluster {
         let user = Command::new("id").arg("-un").output().unwrap();
         let user = String::from_utf8(user.stdout).unwrap().trim().to_owned();
         fs::create_dir(self.at("state")).unwrap();
+        let gpus = self.configure_gpus();
         let nodes: String = (NODES.iter().zip(&ports[1..]))
             .map(|(node, port)| {
+                let gres = if gpus.is_some() && GPU_NODES.contains(node) { " Gres=gpu:1" } else { "" };
                 format!(
-                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=1000\n"
+                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=1000{gres}\n"
                 )
             })
             .collect();
@@ -126,7 +133,22 @@ impl Cluster {
             .replace("DIR", &self.folder.path().display().to_string())
             .replace("USER", &user)
             .replace("PORT", &ports[0].to_string());
-        fs::write(self.conf(), text + &nodes + include_str!("partitions.conf")).unwrap();
+        let text = text + &gpus.unwrap_or_default() + &nodes + include_str!("partitions.conf");
+        fs::write(self.conf(), text).unwrap();
+    }
+
+    /// Where this machine has two GPUs, each of the first two nodes gets one of them: the lines for `slurm.conf`. NCCL takes the nodes for
+    /// two machines, so that it connects them over a network.
+    fn configure_gpus(&self) -> Option<String> {
+        let devices = ["/dev/nvidia0", "/dev/nvidia1"];
+        devices.iter().all(|device| Path::new(device).exists()).then(|| {
+            let gres = GPU_NODES.iter().zip(devices);
+            let gres: String = gres.map(|(node, device)| format!("NodeName={node} Name=gpu File={device}\n")).collect();
+            fs::write(self.at("gres.conf"), gres).unwrap();
+            let prolog = self.at("task-prolog");
+            executable::write(&prolog, "#!/bin/sh\necho export NCCL_HOSTID=$SLURMD_NODENAME\n");
+            format!("GresTypes=gpu\nTaskProlog={}\n", prolog.display())
+        })
     }
 
     fn at(&self, name: &str) -> PathBuf {

@@ -37,6 +37,10 @@ const SITES: &str = r#"
 partition = "debug"
 prologue = ["export FROM_PROLOGUE=yes"]
 
+[gpus]
+partition = "debug"
+gres = "gpu"
+
 [held]
 options = ["--hold"]
 

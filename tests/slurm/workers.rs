@@ -148,6 +148,25 @@ fn ranks_over_two_nodes_have_the_losses_of_one_machine_with_as_many_ranks() {
     }
 }
 
+#[test]
+#[ignore = "needs two GPUs: make test-gpu"]
+fn ranks_on_two_gpus_of_two_nodes_meet_over_the_network_that_nccl_names() {
+    let Some(scene) = Scene::at("gpus") else { return };
+    let _alone = alone();
+    scene.training_plan("plan.toml", "strategy = [\"ddp-ds\", \"fsdp\"]\ngpus = 2\nnodes = 2\nloader = \"device\"\n");
+    for run in scene.train("session") {
+        let strategy = level(&run, "strategy");
+        assert_eq!(losses(&run).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4], "{strategy}");
+        let evidence: Vec<_> = run.ranks.iter().flat_map(|rank| &rank.evidence).collect();
+        let not_in_effect: Vec<_> = evidence.iter().filter(|evidence| !evidence.in_effect).collect();
+        assert!(not_in_effect.is_empty(), "{strategy}: {not_in_effect:?}");
+        let seen = |factor: &str| evidence.iter().find(|evidence| evidence.factor == factor).map(|found| &*found.seen);
+        println!("{strategy}: {:?}, {:?}", seen("gpus"), seen("nodes"));
+        assert_eq!(seen("nodes"), Some("2 ranks on 2 nodes: n1, n2"), "{strategy}");
+        assert!(seen("gpus").is_some_and(|seen| seen.contains("Socket") || seen.contains("IB")), "{:?}", seen("gpus"));
+    }
+}
+
 /// A run on two nodes that trains until somebody ends it, and the processes of its two ranks.
 fn endless(scene: &Scene) -> [Pid; 2] {
     scene.training_plan("plan.toml", "gpus = 2\nnodes = 2\nepochs = 100000\n");
