@@ -14,7 +14,7 @@ use crate::analysis::{
 };
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
-use crate::launch::{expected_start, lacking_nodes, script};
+use crate::launch::{delay, expected_start, script};
 use crate::papers::preset_text;
 use crate::plan::{
     Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, design_trouble, expand, remarks, resolved,
@@ -265,8 +265,8 @@ fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String
     };
     match expected_start(&job) {
         Ok(start) => format!("\n\nNote: at site {site}, the largest run would start at {start}, if it was sent now."),
-        Err(reason) => match lacking_nodes(&job) {
-            Some(lack) => format!("\n\nWarning: site {site}: {lack}."),
+        Err(reason) => match delay(&job, &reason) {
+            Some(delay) => format!("\n\nWarning: site {site}: {delay}."),
             None => refused(reason),
         },
     }

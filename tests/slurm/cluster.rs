@@ -153,9 +153,9 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The state of each job in the queue and shortly after, with its name: `PENDING multicard-0001-a-1`.
+    /// The id and the state of each job in the queue and shortly after, with its name: `12_4 PENDING multicard-0001-a-1`.
     pub fn jobs(&self) -> Vec<String> {
-        let text = self.ask("squeue", &["--noheader", "--states=all", "--format", "%A %T %j"]);
+        let text = self.ask("squeue", &["--noheader", "--array", "--states=all", "--format", "%i %T %j"]);
         text.lines().map(|line| line.trim().to_owned()).collect()
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocation;
+mod arrays;
 mod cluster;
 #[path = "../executable/mod.rs"]
 mod executable;
@@ -17,11 +18,13 @@ mod workers;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use multicard::conduct::{Client, Order};
 use multicard::plan::RunState;
 use multicard::session::open_reader;
 use multicard::store::RunRecord;
@@ -162,11 +165,17 @@ impl Scene {
 
     /// The ids of Slurm's jobs of the session's runs.
     fn own_jobs(&self) -> Vec<String> {
-        let id = |folder: &PathBuf| {
-            let record = fs::read_to_string(folder.join("slurm.json")).ok()?;
-            Some(serde_json::from_str::<serde_json::Value>(&record).ok()?.get("job")?.as_u64()?.to_string())
-        };
-        self.runs().iter().filter_map(id).collect()
+        self.runs().iter().filter_map(|folder| job_of(folder)).collect()
+    }
+
+    /// Asks the conductor to cancel the run with this index.
+    fn cancel(&self, run: usize) {
+        let run = self.records()[run].run.clone();
+        let sockets =
+            fs::read_dir(self.path("state/multicard/conductors")).unwrap().flatten().map(|entry| entry.path());
+        let socket = sockets.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sock")).unwrap();
+        let client = Client::over(&self.session(), UnixStream::connect(socket).unwrap(), false);
+        client.unwrap().unwrap().order(Order::Cancel(run)).unwrap();
     }
 
     /// The id of Slurm's job of the first run, once it is written down.
@@ -212,6 +221,14 @@ impl Scene {
     fn attach(&self) -> String {
         text(&self.multicard(&["attach", "session"]).output().unwrap().stderr)
     }
+}
+
+/// The id of Slurm's job of the run or allocation in this folder, as Slurm writes it: `12`, or `12_4` for a task of an array.
+fn job_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("slurm.json")).ok()?;
+    let record: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let (job, task) = (record.get("job")?.as_u64()?, record.get("task").and_then(serde_json::Value::as_u64));
+    Some(task.map_or_else(|| job.to_string(), |task| format!("{job}_{task}")))
 }
 
 /// A process that follows a session; a failed check ends it.

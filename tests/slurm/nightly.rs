@@ -66,7 +66,8 @@ impl Scene {
     }
 
     fn jobs_left(&self) -> String {
-        self.cluster.ask("squeue", &["--noheader", "--states=PENDING,RUNNING,COMPLETING", "--format", "%A %T %j"])
+        let states = "--states=PENDING,RUNNING,COMPLETING";
+        self.cluster.ask("squeue", &["--noheader", "--array", states, "--format", "%i %T %j"])
     }
 }
 
