@@ -34,6 +34,12 @@ impl Where {
             return Err(refused(format!("site {name}: nsys does not record runs that go through Slurm: {advice}")));
         }
         let site = launch::site(name).map_err(refused)?;
+        if plan.needs_worker() && !site.container.is_empty() {
+            return Err(refused(format!(
+                "site {name}: built-in workloads bring their own libraries and do not run in the site's container: use a site without \
+                 `container`"
+            )));
+        }
         let node = launch::site_node(&site, here).map_err(refused)?;
         Ok(Self { site: Some(site), node })
     }

@@ -47,7 +47,9 @@ pub fn examine_site(
     tell: &mut dyn FnMut(&str),
 ) -> Vec<Check> {
     let settings = "Settings";
-    let worker = machine.node.worker.is_ok().then(launch::find_worker).and_then(Result::ok);
+    // In a container there are only programs of plans.
+    let may_have_worker = machine.node.worker.is_ok() && site.container.is_empty();
+    let worker = may_have_worker.then(launch::find_worker).and_then(Result::ok);
     let plan = match plan_of(site, worker.as_ref()) {
         Ok(plan) => plan,
         Err(error) => return vec![Check::bad(settings, error, "report this")],
