@@ -116,9 +116,15 @@ pub fn script(job: &Job) -> Result<String, String> {
 /// When Slurm would start a job if it was sent now, in Slurm's words, which name the nodes. Nothing is queued.
 ///
 /// # Errors
-/// Those of [`script`], and Slurm does not answer or would refuse the job.
+/// The job has no site, a value of its settings cannot be written in a script, or Slurm does not answer or would refuse the job.
 pub fn expected_start(job: &Job) -> Result<String, String> {
-    let text = script(job)?;
+    let comment = format!("{COMMENT}RUN");
+    let ask = match job.allocation {
+        Some(size) => Ask::of_allocation(job, size, &job.folder, &comment),
+        None => Ask::of_run(job, &comment),
+    };
+    // Slurm judges what the job asks for, and not what it would execute.
+    let text = script::text(&ask?, &["true".into()])?;
     let folder =
         foreign::temporary_folder().ok_or("there is no folder for a script: set TMPDIR to one that can be written")?;
     let path = folder.join(format!("{:016x}.sbatch", rand::random::<u64>()));

@@ -281,14 +281,13 @@ fn a_full_disk_loses_nothing_that_has_finished_and_the_rest_is_done_once_there_i
     wait("no job is left", || scene.jobs_left().trim().is_empty());
 }
 
-/// What is killed at random.
+/// What is killed at random: the processes of multicard and of the programs, which are in the scene's home or name it.
 fn victims(scene: &Scene) -> Vec<i32> {
     let home = scene.home.path().display().to_string();
     let is_ours = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let at = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-        let is_multicard = words.split(|byte| *byte == 0).next().is_some_and(|word| word.ends_with(b"/multicard"));
-        String::from_utf8_lossy(&words).contains(&home) || (is_multicard && at == scene.home.path())
+        at == scene.home.path() || String::from_utf8_lossy(&words).contains(&home)
     };
     let own = std::process::id() as i32;
     let entries = fs::read_dir("/proc").unwrap().flatten();
