@@ -46,6 +46,9 @@ const SCRIPT_FILE: &str = "job.sbatch";
 /// this much later.
 const LOGS_LIMIT: Duration = Duration::from_secs(10);
 
+/// The signal by which Slurm says that a node could not open a job's output.
+const NO_OUTPUT: i32 = 53;
+
 /// How runs at a site are followed: the files of a shared file system are looked at seldom, and Slurm itself takes 30 s until it kills.
 const PACE: Pace = Pace { poll: Duration::from_millis(500), grace: Duration::from_secs(90) };
 
@@ -320,6 +323,7 @@ impl JobGroup {
     fn unheard(&self, id: JobId, exit: Exit) -> String {
         let how = match exit {
             Exit::Code(code) => format!("exited with code {code}"),
+            Exit::Signal(NO_OUTPUT) => "could not open its output".to_owned(),
             Exit::Signal(signal) => format!("was ended by signal {signal}"),
         };
         let folder = self.folder.display();
@@ -440,7 +444,38 @@ impl Group for JobGroup {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    /// The group of job 12, or of a task of array 12, which Slurm does not list. Its files are in `folder`.
+    fn unlisted(folder: &Path, task: Option<u32>) -> JobGroup {
+        let queue = Queue::new(Duration::from_secs(600));
+        let at = At::Job { id: JobId { id: 12, task }, since: Instant::now() };
+        *queue.last.lock().unwrap() = Some(Asked { at: Instant::now(), jobs: Some(HashMap::new()) });
+        JobGroup::new(Arc::new(queue), folder.to_owned(), at)
+    }
+
+    #[test]
+    fn a_task_that_slurm_does_not_list_was_cancelled_unless_it_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_cancelled = |task| {
+            let standing = unlisted(folder.path(), task).look(None);
+            matches!(standing, Standing::Ended(End { ending: Some((RunState::Cancelled, _)), .. }))
+        };
+        assert_eq!([None, Some(4)].map(is_cancelled), [false, true]);
+        fs::write(folder.path().join(STDERR_FILE), "").unwrap();
+        assert!(!is_cancelled(Some(4)), "its logs say how it ended");
+    }
+
+    #[test]
+    fn a_job_whose_output_its_node_could_not_open_says_so_and_names_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = unlisted(folder.path(), None);
+        let reason = group.unheard(JobId { id: 12, task: None }, Exit::Signal(NO_OUTPUT));
+        assert!(reason.contains("Slurm job 12 could not open its output"), "{reason}");
+        assert!(reason.contains(&format!("share {}", folder.path().display())), "{reason}");
+    }
 
     #[test]
     fn a_job_that_waits_had_begun_before_only_if_slurm_was_asked_after_its_supervisor_was_heard() {

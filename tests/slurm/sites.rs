@@ -18,6 +18,8 @@ fn a_site_is_tried_by_a_run_that_leaves_nothing_behind() {
     assert!(said.starts_with("[lab]\npartition = \"debug\"\n"), "{said}");
     assert!(said.contains("✓ Partition: debug of 2 × 4 CPUs"), "{said}");
     assert!(said.contains("✓ Run: a run on ") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    let said = text(&succeed(&mut scene.multicard(&["site", "lab", "--nodes", "2"])).stdout);
+    assert!(said.contains("✓ Run: a run on n1, n2 "), "{said}");
     assert_eq!(scene.names(), before);
 }
 
