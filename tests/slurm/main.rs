@@ -390,6 +390,25 @@ fn a_held_job_says_how_it_is_released_and_then_runs() {
 }
 
 #[test]
+fn a_job_that_depends_on_another_one_says_so_and_runs_after_it() {
+    let Some(scene) = Scene::at("after") else { return };
+    let held = ["--parsable", "--hold", "--partition=debug", "--output=/dev/null", "--wrap=true"];
+    let first = scene.cluster.ask("sbatch", &held);
+    let first = first.trim();
+    let site = format!("[after]\npartition = \"debug\"\noptions = [\"--dependency=afterany:{first}\"]\n");
+    fs::write(scene.path("config/multicard/sites.toml"), site).unwrap();
+    scene.plan(1, "true", "");
+    scene.detach();
+    let mut attached = scene.follow();
+    let said = attached.lines();
+    let words = "the job that it depends on has not ended (Dependency)";
+    while !said.recv_timeout(PATIENCE).expect("the reason is told").contains(words) {}
+    scene.cluster.ask("scancel", &[first]);
+    assert!(attached.0.wait().unwrap().success());
+    assert_eq!(scene.states(), [RunState::Finished]);
+}
+
+#[test]
 fn a_job_that_waits_is_cancelled_without_having_started() {
     let Some(scene) = Scene::at("held") else { return };
     scene.plan(1, "true", "");
@@ -415,13 +434,14 @@ fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
 #[test]
 fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
     let Some(scene) = Scene::at("low") else { return };
-    scene.plan(1, WAITS, "");
+    scene.plan(1, &format!("trap \"echo told > told; exit 143\" TERM; {WAITS}"), "");
     scene.detach();
     scene.await_start(0);
     scene.cluster.ask("sbatch", &["--partition=high", "--cpus-per-task=4", "--output=/dev/null", "--wrap", "sleep 1"]);
     wait("the run is queued again", || scene.states().len() == 2);
     assert_eq!(scene.states()[0], RunState::Interrupted);
     assert!(scene.reason(0).contains("preemption"), "{}", scene.reason(0));
+    wait("the program was asked to end before it was killed", || scene.path("told").exists());
     scene.open_gate();
     scene.until_ended(2);
     assert_eq!(scene.states(), [RunState::Interrupted, RunState::Finished]);
