@@ -211,15 +211,6 @@ fn set(text: &Mutex<Option<String>>, new: Option<String>) {
     *text.lock().unwrap_or_else(PoisonError::into_inner) = new;
 }
 
-/// How a job ended, as `scontrol` knows it.
-fn exit_of(id: JobId) -> Option<Exit> {
-    let text = tools::ask("scontrol", &["--oneliner", "show", "job", &id.to_string()]).ok()?;
-    let word = text.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
-    let (code, signal) = word.split_once(':')?;
-    let (code, signal): (i32, i32) = (code.parse().ok()?, signal.parse().ok()?);
-    Some(if signal == 0 { Exit::Code(code) } else { Exit::Signal(signal) })
-}
-
 /// How far a run has come at its site.
 enum At {
     /// Its script waits to be submitted.
@@ -281,6 +272,8 @@ impl JobGroup {
                     Found::Listed(job, _) => self.submitted(job.id, job.comment),
                     // The job may have ended long ago, as its logs then show, or it was never sent.
                     Found::Gone if self.is_heard() => return Err(End::default()),
+                    // The `sbatch` of a process that was killed may still be sending it.
+                    Found::Gone if since.elapsed() < self.queue.interval => {}
                     Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
                 }
             }
@@ -385,7 +378,7 @@ impl Group for JobGroup {
         }
         let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
         let (standing, asked_at) = match self.queue.find(since, |jobs| jobs.get(&id)) {
-            Found::Listed(job, at) => (job.standing(|| if is_due { exit_of(id) } else { None }), at),
+            Found::Listed(job, at) => (job.standing(|| if is_due { tools::exit_of(id) } else { None }), at),
             Found::Gone => (Standing::Ended(self.forgotten(id)), since),
             Found::Unknown => {
                 let known = self.known.clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::jobs::{JobId, new_comment};
 use super::record::Record;
@@ -19,6 +19,12 @@ const SCRIPTS_IN_FLIGHT: usize = 16_384;
 
 /// Runs that are started together come one after the other within this time.
 const TOGETHER: Duration = Duration::from_millis(200);
+
+/// How long the first run of an array waits for others.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The most tasks of an array, also where Slurm allows more: Slurm takes scripts of up to 4 MB, which name the folder of each run.
+const MOST_TASKS: usize = 1000;
 
 /// The batch script of an array, in the folder of its first run.
 const ARRAY_FILE: &str = "array.sbatch";
@@ -80,13 +86,14 @@ impl Submission {
 fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
     let (mut next, mut most) = (None, None);
     while let Some(first) = next.take().or_else(|| waiting.recv().ok()) {
-        let mut together = vec![first];
+        let (mut together, begun) = (vec![first], Instant::now());
         while next.is_none()
             && together[0].run.is_some()
+            && begun.elapsed() < LONGEST
             && let Ok(one) = waiting.recv_timeout(TOGETHER)
         {
             most = most.or_else(tools::most_tasks);
-            if one.options() == together[0].options() && together.len() < most.unwrap_or(1) {
+            if one.options() == together[0].options() && together.len() < most.unwrap_or(1).min(MOST_TASKS) {
                 together.push(one);
             } else {
                 next = Some(one);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use super::jobs::JobId;
 use crate::launch::answer::finish;
 use crate::processes;
 use crate::protocol::Exit;
@@ -78,6 +79,15 @@ fn most_tasks_in(configuration: &str) -> Option<usize> {
     let value =
         configuration.lines().find_map(|line| line.trim().strip_prefix("MaxArraySize")?.trim().strip_prefix('='));
     value?.trim().parse().ok()
+}
+
+/// How a job ended, as `scontrol` knows it.
+pub(super) fn exit_of(id: JobId) -> Option<Exit> {
+    let text = ask("scontrol", &["--oneliner", "show", "job", &id.to_string()]).ok()?;
+    let word = text.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
+    let (code, signal) = word.split_once(':')?;
+    let (code, signal): (i32, i32) = (code.parse().ok()?, signal.parse().ok()?);
+    Some(if signal == 0 { Exit::Code(code) } else { Exit::Signal(signal) })
 }
 
 /// Like [`ask`], for commands that print their answer as a message.
