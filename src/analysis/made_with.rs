@@ -11,7 +11,7 @@ use super::{Key, RunState, RunSummary};
 use crate::protocol::{IMPORTED_FROM, fact_name};
 
 /// The keys of the facts that make runs incomparable if they differ.
-const FACTS: [&str; 14] = [
+const FACTS: [&str; 15] = [
     "hostname",
     "cpu_model",
     "gpus",
@@ -23,6 +23,7 @@ const FACTS: [&str; 14] = [
     "worker_build",
     "program_git",
     "program_files",
+    "program_container",
     "program_python",
     "program_packages",
     IMPORTED_FROM,

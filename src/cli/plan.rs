@@ -14,13 +14,13 @@ use crate::analysis::{
 };
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
-use crate::launch::{expected_start, lacking_nodes, script};
+use crate::launch::script;
 use crate::papers::preset_text;
 use crate::plan::{
     Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, design_trouble, expand, remarks, resolved,
 };
 use crate::program::missing_program;
-use crate::session::{Machine, Where, largest, node_hours};
+use crate::session::{Machine, Where, node_hours};
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -241,8 +241,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         PlanFormat::Sbatch => {}
         PlanFormat::Md => {
             let mut text = describe(&plan, &matrix, node);
-            if let Some(site) = &plan.site {
-                text.push_str(&start_text(site, &plan, &matrix, &place));
+            if let Some(start) = place.start(&plan, &matrix.cells) {
+                text += &format!("\n\n{}: {start}.", if start.is_warning { "Warning" } else { "Note" });
             }
             learnt.iter().for_each(|note| text += &format!("\n\nNote: {note}."));
             if let Some(seen) = &seen {
@@ -253,23 +253,6 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         PlanFormat::Json => print(&serde_json::to_string_pretty(&json(&plan, &matrix, runs))?)?,
     }
     Ok(OK)
-}
-
-/// When the largest run of a plan would start at its site if it was sent now.
-fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String {
-    let Some(cell) = largest(&matrix.cells).first().map(|at| &matrix.cells[*at]) else { return String::new() };
-    let refused = |reason: String| format!("\n\nWarning: site {site} would not take the largest run: {reason}.");
-    let job = match place.sample(plan, &matrix.cells, cell) {
-        Ok(job) => job,
-        Err(error) => return refused(error.to_string()),
-    };
-    match expected_start(&job) {
-        Ok(start) => format!("\n\nNote: at site {site}, the largest run would start at {start}, if it was sent now."),
-        Err(reason) => match lacking_nodes(&job) {
-            Some(lack) => format!("\n\nWarning: site {site}: {lack}."),
-            None => refused(reason),
-        },
-    }
 }
 
 /// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took. The estimates of other cells are

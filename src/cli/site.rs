@@ -14,6 +14,10 @@ pub(super) struct Arguments {
     /// The site to show and to try: a run that does nothing shows that its nodes share the working directory and have this multicard.
     /// Without it, all sites are listed.
     name: Option<String>,
+    /// The number of nodes of that run: several show whether they share the working directory with each other, and have the same multicard.
+    #[arg(long, requires = "name", conflicts_with = "add", value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
     /// Add the site to your settings, with what Slurm tells of this cluster.
     #[arg(long, requires = "name")]
     add: bool,
@@ -32,7 +36,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let stop = interrupts()?;
     let folder = std::env::current_dir()?;
     let mut tell = |reason: &str| say(reason);
-    let checks = examine_site(&site, Machine::look(), &folder, &stop, &mut tell);
+    let checks = examine_site(&site, arguments.nodes, Machine::look(), &folder, &stop, &mut tell);
     print(&checks.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     Ok(if checks.iter().any(|check| check.health == Health::Bad) { SOME_RUN_FAILED } else { OK })
 }

@@ -37,7 +37,8 @@ const WORKER_SOFTWARE: [(&str, &str, &str); 4] = [
     ("libtorch", "libtorch ", ""),
 ];
 /// Facts about programs. The packages are those that are installed; which of them a program loads is not known.
-const PROGRAM_SOFTWARE: [(&str, &str, &str); 3] = [
+const PROGRAM_SOFTWARE: [(&str, &str, &str); 4] = [
+    ("program_container", "container ", ""),
     ("program_python", "Python ", ""),
     ("program_packages", "installed packages ", ""),
     ("program_git", "git commit ", ""),

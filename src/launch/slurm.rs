@@ -7,21 +7,20 @@ mod record;
 mod script;
 mod sites;
 mod steward;
+mod submit;
 mod tools;
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-pub use cluster::{Nodes, lacking_nodes, nodes, site_node, unlimited_node};
+pub use cluster::{Nodes, delay, nodes, site_node, unlimited_node};
 pub use jobs::EXPECTED_START;
 pub use record::may_be_at_a_site;
 pub use sites::{add_site, site, sites, sites_file};
@@ -35,19 +34,20 @@ use crate::foreign;
 use crate::plan::RunState;
 use crate::protocol::{Exit, GROUP_LOG, Job};
 use allocation::Allocations;
-use jobs::{COMMENT, FORMAT, Listed};
+use jobs::{COMMENT, FORMAT, JobId, Listed, new_comment};
 use record::Record;
 use script::Ask;
+use submit::{OfRun, Submitter};
 
 /// The batch script's name in the run's folder.
 const SCRIPT_FILE: &str = "job.sbatch";
 
-/// Capacity of the channel to the thread that submits: more than a session's jobs at a site.
-const SCRIPTS_IN_FLIGHT: usize = 16_384;
-
 /// How long the logs of a job that has ended are awaited: a client of a network file system may see a file that grew on another machine
 /// this much later.
 const LOGS_LIMIT: Duration = Duration::from_secs(10);
+
+/// The signal by which Slurm says that a node could not open a job's output.
+const NO_OUTPUT: i32 = 53;
 
 /// How runs at a site are followed: the files of a shared file system are looked at seldom, and Slurm itself takes 30 s until it kills.
 const PACE: Pace = Pace { poll: Duration::from_millis(500), grace: Duration::from_secs(90) };
@@ -59,44 +59,11 @@ pub(super) struct Slurm {
     allocations: Arc<Allocations>,
 }
 
-/// Takes the scripts that are to be submitted, in their order.
-#[derive(Clone)]
-struct Submitter(SyncSender<Submission>);
-
-impl Submitter {
-    /// Submits the script of a job, after all scripts that came before it.
-    fn submit(&self, script: PathBuf) -> At {
-        let (answer, answered) = sync_channel(1);
-        let is_dropped = Arc::<AtomicBool>::default();
-        // If the thread has ended, the receiver of the answer notices.
-        let _ = self.0.send(Submission { script, is_dropped: Arc::clone(&is_dropped), answer });
-        At::Queue { answered, is_dropped }
-    }
-}
-
-/// A comment that no other job has.
-fn new_comment() -> String {
-    format!("{COMMENT}{:016x}", rand::random::<u64>())
-}
-
-/// A script on its way to Slurm.
-struct Submission {
-    script: PathBuf,
-    /// Set if it is no longer wanted.
-    is_dropped: Arc<AtomicBool>,
-    /// Takes the id of its job, or why Slurm refused it.
-    answer: SyncSender<Result<u64, SlurmError>>,
-}
-
 impl Slurm {
     /// `interval` is the shortest time between two questions about all jobs.
     pub fn new(interval: Duration) -> Self {
-        let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
-        let (scripts, waiting) = sync_channel(SCRIPTS_IN_FLIGHT);
-        let asked = Arc::clone(&queue);
-        // If the thread cannot be started, each run reports that.
-        let _ = thread::Builder::new().name("sbatch".to_owned()).spawn(move || submit_all(&waiting, &asked));
-        let submitter = Submitter(scripts);
+        let queue = Arc::new(Queue::new(interval));
+        let submitter = Submitter::start(Arc::clone(&queue));
         Self { allocations: Allocations::new(Arc::clone(&queue), submitter.clone()), queue, submitter }
     }
 
@@ -115,54 +82,23 @@ impl Place for Slurm {
         if let Some(size) = job.allocation {
             return self.allocations.start(job, size, lead.command());
         }
-        let comment = new_comment();
-        let text = Ask::of_run(job, &comment)
-            .and_then(|ask| script::text(&ask, &lead.command()))
-            .map_err(LaunchError::Site)?;
+        let (comment, command) = (new_comment(), lead.command());
+        let ask = Ask::of_run(job, &comment).map_err(LaunchError::Site)?;
+        let text = script::text(&ask, &command).map_err(LaunchError::Site)?;
+        let options = script::options(&ask).map_err(LaunchError::Site)?;
         let path = std::path::absolute(job.folder.join(SCRIPT_FILE));
         let failed = |source| LaunchError::Folder { path: job.folder.join(SCRIPT_FILE), source };
         let path = path.map_err(failed)?;
-        let written = foreign::open_ours_with(&path, File::options().write(true).create(true).truncate(true))
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            // Before it is submitted, so that its job is found even if this process ends before it knows the job's id.
-            .and_then(|()| Record { comment, ..Record::default() }.write(&job.folder));
-        written.map_err(failed)?;
-        Ok(self.group(job, self.submitter.submit(path)))
+        let record = Record { comment: comment.clone(), ..Record::default() };
+        // The record is written before the job is submitted, so that the job is found even if this process ends before it knows the job's id.
+        script::write(&path, &text).and_then(|()| record.write(&job.folder)).map_err(failed)?;
+        Ok(self.group(job, self.submitter.submit(path, Some(OfRun { comment, options }))))
     }
 
     fn find(&self, job: &Job, _recorded: (u32, u64)) -> Box<dyn Group> {
         match Record::read(&job.folder) {
             Some(Record { allocation: Some(name), .. }) => self.allocations.find(job, &name),
             record => self.group(job, At::recorded(record)),
-        }
-    }
-}
-
-/// Submits scripts one after the other, so that jobs have the order of their runs, until all senders are gone.
-fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
-    for Submission { script, is_dropped, answer } in waiting {
-        let script = script.to_string_lossy().into_owned();
-        let outcome = loop {
-            if is_dropped.load(Ordering::Relaxed) {
-                break None;
-            }
-            match tools::ask("sbatch", &["--parsable", &script]) {
-                Err(error @ SlurmError::Silent(_)) => {
-                    queue.set_problem(Some(error.to_string()));
-                    thread::sleep(queue.interval);
-                }
-                outcome => break Some(outcome),
-            }
-        };
-        queue.set_problem(None);
-        let id = |text: String| {
-            // A federation adds the cluster's name: `12;lab`.
-            let id = text.trim().split(';').next().and_then(|id| id.parse().ok());
-            id.ok_or_else(|| SlurmError::Refused(format!("sbatch printed {:?} and no job id", text.trim())))
-        };
-        if let Some(outcome) = outcome {
-            // A process that did not wait for the id finds the job by its comment.
-            let _ = answer.send(outcome.and_then(id));
         }
     }
 }
@@ -183,9 +119,15 @@ pub fn script(job: &Job) -> Result<String, String> {
 /// When Slurm would start a job if it was sent now, in Slurm's words, which name the nodes. Nothing is queued.
 ///
 /// # Errors
-/// Those of [`script`], and Slurm does not answer or would refuse the job.
+/// The job has no site, a value of its settings cannot be written in a script, or Slurm does not answer or would refuse the job.
 pub fn expected_start(job: &Job) -> Result<String, String> {
-    let text = script(job)?;
+    let comment = format!("{COMMENT}RUN");
+    let ask = match job.allocation {
+        Some(size) => Ask::of_allocation(job, size, &job.folder, &comment),
+        None => Ask::of_run(job, &comment),
+    };
+    // Slurm judges what the job asks for, and not what it would execute.
+    let text = script::text(&ask?, &["true".into()])?;
     let folder =
         foreign::temporary_folder().ok_or("there is no folder for a script: set TMPDIR to one that can be written")?;
     let path = folder.join(format!("{:016x}.sbatch", rand::random::<u64>()));
@@ -204,11 +146,13 @@ struct Queue {
     last: Mutex<Option<Asked>>,
     /// Why Slurm did not answer, if it did not.
     problem: Mutex<Option<String>>,
+    /// Why Slurm has not taken the next job, although it was sent.
+    obstacle: Mutex<Option<String>>,
 }
 
 struct Asked {
     at: Instant,
-    jobs: Option<HashMap<u64, Listed>>,
+    jobs: Option<HashMap<JobId, Listed>>,
 }
 
 /// A job in the queue.
@@ -222,9 +166,14 @@ enum Found {
 }
 
 impl Queue {
+    /// A queue that is not known yet. `interval` is the shortest time between two questions about it.
+    fn new(interval: Duration) -> Self {
+        Self { interval, last: Mutex::default(), problem: Mutex::default(), obstacle: Mutex::default() }
+    }
+
     /// The job that `choose` picks among those that were listed after `since`. If the last list is old, Slurm is asked, by one thread at a
     /// time.
-    fn find(&self, since: Instant, choose: impl FnOnce(&HashMap<u64, Listed>) -> Option<&Listed>) -> Found {
+    fn find(&self, since: Instant, choose: impl FnOnce(&HashMap<JobId, Listed>) -> Option<&Listed>) -> Found {
         let mut last = match self.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -234,7 +183,7 @@ impl Queue {
             let at = Instant::now();
             let user = rustix::process::getuid().as_raw().to_string();
             let listed = tools::ask("squeue", &["--noheader", "--states=all", "--user", &user, "--format", FORMAT]);
-            self.set_problem(listed.as_ref().err().map(ToString::to_string));
+            set(&self.problem, listed.as_ref().err().map(ToString::to_string));
             *last = Some(Asked { at, jobs: listed.ok().map(|text| jobs::read(&text)) });
         }
         match last.as_ref() {
@@ -245,35 +194,31 @@ impl Queue {
         }
     }
 
-    fn set_problem(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    fn set_obstacle(&self, obstacle: Option<String>) {
+        set(&self.obstacle, obstacle);
     }
 
     /// What a run whose job is unknown waits for: an answer of Slurm.
     fn wait(&self) -> String {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        problem
+        let known = |text: &Mutex<Option<String>>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known(&self.obstacle)
+            .or_else(|| known(&self.problem))
             .map_or_else(|| "it is being sent to Slurm".to_owned(), |problem| format!("{problem}; it is asked again"))
     }
 }
 
-/// How a job ended, as `scontrol` knows it.
-fn exit_of(id: u64) -> Option<Exit> {
-    let text = tools::ask("scontrol", &["--oneliner", "show", "job", &id.to_string()]).ok()?;
-    let word = text.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
-    let (code, signal) = word.split_once(':')?;
-    let (code, signal): (i32, i32) = (code.parse().ok()?, signal.parse().ok()?);
-    Some(if signal == 0 { Exit::Code(code) } else { Exit::Signal(signal) })
+fn set(text: &Mutex<Option<String>>, new: Option<String>) {
+    *text.lock().unwrap_or_else(PoisonError::into_inner) = new;
 }
 
 /// How far a run has come at its site.
 enum At {
     /// Its script waits to be submitted.
-    Queue { answered: Receiver<Result<u64, SlurmError>>, is_dropped: Arc<AtomicBool> },
-    /// An earlier process may have submitted it.
-    Sought { comment: String, since: Instant },
+    Queue { answered: Receiver<Result<JobId, SlurmError>>, is_dropped: Arc<AtomicBool> },
+    /// An earlier process may have submitted it, as the numbered task of an array if there is a number.
+    Sought { comment: String, task: Option<u32>, since: Instant },
     /// Slurm has its job since then.
-    Job { id: u64, since: Instant },
+    Job { id: JobId, since: Instant },
     /// It was never sent.
     Nowhere,
 }
@@ -283,8 +228,8 @@ impl At {
     fn recorded(record: Option<Record>) -> Self {
         let since = Instant::now();
         match record {
-            Some(Record { job: Some(id), .. }) => Self::Job { id, since },
-            Some(Record { comment, .. }) => Self::Sought { comment, since },
+            Some(Record { job: Some(id), task, .. }) => Self::Job { id: JobId { id, task }, since },
+            Some(Record { comment, task, .. }) => Self::Sought { comment, task, since },
             None => Self::Nowhere,
         }
     }
@@ -314,18 +259,21 @@ impl JobGroup {
     }
 
     /// The job's id, once Slurm has taken it.
-    fn taken(&mut self) -> Result<Option<(u64, Instant)>, End> {
+    fn taken(&mut self) -> Result<Option<(JobId, Instant)>, End> {
         let never =
             |reason: String| End { ending: Some((RunState::Interrupted, reason)), again: true, ..End::default() };
         match &self.at {
             At::Job { id, since } => return Ok(Some((*id, *since))),
             At::Nowhere => return Err(never("the conductor ended before it sent the run to Slurm".to_owned())),
-            At::Sought { comment, since } => {
-                match self.queue.find(*since, |jobs| jobs.values().find(|job| job.comment == *comment)) {
+            At::Sought { comment, task, since } => {
+                let is_it = |job: &&Listed| job.comment == *comment && job.id.task == *task;
+                match self.queue.find(*since, |jobs| jobs.values().find(is_it)) {
                     Found::Unknown => {}
                     Found::Listed(job, _) => self.submitted(job.id, job.comment),
                     // The job may have ended long ago, as its logs then show, or it was never sent.
                     Found::Gone if self.is_heard() => return Err(End::default()),
+                    // The `sbatch` of a process that was killed may still be sending it.
+                    Found::Gone if since.elapsed() < self.queue.interval => {}
                     Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
                 }
             }
@@ -365,9 +313,10 @@ impl JobGroup {
     }
 
     /// Why a job whose supervisor wrote nothing has ended.
-    fn unheard(&self, id: u64, exit: Exit) -> String {
+    fn unheard(&self, id: JobId, exit: Exit) -> String {
         let how = match exit {
             Exit::Code(code) => format!("exited with code {code}"),
+            Exit::Signal(NO_OUTPUT) => "could not open its output".to_owned(),
             Exit::Signal(signal) => format!("was ended by signal {signal}"),
         };
         let folder = self.folder.display();
@@ -380,15 +329,23 @@ impl JobGroup {
         )
     }
 
-    fn submitted(&mut self, id: u64, comment: String) {
+    /// The end of a job that Slurm does not list any more.
+    fn forgotten(&self, id: JobId) -> End {
+        // Slurm forgets a task of an array at once if the task is cancelled before it starts. A task that has started has written this file.
+        let has_started = self.folder.join(STDERR_FILE).exists();
+        // Otherwise the logs say how the run ended.
+        End { ending: (id.task.is_some() && !has_started).then(|| jobs::forgotten(id)), ..End::default() }
+    }
+
+    fn submitted(&mut self, id: JobId, comment: String) {
         // If the record cannot be written, the job is found by its comment.
         let record = Record::read(&self.folder).unwrap_or_default();
-        let _ = Record { comment, job: Some(id), ..record }.write(&self.folder);
+        let _ = Record { comment, job: Some(id.id), task: id.task, ..record }.write(&self.folder);
         self.at = At::Job { id, since: Instant::now() };
     }
 
     /// Sends a signal to the job: SIGTERM cancels it, after which Slurm kills what is left of it.
-    fn send(&mut self, id: u64, signal: Signal) {
+    fn send(&mut self, id: JobId, signal: Signal) {
         let id = id.to_string();
         let sent = if signal == Signal::KILL {
             tools::ask("scancel", &["--signal=KILL", "--full", &id])
@@ -421,9 +378,8 @@ impl Group for JobGroup {
         }
         let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
         let (standing, asked_at) = match self.queue.find(since, |jobs| jobs.get(&id)) {
-            Found::Listed(job, at) => (job.standing(|| if is_due { exit_of(id) } else { None }), at),
-            // The logs say how the run ended.
-            Found::Gone => (Standing::Ended(End::default()), since),
+            Found::Listed(job, at) => (job.standing(|| if is_due { tools::exit_of(id) } else { None }), at),
+            Found::Gone => (Standing::Ended(self.forgotten(id)), since),
             Found::Unknown => {
                 let known = self.known.clone();
                 return known.unwrap_or_else(|| Standing::Waits(format!("Slurm has it as job {id}")));
@@ -481,18 +437,49 @@ impl Group for JobGroup {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    /// The group of job 12, or of a task of array 12, which Slurm does not list. Its files are in `folder`.
+    fn unlisted(folder: &Path, task: Option<u32>) -> JobGroup {
+        let queue = Queue::new(Duration::from_secs(600));
+        let at = At::Job { id: JobId { id: 12, task }, since: Instant::now() };
+        *queue.last.lock().unwrap() = Some(Asked { at: Instant::now(), jobs: Some(HashMap::new()) });
+        JobGroup::new(Arc::new(queue), folder.to_owned(), at)
+    }
+
+    #[test]
+    fn a_task_that_slurm_does_not_list_was_cancelled_unless_it_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_cancelled = |task| {
+            let standing = unlisted(folder.path(), task).look(None);
+            matches!(standing, Standing::Ended(End { ending: Some((RunState::Cancelled, _)), .. }))
+        };
+        assert_eq!([None, Some(4)].map(is_cancelled), [false, true]);
+        fs::write(folder.path().join(STDERR_FILE), "").unwrap();
+        assert!(!is_cancelled(Some(4)), "its logs say how it ended");
+    }
+
+    #[test]
+    fn a_job_whose_output_its_node_could_not_open_says_so_and_names_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = unlisted(folder.path(), None);
+        let reason = group.unheard(JobId { id: 12, task: None }, Exit::Signal(NO_OUTPUT));
+        assert!(reason.contains("Slurm job 12 could not open its output"), "{reason}");
+        assert!(reason.contains(&format!("share {}", folder.path().display())), "{reason}");
+    }
 
     #[test]
     fn a_job_that_waits_had_begun_before_only_if_slurm_was_asked_after_its_supervisor_was_heard() {
         let folder = tempfile::tempdir().unwrap();
         let interval = Duration::from_secs(600);
-        let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
+        let queue = Arc::new(Queue::new(interval));
         let list = |state: &str| {
-            let jobs = Some(jobs::read(&format!("12|{state}|N/A||1|Resources|multicard:x")));
+            let jobs = Some(jobs::read(&format!("12|N/A|{state}|N/A||1|Resources|multicard:x")));
             *queue.last.lock().unwrap() = Some(Asked { at: Instant::now(), jobs });
         };
-        let at = At::Job { id: 12, since: Instant::now() };
+        let at = At::Job { id: JobId { id: 12, task: None }, since: Instant::now() };
         let mut group = JobGroup::new(Arc::clone(&queue), folder.path().to_owned(), at);
         list("PENDING");
         assert!(matches!(group.look(None), Standing::Waits(_)));

@@ -41,10 +41,18 @@ pub fn node_of_step() -> u32 {
     std::env::var(NODE_VARIABLE).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
+/// The job that this process is in, as Slurm's commands name it: `12`, or `12_4` for a task of an array. The number of a task's job would not do,
+/// because one of the tasks has the number of the whole array.
+fn own_job() -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let task = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
+    task.map(|(array, task)| format!("{array}_{task}")).or_else(|| variable("SLURM_JOB_ID"))
+}
+
 /// Sends a signal to all processes of the steps of this Slurm job: `srun` would turn SIGTERM into SIGKILL. Returns whether there was a step and
 /// Slurm took the signal for it.
 pub(super) fn signal_steps(signal: Signal) -> bool {
-    let Ok(job) = std::env::var("SLURM_JOB_ID") else { return false };
+    let Some(job) = own_job() else { return false };
     let ask = |name: &str, arguments: &[&str]| {
         let mut command = Command::new(name);
         command.args(arguments);
@@ -55,9 +63,11 @@ pub(super) fn signal_steps(signal: Signal) -> bool {
             .map(|(_, stdout, _)| stdout)
     };
     let listed = ask("squeue", &["--steps", "--noheader", "--job", &job, "--format", "%i"]).unwrap_or_default();
-    // The job's own script is a step with a name.
-    let is_numbered = |step: &&str| step.rsplit_once('.').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
-    let steps: Vec<&str> = listed.lines().map(str::trim).filter(is_numbered).collect();
+    // The job's own script is a step with a name. Slurm may list steps of other tasks of the job's array, too.
+    let is_own = |step: &&str| {
+        step.rsplit_once('.').is_some_and(|(listed, number)| listed == job && number.parse::<u32>().is_ok())
+    };
+    let steps: Vec<&str> = listed.lines().map(str::trim).filter(is_own).collect();
     let option = format!("--signal={}", signal.as_raw());
     !steps.is_empty() && ask("scancel", &[&[option.as_str()], &steps[..]].concat()).is_some()
 }

@@ -67,8 +67,11 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     environment.set(COMMIT_TIME, commit_time(&folder));
     let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());
     let search = search.or_else(|| std::env::var_os("PATH"));
-    let program = processes::executable(&filled.run[0], &folder, search.as_deref()).ok();
-    let python = program.and_then(|path| interpreter(&path));
+    let container = job.site.as_ref().map(|site| site.container.join(" ")).filter(|words| !words.is_empty());
+    // Which Python is in a container is not known here.
+    let program = container.is_none().then(|| processes::executable(&filled.run[0], &folder, search.as_deref()).ok());
+    environment.set("program_container", container);
+    let python = program.flatten().and_then(|path| interpreter(&path));
     environment.set("program_files", own_files(known, &filled.run, &folder, python.as_deref()));
     let Some(python) = python else { return };
     let found = known.pythons.entry((python.clone(), filled.env.clone()));

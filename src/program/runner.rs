@@ -188,7 +188,8 @@ impl Runner {
         let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
         let session = session_folder(&run_folder).unwrap_or(&run_folder).join(SETUP_FOLDER);
         fs::create_dir_all(&session).map_err(failed)?;
-        let text = serde_json::json!([filled.setup, folder, filled.env]).to_string();
+        let words = self.in_container(&filled.setup);
+        let text = serde_json::json!([words, folder, filled.env]).to_string();
         let digest: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let lock = File::create(session.join(format!("{digest}.lock"))).map_err(failed)?;
         // Runs that share the machine wait for the one that runs the set-up.
@@ -201,7 +202,7 @@ impl Runner {
         // The nodes of a site share the session and what its set-up made.
         let place =
             self.job.site.as_ref().map_or_else(|| hostname.trim().to_owned(), |site| format!("site {}", site.name));
-        let mark = format!("{} on {place}\n{}\n", session.display(), filled.setup.join(" "));
+        let mark = format!("{} on {place}\n{}\n", session.display(), words.join(" "));
         if fs::read_to_string(&done).is_ok_and(|known| known == mark) {
             return Ok(true);
         }
@@ -276,6 +277,7 @@ impl Runner {
         let environment = self.environment(filled, rank);
         let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
         let search = search.or_else(|| std::env::var_os("PATH"));
+        let words = self.in_container(words);
         let (name, arguments) = words.split_first().ok_or("the command names no program")?;
         let executable = processes::executable(name, folder, search.as_deref())?;
         let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
@@ -286,6 +288,12 @@ impl Runner {
         command.current_dir(folder).envs(environment).stdin(Stdio::null()).process_group(0);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok((executable, command))
+    }
+
+    /// A command line as the site's container executes it.
+    fn in_container(&self, words: &[String]) -> Vec<String> {
+        let container = self.job.site.iter().flat_map(|site| &site.container);
+        container.chain(words).cloned().collect()
     }
 
     /// The command in front of the program that sets its memory policy. The supervisor has already bound this process to its CPUs.
@@ -313,7 +321,7 @@ impl Runner {
         let shown = environment.iter().filter(|(name, _)| *name != MARKER_VARIABLE);
         let shown = shown.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned()));
         let record = Record {
-            command_line: filled.run.clone(),
+            command_line: self.in_container(&filled.run),
             executable: executable.to_owned(),
             folder: folder.to_owned(),
             environment: shown.collect(),

@@ -41,7 +41,7 @@ pub fn set_build(commit: Option<&'static str>) {
 }
 
 /// The known facts, in the order in which they are shown: key and name.
-const FACTS: [(&str, &str); 26] = [
+const FACTS: [(&str, &str); 27] = [
     ("hostname", "Machine"),
     (DIFFERENCES, "Differs between nodes"),
     ("system", "System"),
@@ -65,6 +65,7 @@ const FACTS: [(&str, &str); 26] = [
     ("program_git", "Program's git commit"),
     (COMMIT_TIME, "Date of the program's commit"),
     ("program_files", "Program's files"),
+    ("program_container", "Container"),
     ("program_python", "Python"),
     ("program_packages", "Python packages"),
     (IMPORTED_FROM, "Imported from"),

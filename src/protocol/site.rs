@@ -56,6 +56,10 @@ pub struct Site {
     /// Lines of the shell that a job executes first, such as `module load cuda`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prologue: Vec<String>,
+    /// A command that executes the command which is appended to it, in a container: `apptainer exec --nv IMAGE`. Programs of plans are executed
+    /// by it; empty for none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub container: Vec<String>,
     /// Further options of `sbatch`, such as `--reservation=tuesday`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
@@ -89,6 +93,7 @@ impl Default for Site {
             cpus_per_task: None,
             memory: None,
             prologue: Vec::new(),
+            container: Vec::new(),
             options: Vec::new(),
             most_jobs: USUAL_MOST_JOBS,
             most_starts: USUAL_MOST_STARTS,

@@ -34,6 +34,12 @@ impl Where {
             return Err(refused(format!("site {name}: nsys does not record runs that go through Slurm: {advice}")));
         }
         let site = launch::site(name).map_err(refused)?;
+        if plan.needs_worker() && !site.container.is_empty() {
+            return Err(refused(format!(
+                "site {name}: built-in workloads bring their own libraries and do not run in the site's container: use a site without \
+                 `container`"
+            )));
+        }
         let node = launch::site_node(&site, here).map_err(refused)?;
         Ok(Self { site: Some(site), node })
     }
@@ -100,7 +106,7 @@ impl Session {
     }
 
     /// Asks Slurm whether it would take a job of a plan, without queueing it. Returns a warning if the job would wait for nodes
-    /// that are drained or down.
+    /// that are drained or down, or until the user has fewer jobs.
     ///
     /// # Errors
     /// Slurm does not answer, or would refuse the job.
@@ -108,8 +114,8 @@ impl Session {
         let mut queued = queued.at(Some(site));
         queued.job.folder = self.store.run_folder("check");
         let Err(reason) = launch::expected_start(&queued.job) else { return Ok(None) };
-        match launch::lacking_nodes(&queued.job) {
-            Some(lack) => Ok(Some(format!("site {}: {lack}", site.name))),
+        match launch::delay(&queued.job, &reason) {
+            Some(delay) => Ok(Some(format!("site {}: {delay}", site.name))),
             None => Err(SessionError::Site(format!("site {}: {reason}", site.name))),
         }
     }

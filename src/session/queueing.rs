@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use super::{Added, Origin, QueuedJob, Session, SessionError, Where};
 use crate::dataset;
 use crate::foreign;
+use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, Limits, Matrix, Node, Plan, PlannedMeasure, Shape, Tracer, WorkloadSpec, expand, order,
+    Cell, Data, Identity, Limits, Matrix, Node, Plan, PlannedMeasure, Remark, Shape, Tracer, WorkloadSpec, expand,
+    order,
 };
 use crate::protocol::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program, Site};
 use crate::store::{Decision, held_cells};
@@ -141,7 +143,7 @@ fn allocation_size(plan: &Plan, cells: &[Cell], site: &Site) -> Option<Allocatio
 }
 
 /// The positions of the cells that ask for most: for most of one node, and for most nodes.
-pub fn largest(cells: &[Cell]) -> Vec<usize> {
+fn largest(cells: &[Cell]) -> Vec<usize> {
     let most = |measure: fn(&Shape) -> (u32, u32)| (0..cells.len()).max_by_key(|at| measure(&cells[*at].shape));
     let of_one = most(|shape| (shape.devices_per_node().max(shape.ranks_per_node), shape.nodes()));
     let of_all = most(|shape| (shape.nodes(), shape.devices_per_node().max(shape.ranks_per_node)));
@@ -166,6 +168,28 @@ impl Where {
         let run = format!("0001-{}-1", cell.id);
         let folder = here.join("SESSION").join("runs").join(&run);
         Ok(Job { run, folder, allocation: allocation_size(plan, cells, site), ..job })
+    }
+
+    /// When the largest run of a plan would start at the site if it was sent now; a warning if Slurm would not take it, or not yet. `None` on
+    /// this machine, and for a plan without cells.
+    pub fn start(&self, plan: &Plan, cells: &[Cell]) -> Option<Remark> {
+        let site = &self.site.as_ref()?.name;
+        let cell = &cells[*largest(cells).first()?];
+        let refused = |reason: String| format!("site {site} would not take the largest run: {reason}");
+        let start = match self.sample(plan, cells, cell) {
+            Err(error) => Err(refused(error.to_string())),
+            Ok(job) => launch::expected_start(&job).map_err(|reason| match launch::delay(&job, &reason) {
+                Some(delay) => format!("site {site}: {delay}"),
+                None => refused(reason),
+            }),
+        };
+        Some(match start {
+            Ok(start) => {
+                let text = format!("at site {site}, the largest run would start at {start}, if it was sent now");
+                Remark { text, is_warning: false }
+            }
+            Err(text) => Remark { text, is_warning: true },
+        })
     }
 }
 

@@ -18,9 +18,9 @@ const PLAN: &str = "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 120\n[c
 /// Longest output of the worker that describes itself.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// The plan of the test job. The worker describes itself; if it cannot start, the job succeeds nevertheless. Without a
+/// The plan of the test job, on this number of nodes. The worker describes itself; if it cannot start, the job succeeds nevertheless. Without a
 /// worker, the job does nothing.
-fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> {
+fn plan_of(site: &Site, nodes: u32, worker: Option<&WorkerCommand>) -> Result<Plan, String> {
     let mut words: Vec<String> = ["sh", "-c", "\"$@\"; true", "sh"].map(str::to_owned).into();
     match worker {
         None => words.push("true".to_owned()),
@@ -33,22 +33,26 @@ fn plan_of(site: &Site, worker: Option<&WorkerCommand>) -> Result<Plan, String> 
     // Braces mark placeholders, so literal braces are doubled.
     let words: Vec<String> = words.iter().map(|word| word.replace('{', "{{").replace('}', "}}")).collect();
     let words = serde_json::to_string(&words).map_err(|error| error.to_string())?;
-    let plan = Plan::parse(&format!("{PLAN}run = {words}\n"), "site").map_err(|error| error.to_string())?;
+    let plan = Plan::parse(&format!("{PLAN}run = {words}\n[factors]\nnodes = {nodes}\n"), "site")
+        .map_err(|error| error.to_string())?;
     Ok(Plan { site: Some(site.name.clone()), ..plan })
 }
 
-/// Tries a site from a folder that its nodes are to share, and passes what the run waits for to `tell`. It takes as long as Slurm lets the
+/// Tries this number of a site's nodes from a folder that they are to share, and passes what the run waits for to `tell`. It takes as long as Slurm lets the
 /// run wait; `stop` cancels it.
 pub fn examine_site(
     site: &Site,
+    nodes: u32,
     machine: Machine,
     folder: &Path,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> Vec<Check> {
     let settings = "Settings";
-    let worker = machine.node.worker.is_ok().then(launch::find_worker).and_then(Result::ok);
-    let plan = match plan_of(site, worker.as_ref()) {
+    // In a container there are only programs of plans.
+    let may_have_worker = machine.node.worker.is_ok() && site.container.is_empty();
+    let worker = may_have_worker.then(launch::find_worker).and_then(Result::ok);
+    let plan = match plan_of(site, nodes, worker.as_ref()) {
         Ok(plan) => plan,
         Err(error) => return vec![Check::bad(settings, error, "report this")],
     };

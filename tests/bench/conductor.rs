@@ -34,12 +34,16 @@ const COMMANDS: [(&str, &str); 5] = [
         r#"if [ "$1" = --test-only ]; then echo "sbatch: Job 1 to start at 2030-01-01T00:00:00" >&2; exit; fi
 for script; do :; done
 id=$(($(wc -l < "$MADE_UP/jobs") + 1))
-echo "$id|RUNNING|2030-01-01T00:00:00|n1|1|None|$(sed -n 's/^#SBATCH --comment=//p' "$script")" >> "$MADE_UP/jobs"
+comment=$(sed -n 's/^#SBATCH --comment=//p' "$script")
+last=$(sed -n 's/^#SBATCH --array=0-//p' "$script")
+for task in $([ "$last" ] && seq 0 "$last" || echo N/A); do
+    echo "$id|$task|RUNNING|2030-01-01T00:00:00|n1|1|None|$comment"
+done >> "$MADE_UP/jobs"
 echo $id"#,
     ),
     ("squeue", r#"cat "$MADE_UP/jobs""#),
     ("sinfo", r#"echo "debug*|up|infinite|64|8|1000000|(null)|(null)""#),
-    ("scontrol", "exit 1"),
+    ("scontrol", r#"[ "$2" = config ] && echo "MaxArraySize = 1001""#),
     ("scancel", "exit 0"),
 ];
 

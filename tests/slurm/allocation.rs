@@ -1,15 +1,13 @@
 //! One allocation for many runs: runs are steps of one job in the plan's order, and what has not begun when it ends goes to another one.
 
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use multicard::conduct::{Client, Order};
 use multicard::plan::RunState;
 use multicard::session::open_reader;
 
 use crate::seeded::{succeed, text};
-use crate::{Scene, WAITS, wait};
+use crate::{Scene, WAITS, job_of, wait};
 
 impl Scene {
     /// A plan whose runs share an allocation.
@@ -24,11 +22,7 @@ impl Scene {
     /// The ids of Slurm's jobs of the session's allocations, in no order.
     pub(crate) fn allocations(&self) -> Vec<String> {
         let entries = fs::read_dir(self.session().join("allocations")).into_iter().flatten().flatten();
-        let id = |folder: &Path| {
-            let record = fs::read_to_string(folder.join("slurm.json")).ok()?;
-            Some(serde_json::from_str::<serde_json::Value>(&record).ok()?.get("job")?.as_u64()?.to_string())
-        };
-        entries.filter_map(|entry| id(&entry.path())).collect()
+        entries.filter_map(|entry| job_of(&entry.path())).collect()
     }
 
     /// The number of runs on the lists of its allocations.
@@ -88,11 +82,7 @@ fn a_run_of_an_allocation_that_is_cancelled_ends_alone() {
     fs::write(scene.path("plan.toml"), plan.replacen("version = 1", "version = 1\norder = \"sequential\"", 1)).unwrap();
     scene.detach();
     wait("the first run is under way", || scene.path("pid-1").exists());
-    let run = scene.records()[0].run.clone();
-    let sockets = fs::read_dir(scene.path("state/multicard/conductors")).unwrap().flatten().map(|entry| entry.path());
-    let socket = sockets.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sock")).unwrap();
-    let client = Client::over(&scene.session(), UnixStream::connect(socket).unwrap(), false);
-    client.unwrap().unwrap().order(Order::Cancel(run)).unwrap();
+    scene.cancel(0);
     wait("the second run is under way", || scene.path("pid-2").exists());
     let pid = fs::read_to_string(scene.path("pid-1")).unwrap();
     assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "the first program is gone");

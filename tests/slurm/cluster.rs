@@ -110,6 +110,19 @@ impl Cluster {
         }
     }
 
+    /// Starts the daemon of a node, after it was killed, on a machine of its own as far as this folder is concerned: the node sees another, empty
+    /// one. Needs root.
+    pub fn start_apart(&self, node: &str, hidden: &Path) {
+        let begun = || {
+            let about = self.ask("scontrol", &["show", "node", node]);
+            about.split_whitespace().find(|word| word.starts_with("SlurmdStartTime=")).map(str::to_owned)
+        };
+        let before = begun();
+        let script = "mount -t tmpfs none \"$0\" && exec slurmd -D -N \"$1\"";
+        self.spawn(node, Command::new("unshare").args(["--mount", "sh", "-c", script]).arg(hidden).arg(node));
+        self.wait("the controller knows the new daemon", |_| begun() != before);
+    }
+
     fn configure(&self) {
         let key: Vec<u8> = (0..128).map(|_| rand::random::<u8>()).collect();
         let mut file = File::create(self.at("munge.key")).unwrap();
@@ -175,9 +188,9 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The state of each job in the queue and shortly after, with its name: `PENDING multicard-0001-a-1`.
+    /// The id and the state of each job in the queue and shortly after, with its name: `12_4 PENDING multicard-0001-a-1`.
     pub fn jobs(&self) -> Vec<String> {
-        let text = self.ask("squeue", &["--noheader", "--states=all", "--format", "%A %T %j"]);
+        let text = self.ask("squeue", &["--noheader", "--array", "--states=all", "--format", "%i %T %j"]);
         text.lines().map(|line| line.trim().to_owned()).collect()
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocation;
+mod arrays;
 mod cluster;
 #[path = "../executable/mod.rs"]
 mod executable;
@@ -17,11 +18,13 @@ mod workers;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use multicard::conduct::{Client, Order};
 use multicard::plan::RunState;
 use multicard::session::open_reader;
 use multicard::store::RunRecord;
@@ -166,11 +169,17 @@ impl Scene {
 
     /// The ids of Slurm's jobs of the session's runs.
     fn own_jobs(&self) -> Vec<String> {
-        let id = |folder: &PathBuf| {
-            let record = fs::read_to_string(folder.join("slurm.json")).ok()?;
-            Some(serde_json::from_str::<serde_json::Value>(&record).ok()?.get("job")?.as_u64()?.to_string())
-        };
-        self.runs().iter().filter_map(id).collect()
+        self.runs().iter().filter_map(|folder| job_of(folder)).collect()
+    }
+
+    /// Asks the conductor to cancel the run with this index.
+    fn cancel(&self, run: usize) {
+        let run = self.records()[run].run.clone();
+        let sockets =
+            fs::read_dir(self.path("state/multicard/conductors")).unwrap().flatten().map(|entry| entry.path());
+        let socket = sockets.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sock")).unwrap();
+        let client = Client::over(&self.session(), UnixStream::connect(socket).unwrap(), false);
+        client.unwrap().unwrap().order(Order::Cancel(run)).unwrap();
     }
 
     /// The id of Slurm's job of the first run, once it is written down.
@@ -216,6 +225,14 @@ impl Scene {
     fn attach(&self) -> String {
         text(&self.multicard(&["attach", "session"]).output().unwrap().stderr)
     }
+}
+
+/// The id of Slurm's job of the run or allocation in this folder, as Slurm writes it: `12`, or `12_4` for a task of an array.
+fn job_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("slurm.json")).ok()?;
+    let record: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let (job, task) = (record.get("job")?.as_u64()?, record.get("task").and_then(serde_json::Value::as_u64));
+    Some(task.map_or_else(|| job.to_string(), |task| format!("{job}_{task}")))
 }
 
 /// A process that follows a session; a failed check ends it.
@@ -377,6 +394,25 @@ fn a_held_job_says_how_it_is_released_and_then_runs() {
 }
 
 #[test]
+fn a_job_that_depends_on_another_one_says_so_and_runs_after_it() {
+    let Some(scene) = Scene::at("after") else { return };
+    let held = ["--parsable", "--hold", "--partition=debug", "--output=/dev/null", "--wrap=true"];
+    let first = scene.cluster.ask("sbatch", &held);
+    let first = first.trim();
+    let site = format!("[after]\npartition = \"debug\"\noptions = [\"--dependency=afterany:{first}\"]\n");
+    fs::write(scene.path("config/multicard/sites.toml"), site).unwrap();
+    scene.plan(1, "true", "");
+    scene.detach();
+    let mut attached = scene.follow();
+    let said = attached.lines();
+    let words = "the job that it depends on has not ended (Dependency)";
+    while !said.recv_timeout(PATIENCE).expect("the reason is told").contains(words) {}
+    scene.cluster.ask("scancel", &[first]);
+    assert!(attached.0.wait().unwrap().success());
+    assert_eq!(scene.states(), [RunState::Finished]);
+}
+
+#[test]
 fn a_job_that_waits_is_cancelled_without_having_started() {
     let Some(scene) = Scene::at("held") else { return };
     scene.plan(1, "true", "");
@@ -402,13 +438,14 @@ fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
 #[test]
 fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
     let Some(scene) = Scene::at("low") else { return };
-    scene.plan(1, WAITS, "");
+    scene.plan(1, &format!("trap \"echo told > told; exit 143\" TERM; {WAITS}"), "");
     scene.detach();
     scene.await_start(0);
     scene.cluster.ask("sbatch", &["--partition=high", "--cpus-per-task=4", "--output=/dev/null", "--wrap", "sleep 1"]);
     wait("the run is queued again", || scene.states().len() == 2);
     assert_eq!(scene.states()[0], RunState::Interrupted);
     assert!(scene.reason(0).contains("preemption"), "{}", scene.reason(0));
+    wait("the program was asked to end before it was killed", || scene.path("told").exists());
     scene.open_gate();
     scene.until_ended(2);
     assert_eq!(scene.states(), [RunState::Interrupted, RunState::Finished]);

@@ -54,7 +54,7 @@ for step in range(1, 5):
 "#;
 
 /// Adds factors to the plan.
-fn with_factors(scene: &Scene, factors: &str) {
+pub(crate) fn with_factors(scene: &Scene, factors: &str) {
     let plan = fs::read_to_string(scene.path("plan.toml")).unwrap() + "[factors]\n" + factors + "\n";
     fs::write(scene.path("plan.toml"), plan).unwrap();
 }

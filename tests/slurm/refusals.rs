@@ -32,6 +32,18 @@ fn what_slurm_would_not_take_is_refused_before_anything_is_queued() {
 }
 
 #[test]
+fn without_slurm_a_site_is_refused_before_anything_is_queued() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, "true", "");
+    let mut command = scene.multicard(&["run", "plan.toml", "--session", "session"]);
+    let output = command.env("PATH", scene.path("")).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no Slurm on this machine: sinfo is not on PATH"), "{said}");
+    assert!(scene.records().is_empty());
+}
+
+#[test]
 fn a_site_that_is_not_there_and_a_workload_whose_worker_is_not_there_are_refused() {
     let missing = |scene: &Scene| {
         scene.plan(1, "true", "");

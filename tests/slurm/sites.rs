@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use multicard::plan::RunState;
+use multicard::session::open_reader;
 
 use crate::Scene;
 use crate::seeded::{succeed, text};
@@ -17,6 +18,8 @@ fn a_site_is_tried_by_a_run_that_leaves_nothing_behind() {
     assert!(said.starts_with("[lab]\npartition = \"debug\"\n"), "{said}");
     assert!(said.contains("✓ Partition: debug of 2 × 4 CPUs"), "{said}");
     assert!(said.contains("✓ Run: a run on ") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    let said = text(&succeed(&mut scene.multicard(&["site", "lab", "--nodes", "2"])).stdout);
+    assert!(said.contains("✓ Run: a run on n1, n2 "), "{said}");
     assert_eq!(scene.names(), before);
 }
 
@@ -30,6 +33,48 @@ fn a_site_whose_prologue_fails_says_so_with_what_the_node_printed() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("✗ Run: Slurm job") && said.contains("exited with code 3"), "{said}");
     assert!(said.contains("end of stderr: no module cuda") && said.contains("edit [broken] in "), "{said}");
+}
+
+/// A site whose jobs execute programs by a command that sets a variable.
+const BOXED: &str = "[boxed]\npartition = \"debug\"\ncontainer = [\"env\", \"INSIDE=4.5\"]\n";
+
+#[test]
+fn a_program_and_its_set_up_are_executed_by_the_sites_container() {
+    let Some(scene) = Scene::at("boxed") else { return };
+    fs::write(scene.path("config/multicard/sites.toml"), BOXED).unwrap();
+    let said = text(&succeed(&mut scene.multicard(&["site", "boxed"])).stdout);
+    assert!(said.contains("container = [\"env\", \"INSIDE=4.5\"]") && said.contains("✓ Run: "), "{said}");
+    scene.plan(1, "echo score: $INSIDE", "");
+    let set_up = "[command]\nsetup = [\"sh\", \"-c\", \"echo $INSIDE > prepared\"]\n";
+    let plan = fs::read_to_string(scene.path("plan.toml")).unwrap().replacen("[command]\n", set_up, 1);
+    fs::write(scene.path("plan.toml"), plan).unwrap();
+    let said = text(&scene.run().stderr);
+    assert_eq!(scene.states(), [RunState::Finished], "{said}");
+    assert_eq!(fs::read_to_string(scene.path("prepared")).unwrap(), "4.5\n");
+    let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
+    let scores = whole.ranks[0].readings.iter().filter(|reading| reading.key == "score");
+    assert_eq!(scores.map(|reading| reading.value).collect::<Vec<_>>(), [4.5]);
+    assert_eq!(whole.environment.unwrap().get("program_container"), Some("env INSIDE=4.5"));
+    let record = fs::read_to_string(scene.runs()[0].join("program.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["command_line"][0], "env", "{record}");
+}
+
+#[test]
+fn a_container_that_is_not_there_and_a_built_in_workload_in_one_are_refused() {
+    let Some(scene) = Scene::at("boxed") else { return };
+    let file = scene.path("config/multicard/sites.toml");
+    fs::write(&file, BOXED.replace("\"env\"", "\"/nonexistent/apptainer\"")).unwrap();
+    let output = scene.multicard(&["site", "boxed"]).output().unwrap();
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("✗ Run: ") && said.contains("/nonexistent/apptainer is not found"), "{said}");
+    fs::write(&file, BOXED).unwrap();
+    fs::write(scene.path("plan.toml"), "version = 1\n[where]\nsite = \"boxed\"\n[data]\nset = \"digits\"\n").unwrap();
+    let output = scene.run();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("do not run in the site's container") && scene.records().is_empty(), "{said}");
 }
 
 #[test]

@@ -2,8 +2,7 @@
 //! Conductor and steward communicate by files: the list, a request to end in a run's folder, and a record of each step there.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::jobs::new_comment;
 use super::record::{self, Record};
 use super::script::{self as batch, Ask};
 use super::steward::{self, ALLOCATION_COMMAND, Line, StepRecord};
-use super::{At, JobGroup, LOGS_LIMIT, PACE, Queue, SCRIPT_FILE, Submitter};
-use crate::foreign;
+use super::submit::Submitter;
+use super::{At, JobGroup, LOGS_LIMIT, PACE, Queue, SCRIPT_FILE};
 use crate::launch::error::LaunchError;
 use crate::launch::follower::LauncherOptions;
 use crate::launch::place::{End, Group, Lead, Pace, Standing};
@@ -174,17 +174,17 @@ impl Allocations {
         let folder = std::path::absolute(allocations_folder(job).join(&name));
         let failed = |source| LaunchError::Folder { path: job.folder.clone(), source };
         let folder = folder.map_err(failed)?;
-        let comment = super::new_comment();
+        let comment = new_comment();
         let text =
             script(job, size, &folder, &comment, self.queue.interval * IDLE_INTERVALS).map_err(LaunchError::Site)?;
         let path = folder.join(SCRIPT_FILE);
         let record = Record { comment, size: Some(size), ..Record::default() };
         let written = fs::create_dir_all(&folder)
-            .and_then(|()| write(&path, &text))
+            .and_then(|()| batch::write(&path, &text))
             // Written before the job is submitted: the job can then be found even if this process ends before it knows the job's id.
             .and_then(|()| record.write(&folder));
         written.map_err(|source| LaunchError::Folder { path: path.clone(), source })?;
-        Ok(self.allocation(name, folder, size, self.submitter.submit(path)))
+        Ok(self.allocation(name, folder, size, self.submitter.submit(path, None)))
     }
 }
 
@@ -216,11 +216,6 @@ fn is_heard(folder: &Path) -> bool {
 fn allocations_folder(job: &Job) -> PathBuf {
     let session = job.folder.parent().and_then(Path::parent).unwrap_or(&job.folder);
     session.join(ALLOCATIONS_FOLDER)
-}
-
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = foreign::open_ours_with(path, OpenOptions::new().write(true).create(true).truncate(true))?;
-    file.write_all(text.as_bytes())
 }
 
 impl Drop for Allocations {
@@ -346,6 +341,7 @@ impl Group for SharedRun {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::launch::slurm::jobs::JobId;
     use crate::plan::{Data, Levels, Shape};
 
     #[test]
@@ -359,10 +355,9 @@ mod tests {
             ..Job::new("command".into(), Levels::default(), Shape::default(), Data::default())
         };
         let interval = Duration::from_secs(10);
-        let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
-        let (scripts, _waiting) = std::sync::mpsc::sync_channel(1);
-        let allocations = Allocations::new(queue, Submitter(scripts));
-        let at = At::Job { id: 12, since: Instant::now() };
+        let queue = Arc::new(Queue::new(interval));
+        let allocations = Allocations::new(Arc::clone(&queue), Submitter::start(queue));
+        let at = At::Job { id: JobId { id: 12, task: None }, since: Instant::now() };
         let own = session.path().join(ALLOCATIONS_FOLDER).join("a");
         let allocation = allocations.allocation("a".to_owned(), own, AllocationSize::default(), at);
         let reason = "Slurm ended job 12 at its time limit: raise `time` of the site";

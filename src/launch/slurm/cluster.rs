@@ -111,17 +111,20 @@ fn is_of(site: &Site, nodes: &Nodes) -> bool {
     }
 }
 
-/// Why a job waits although its site is large enough: so many nodes are drained or down that too few nodes are left.
-/// Slurm takes such a job, but answers a test of it as if these nodes did not exist. `None` if this is not the case, or
-/// if Slurm does not answer.
-pub fn lacking_nodes(job: &Job) -> Option<String> {
+/// Why a job only waits, although Slurm refused a test of it with this reason. The user may have as many jobs as a limit allows. Or so many
+/// nodes are drained or down that too few are left: Slurm takes such a job, but answers a test of it as if these nodes did not exist. `None`
+/// if neither is the case, or if Slurm does not answer.
+pub fn delay(job: &Job, reason: &str) -> Option<String> {
+    if tools::is_full(reason) {
+        return Some(format!("{reason}: the runs are sent as soon as it does"));
+    }
     let site = job.site.as_ref()?;
     let size = job.allocation.unwrap_or_else(|| AllocationSize::of(site, &job.shape));
     let text = tools::ask("sinfo", &["--noheader", "--exact", "--format", FORMAT_WITH_STATE]).ok()?;
     lacking(site, &size, &text)
 }
 
-/// The same for a job of this size, from what `sinfo` printed.
+/// Whether drained nodes delay a job of this size, and which, by what `sinfo` printed.
 fn lacking(site: &Site, size: &AllocationSize, text: &str) -> Option<String> {
     let fits = |nodes: &Nodes| nodes.cpus >= size.cpus && (site.gres.is_none() || nodes.gpus >= size.devices);
     let fitting = |line: &str| {

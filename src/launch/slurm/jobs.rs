@@ -1,13 +1,15 @@
 //! Jobs as `squeue` lists them: their states and reasons in plain words.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use crate::launch::place::{End, Standing};
 use crate::plan::RunState;
 use crate::protocol::Exit;
 
-/// The columns that [`read`] reads: id, state, start, nodes, priority, reason and comment, separated by `|`. The last two are free text.
-pub(super) const FORMAT: &str = "%A|%T|%S|%N|%Q|%r|%k";
+/// The columns that [`read`] reads: the id of the job or of its array, tasks of the array, state, start, nodes, priority, reason and comment,
+/// separated by `|`. The last two are free text.
+pub(super) const FORMAT: &str = "%F|%K|%T|%S|%N|%Q|%r|%k";
 
 /// Separates what a job waits for from the time at which Slurm expects it to start.
 pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
@@ -15,10 +17,33 @@ pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
 /// Begins the comments of multicard's jobs.
 pub(super) const COMMENT: &str = "multicard:";
 
+/// A comment that no other job has.
+pub(super) fn new_comment() -> String {
+    format!("{COMMENT}{:016x}", rand::random::<u64>())
+}
+
+/// The name of a job in Slurm's commands: `12`, or `12_4` for a task of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct JobId {
+    /// The number of the job, or of its array.
+    pub id: u64,
+    /// The number of the task, if the job is one.
+    pub task: Option<u32>,
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task {
+            None => write!(to, "{}", self.id),
+            Some(task) => write!(to, "{}_{task}", self.id),
+        }
+    }
+}
+
 /// A job that Slurm knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    pub id: u64,
+    pub id: JobId,
     /// Slurm's word for its state: `PENDING`.
     pub state: String,
     /// When it starts, or started, as Slurm writes it; `N/A` while the time is unknown.
@@ -33,16 +58,45 @@ pub(super) struct Listed {
 }
 
 /// The jobs of multicard in the output of `squeue`, by their ids. Other lines are left out.
-pub(super) fn read(text: &str) -> HashMap<u64, Listed> {
-    let job = |line: &str| {
-        let mut columns = line.trim().splitn(7, '|').map(str::to_owned);
-        let id = columns.next()?.parse().ok()?;
+pub(super) fn read(text: &str) -> HashMap<JobId, Listed> {
+    let jobs = |line: &str| {
+        let mut columns = line.trim().splitn(8, '|').map(str::to_owned);
+        let (id, tasks) = (columns.next()?.parse().ok()?, columns.next()?);
         let (state, start) = (columns.next()?, columns.next()?);
         let (nodes, priority) = (columns.next()?, columns.next()?);
         let (reason, comment) = (columns.next()?, columns.next()?);
-        comment.starts_with(COMMENT).then_some((id, Listed { id, state, start, nodes, priority, reason, comment }))
+        let tasks = if comment.starts_with(COMMENT) { tasks_in(&tasks)? } else { Vec::new() };
+        let any = Listed { id: JobId { id, task: None }, state, start, nodes, priority, reason, comment };
+        Some(tasks.into_iter().map(move |task| {
+            let id = JobId { id, task };
+            (id, Listed { id, ..any.clone() })
+        }))
     };
-    text.lines().filter_map(job).collect()
+    text.lines().filter_map(jobs).flatten().collect()
+}
+
+/// The tasks that a line is about: none of an array (`N/A`), one (`4`), or all that wait (`0-2,5,8-12:2%3`, of which three may run at the same
+/// time).
+fn tasks_in(text: &str) -> Option<Vec<Option<u32>>> {
+    if text == "N/A" {
+        return Some(vec![None]);
+    }
+    let mut tasks = Vec::new();
+    for part in text.split('%').next()?.split(',') {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        tasks.extend((first..=last).step_by(step.parse::<usize>().ok()?.max(1)).map(Some));
+    }
+    Some(tasks)
+}
+
+/// The end of a task of an array that Slurm forgot before the task started.
+pub(super) fn forgotten(id: JobId) -> (RunState, String) {
+    let reason = format!(
+        "Slurm has job {id} no more, which had not started: it was cancelled, by scancel or by an administrator, and not by multicard"
+    );
+    (RunState::Cancelled, reason)
 }
 
 impl Listed {
@@ -106,7 +160,7 @@ impl Listed {
 }
 
 /// Slurm's word for why a job waits, with what it means and what to do.
-fn in_words(reason: &str, id: u64) -> String {
+fn in_words(reason: &str, id: JobId) -> String {
     let words = match reason {
         "None" | "" => return "Slurm has not considered it yet".to_owned(),
         "Resources" => "no node is free that has what it asks for",
@@ -140,9 +194,14 @@ fn in_words(reason: &str, id: u64) -> String {
 mod tests {
     use super::*;
 
+    /// The id of a job that is no task of an array.
+    fn single(id: u64) -> JobId {
+        JobId { id, task: None }
+    }
+
     fn listed(state: &str, reason: &str) -> Listed {
-        let text = format!("12|{state}|2026-11-25T14:05:00|n1|4294|{reason}|multicard:abc\n");
-        read(&text).remove(&12).unwrap()
+        let text = format!("12|N/A|{state}|2026-11-25T14:05:00|n1|4294|{reason}|multicard:abc\n");
+        read(&text).remove(&single(12)).unwrap()
     }
 
     fn never() -> Option<Exit> {
@@ -151,10 +210,24 @@ mod tests {
 
     #[test]
     fn only_jobs_of_multicard_are_read_and_a_reason_may_hold_any_text_but_the_separator() {
-        let text = "1|RUNNING|N/A|n1|1|None|(null)\n2|PENDING|N/A||0|Nodes required for job are DOWN, DRAINED|multicard:a|b\nslurm_load_jobs error\n";
+        let text = "1|N/A|RUNNING|N/A|n1|1|None|(null)\n\
+                    2|N/A|PENDING|N/A||0|Nodes required for job are DOWN, DRAINED|multicard:a|b\nslurm_load_jobs error\n";
         let jobs = read(text);
         assert_eq!(jobs.len(), 1);
-        assert_eq!((jobs[&2].comment.as_str(), jobs[&2].nodes.as_str()), ("multicard:a|b", ""));
+        let job = &jobs[&single(2)];
+        assert_eq!((job.comment.as_str(), job.nodes.as_str()), ("multicard:a|b", ""));
+    }
+
+    #[test]
+    fn tasks_of_an_array_are_jobs_whether_slurm_lists_them_alone_or_together() {
+        let text = "7|0|RUNNING|N/A|n1|1|None|multicard:a\n7|1-2,5,8-12:2%3|PENDING|N/A||1|Resources|multicard:a\n\
+                    8|0-9|PENDING|N/A||1|Resources|(null)\n";
+        let jobs = read(text);
+        let mut ids: Vec<String> = jobs.keys().map(ToString::to_string).collect();
+        ids.sort();
+        assert_eq!(ids, ["7_0", "7_1", "7_10", "7_12", "7_2", "7_5", "7_8"]);
+        let state = |task| jobs[&JobId { id: 7, task: Some(task) }].state.as_str();
+        assert_eq!((state(0), state(5)), ("RUNNING", "PENDING"));
     }
 
     #[test]

@@ -18,10 +18,13 @@ const MOST_BYTES: u64 = 1 << 20;
 /// The job of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The job's comment, which no other job has; empty for a run in an allocation.
+    /// The comment of the job, or of its array, which no other job has; empty for a run in an allocation.
     pub comment: String,
-    /// Its id; `None` before Slurm has taken it.
+    /// The id of the job, or of its array; `None` before Slurm has taken it.
     pub job: Option<u64>,
+    /// The number of the task, if the job is one of an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<u32>,
     /// The name of the allocation in which the run is a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<String>,

@@ -1,9 +1,13 @@
 //! The batch script of a run or of an allocation: options of `sbatch` as its first lines, then the site's prologue, then the supervisor
-//! or the steward.
+//! or the steward. The script of an array executes the scripts of its runs.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::SCRIPT_FILE;
+use crate::foreign;
 use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
 use crate::plan::command::typed;
 use crate::protocol::{AllocationSize, Job, Site};
@@ -67,13 +71,34 @@ fn absolute(folder: &Path) -> Result<PathBuf, String> {
 /// # Errors
 /// A value cannot be written in a script.
 pub(super) fn text(ask: &Ask, command: &[OsString]) -> Result<String, String> {
-    let Ask { site, folder, size, .. } = ask;
+    let folder = &ask.folder;
     let mut lines = vec!["#!/bin/sh".to_owned()];
-    let nodes = size.nodes.to_string();
-    let gres = site.gres.as_ref().filter(|_| size.devices > 0).map(|gres| format!("{gres}:{}", size.devices));
-    let chosen = [
+    lines.extend(written([
         ("job-name", Some(ask.name.clone())),
         ("comment", Some(ask.comment.to_owned())),
+        ("output", Some(pattern(&folder.join(STDOUT_FILE))?)),
+        ("error", Some(pattern(&folder.join(STDERR_FILE))?)),
+    ])?);
+    lines.push(options(ask)?);
+    lines.push(String::new());
+    lines.extend(ask.remark.map(str::to_owned));
+    lines.extend(ask.site.prologue.iter().cloned());
+    // Since Slurm 22.05, `srun` does not take over the number of CPUs of the job that it is in.
+    lines.push("export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"".to_owned());
+    let words = command.iter().map(|word| utf8(Path::new(word)).map(|word| typed(&word)));
+    lines.push(format!("exec {}", words.collect::<Result<Vec<_>, _>>()?.join(" ")));
+    Ok(lines.join("\n") + "\n")
+}
+
+/// The lines with the options of `sbatch` that a job has in common with those of other runs that ask for the same.
+///
+/// # Errors
+/// A value cannot be written in a script.
+pub(super) fn options(ask: &Ask) -> Result<String, String> {
+    let Ask { site, size, .. } = ask;
+    let nodes = size.nodes.to_string();
+    let gres = site.gres.as_ref().filter(|_| size.devices > 0).map(|gres| format!("{gres}:{}", size.devices));
+    let mut lines = written([
         ("partition", site.partition.clone()),
         ("account", site.account.clone()),
         ("qos", site.qos.clone()),
@@ -86,16 +111,9 @@ pub(super) fn text(ask: &Ask, command: &[OsString]) -> Result<String, String> {
         ("gres", gres),
         ("mem", site.memory.clone()),
         ("constraint", site.constraint.clone()),
-        ("output", Some(pattern(&folder.join(STDOUT_FILE))?)),
-        ("error", Some(pattern(&folder.join(STDERR_FILE))?)),
         ("open-mode", Some("append".to_owned())),
         ("chdir", ask.working_folder.map(utf8).transpose()?),
-    ];
-    for (option, value) in chosen {
-        if let Some(value) = value {
-            lines.push(format!("#SBATCH --{option}={}", quoted(option, &value)?));
-        }
-    }
+    ])?;
     if site.exclusive {
         lines.push("#SBATCH --exclusive".to_owned());
     }
@@ -112,14 +130,47 @@ pub(super) fn text(ask: &Ask, command: &[OsString]) -> Result<String, String> {
             value.map(|value| quoted(name, value)).transpose()?.map_or(String::new(), |value| format!("={value}"));
         lines.push(format!("#SBATCH {name}{value}"));
     }
-    lines.push(String::new());
-    lines.extend(ask.remark.map(str::to_owned));
-    lines.extend(site.prologue.iter().cloned());
-    // Since Slurm 22.05, `srun` does not take over the number of CPUs of the job that it is in.
-    lines.push("export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"".to_owned());
-    let words = command.iter().map(|word| utf8(Path::new(word)).map(|word| typed(&word)));
-    lines.push(format!("exec {}", words.collect::<Result<Vec<_>, _>>()?.join(" ")));
+    Ok(lines.join("\n"))
+}
+
+/// The script of an array whose tasks are runs that have these options in common and are in these folders.
+///
+/// # Errors
+/// The path of a folder cannot be written in a script.
+pub(super) fn of_array(options: &str, comment: &str, folders: &[&Path]) -> Result<String, String> {
+    let name = |folder: Option<&&Path>| {
+        folder.and_then(|folder| folder.file_name()).unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let mut lines = vec!["#!/bin/sh".to_owned()];
+    lines.extend(written([
+        ("job-name", Some(format!("multicard-{}-to-{}", name(folders.first()), name(folders.last())))),
+        ("comment", Some(comment.to_owned())),
+        ("array", Some(format!("0-{}", folders.len().saturating_sub(1)))),
+        // Each task writes into the folder of its run.
+        ("output", Some("/dev/null".to_owned())),
+    ])?);
+    lines.extend([options.to_owned(), String::new()]);
+    lines.push("# Several runs, each of which is a task of this array and has a script of its own.".to_owned());
+    lines.push("case \"$SLURM_ARRAY_TASK_ID\" in".to_owned());
+    for (task, folder) in folders.iter().enumerate() {
+        lines.push(format!("{task}) run={} ;;", typed(&utf8(folder)?)));
+    }
+    lines.push("esac".to_owned());
+    lines.push(format!("exec >>\"$run/{STDOUT_FILE}\" 2>>\"$run/{STDERR_FILE}\""));
+    lines.push(format!("exec /bin/sh \"$run/{SCRIPT_FILE}\""));
     Ok(lines.join("\n") + "\n")
+}
+
+/// The lines of those options that have a value.
+fn written<const N: usize>(options: [(&str, Option<String>); N]) -> Result<Vec<String>, String> {
+    let chosen = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
+    chosen.map(|(option, value)| Ok(format!("#SBATCH --{option}={}", quoted(option, &value)?))).collect()
+}
+
+/// Writes a script.
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = foreign::open_ours_with(path, File::options().write(true).create(true).truncate(true))?;
+    file.write_all(text.as_bytes())
 }
 
 fn utf8(path: &Path) -> Result<String, String> {
@@ -199,6 +250,28 @@ mod tests {
             assert!(script.lines().any(|found| found == line), "{line}: {script}");
         }
         assert!(!script.contains("--account"), "{script}");
+    }
+
+    #[test]
+    fn an_array_has_the_options_that_its_runs_have_in_common_and_each_task_executes_the_script_of_its_run() {
+        let site = Site { partition: Some("gpu".into()), ..Site::default() };
+        let (a, mut b) = (job(site.clone()), job(site));
+        (b.run, b.folder) = ("0002-b-1".into(), "/home/a b/100%/runs/0002-b-1".into());
+        let options = |job: &Job| options(&Ask::of_run(job, "multicard:x").unwrap()).unwrap();
+        assert_eq!(options(&a), options(&b));
+        let script = of_array(&options(&a), "multicard:y", &[&a.folder, &b.folder]).unwrap();
+        for line in [
+            "#SBATCH --job-name=multicard-0001-a-1-to-0002-b-1",
+            "#SBATCH --comment=multicard:y",
+            "#SBATCH --array=0-1",
+            "#SBATCH --partition=gpu",
+            "1) run='/home/a b/100%/runs/0002-b-1' ;;",
+            "exec /bin/sh \"$run/job.sbatch\"",
+        ] {
+            assert!(script.lines().any(|found| found == line), "{line}: {script}");
+        }
+        b.limits.run_time_s = Some(60.0);
+        assert_ne!(options(&a), options(&b), "a run with another time limit is a job of its own");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use super::jobs::JobId;
 use crate::launch::answer::finish;
 use crate::processes;
 use crate::protocol::Exit;
@@ -20,6 +21,14 @@ const UNREACHED: [&str; 5] = [
     "unable to connect to slurm daemon",
 ];
 
+/// Words in the errors of commands whose job would be one too many for now: limits of accounts and of qualities of service
+/// (`AssocMaxSubmitJobLimit`, `QOSMaxSubmitJobPerUserLimit`), and that of the whole cluster.
+const FULL: [&str; 3] = ["submitjob", "temporarily unable to accept job", "resource temporarily unavailable"];
+
+/// Beginnings of the names of variables that commands of Slurm do not inherit: the site's settings count, not the shell's. If this process is
+/// itself in a task of an array, its jobs are not.
+const NOT_INHERITED: [&str; 3] = ["SBATCH_", "SQUEUE_", "SLURM_ARRAY_"];
+
 /// Why a command of Slurm did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlurmError {
@@ -27,6 +36,8 @@ pub enum SlurmError {
     Missing(String),
     /// Slurm's controller did not answer: another attempt may succeed.
     Silent(String),
+    /// The user has as many jobs as a limit allows: another attempt may succeed once some have ended.
+    Full(String),
     /// Slurm refused the request.
     Refused(String),
 }
@@ -39,6 +50,7 @@ impl std::fmt::Display for SlurmError {
                 "there is no Slurm on this machine: {command} is not on PATH: work on a login node of the cluster, or load its module"
             ),
             Self::Silent(text) => write!(to, "Slurm does not answer ({text})"),
+            Self::Full(text) => write!(to, "Slurm takes no more jobs of yours now ({text})"),
             Self::Refused(text) => write!(to, "Slurm refused: {text}"),
         }
     }
@@ -47,6 +59,35 @@ impl std::fmt::Display for SlurmError {
 /// Executes a command of Slurm and returns its output.
 pub(super) fn ask(name: &str, arguments: &[&str]) -> Result<String, SlurmError> {
     execute(name, arguments).map(|(stdout, _)| stdout)
+}
+
+/// Submits a script; returns the id of its job or array.
+pub(super) fn submit(script: &Path) -> Result<u64, SlurmError> {
+    let text = ask("sbatch", &["--parsable", &script.to_string_lossy()])?;
+    // A federation adds the cluster's name: `12;lab`.
+    let id = text.trim().split(';').next().and_then(|id| id.parse().ok());
+    id.ok_or_else(|| SlurmError::Refused(format!("sbatch printed {:?} and no job id", text.trim())))
+}
+
+/// The largest number of tasks of an array; `None` if Slurm does not answer.
+pub(super) fn most_tasks() -> Option<usize> {
+    most_tasks_in(&ask("scontrol", &["show", "config"]).ok()?)
+}
+
+fn most_tasks_in(configuration: &str) -> Option<usize> {
+    // Tasks are numbered from 0, and each number is smaller than this one.
+    let value =
+        configuration.lines().find_map(|line| line.trim().strip_prefix("MaxArraySize")?.trim().strip_prefix('='));
+    value?.trim().parse().ok()
+}
+
+/// How a job ended, as `scontrol` knows it.
+pub(super) fn exit_of(id: JobId) -> Option<Exit> {
+    let text = ask("scontrol", &["--oneliner", "show", "job", &id.to_string()]).ok()?;
+    let word = text.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
+    let (code, signal) = word.split_once(':')?;
+    let (code, signal): (i32, i32) = (code.parse().ok()?, signal.parse().ok()?);
+    Some(if signal == 0 { Exit::Code(code) } else { Exit::Signal(signal) })
 }
 
 /// Like [`ask`], for commands that print their answer as a message.
@@ -59,13 +100,10 @@ fn execute(name: &str, arguments: &[&str]) -> Result<(String, String), SlurmErro
     let search = std::env::var_os("PATH");
     let path = processes::executable(name, Path::new("/"), search.as_deref()).map_err(|_| missing())?;
     let mut command = Command::new(path);
-    // Words are searched for in its messages.
-    command.args(arguments).env("LC_ALL", "C");
-    // The site's settings count, not the shell's.
+    // Words are searched for in its messages, which are to name all tasks of an array.
+    command.args(arguments).env("LC_ALL", "C").env("SLURM_BITSTR_LEN", "0");
     for (variable, _) in std::env::vars_os() {
-        let is_option =
-            variable.to_str().is_some_and(|name| name.starts_with("SBATCH_") || name.starts_with("SQUEUE_"));
-        if is_option {
+        if variable.to_str().is_some_and(|name| NOT_INHERITED.iter().any(|start| name.starts_with(start))) {
             command.env_remove(variable);
         }
     }
@@ -97,12 +135,23 @@ fn understood(name: &str, stderr: &str) -> SlurmError {
     if text.is_empty() {
         text = format!("{name} failed and printed nothing");
     }
-    let lower = text.to_lowercase();
-    if UNREACHED.iter().any(|words| lower.contains(words)) {
+    if has(&text, &UNREACHED) {
         SlurmError::Silent(text)
+    } else if is_full(&text) {
+        SlurmError::Full(text)
     } else {
         SlurmError::Refused(text)
     }
+}
+
+/// Whether an error says that the user has as many jobs as a limit allows.
+pub(super) fn is_full(text: &str) -> bool {
+    has(text, &FULL)
+}
+
+fn has(text: &str, known: &[&str]) -> bool {
+    let text = text.to_lowercase();
+    known.iter().any(|words| text.contains(words))
 }
 
 #[cfg(test)]
@@ -123,5 +172,22 @@ mod tests {
         let text = "invalid partition specified: gpus; Batch job submission failed: Invalid partition name specified";
         assert_eq!(refused, SlurmError::Refused(text.to_owned()));
         assert!(understood("squeue", "").to_string().contains("printed nothing"));
+    }
+
+    #[test]
+    fn a_limit_on_the_number_of_jobs_is_told_from_limits_that_a_job_exceeds_by_itself() {
+        let policy = "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+        let refusal = |limit: &str| understood("sbatch", &format!("sbatch: error: {limit}\nsbatch: error: {policy}\n"));
+        for limit in ["AssocMaxSubmitJobLimit", "QOSMaxSubmitJobPerUserLimit", "AssocGrpSubmitJobsLimit"] {
+            assert!(matches!(refusal(limit), SlurmError::Full(_)), "{limit}");
+        }
+        assert!(matches!(refusal("QOSMaxCpuPerUserLimit"), SlurmError::Refused(_)));
+    }
+
+    #[test]
+    fn the_largest_number_of_an_arrays_tasks_is_read_from_slurms_configuration() {
+        let text = "Configuration data as of 2026-11-28T11:11:00\nMailProg                = /usr/bin/mail\nMaxArraySize            = 1001\nMaxDBDMsgs              = 20012\n";
+        assert_eq!(most_tasks_in(text), Some(1001));
+        assert_eq!(most_tasks_in(""), None);
     }
 }

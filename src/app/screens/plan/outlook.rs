@@ -69,8 +69,9 @@ impl Outlook {
             Ok(place) => Self::at(plan, shown, node, &place.node),
             Err(_) => Self::new(plan, shown, node),
         };
+        let start = place.as_ref().ok().and_then(|place| place.start(&outlook.plan, &outlook.matrix.cells));
         let problem = place.err().map(|error| Remark { text: error.to_string(), is_warning: true });
-        outlook.remarks.splice(0..0, missing.into_iter().chain(problem));
+        outlook.remarks.splice(0..0, missing.into_iter().chain(problem).chain(start));
         outlook
     }
 
