@@ -324,6 +324,20 @@ fn a_trace_that_is_cut_off_shows_what_comes_before_and_says_so() {
 }
 
 #[test]
+fn what_limits_the_steps_of_a_trace_that_lacks_events_comes_with_a_caveat() {
+    let whole = made(0, 70);
+    let cut = whole[..whole.find("ncclDevKernel").unwrap()].to_owned();
+    let impossible = whole.replace("\"ts\": 1160.000, \"dur\": 200.125", "\"ts\": NaN, \"dur\": 200.125");
+    for (text, is_whole) in [(whole, true), (cut, false), (impossible, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trace.json");
+        fs::write(&file, text).unwrap();
+        let sentence = timeline(&file, &folder.path().join("cache")).split(&mut go).unwrap().binding.sentence;
+        assert_eq!(sentence.starts_with("Parts of the recording are missing. "), !is_whole, "{sentence}");
+    }
+}
+
+#[test]
 fn impossible_times_and_missing_ids_are_named_and_the_rest_is_shown() {
     let broken = made(0, 70)
         .replace("\"ts\": 1160.000, \"dur\": 200.125", "\"ts\": NaN, \"dur\": 200.125")

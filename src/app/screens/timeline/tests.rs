@@ -328,6 +328,7 @@ fn communication_and_the_critical_path_of_a_step_are_in_tables() {
     let mut harness = harness(state_of(&[("pinned", file)], folder.path()));
     click(&mut harness, "Communication");
     assert!(harness.query_all_by_label_contains("ncclDevKernel_").next().is_some());
+    assert!(harness.query_by_label_contains("No size: this recording contains no sizes of collectives").is_some());
     let before = now(&harness).view;
     let name = harness.query_all_by_label_contains("Show the longest").next().unwrap();
     name.click();
