@@ -35,6 +35,7 @@ use super::progress::{Progress, Stage};
 use super::pytorch;
 use super::source::Source as _;
 use super::tile;
+use super::value::{REPORTED_STEPS, STEPS_BY_LINES};
 use super::window::{between, in_windows};
 use crate::protocol::{PYTORCH_PROFILER, STEPS_BY_RANGES, recorder};
 
@@ -210,7 +211,10 @@ impl Timeline {
         let has_ranges = *steps == StepsFrom::Found && marks.iter().any(is_step);
         let division = if has_ranges { None } else { divide(&file, steps, span.0, tell)? };
         let has_exact_steps = division.is_some();
-        let mut steps_by = has_ranges.then(|| format!("{STEPS_BY_RANGES} that name them"));
+        let mut steps_by = has_ranges.then(|| match head.notes.iter().any(|note| note == REPORTED_STEPS) {
+            true => STEPS_BY_LINES.to_owned(),
+            false => format!("{STEPS_BY_RANGES} that name them"),
+        });
         if let Some(division) = division {
             marks.retain(|mark| !is_step(mark));
             let steps = division.steps.into_iter().take(MOST_MARKS);

@@ -19,6 +19,9 @@ pub(super) const PYTORCH: &str = crate::protocol::PYTORCH_PROFILER;
 /// The note on a recording whose steps were marked by the lines of output of its program.
 pub(super) const REPORTED_STEPS: &str = "steps are the program's own: each ends when its line of output arrives";
 
+/// What marks these steps, in words.
+pub(super) const STEPS_BY_LINES: &str = "lines of the program's output";
+
 /// Maximum number of ranges in a summary.
 const MOST_RANGES: usize = 30;
 

@@ -373,13 +373,13 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
             timeline.marks(crate::trace::MarkKind::Step).map(|mark| mark.span.1 - mark.span.0).collect();
         let is_noted = timeline.warnings().iter().any(|note| note.contains("steps are the program's own"));
         fs::remove_file(&events).unwrap();
-        (marks, is_noted)
+        (marks, is_noted, timeline.steps_by().unwrap().to_owned())
     };
-    let (marks, is_noted) = mark(false);
-    assert!(is_noted && marks.len() == 2, "{marks:?}");
+    let (marks, is_noted, by) = mark(false);
+    assert!(is_noted && marks.len() == 2 && by == "lines of the program's output", "{marks:?} by {by}");
     // The real clock in seconds resolves some hundred nanoseconds.
     assert!(marks.iter().all(|length| (length - 1_000_000).abs() < 2_000), "{marks:?}");
-    assert_eq!(mark(true), (vec![500], false));
+    assert_eq!(mark(true), (vec![500], false, "ranges that name them".to_owned()));
 }
 
 /// Three windows of a millisecond, ten milliseconds apart. In each, two kernels of 200 µs with a pause of 300 µs between them.

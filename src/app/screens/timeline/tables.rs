@@ -320,6 +320,9 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         muted(ui, "Steps of the first rank, in ms; the steps that differ most come first. A click aligns all runs at the step.")
             .small(),
     );
+    let marked = splits.iter().filter_map(|(run, _)| Some((run, run.timeline.steps_by()?)));
+    let marked: Vec<String> = marked.map(|(run, by)| format!("of {}: {by}", run.name)).collect();
+    ui.label(muted(ui, format!("What marks the steps {}.", marked.join("; "))).small());
     Grid::new("timeline-steps").num_columns(2 * runs + 1).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Step"));
         headings(ui, state, &splits, commands);

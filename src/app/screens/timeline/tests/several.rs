@@ -13,6 +13,8 @@ fn runs_are_aligned_at_a_step_and_the_step_that_differs_most_is_shown_first() {
         [("even", ranges(folder.path(), "a.events", &even)), ("slow", ranges(folder.path(), "b.events", &slow))];
     let mut harness = harness(state_of(&files, folder.path()));
     click(&mut harness, "Steps");
+    let marked = "What marks the steps of even: ranges that name them; of slow: ranges that name them.";
+    assert!(harness.query_by_label(marked).is_some());
     // The table offers the sixth step first.
     let top = |step: usize| {
         let label = format!("Show step {step}");
