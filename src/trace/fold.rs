@@ -323,7 +323,16 @@ fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
     for ((_, id), times) in &work.kernels {
         by_id.entry(*id).or_default().merge(times.clone());
     }
-    entries(by_text(by_id, name).into_iter())
+    let mut kernels = entries(by_text(by_id, &name).into_iter())?;
+    let mut begun: Vec<(i64, String)> = work.begun.iter().map(|(id, start)| (*start, name(*id))).collect();
+    begun.sort_unstable();
+    let mut places: HashMap<String, u32> = HashMap::new();
+    for (_, kernel) in begun {
+        let place = places.len() as u32;
+        places.entry(kernel).or_insert(place);
+    }
+    kernels.iter_mut().for_each(|kernel| kernel.place = places.get(&kernel.name).copied());
+    Some(kernels)
 }
 
 fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {
