@@ -93,6 +93,15 @@ fn recorded_traces_have_the_sums_of_their_json() {
 }
 
 #[test]
+fn kernels_of_recorded_programs_have_families() {
+    for file in recorded() {
+        let families = imported(&file).families;
+        let other = families.iter().find(|family| family.family == "other").map_or(0.0, |family| family.percent);
+        assert!(other < 5.0, "{}: {families:?}", file.display());
+    }
+}
+
+#[test]
 fn gpus_are_busy_and_idle_for_as_long_as_holistic_trace_analysis_says() {
     // One line of tests/oracles/holistic.py for each trace.
     let oracle = fs::read_to_string(golden().join("holistic.jsonl")).unwrap();
