@@ -231,7 +231,7 @@ fn grouped() -> Vec<u8> {
     };
     let names = ["ncclGroupStart", "ncclGroupEnd", "ncclAllReduce", "ncclRecv", "cudaLaunchKernel", "ncclDevKernel_x"];
     let mut correlation = 0;
-    for step in 1..9 {
+    for step in 1..9_i64 {
         let at = |from: i64| 100_000 * step + from;
         // The kinds of records are ranges (7) and collectives (16); the last number says how many kernels are launched.
         for (place, (kind, name, bytes, launched)) in
