@@ -36,6 +36,7 @@ mod pyramid;
 mod quick;
 mod recorded;
 mod recording_cost;
+mod renamed_kernels;
 mod resolution;
 mod run;
 mod search;

@@ -49,8 +49,8 @@ pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use reported_steps::ReportedStep;
 pub use timeline::{
-    Binding, Class, Collective, CriticalPath, Flow, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
-    StepSplit, Steps, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
+    Binding, Class, Collective, CriticalPath, Flow, Found, Item, Mark, MarkKind, NoSize, Part, PartTime, Segment,
+    Shelf, Split, StepSplit, Steps, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
 };
 pub use value::{
     Allocations, Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,

@@ -218,6 +218,49 @@ fn recorded() -> Vec<u8> {
     std::fs::read(events).unwrap()
 }
 
+/// What the tracer records of a rank that launches collectives alone and in groups.
+fn grouped() -> Vec<u8> {
+    let mut raw = b"\x93MCT\x02\0\0\0".to_vec();
+    raw.extend([77_u64, 0, 0, 0, 0].map(u64::to_le_bytes).concat());
+    let mut record = |kind: u8, name: u32, span: (i64, i64), [track, correlation]: [u32; 2], bytes: u64| {
+        raw.extend([kind, 0, 0, 0]);
+        raw.extend(name.to_le_bytes());
+        raw.extend([span.0, span.1].map(i64::to_le_bytes).concat());
+        raw.extend([0, track, correlation, 0].map(u32::to_le_bytes).concat());
+        raw.extend(bytes.to_le_bytes());
+    };
+    let names = ["ncclGroupStart", "ncclGroupEnd", "ncclAllReduce", "ncclRecv", "cudaLaunchKernel", "ncclDevKernel_x"];
+    let mut correlation = 0;
+    for step in 1..9_i64 {
+        let at = |from: i64| 100_000 * step + from;
+        // The kinds of records are ranges (7) and collectives (16); the last number says how many kernels are launched.
+        for (place, (kind, name, bytes, launched)) in
+            (0..).zip([(16, 3, 64, 1), (7, 1, 0, 0), (16, 3, 8, 0), (16, 4, 8, 0), (7, 2, 0, 1 + step % 2)])
+        {
+            let begin = at(10_000 * place);
+            record(kind, name, (begin, begin + 9_000), [1, 0], bytes);
+            for nth in 1..=launched {
+                correlation += 1;
+                record(5, 5, (begin + 1_000 * nth, begin + 1_000 * nth + 500), [1, correlation], 0);
+                record(2, 6, (begin + 2_000 * nth, begin + 2_000 * nth + 900), [7, correlation], 0);
+            }
+        }
+    }
+    for (name, text) in (1_u32..).zip(names) {
+        raw.extend([1, 0, 0, 0]);
+        raw.extend(name.to_le_bytes());
+        raw.extend([0; 32]);
+        raw.extend((text.len() as u64).to_le_bytes());
+        raw.extend(text.bytes());
+    }
+    raw.extend([13, 0, 0, 0]);
+    raw.extend([0; 44]);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("trace-77-0.cupti"), raw).unwrap();
+    gather(folder.path(), &[], &mut |_| ControlFlow::Continue(())).unwrap();
+    std::fs::read(folder.path().join("trace.events")).unwrap()
+}
+
 /// Size of a block's header, and where its content's size is.
 const HEADER: usize = 64;
 const SIZE: usize = 32;
@@ -378,8 +421,8 @@ fn changed_traces_of_pytorchs_profiler_are_imported_or_refused() {
 #[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
 fn changed_events_are_imported_or_refused() {
     let (time, seed) = asked();
-    let whole = [events(), recorded()];
-    let (executions, accepted) = fuzz(time, seed, |n, random| broken_events(&whole[n as usize % 2], random));
+    let whole = [events(), recorded(), grouped()];
+    let (executions, accepted) = fuzz(time, seed, |n, random| broken_events(&whole[n as usize % 3], random));
     println!("{executions} executions, {accepted} accepted, seed {seed}");
     assert!(accepted > 0 && accepted < executions);
 }
@@ -388,14 +431,14 @@ fn changed_events_are_imported_or_refused() {
 #[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
 fn changed_events_are_drawn_or_refused() {
     let (time, seed) = asked();
-    let whole = [events(), recorded()];
+    let whole = [events(), recorded(), grouped()];
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
     let file = folder.path().join("fuzzed.events");
     let start = Instant::now();
     let (mut executions, mut accepted) = (0_u64, 0_u64);
     while start.elapsed() < time {
-        std::fs::write(&file, broken_events(&whole[executions as usize % 2], &mut random)).unwrap();
+        std::fs::write(&file, broken_events(&whole[executions as usize % 3], &mut random)).unwrap();
         executions += 1;
         let began = mutation::cpu_time();
         // Damage costs the block that it is in, so that nearly all open.
@@ -430,7 +473,9 @@ fn raw() -> Vec<u8> {
         record(1, name, text);
     }
     record(9, 1, b"");
-    for (kind, name) in [(2, 2), (3, 0), (4, 0), (5, 3), (6, 0), (7, 4), (8, 4), (14, 1), (14, 2), (2, 2), (10, 0)] {
+    for (kind, name) in
+        [(2, 2), (3, 0), (4, 0), (5, 3), (6, 0), (7, 4), (8, 4), (16, 4), (14, 1), (14, 2), (2, 2), (10, 0)]
+    {
         record(kind, name, b"");
     }
     record(15, 0, b"a note");
@@ -506,6 +551,7 @@ fn check_timeline(timeline: &Timeline) {
         assert_eq!(path.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
     }
     for collective in &split.collectives {
+        assert_eq!(collective.bytes.is_none(), collective.no_size.is_some());
         assert_eq!(
             collective.hidden_ns + collective.waiting_ns.unwrap_or(0) + collective.exposed_ns,
             collective.total_ns

@@ -208,7 +208,7 @@ mod tests {
     use crate::protocol::TraceLists;
 
     fn entry(name: &str, calls: u64, seconds: f64) -> TraceEntry {
-        TraceEntry { name: name.to_owned(), calls, seconds }
+        TraceEntry { name: name.to_owned(), calls, seconds, place: None }
     }
 
     /// A recording of two ranks with ten steps each, on two GPUs.

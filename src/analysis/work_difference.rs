@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contrast::{Contrast, ERROR, holm, standard_deviation};
+use super::renamed_kernels::{INDUCTOR, Placed, renamed};
 use super::{Method, Value};
 use crate::protocol::{TraceEntry, TraceLists};
 use crate::statistics::{Interval, student_t_quantile};
@@ -54,7 +55,8 @@ impl WorkVerdict {
 /// A part of the step in both groups. Times are seconds for each step and rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkChange {
-    /// The name of the kernels with their template arguments folded, the kind of copy, [`OVERLAP`] or [`IDLE`].
+    /// The name of the kernels with their template arguments folded, the kind of copy, [`OVERLAP`] or [`IDLE`]. For kernels that only
+    /// changed their name, both names with an arrow between them.
     pub name: String,
     /// Mean time before and after.
     pub means_s: (f64, f64),
@@ -90,8 +92,21 @@ pub fn work_difference(before: &[&TraceLists], after: &[&TraceLists]) -> Result<
     if before.is_empty() || after.is_empty() {
         return Err("there must be recordings on both sides".to_owned());
     }
+    let placed = |group: &[&TraceLists]| group.first().map_or(Vec::new(), |lists| placed(lists));
+    let renamed = renamed(&placed(before), &placed(after));
     let parts = |group: &[&TraceLists]| group.iter().map(|lists| parts(lists)).collect::<Result<Vec<Parts>, _>>();
-    let (before, after) = (parts(before)?, parts(after)?);
+    let (mut before, mut after) = (parts(before)?, parts(after)?);
+    for (old, new) in renamed {
+        // All recordings of a side must agree with the first.
+        let are = |group: &[Parts], has: &String, lacks: &String| {
+            group.iter().all(|parts| parts.contains_key(has) && !parts.contains_key(lacks))
+        };
+        if are(&before, &old, &new) && are(&after, &new, &old) {
+            let name = format!("{old} → {new}");
+            rename(&mut before, &old, &name);
+            rename(&mut after, &new, &name);
+        }
+    }
     let names: BTreeSet<&String> = before.iter().chain(&after).flat_map(BTreeMap::keys).collect();
     let whole = |group: &[Parts]| -> Vec<f64> {
         group.iter().map(|parts| parts.values().map(|(seconds, _)| seconds).sum()).collect()
@@ -131,6 +146,28 @@ fn parts(lists: &TraceLists) -> Result<Parts, String> {
     parts.insert(OVERLAP.to_owned(), (lists.gpu_busy_s / steps - busy_s, 0.0));
     parts.insert(IDLE.to_owned(), (lists.gpu_idle_s / steps, 0.0));
     Ok(parts)
+}
+
+/// The kernels of a recording in the order in which they begin for the first time. Empty for recordings of earlier versions.
+fn placed(lists: &TraceLists) -> Vec<Placed> {
+    let kernels = lists.kernels.iter().filter_map(|entry| Some((entry.place?, entry)));
+    let mut all: Vec<Placed> = Vec::new();
+    for entry in kernels.collect::<BTreeMap<u32, &TraceEntry>>().into_values() {
+        let (name, calls) = (folded(&entry.name), entry.calls as f64 / lists.steps.max(1) as f64);
+        match all.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.calls += calls,
+            None => all.push(Placed { name, calls }),
+        }
+    }
+    all
+}
+
+/// Gives a part another name in all recordings of a group.
+fn rename(group: &mut [Parts], old: &str, new: &str) {
+    for parts in group {
+        let part = parts.remove(old);
+        parts.extend(part.map(|part| (new.to_owned(), part)));
+    }
 }
 
 /// A part in all recordings of both groups.
@@ -215,7 +252,7 @@ const NAMELESS: [&str; 2] = ["<unnamed>", "(anonymous namespace)"];
 /// A kernel's name without its result, its arguments and its template arguments, and for Inductor's kernels without their number, which
 /// changes from build to build: `at::native::reduce_kernel<…>` for `void at::native::reduce_kernel<512, 1>(float *)`.
 pub fn folded(kernel: &str) -> String {
-    if let (true, Some((name, number))) = (kernel.starts_with("triton_"), kernel.rsplit_once('_')) {
+    if let (true, Some((name, number))) = (kernel.starts_with(INDUCTOR), kernel.rsplit_once('_')) {
         return if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) { name } else { kernel }
             .to_owned();
     }
@@ -253,7 +290,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, calls: u64, seconds: f64) -> TraceEntry {
-        TraceEntry { name: name.to_owned(), calls, seconds }
+        TraceEntry { name: name.to_owned(), calls, seconds, place: None }
     }
 
     /// A recording of ten steps. Each kernel is given with its milliseconds per step; in each step nothing ran for 1 ms.
@@ -291,6 +328,29 @@ mod tests {
         assert!((shares - 1.0).abs() < 1e-9);
         // 0.9 of 5 ms and 1 ms without work.
         assert!((found.step.means_s.0 - 0.0055).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_kernel_whose_name_changed_is_one_part_with_both_names() {
+        let recording = |name: &str, ms: f64| -> TraceLists {
+            let mut lists = recording(&[("gemm", 4.0), (name, ms), ("softmax", 1.0)]);
+            (0..).zip(&mut lists.kernels).for_each(|(place, kernel)| kernel.place = Some(place));
+            lists
+        };
+        let before = [1.0, 1.01, 0.99].map(|noise| recording("triton_poi_fused_gelu_3", 2.0 * noise));
+        let after = [1.0, 1.01, 0.99].map(|noise| recording("triton_poi_fused_gelu_mul_7", 3.0 * noise));
+        let found = compare(&before, &after);
+        let changed = &found.parts[0];
+        assert_eq!(
+            (changed.name.as_str(), changed.verdict),
+            ("triton_poi_fused_gelu → triton_poi_fused_gelu_mul", WorkVerdict::Longer)
+        );
+        assert!((changed.difference_s.median - 0.001).abs() < 1e-9 && changed.calls == Some((2.0, 2.0)), "{changed:?}");
+        assert!(found.parts.iter().all(|part| !matches!(part.verdict, WorkVerdict::Appeared | WorkVerdict::Vanished)));
+        // A recording that has both kernels contradicts the others.
+        let mut both = after.clone();
+        both[1].kernels.push(entry("triton_poi_fused_gelu_4", 20, 1e-3));
+        assert!(compare(&before, &both).parts.iter().all(|part| !part.name.contains('→')));
     }
 
     #[test]

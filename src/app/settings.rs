@@ -1,6 +1,6 @@
-//! Settings of the window, kept between starts: theme, zoom, size, recent sessions and plans.
+//! Settings of the window, kept between starts: theme, zoom, size, recent sessions and plans, columns, folded rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{Context, ThemePreference, Vec2};
@@ -36,6 +36,16 @@ impl Theme {
     }
 }
 
+/// The folded rows of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Folds {
+    /// Whether all rows are folded.
+    pub whole: bool,
+    /// Ranks whose rows are folded, by the name above their rows.
+    pub groups: BTreeSet<String>,
+}
+
 /// Settings of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -61,6 +71,9 @@ pub struct Settings {
     /// The table's share of the height of Compare; `None` unless the user moved the boundary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare_table: Option<f32>,
+    /// The folded rows of recordings on Timeline, by the recording's file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub folds: BTreeMap<PathBuf, Folds>,
     /// Whether the sample session was closed for good.
     pub sample_closed: bool,
     /// The settings file; `None` in tests.
@@ -168,6 +181,24 @@ impl Settings {
         self.columns.get(&table).cloned().unwrap_or_default()
     }
 
+    /// The folded rows of a recording.
+    pub fn folds_of(&self, file: &Path) -> Folds {
+        self.folds.get(&absolute(file)).cloned().unwrap_or_default()
+    }
+
+    /// Keeps which rows of a recording are folded. Those of recordings that no longer exist are forgotten.
+    pub fn keep_folds(&mut self, file: &Path, folds: &Folds) {
+        if self.folds_of(file) == *folds {
+            return;
+        }
+        let file = absolute(file);
+        self.folds.retain(|known, _| *known != file && known.exists());
+        if *folds != Folds::default() {
+            self.folds.insert(file, folds.clone());
+        }
+        self.save();
+    }
+
     /// Whether a new window opens the sample session: the user has had no session yet, and has not closed the sample.
     pub fn shows_sample(&self) -> bool {
         self.file.is_some() && self.recent.is_empty() && !self.sample_closed
@@ -177,6 +208,10 @@ impl Settings {
     pub fn last_session(&self) -> Option<&Path> {
         self.recent.first().map(PathBuf::as_path).filter(|folder| folder.join("session.toml").exists())
     }
+}
+
+fn absolute(file: &Path) -> PathBuf {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
 }
 
 fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
@@ -222,5 +257,21 @@ mod tests {
         assert_eq!(again.zoom_factor(), 0.9);
         again.zoom(0);
         assert_eq!(again.zoom_factor(), 1.0);
+    }
+
+    #[test]
+    fn folded_rows_are_kept_for_recordings_that_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, gone, recording] =
+            ["window.toml", "gone.events", "run 1.events"].map(|name| folder.path().join(name));
+        std::fs::write(&recording, "").unwrap();
+        let mut settings = Settings { file: Some(file.clone()), ..Settings::default() };
+        let folds = Folds { whole: false, groups: BTreeSet::from(["rank 1".to_owned()]) };
+        settings.keep_folds(&gone, &folds);
+        settings.keep_folds(&recording, &folds);
+        let kept = || toml::from_str::<Settings>(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!((kept().folds_of(&recording), kept().folds.len()), (folds, 1));
+        settings.keep_folds(&recording, &Folds::default());
+        assert!(kept().folds.is_empty());
     }
 }

@@ -267,12 +267,15 @@ impl<'a> Gathering<'a> {
         let warnings =
             problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
         self.head.warnings.extend(warnings);
-        let mut warn = |warning: Option<String>| self.head.warnings.extend(warning);
-        warn((lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)));
-        warn(self.intake.refused());
-        warn(raw.damage().map(|damage| {
-            format!("the trace of process {}: {damage}; everything before the damage was read", raw.process)
-        }));
+        let losses = [
+            (lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)),
+            self.intake.refused(),
+            raw.damage().map(|damage| {
+                format!("the trace of process {}: {damage}; everything before the damage was read", raw.process)
+            }),
+        ];
+        self.head.has_losses = losses.iter().any(Option::is_some);
+        self.head.warnings.extend(losses.into_iter().flatten());
         for id in &self.nameless {
             let own = self.names.get(id).copied().unwrap_or_default();
             self.intake.writer.define(Entry::Nameless(own, nameless((*id).into()))).map_err(failed)?;

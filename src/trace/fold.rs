@@ -29,7 +29,8 @@ use super::event::{Kind, nameless};
 use super::progress::Watch;
 use super::source::{Head, Source};
 use super::value::{
-    Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, NvtxRange, REPORTED_STEPS, Trace,
+    Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, NvtxRange, REPORTED_STEPS, STEPS_BY_LINES,
+    Trace,
 };
 use super::window::{Limits, Window, in_windows, length_ns, outside, union, unite};
 use crate::protocol::STEPS_BY_RANGES;
@@ -311,7 +312,7 @@ fn steps_of_ranges(ranges: &[NvtxRange], notes: &[String]) -> (u64, String) {
     }
     let (word, steps) = by_word.into_iter().max_by_key(|(_, steps)| *steps).unwrap_or_default();
     match notes.iter().find(|note| *note == REPORTED_STEPS) {
-        Some(_) => (steps, "lines of the program's output".to_owned()),
+        Some(_) => (steps, STEPS_BY_LINES.to_owned()),
         None => (steps, format!("{STEPS_BY_RANGES} named {word}")),
     }
 }
@@ -322,7 +323,16 @@ fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
     for ((_, id), times) in &work.kernels {
         by_id.entry(*id).or_default().merge(times.clone());
     }
-    entries(by_text(by_id, name).into_iter())
+    let mut kernels = entries(by_text(by_id, &name).into_iter())?;
+    let mut begun: Vec<(i64, String)> = work.begun.iter().map(|(id, start)| (*start, name(*id))).collect();
+    begun.sort_unstable();
+    let mut places: HashMap<String, u32> = HashMap::new();
+    for (_, kernel) in begun {
+        let place = places.len() as u32;
+        places.entry(kernel).or_insert(place);
+    }
+    kernels.iter_mut().for_each(|kernel| kernel.place = places.get(&kernel.name).copied());
+    Some(kernels)
 }
 
 fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {

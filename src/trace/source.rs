@@ -76,6 +76,9 @@ pub(super) struct Head {
     /// Whether it contains no CUDA calls and no work of GPUs because these were not recorded. It then has no metrics, instead of zeros.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_cuda: bool,
+    /// Whether parts of it are known to be missing: it was cut off or damaged, its recorder lost events, or impossible events were left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_losses: bool,
     /// Whether calls of CUDA were left out on request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,

@@ -18,7 +18,7 @@ use std::thread;
 pub use flow::Flow;
 pub use path::{CriticalPath, Segment};
 pub use rows::{Class, Shelf, TimelineRow};
-pub use split::{Binding, Collective, Part, PartTime, Split, StepSplit, Stretch, over_repeats};
+pub use split::{Binding, Collective, NoSize, Part, PartTime, Split, StepSplit, Stretch, over_repeats};
 pub use steps::Steps;
 
 use flow::Sequences;
@@ -35,8 +35,12 @@ use super::progress::{Progress, Stage};
 use super::pytorch;
 use super::source::Source as _;
 use super::tile;
+use super::value::{REPORTED_STEPS, STEPS_BY_LINES};
 use super::window::{between, in_windows};
 use crate::protocol::{PYTORCH_PROFILER, STEPS_BY_RANGES, recorder};
+
+/// Counts changes of what conversions write into events files.
+const CONVERSION: u32 = 2;
 
 /// Maximum number of marks kept.
 const MOST_MARKS: usize = 200_000;
@@ -102,6 +106,8 @@ pub struct Timeline {
     has_collectives: bool,
     /// Times between windows, in which nothing was recorded.
     holes: Vec<(i64, i64)>,
+    /// Whether its head tells that parts are missing.
+    has_losses: bool,
     /// What marks its steps, in words; `None` without steps.
     steps_by: Option<String>,
     /// Whether each step is exactly as long as its mark. Otherwise a step lasts from the end of the previous one to its
@@ -133,13 +139,14 @@ pub fn keep_for_timeline(
     let no_cache = |reason| TraceError::NoCache { file: file.to_owned(), reason };
     let cache = &cache.map_err(no_cache)?;
     let whole = file.canonicalize().map_err(failed)?;
-    // A report is converted again if the report, the format of events files, or the set of imported kinds of events has changed.
+    // A report is converted again if the report, the format of events files, the set of imported kinds of events, or what else a conversion
+    // writes has changed.
     let (format, kinds) = (super::file::VERSION, Kind::TIMED.len());
     let mut key = String::new();
     for part in pytorch::files(&whole)? {
         let about = part.metadata().map_err(failed)?;
         let changed = about.modified().map_err(failed)?;
-        key += &format!("{} {} {changed:?} {format} {kinds}", part.display(), about.len());
+        key += &format!("{} {} {changed:?} {format} {kinds} {CONVERSION}", part.display(), about.len());
     }
     let hash: String = Sha256::digest(key.as_bytes()).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     let kept = cache.join(format!("{hash}.events"));
@@ -204,7 +211,10 @@ impl Timeline {
         let has_ranges = *steps == StepsFrom::Found && marks.iter().any(is_step);
         let division = if has_ranges { None } else { divide(&file, steps, span.0, tell)? };
         let has_exact_steps = division.is_some();
-        let mut steps_by = has_ranges.then(|| format!("{STEPS_BY_RANGES} that name them"));
+        let mut steps_by = has_ranges.then(|| match head.notes.iter().any(|note| note == REPORTED_STEPS) {
+            true => STEPS_BY_LINES.to_owned(),
+            false => format!("{STEPS_BY_RANGES} that name them"),
+        });
         if let Some(division) = division {
             marks.retain(|mark| !is_step(mark));
             let steps = division.steps.into_iter().take(MOST_MARKS);
@@ -220,7 +230,7 @@ impl Timeline {
         let divided = steps_by.as_ref().filter(|_| has_exact_steps).map(|by| format!("steps: {by}"));
         let said = in_windows.into_iter().chain(divided).collect();
         let warnings = [head.warnings, file.losses(), head.notes, said].concat();
-        let epoch_ns = head.epoch_ns;
+        let (epoch_ns, has_losses) = (head.epoch_ns, head.has_losses);
         let is_pytorch = head.schema_version.starts_with(PYTORCH_PROFILER);
         let profiler = is_pytorch.then(|| recorder(&head.schema_version, head.product_version.as_deref()));
         let labels = labels.all;
@@ -234,6 +244,7 @@ impl Timeline {
             has_gpus,
             has_collectives,
             holes,
+            has_losses,
             steps_by,
             has_exact_steps,
             epoch_ns,
@@ -280,6 +291,11 @@ impl Timeline {
     /// Caveats: what is damaged or was not recorded.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Whether parts of it are known to be missing. What damaged parts contained is known once they were read.
+    fn lacks_parts(&self) -> bool {
+        self.has_losses || !self.file.losses().is_empty()
     }
 
     /// The text of a label.

@@ -19,6 +19,9 @@ pub(super) const PYTORCH: &str = crate::protocol::PYTORCH_PROFILER;
 /// The note on a recording whose steps were marked by the lines of output of its program.
 pub(super) const REPORTED_STEPS: &str = "steps are the program's own: each ends when its line of output arrives";
 
+/// What marks these steps, in words.
+pub(super) const STEPS_BY_LINES: &str = "lines of the program's output";
+
 /// Maximum number of ranges in a summary.
 const MOST_RANGES: usize = 30;
 
@@ -136,6 +139,9 @@ pub struct Entry {
     pub statistics: Statistics,
     /// Share of its list's total in percent: `Time (%)` of nsys.
     pub percent: f64,
+    /// Of a kernel: its place in the order in which the names of kernels begin for the first time, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
 }
 
 /// A kind of memory operation.
@@ -428,20 +434,23 @@ pub struct GraphProof {
     pub seen: String,
 }
 
-/// A list of a summary: names, calls, nanoseconds, the longest first. Names beyond [`MOST_ENTRIES`] are summed up.
-fn listed<'a>(all: impl Iterator<Item = (&'a String, u64, u64)>) -> Vec<TraceEntry> {
-    let entry = |(name, calls, total_ns): (&'a String, u64, u64)| TraceEntry {
-        name: name.clone(),
-        calls,
-        seconds: total_ns as f64 * 1e-9,
-    };
-    let mut entries: Vec<TraceEntry> = all.map(entry).collect();
+/// A list of a summary, the longest first. Names beyond [`MOST_ENTRIES`] are summed up.
+fn listed(all: impl Iterator<Item = TraceEntry>) -> Vec<TraceEntry> {
+    let mut entries: Vec<TraceEntry> = all.collect();
     if entries.len() > MOST_ENTRIES {
         let (calls, seconds) = (entries.drain(MOST_ENTRIES..))
             .fold((0, 0.0), |(calls, seconds), entry| (calls + entry.calls, seconds + entry.seconds));
-        entries.push(TraceEntry { name: FURTHER.to_owned(), calls, seconds });
+        entries.push(TraceEntry { name: FURTHER.to_owned(), calls, seconds, place: None });
     }
     entries
+}
+
+fn entry(name: &str, calls: u64, total_ns: u64) -> TraceEntry {
+    TraceEntry { name: name.to_owned(), calls, seconds: total_ns as f64 * 1e-9, place: None }
+}
+
+fn timed(name: &str, times: &Statistics) -> TraceEntry {
+    entry(name, times.calls, times.total_ns)
 }
 
 impl Trace {
@@ -467,17 +476,18 @@ impl Trace {
     pub fn lists(&self) -> TraceLists {
         let seconds = |ns: u64| ns as f64 * 1e-9;
         let sum = |ns: fn(&GpuTime) -> u64| self.per_gpu.iter().map(|gpu| seconds(ns(gpu))).sum();
+        let kernel = |one: &Entry| TraceEntry { place: one.place, ..timed(&one.name, &one.statistics) };
         TraceLists {
             ranks: u32::try_from(self.ranks).unwrap_or(u32::MAX),
             steps: self.steps,
             steps_by: self.steps_by.clone(),
             gpu_busy_s: sum(|gpu| gpu.busy_ns),
             gpu_idle_s: sum(|gpu| gpu.idle_ns),
-            kernels: listed(self.kernels.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
-            copies: listed(self.memory.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
-            calls: listed(self.api.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
-            ranges: listed(self.nvtx.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
-            families: listed(self.families.iter().map(|one| (&one.family, one.calls, one.total_ns))),
+            kernels: listed(self.kernels.iter().map(kernel)),
+            copies: listed(self.memory.iter().map(|one| timed(&one.name, &one.statistics))),
+            calls: listed(self.api.iter().map(|one| timed(&one.name, &one.statistics))),
+            ranges: listed(self.nvtx.iter().map(|one| timed(&one.name, &one.statistics))),
+            families: listed(self.families.iter().map(|one| entry(&one.family, one.calls, one.total_ns))),
         }
     }
 

@@ -117,6 +117,11 @@ pub fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let provenance = Provenance { multicard_figure: 2, ..read_provenance(&svg).unwrap() };
     let attached = format!("%PDF-1.7\n{}\nendstream", provenance.json());
     [png.as_slice(), &svg, attached.as_bytes()].into_iter().for_each(|bytes| add("figure", bytes));
+    add(
+        "composed",
+        b"version = 1\ncolumns = 2\nwidth = \"page\"\nshare = [\"legend\", \"y\"]\n[[panel]]\nsession = \"a\"\npreset = \"loss\"\nlog = true\n\
+          [panel.overrides]\nlegend = \"off\"\n[[panel]]\nsession = [\"a\", \"../b\"]\ntitle = \"B\"\nspan = 2\nform = \"scaling\"\n",
+    );
     add("worker", &fs::read(seeds().join("worker.json")).unwrap());
     let samples = fs::read(files(session.path()).into_iter().find(|file| file.ends_with("samples.jsonl")).unwrap());
     add("relay", &relayed(samples.unwrap().split(|byte| *byte == b'\n').next().unwrap()));

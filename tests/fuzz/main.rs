@@ -1,7 +1,7 @@
 //! Fuzzing of what is read from files, other processes and other machines: plans, studies, the lines of logs, jobs, `session.toml`,
-//! archives, figures' files, what programs say and write of their steps, what a relay says over ssh, results of other programs, and
-//! whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in good
-//! time, and what is taken must be written and read back as the same.
+//! archives, figures' files, descriptions of composed figures, what programs say and write of their steps, what a relay says over ssh,
+//! results of other programs, and whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or
+//! refused: without a panic, in good time, and what is taken must be written and read back as the same.
 //!
 //! `make fuzz` gives each parser 20 s. `cargo test --test fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10)
 //! and `MULTICARD_FUZZ_SEED` prints how often each parser was called; `MULTICARD_FUZZ_TARGET` names one, and `MULTICARD_FUZZ_N` ends it
@@ -31,11 +31,11 @@ mod words;
 
 use corpus::corpus;
 use parsers::{
-    event, event_file, figure, imported, model_file, plan, relay, round_trip, said_by_a_program, sample, session_file,
-    study, weights,
+    composed, event, event_file, figure, imported, model_file, plan, relay, round_trip, said_by_a_program, sample,
+    session_file, study, weights,
 };
 use seeded::{files, seeds, session};
-use words::{CONFIG, EVENTS, FIGURE, JSON, OUTPUT, RELAY, TABLES, TOML, ZIP};
+use words::{COMPOSED, CONFIG, EVENTS, FIGURE, JSON, OUTPUT, RELAY, RESULTS, TABLES, TOML, ZIP};
 
 /// Inputs between two looks at the clock.
 const BATCH: u32 = 1000;
@@ -67,6 +67,7 @@ const TARGETS: &[Target] = &[
     },
     Target { name: "study", weight: 2, takes: study, words: JSON },
     Target { name: "figure", weight: 2, takes: figure, words: FIGURE },
+    Target { name: "composed", weight: 2, takes: composed, words: COMPOSED },
     Target { name: "relay", weight: 2, takes: relay, words: RELAY },
     Target { name: "lines", weight: 2, takes: |bytes| said_by_a_program(bytes, Some("steps.jsonl")), words: JSON },
     Target { name: "table", weight: 2, takes: |bytes| said_by_a_program(bytes, Some("steps.csv")), words: TABLES },
@@ -79,7 +80,7 @@ const TARGETS: &[Target] = &[
     Target { name: "csv-rows", weight: 1, takes: |bytes| model_file(bytes, "rows.csv"), words: TABLES },
     Target { name: "parquet-rows", weight: 1, takes: |bytes| model_file(bytes, "rows.parquet"), words: EVENTS },
     Target { name: "import-csv", weight: 2, takes: imported, words: TABLES },
-    Target { name: "import-json", weight: 2, takes: imported, words: JSON },
+    Target { name: "import-json", weight: 2, takes: imported, words: RESULTS },
 ];
 
 /// Calls a parser; an input that does harm is kept and named.

@@ -8,8 +8,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use multicard::dataset;
-use multicard::figure::SavedStudy;
 use multicard::figure::paper::read_provenance;
+use multicard::figure::{Composition, CompositionFile, SavedStudy};
 use multicard::foreign;
 use multicard::import::{Mapping, read_bytes, results};
 use multicard::plan::command::ReadingsSpec;
@@ -106,6 +106,37 @@ pub fn figure(bytes: &[u8]) -> bool {
     };
     assert!(!written.is_empty() && !foreign::message(&written).contains(foreign::misleads));
     read_provenance(bytes).is_ok()
+}
+
+/// Reads the description of a composed figure, makes its panels of built-in studies, and reads back what a figure's file would contain of
+/// it. True if no part of it is left out.
+pub fn composed(bytes: &[u8]) -> bool {
+    let file = match CompositionFile::parse(&String::from_utf8_lossy(bytes), "fuzzed") {
+        Ok(file) => file,
+        Err(error) => {
+            assert!(!error.is_empty());
+            return false;
+        }
+    };
+    let mut problems = file.problems.clone();
+    let mut composition = file.composition.clone();
+    let mut is_whole = true;
+    for table in &file.panels {
+        match file.panel(table, table.sessions.clone(), &[]) {
+            Ok((panel, wrong)) => {
+                composition.panels.push(panel);
+                problems.extend(wrong);
+            }
+            Err(error) => {
+                assert!(!error.is_empty());
+                is_whole = false;
+            }
+        }
+    }
+    assert!(problems.iter().all(|problem| !problem.to_string().is_empty()));
+    let written = serde_json::to_string(&composition).unwrap();
+    assert_eq!(serde_json::from_str::<Composition>(&written).unwrap(), composition, "{written}");
+    is_whole && problems.is_empty()
 }
 
 /// Takes what a relay says of a session, from its greeting on. Whatever it is, it stays in the copy, takes no more space than it has

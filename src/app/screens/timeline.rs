@@ -27,13 +27,13 @@ use poll_promise::Promise;
 use crate::app::command::{Command, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
+use crate::app::settings::Folds;
 use crate::app::task::Task;
 use crate::app::words::path_word;
 use crate::trace::{CriticalPath, Found, Split, StepsFrom, Timeline, TraceError};
 pub use anchor::Anchor;
 use background::Details;
 use flow::Flows;
-use fold::Folds;
 use layout::Detail;
 use open::Opening;
 pub use panes::Arrangement;
@@ -454,6 +454,7 @@ impl Screen for TimelineScreen {
 
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
         self.poll_work(desk, context);
+        self.keep_folds(&mut desk.settings);
     }
 
     fn told(&mut self, news: News, desk: &mut Desk) {

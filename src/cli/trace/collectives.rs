@@ -1,5 +1,6 @@
 //! `multicard trace --collectives`: what ranks told each other in a recording, by collective and size.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 use super::Format;
 use crate::foreign::cache_folder;
 use crate::text_table::{Field, TextTable};
-use crate::trace::{Collective, Progress, Timeline, TraceError, keep_for_timeline};
+use crate::trace::{Collective, NoSize, Progress, Timeline, TraceError, keep_for_timeline};
 
 /// All collectives of one name and size, summed over ranks; times in nanoseconds. Empty fields are unknown.
 #[derive(Serialize)]
@@ -21,6 +22,8 @@ struct Row<'a> {
     waiting_ns: Option<u64>,
     exposed_ns: u64,
     longest_ns: u64,
+    /// Why the size is not known.
+    no_size: Option<&'static str>,
 }
 
 /// Reads a recording's collectives, as the table on the Timeline screen shows them.
@@ -49,6 +52,7 @@ pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String
             waiting_ns: entry.waiting_ns,
             exposed_ns: entry.exposed_ns,
             longest_ns: (entry.longest.1 - entry.longest.0).unsigned_abs(),
+            no_size: entry.no_size.map(NoSize::reason),
         })
         .collect();
     match format {
@@ -59,14 +63,15 @@ pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String
 }
 
 fn csv(rows: &[Row]) -> String {
-    let head = "collective,bytes,calls,total_ns,hidden_ns,waiting_ns,exposed_ns,longest_ns";
+    let head = "collective,bytes,calls,total_ns,hidden_ns,waiting_ns,exposed_ns,longest_ns,no_size";
     let mut table = TextTable::new("", head.split(','));
     for row in rows {
         let [calls, total_ns, hidden_ns] = [row.calls, row.total_ns, row.hidden_ns].map(Some);
         let numbers =
             [row.bytes, calls, total_ns, hidden_ns, row.waiting_ns, Some(row.exposed_ns), Some(row.longest_ns)];
         let fields = numbers.map(|number| number.map_or_else(|| "".into(), Field::from));
-        table.row(std::iter::once(row.collective.into()).chain(fields));
+        let no_size = row.no_size.unwrap_or_default();
+        table.row(std::iter::once(row.collective.into()).chain(fields).chain([no_size.into()]));
     }
     table.csv()
 }
@@ -96,9 +101,12 @@ fn markdown(rows: &[Row]) -> String {
             seconds(row.longest_ns).into(),
         ]);
     }
+    let reasons: BTreeSet<&str> = rows.iter().filter_map(|row| row.no_size).collect();
+    let reasons: String = reasons.iter().map(|reason| format!("\n\nNo size: {reason}.")).collect();
     table.markdown()
         + "\nTime summed over all ranks. Hidden: other kernels or copies of the rank ran at the same time; without GPUs, the rank did \
              not wait. Waiting: nothing else ran, and the last rank had not begun; where this is unknown, it is part of exposed."
+        + &reasons
 }
 
 #[cfg(test)]
@@ -111,6 +119,7 @@ mod tests {
         let known = Collective {
             name: "gloo:all_reduce".to_owned(),
             bytes: Some(4096),
+            no_size: None,
             calls: 20,
             total_ns: 3_000_000,
             hidden_ns: 1_000_000,
@@ -118,19 +127,22 @@ mod tests {
             exposed_ns: 1_500_000,
             longest: (100, 400_100),
         };
-        let unknown = Collective { name: "a|b, c".to_owned(), bytes: None, waiting_ns: None, ..known };
+        let no_size = Some(NoSize::Group);
+        let unknown = Collective { name: "a|b, c".to_owned(), bytes: None, no_size, waiting_ns: None, ..known };
         let all = [known, unknown];
         let text = table(&all, Format::Csv).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "collective,bytes,calls,total_ns,hidden_ns,waiting_ns,exposed_ns,longest_ns");
-        assert_eq!(lines[1], "gloo:all_reduce,4096,20,3000000,1000000,500000,1500000,400000");
-        assert_eq!(lines[2], "\"a|b, c\",,20,3000000,1000000,,1500000,400000");
+        assert_eq!(lines[0], "collective,bytes,calls,total_ns,hidden_ns,waiting_ns,exposed_ns,longest_ns,no_size");
+        assert_eq!(lines[1], "gloo:all_reduce,4096,20,3000000,1000000,500000,1500000,400000,");
+        let reason = NoSize::Group.reason();
+        assert_eq!(lines[2], format!("\"a|b, c\",,20,3000000,1000000,,1500000,400000,\"{reason}\""));
         let text = table(&all, Format::Md).unwrap();
         assert!(
             text.contains("| gloo:all_reduce | 4096 | 20 | 0.003000 | 0.001000 | 0.000500 | 0.001500 | 0.000400 |"),
             "{text}"
         );
         assert!(text.contains("| a\\|b, c | – | 20 | 0.003000 | 0.001000 | not known |"), "{text}");
+        assert!(text.ends_with(&format!("\n\nNo size: {reason}.")), "{text}");
         let json: serde_json::Value = serde_json::from_str(&table(&all, Format::Json).unwrap()).unwrap();
         assert_eq!((json[0]["bytes"].as_u64(), json[1]["waiting_ns"].is_null()), (Some(4096), true));
     }
@@ -140,6 +152,7 @@ mod tests {
         let one = Collective {
             name: "=HYPERLINK(\"http://a\")".to_owned(),
             bytes: None,
+            no_size: None,
             calls: 1,
             total_ns: 1,
             hidden_ns: 0,
@@ -148,6 +161,6 @@ mod tests {
             longest: (0, 1),
         };
         let text = table(&[one], Format::Csv).unwrap();
-        assert!(text.ends_with("\n\"'=HYPERLINK(\"\"http://a\"\")\",,1,1,0,,1,1\n"), "{text}");
+        assert!(text.ends_with("\n\"'=HYPERLINK(\"\"http://a\"\")\",,1,1,0,,1,1,\n"), "{text}");
     }
 }

@@ -137,7 +137,7 @@ fn lacking(site: &Site, size: &AllocationSize, text: &str) -> Option<String> {
     let ours: Vec<(Nodes, bool)> = text.lines().filter_map(fitting).collect();
     let count = |partition: &str, is_counted: fn(bool) -> bool| -> u32 {
         let own = ours.iter().filter(|(nodes, is_out)| nodes.partition == partition && is_counted(*is_out));
-        own.map(|(nodes, _)| nodes.count).sum()
+        own.map(|(nodes, _)| nodes.count).fold(0, u32::saturating_add)
     };
     let has = |is_counted: fn(bool) -> bool| {
         ours.iter().map(|(nodes, _)| nodes.partition.as_str()).find(|name| count(name, is_counted) >= size.nodes)
@@ -175,7 +175,8 @@ fn node_among(site: &Site, here: &Node, all: &[Nodes]) -> Result<Node, String> {
     // A job runs in one partition, on nodes that have GPUs if it asks for some.
     let is_usable = |at: &&&Nodes| at.is_up && (site.gres.is_none() || at.gpus > 0);
     let count_in = |partition: &str| {
-        ours.iter().filter(is_usable).filter(|at| at.partition == partition).map(|at| at.count).sum::<u32>()
+        let own = ours.iter().filter(is_usable).filter(|at| at.partition == partition);
+        own.map(|at| at.count).fold(0, u32::saturating_add)
     };
     let count = ours.iter().map(|at| count_in(&at.partition)).max().unwrap_or(1);
     let node = machine(site, here, number(largest(|nodes| nodes.cpus.into())), number(gpus), gpu_type);
@@ -210,7 +211,7 @@ fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> No
         worker: here.worker.clone().map(|worker| Worker { cuda, ..worker }),
         hostname: format!("the largest node of site {name}"),
         cpus,
-        gpus: (0..gpus).map(gpu).collect(),
+        gpus: (0..gpus.min(MOST_DEVICES)).map(gpu).collect(),
         no_gpu_reason: (gpus == 0).then(|| no_gres(name)),
         ..here.clone()
     }
@@ -219,6 +220,8 @@ fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> No
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::plan::fixture;
 
@@ -227,10 +230,13 @@ mod tests {
         gpu|up|2-00:00:00|1|64|512000|gpu:8|ib\n\
         old|down|infinite|1|16|64000|gpu:2|(null)\n";
 
-    fn at(partition: Option<&str>, gres: Option<&str>) -> Result<Node, String> {
+    fn site(partition: Option<&str>, gres: Option<&str>) -> Site {
         let (partition, gres) = (partition.map(str::to_owned), gres.map(str::to_owned));
-        let site = Site { name: "lab".into(), partition, gres, ..Site::default() };
-        node_among(&site, &fixture::cpu_node(), &read(TEXT))
+        Site { name: "lab".into(), partition, gres, ..Site::default() }
+    }
+
+    fn at(partition: Option<&str>, gres: Option<&str>) -> Result<Node, String> {
+        node_among(&site(partition, gres), &fixture::cpu_node(), &read(TEXT))
     }
 
     #[test]
@@ -275,5 +281,34 @@ mod tests {
         assert!(at(Some("gpus"), None).unwrap_err().contains("no partition gpus: it has debug, gpu, old"));
         assert!(at(Some("old"), None).unwrap_err().contains("takes no jobs"));
         assert!(at(None, Some("gpu")).unwrap_err().contains("remove `gres`"));
+    }
+
+    #[test]
+    fn a_site_that_claims_to_be_endless_is_as_large_as_a_run_can_use() {
+        let line = "gpu*|up|1:00|4294967295|4|8000|gpu:4294967295|(null)";
+        let all = read(&format!("{line}\n{line}\n"));
+        let node = node_among(&site(None, Some("gpu")), &fixture::cpu_node(), &all).unwrap();
+        assert_eq!((node.gpus.len(), node.nodes), (MOST_DEVICES as usize, u32::MAX));
+        let size = AllocationSize { nodes: 1, cpus: 1, devices: 1 };
+        let told = lacking(&site(None, None), &size, &format!("{line}|down\n{line}|drained\n")).unwrap();
+        assert!(told.starts_with("4294967295 of the 4294967295 nodes"), "{told}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_sinfo_prints_is_read_or_left_out(
+            text in r"((debug|gpu)?\*?\|(up|down)?\|1:00\|[0-9]{0,10}\+?\|[0-9]{1,5}\|[0-9]{1,11}\|(gpu:)?(h100)?:?[0-9]{0,10}[(),:]{0,3}\|ib(\|(idle|down\*)?)?\n|[^\n]{0,40}\n){0,4}",
+            partition in proptest::option::of("debug|gpu"), gres in proptest::option::of(Just("gpu")), nodes in 1..4_u32,
+        ) {
+            let site = site(partition.as_deref(), gres);
+            let all = read(&text);
+            prop_assert!(all.len() <= text.lines().count());
+            match node_among(&site, &fixture::cpu_node(), &all) {
+                Ok(node) => prop_assert!(node.nodes > 0 && node.gpus.len() <= MOST_DEVICES as usize),
+                Err(reason) => prop_assert!(reason.starts_with("site lab: ")),
+            }
+            let told = lacking(&site, &AllocationSize { nodes, cpus: 1, devices: 1 }, &text);
+            prop_assert!(told.is_none_or(|told| told.contains(" of the ")));
+        }
     }
 }

@@ -192,6 +192,8 @@ fn in_words(reason: &str, id: JobId) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// The id of a job that is no task of an array.
@@ -265,5 +267,23 @@ mod tests {
         assert_eq!(failed, Standing::Ended(End { exit: Some(Exit::Code(7)), ..End::default() }));
         assert_eq!(listed("RUNNING", "None").standing(never), Standing::Runs);
         assert_eq!(listed("COMPLETING", "None").standing(never), Standing::Runs);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_squeue_prints_is_read_or_left_out(
+            text in r"([0-9]{1,21}\|(PENDING|FAILED|TIMEOUT|NODE_FAIL|[A-Z]{0,3})\|(N/A|[0-9T:-]{0,9})\|(n1)?\|[0-9]{0,3}\|(Resources|JobHeldUser|.{0,5})\|(multicard:.{0,5}|\(null\))\n|[^\n]{0,40}\n){0,4}",
+        ) {
+            let jobs = read(&text);
+            prop_assert!(jobs.len() <= text.lines().count());
+            for (id, job) in jobs {
+                prop_assert!(job.id == id && job.comment.starts_with(COMMENT));
+                match job.standing(|| None) {
+                    Standing::Waits(reason) => prop_assert!(reason.contains(&id.to_string())),
+                    Standing::Ended(end) => prop_assert!(end.exit.is_some() || end.ending.is_some()),
+                    Standing::Runs => {}
+                }
+            }
+        }
     }
 }

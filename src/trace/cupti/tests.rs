@@ -153,6 +153,46 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
 }
 
 #[test]
+fn what_limits_a_program_of_which_cupti_lost_records_comes_with_a_caveat() {
+    for dropped in [0, 5] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = raw(11, 0, 1000);
+        bytes.truncate(bytes.len() - 48);
+        Record { kind: 13, bytes: dropped, ..Record::default() }.put(&mut bytes);
+        fs::write(folder.path().join("trace-11-0.cupti"), bytes).unwrap();
+        gather(folder.path(), &[], &mut go_on).unwrap();
+        let timeline = Timeline::open(&folder.path().join(EVENTS_FILE), &mut go_on).unwrap();
+        let sentence = timeline.split(&mut go_on).unwrap().binding.sentence;
+        assert_eq!(sentence.starts_with("Parts of the recording are missing. "), dropped > 0, "{sentence}");
+        assert_eq!(timeline.warnings().iter().any(|warning| warning.contains("5 records of process 11")), dropped > 0);
+    }
+}
+
+/// The notes on memory of a rank whose window begins this long after its first phase.
+fn notes_on_memory(before_ns: i64) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let begin = now_ns();
+    let mut ranks = Recorder::append(&folder.path().join(EVENTS_FILE), 0, None).unwrap();
+    ranks.range("phase: start", 7, (begin - before_ns, begin)).unwrap();
+    ranks.finish(7).unwrap();
+    let mut bytes = raw(11, 0, begin);
+    bytes.truncate(bytes.len() - 48);
+    allocation(&mut bytes, [3, 1], (begin + 10, 4096), 9, 700);
+    Record { kind: 13, ..Record::default() }.put(&mut bytes);
+    fs::write(folder.path().join("trace-11-0.cupti"), bytes).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
+    let notes = read(&folder.path().join(EVENTS_FILE)).notes;
+    notes.into_iter().filter(|note| note.starts_with("of memory, only")).collect()
+}
+
+#[test]
+fn memory_of_a_recording_that_begins_late_is_said_to_be_what_was_seen() {
+    let late = notes_on_memory(2_000_000_000);
+    assert!(late.len() == 1 && late[0].ends_with("what the program had before is not counted"), "{late:?}");
+    assert_eq!(notes_on_memory(1_000), [""; 0], "nothing that matters was allocated before");
+}
+
+#[test]
 fn gathering_again_after_an_interruption_counts_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace-11-0.cupti");
@@ -333,13 +373,13 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
             timeline.marks(crate::trace::MarkKind::Step).map(|mark| mark.span.1 - mark.span.0).collect();
         let is_noted = timeline.warnings().iter().any(|note| note.contains("steps are the program's own"));
         fs::remove_file(&events).unwrap();
-        (marks, is_noted)
+        (marks, is_noted, timeline.steps_by().unwrap().to_owned())
     };
-    let (marks, is_noted) = mark(false);
-    assert!(is_noted && marks.len() == 2, "{marks:?}");
+    let (marks, is_noted, by) = mark(false);
+    assert!(is_noted && marks.len() == 2 && by == "lines of the program's output", "{marks:?} by {by}");
     // The real clock in seconds resolves some hundred nanoseconds.
     assert!(marks.iter().all(|length| (length - 1_000_000).abs() < 2_000), "{marks:?}");
-    assert_eq!(mark(true), (vec![500], false));
+    assert_eq!(mark(true), (vec![500], false, "ranges that name them".to_owned()));
 }
 
 /// Three windows of a millisecond, ten milliseconds apart. In each, two kernels of 200 µs with a pause of 300 µs between them.

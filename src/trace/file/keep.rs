@@ -13,7 +13,7 @@ use crate::foreign::Output;
 use crate::trace::TraceError;
 use crate::trace::event::{Event, Kind, Name, What, nameless};
 use crate::trace::progress::{Progress, Watch};
-use crate::trace::source::{Detail, Reading, Source};
+use crate::trace::source::{Detail, Head, Reading, Source};
 
 /// Writes all events of a source to a file, which must not exist yet. The file appears only when it is complete.
 pub(in crate::trace) fn keep(
@@ -29,7 +29,7 @@ pub(in crate::trace) fn keep(
         units += source.units(kind)?;
     }
     let watch = &mut Watch::new(tell, units);
-    let writer = EventsWriter::append(output.path(), 0, head).map_err(failed)?;
+    let writer = EventsWriter::append(output.path(), 0, head.clone()).map_err(failed)?;
     let conversion = Mutex::new(Conversion {
         writer,
         ids: HashMap::new(),
@@ -57,6 +57,11 @@ pub(in crate::trace) fn keep(
         let is_missing = names.missing.contains(&source_id);
         let entry = if is_missing { Entry::Nameless(id, text) } else { Entry::Name(id, text) };
         writer.define(entry).map_err(failed)?;
+    }
+    // What is lost of an events file is known once it was read.
+    let warnings = source.losses();
+    if !warnings.is_empty() {
+        writer.define(Entry::Head(Head { has_losses: true, warnings, ..head })).map_err(failed)?;
     }
     writer.finish().map_err(failed)?;
     EventsFile::open(output.path())?.keep_tiles()?;

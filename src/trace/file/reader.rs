@@ -267,6 +267,7 @@ impl<'a> EventsFile<'a> {
                     self.head.covered = union(self.head.covered, head.covered);
                     self.head.windows.extend(&head.windows);
                     self.head.without_calls |= head.without_calls;
+                    self.head.has_losses |= head.has_losses;
                     for gpu in &head.gpus {
                         if self.head.gpus.iter().all(|known| known.index != gpu.index) {
                             self.head.gpus.push(gpu.clone());

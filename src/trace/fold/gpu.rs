@@ -22,6 +22,8 @@ pub(super) struct GpuWork {
     pub ranks: Vec<Rank>,
     /// By rank and name id.
     pub kernels: ById<(Rank, i64), Distribution>,
+    /// By the name id of kernels, when one of them began first.
+    pub begun: ById<i64, i64>,
     pub operations: Operations,
     pub timelines: BTreeMap<i64, Timeline>,
     /// Kernels that ran as a node of a graph.
@@ -51,6 +53,7 @@ impl GpuWork {
             work.active(event.span, rank, kind, limits);
             if limits.holds(event.span.0) {
                 work.kernels.entry((rank, name)).or_default().push(event.span.1.abs_diff(event.span.0));
+                work.begin(name, event.span.0);
                 work.graph_kernels += u64::from(graph_node != 0);
             }
         })?;
@@ -104,6 +107,7 @@ impl GpuWork {
         for part in parts {
             fresh.extend(part.firsts.into_iter().map(|(rank, order)| (order, rank)));
             join(&mut self.kernels, part.kernels);
+            part.begun.into_iter().for_each(|(name, start)| self.begin(name, start));
             self.operations.merge(part.operations);
             for (gpu, timeline) in part.timelines {
                 self.timelines.entry(gpu).or_default().merge(timeline);
@@ -136,6 +140,11 @@ impl GpuWork {
         self.by_device.insert(device, rank);
         self.firsts.entry(rank).or_insert(event.order);
         if self.firsts.len() > MOST_RANKS { Err(too_many_ranks()) } else { Ok(rank) }
+    }
+
+    fn begin(&mut self, kernel: i64, start: i64) {
+        let first = self.begun.entry(kernel).or_insert(start);
+        *first = start.min(*first);
     }
 
     fn active(&mut self, span: (i64, i64), rank: Rank, work: Work, limits: Limits) {

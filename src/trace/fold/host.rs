@@ -94,7 +94,7 @@ pub(super) fn by_text(
 pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
     let mut all = Vec::new();
     for (name, mut values) in named {
-        all.push(Entry { name, statistics: values.statistics()?, percent: 0.0 });
+        all.push(Entry { name, statistics: values.statistics()?, percent: 0.0, place: None });
     }
     let total: f64 = all.iter().map(|entry| entry.statistics.total_ns as f64).sum();
     for entry in &mut all {

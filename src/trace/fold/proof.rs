@@ -259,7 +259,7 @@ mod tests {
     fn kernels(rows: &[(&str, u64, u64)]) -> Vec<Entry> {
         let entry = |&(name, calls, total_ns): &(&str, u64, u64)| {
             let statistics = Statistics { calls, total_ns, avg_ns: 0., med_ns: 0., min_ns: 0, max_ns: 0, std_ns: 0. };
-            Entry { name: name.into(), statistics, percent: 0. }
+            Entry { name: name.into(), statistics, percent: 0., place: None }
         };
         rows.iter().map(entry).collect()
     }

@@ -144,7 +144,9 @@ impl<W: Write> Conversion<W> {
         self.ranks.finish(process, reading.extent, facts.rank);
         self.extent = union(self.extent, reading.extent);
         self.facts(facts, process);
-        self.head.warnings.extend(damage(document.damage(), file));
+        let damage = damage(document.damage(), file);
+        self.head.has_losses |= !damage.is_empty();
+        self.head.warnings.extend(damage);
         Ok(())
     }
 
@@ -281,7 +283,9 @@ impl<W: Write> Conversion<W> {
             let why = "no work of GPUs was recorded: the trace has rows of the CPU only";
             self.head.notes.push(why.to_owned());
         }
-        self.head.warnings.extend(self.intake.refused());
+        let refused = self.intake.refused();
+        self.head.has_losses |= refused.is_some();
+        self.head.warnings.extend(refused);
         self.head.warnings.extend(self.missing.warning());
         if self.of_others > 0 {
             let warning = format!(

@@ -93,6 +93,15 @@ fn recorded_traces_have_the_sums_of_their_json() {
 }
 
 #[test]
+fn kernels_of_recorded_programs_have_families() {
+    for file in recorded() {
+        let families = imported(&file).families;
+        let other = families.iter().find(|family| family.family == "other").map_or(0.0, |family| family.percent);
+        assert!(other < 5.0, "{}: {families:?}", file.display());
+    }
+}
+
+#[test]
 fn gpus_are_busy_and_idle_for_as_long_as_holistic_trace_analysis_says() {
     // One line of tests/oracles/holistic.py for each trace.
     let oracle = fs::read_to_string(golden().join("holistic.jsonl")).unwrap();
@@ -321,6 +330,20 @@ fn a_trace_that_is_cut_off_shows_what_comes_before_and_says_so() {
     let trace = import_bytes(Path::new("made.json.gz"), &packed[..packed.len() * 3 / 4], &Window::default()).unwrap();
     assert!(trace.warnings[0].contains("could not be unpacked to its end"), "{:?}", trace.warnings);
     assert!(trace.warnings[1].contains("is cut off") && !trace.nvtx.is_empty(), "{:?}", trace.warnings);
+}
+
+#[test]
+fn what_limits_the_steps_of_a_trace_that_lacks_events_comes_with_a_caveat() {
+    let whole = made(0, 70);
+    let cut = whole[..whole.find("ncclDevKernel").unwrap()].to_owned();
+    let impossible = whole.replace("\"ts\": 1160.000, \"dur\": 200.125", "\"ts\": NaN, \"dur\": 200.125");
+    for (text, is_whole) in [(whole, true), (cut, false), (impossible, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trace.json");
+        fs::write(&file, text).unwrap();
+        let sentence = timeline(&file, &folder.path().join("cache")).split(&mut go).unwrap().binding.sentence;
+        assert_eq!(sentence.starts_with("Parts of the recording are missing. "), !is_whole, "{sentence}");
+    }
 }
 
 #[test]

@@ -132,6 +132,11 @@ impl TimelineRow {
         matches!(self.kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
     }
 
+    /// Whether its events are kernels that perform collectives.
+    pub(super) fn communicates(&self) -> bool {
+        self.kind == Kind::Kernel && self.name.starts_with(NCCL)
+    }
+
     /// For rows of memory: the live part of the memory allocated since the recording began, in bytes; `None` for other rows.
     pub fn live(&self) -> Option<&Steps> {
         self.live.as_ref()
@@ -203,6 +208,8 @@ fn allocation_label(number: i64) -> String {
     format!("{} memory {done}", memory_name(memory).replace('_', " "))
 }
 
+/// The name of the row for NCCL's kernels.
+const NCCL: &str = "NCCL";
 /// The name of the row for a GPU's own memory.
 const MEMORY: &str = "CUDA memory";
 
@@ -237,7 +244,7 @@ pub(super) fn rows_of(
     let mut names: Vec<(&str, Shelved)> = Vec::new();
     for (shelf, tiles) in (0..).zip(tiles).filter(|(_, tiles): &(u8, Vec<Tile>)| !tiles.is_empty()) {
         let name = match kind {
-            Kind::Kernel if shelf == 1 => "NCCL",
+            Kind::Kernel if shelf == 1 => NCCL,
             Kind::Kernel => "kernels",
             Kind::Copy => "copies",
             Kind::Memset => "memsets",
@@ -296,7 +303,7 @@ pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64
             Kind::Domain => 9,
         };
         // Kernels above NCCL's, memory of GPUs above the host's.
-        let is_below = row.name.starts_with("NCCL") || row.kind == Kind::Allocation && row.name != MEMORY;
+        let is_below = row.communicates() || row.kind == Kind::Allocation && row.name != MEMORY;
         (first, row.lane.0, row.process, kind, is_below, row.lane.1)
     });
     for row in rows {

@@ -27,10 +27,9 @@ use crate::statistics::{Interval, linear, median_interval, median_of_sorted};
 use crate::trace::TraceError;
 use crate::trace::event::Kind;
 use crate::trace::progress::{Progress, Watch};
-use crate::trace::source::Source as _;
 use crate::trace::window::unite;
 
-pub use collectives::Collective;
+pub use collectives::{Collective, NoSize};
 use sizes::Sizes;
 
 /// If no phases mark the warm-up, a tenth of the steps at the beginning is left out, at least one, provided that there are this many steps.
@@ -212,7 +211,7 @@ type Spans = Vec<(i64, i64)>;
 struct Began {
     span: (i64, i64),
     label: u32,
-    bytes: Option<u64>,
+    size: Result<u64, NoSize>,
 }
 
 /// The activity of one process.
@@ -337,8 +336,7 @@ pub(super) fn split(
         })
         .collect();
     split.binding = binding::binding(&split, &processes);
-    // What damaged parts held is known once all of the file was read.
-    if !timeline.file.losses().is_empty() {
+    if timeline.lacks_parts() {
         split.binding.sentence.insert_str(0, "Parts of the recording are missing. ");
     }
     Ok(split)
@@ -392,8 +390,8 @@ fn read(
         match &mut process.waits {
             Some(waits) if part == Part::Communication && row.kind != Kind::Collective => waits.push(item.span),
             _ if part == Part::Communication => {
-                let bytes = item.bytes.or_else(|| sizes.get(&(row.process, item.correlation)).copied());
-                process.collectives.push(Began { span: item.span, label: item.label, bytes });
+                let size = item.bytes.map_or_else(|| sizes.of(row.process, item.correlation), Ok);
+                process.collectives.push(Began { span: item.span, label: item.label, size });
             }
             _ => {}
         }

@@ -17,6 +17,7 @@ use crate::trace::{Recorder, Window, import};
 
 mod binds;
 mod collectives;
+mod grouped;
 
 fn go(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -81,9 +82,13 @@ fn what_limits_the_steps_of_a_recording_that_was_cut_comes_with_a_caveat() {
     let bytes = fs::read(&kept).unwrap();
     let cut = folder.path().join("cut.events");
     fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
-    let [whole, cut] = [kept, cut].map(|file| Timeline::open(&file, &mut go).unwrap().split(&mut go).unwrap().binding);
+    let again = folder.path().join("again.events");
+    keep_events(&cut, &again, &mut go).unwrap();
+    let binding = |file: &PathBuf| Timeline::open(file, &mut go).unwrap().split(&mut go).unwrap().binding;
+    let [whole, cut, again] = [kept, cut, again].map(|file| binding(&file));
     let caveat = "Parts of the recording are missing. ";
     assert!(cut.sentence.starts_with(caveat) && cut.sentence.len() > caveat.len(), "{}", cut.sentence);
+    assert_eq!(again, cut, "a file that was made of it says so too");
     assert!(!whole.sentence.contains(caveat), "{}", whole.sentence);
 }
 

@@ -6,7 +6,7 @@ use super::{Anchor, MOST_ITEMS, TimelineScreen};
 use crate::analysis::{Interval, Method, Value};
 use crate::figure::paper::{PaperFormat, Provenance, Style, Width, encode, lay_out, write_file};
 use crate::figure::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::trace::{Class, Item};
+use crate::trace::{Class, Item, TimelineRow};
 
 /// The number of columns into which the displayed time is divided.
 const COLUMNS: usize = 600;
@@ -38,7 +38,7 @@ fn kind(class: Class) -> Option<usize> {
 /// Busy time by kind and column, in columns.
 type Columns = Vec<[f64; KINDS.len()]>;
 
-/// The view as a chart: one panel for each run, one row for each rank.
+/// The view as a chart: one panel for each run, one row for each rank, without those that are folded.
 pub fn chart(state: &TimelineScreen) -> Chart {
     let (from, to) = state.view;
     let anchor = match &state.anchor {
@@ -61,13 +61,12 @@ pub fn chart(state: &TimelineScreen) -> Chart {
         panels: Vec::new(),
         notes: vec![note],
     };
-    for (place, run) in state.runs.iter().enumerate() {
+    for (place, run) in state.runs.iter().enumerate().filter(|(_, run)| !state.is_run_folded(run)) {
         let rows = run.timeline.rows();
-        let has_gpus = rows.iter().any(crate::trace::TimelineRow::is_on_gpu);
+        let has_gpus = rows.iter().any(TimelineRow::is_on_gpu);
         let mut ranks: Vec<(&str, Columns)> = Vec::new();
-        for (row, timeline_row) in
-            rows.iter().enumerate().filter(|(_, timeline_row)| timeline_row.is_on_gpu() || !has_gpus)
-        {
+        let is_drawn = |row: &TimelineRow| (row.is_on_gpu() || !has_gpus) && !state.is_group_folded(run, &row.group);
+        for (row, timeline_row) in rows.iter().enumerate().filter(|(_, row)| is_drawn(row)) {
             let known = ranks.iter().position(|(group, _)| *group == timeline_row.group);
             let known = known.unwrap_or_else(|| {
                 ranks.push((&timeline_row.group, vec![[0.0; KINDS.len()]; COLUMNS]));
@@ -147,7 +146,10 @@ fn point(row: usize, from: i64, column_ns: f64, (low, high): (f64, f64)) -> Poin
 /// Writes a chart with the width of a page.
 pub fn write(chart: &Chart, path: &Path) -> Result<(), String> {
     if chart.is_empty() {
-        return Err("Nothing to draw: no GPU, loader or collective is busy in this view; show another part.".to_owned());
+        return Err(
+            "Nothing to draw: no GPU, loader or collective is busy in this view; show another part, or unfold rows."
+                .to_owned(),
+        );
     }
     let format = PaperFormat::of(path, 300).map_err(|error| error.to_string())?;
     let style = Style { width: Width::Page, ..Style::default() };

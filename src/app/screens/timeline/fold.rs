@@ -1,19 +1,10 @@
-//! Which rows are folded: whole recordings, or single ranks. Remembered by file while the window is open.
-
-use std::collections::BTreeSet;
+//! Which rows are folded: whole recordings, or single ranks. Remembered by file.
 
 use eframe::egui::{Rect, Role, Sense, Ui, Vec2, WidgetInfo, collapsing_header, vec2};
 
 use super::{Shown, TimelineScreen};
+use crate::app::settings::Settings;
 use crate::app::theme::SMALL;
-
-/// The folded parts of a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Folds {
-    whole: bool,
-    /// Ranks, by the name above their rows.
-    groups: BTreeSet<String>,
-}
 
 impl TimelineScreen {
     /// Whether all rows of a recording are folded.
@@ -46,6 +37,13 @@ impl TimelineScreen {
         if let (Some(folds), Some(row)) = (self.folds.get_mut(&run.file), run.timeline.rows().get(row)) {
             folds.whole = false;
             folds.groups.remove(&row.group);
+        }
+    }
+
+    /// Keeps what is folded for later windows.
+    pub(super) fn keep_folds(&self, settings: &mut Settings) {
+        for (file, folds) in self.runs.iter().filter_map(|run| self.folds.get_key_value(&run.file)) {
+            settings.keep_folds(file, folds);
         }
     }
 }

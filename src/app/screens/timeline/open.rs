@@ -109,6 +109,7 @@ impl TimelineScreen {
                     let before =
                         self.runs.iter().position(|run| run.order == order).map(|place| self.runs.remove(place));
                     let zero = before.as_ref().map_or(timeline.span().0, |before| before.zero);
+                    self.folds.entry(file.clone()).or_insert_with(|| desk.settings.folds_of(&file));
                     let details = std::collections::HashMap::new();
                     let place = self.runs.partition_point(|run| run.order < order);
                     if place < self.runs.len() {

@@ -1,5 +1,7 @@
 //! The tables below the rows: the selected event, time by part of all runs, steps, and idle gaps.
 
+use std::collections::BTreeSet;
+
 use eframe::egui::{Align, Color32, Grid, Label, Layout, Role, ScrollArea, TextStyle, Ui, WidgetInfo};
 use strum::IntoEnumIterator;
 
@@ -9,7 +11,7 @@ use crate::app::theme::palette;
 use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
 use crate::figure::significant;
-use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, StepsFrom, over_repeats};
+use crate::trace::{Class, CriticalPath, NoSize, Part, PartTime, Split, StepSplit, StepsFrom, over_repeats};
 
 /// The most lines of a table that are drawn.
 const MOST_LINES: usize = 200;
@@ -318,6 +320,9 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         muted(ui, "Steps of the first rank, in ms; the steps that differ most come first. A click aligns all runs at the step.")
             .small(),
     );
+    let marked = splits.iter().filter_map(|(run, _)| Some((run, run.timeline.steps_by()?)));
+    let marked: Vec<String> = marked.map(|(run, by)| format!("of {}: {by}", run.name)).collect();
+    ui.label(muted(ui, format!("What marks the steps {}.", marked.join("; "))).small());
     Grid::new("timeline-steps").num_columns(2 * runs + 1).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Step"));
         headings(ui, state, &splits, commands);
@@ -425,7 +430,10 @@ fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Time
                 ui.label(muted(ui, &run.name));
                 ui.label(&collective.name);
                 let size = collective.bytes.map(|bytes| bytes_text(bytes as f64));
-                right(ui, size.as_deref().unwrap_or("–"));
+                let cell = right(ui, size.as_deref().unwrap_or("–"));
+                if let Some(no_size) = collective.no_size {
+                    cell.on_hover_text(no_size.reason());
+                }
                 right(ui, collective.calls.to_string());
                 right(ui, significant(collective.total_ns as f64 / 1e6));
                 for ns in [Some(collective.hidden_ns), collective.waiting_ns, Some(collective.exposed_ns)] {
@@ -447,6 +455,11 @@ fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Time
             }
         }
     });
+    let collectives = splits.iter().flat_map(|(_, split)| &split.collectives);
+    let reasons: BTreeSet<NoSize> = collectives.filter_map(|collective| collective.no_size).collect();
+    for reason in reasons {
+        ui.label(muted(ui, format!("No size: {}.", reason.reason())).small());
+    }
 }
 
 /// A button that shows a span of time.

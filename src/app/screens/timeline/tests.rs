@@ -314,6 +314,13 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
     let titles: Vec<&str> = chart.panels.iter().map(|panel| panel.title.as_str()).collect();
     assert_eq!(titles, ["pinned", "pageable"]);
     assert!(chart.panels.iter().all(|panel| !panel.series.is_empty()));
+    // What is folded is not in view.
+    let group = pair.own::<TimelineScreen>().runs[1].timeline.rows()[0].group.clone();
+    send(&mut pair, TimelineCommand::Fold(0, None));
+    send(&mut pair, TimelineCommand::Fold(1, Some(group.clone())));
+    let chart = figure::chart(pair.own());
+    assert_eq!((chart.panels.len(), chart.y.categories.len()), (1, 1), "{:?}", chart.y.categories);
+    assert!(chart.panels[0].title == "pageable" && chart.y.categories[0] != group);
     send(&mut state, TimelineCommand::Figure);
     let (said, good) = state.own::<TimelineScreen>().said.clone().unwrap();
     assert!(good && said.contains(".activity.pdf"), "{said}");
@@ -328,6 +335,7 @@ fn communication_and_the_critical_path_of_a_step_are_in_tables() {
     let mut harness = harness(state_of(&[("pinned", file)], folder.path()));
     click(&mut harness, "Communication");
     assert!(harness.query_all_by_label_contains("ncclDevKernel_").next().is_some());
+    assert!(harness.query_by_label_contains("No size: this recording contains no sizes of collectives").is_some());
     let before = now(&harness).view;
     let name = harness.query_all_by_label_contains("Show the longest").next().unwrap();
     name.click();

@@ -242,11 +242,14 @@ fn collectives_of_gpus_have_the_size_that_their_rank_told_while_it_launched_them
     let mut seen: Vec<_> = split
         .collectives
         .iter()
-        .map(|collective| (collective.bytes, collective.calls, collective.total_ns, collective.exposed_ns))
+        .map(|collective| {
+            (collective.bytes.ok_or(collective.no_size), collective.calls, collective.total_ns, collective.exposed_ns)
+        })
         .collect();
     seen.sort_unstable();
-    let numbers_of = |bytes, calls: u64| (bytes, calls, 50_000 * calls, 50_000 * calls);
-    assert_eq!(seen, [numbers_of(None, 20), numbers_of(Some(1000), 10), numbers_of(Some(2000), 10)]);
+    let without = |reason| (Err(Some(reason)), 10, 500_000, 500_000);
+    let with = |bytes| (Ok(bytes), 10, 500_000, 500_000);
+    assert_eq!(seen, [with(1000), with(2000), without(NoSize::NoLaunch), without(NoSize::Overlapping)]);
     assert!(
         split.collectives.iter().all(|numbers_of| numbers_of.name == "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
         "{:?}",

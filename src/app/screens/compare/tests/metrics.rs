@@ -121,7 +121,7 @@ fn where_nothing_was_traced_there_is_no_legend_and_no_filter_is_blamed() {
 
 #[test]
 fn a_kernel_of_the_recordings_becomes_the_measure_by_its_name_or_by_a_pattern() {
-    let entry = |name: &str, seconds: f64| TraceEntry { name: name.to_owned(), calls: 10, seconds };
+    let entry = |name: &str, seconds: f64| TraceEntry { name: name.to_owned(), calls: 10, seconds, place: None };
     let recorded = |repeat: u32| {
         let mut run = fixture::traced(repeat, 1.0);
         let slower = 1.0 + 0.01 * f64::from(repeat);

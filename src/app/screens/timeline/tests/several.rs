@@ -13,6 +13,8 @@ fn runs_are_aligned_at_a_step_and_the_step_that_differs_most_is_shown_first() {
         [("even", ranges(folder.path(), "a.events", &even)), ("slow", ranges(folder.path(), "b.events", &slow))];
     let mut harness = harness(state_of(&files, folder.path()));
     click(&mut harness, "Steps");
+    let marked = "What marks the steps of even: ranges that name them; of slow: ranges that name them.";
+    assert!(harness.query_by_label(marked).is_some());
     // The table offers the sixth step first.
     let top = |step: usize| {
         let label = format!("Show step {step}");
@@ -108,11 +110,20 @@ fn ranks_and_recordings_fold_and_an_event_that_is_found_unfolds_its_rows() {
     send(&mut harness.state_mut().0, TimelineCommand::Close(0));
     send(&mut harness.state_mut().0, TimelineCommand::Open(file, name));
     assert_eq!(height(&harness), folded);
+    // A later window shows them like that, too.
+    let kept = toml::to_string(&harness.state().0.desk.settings).unwrap();
+    let mut later = State::new(toml::from_str(&kept).unwrap());
+    for run in &now(&harness).runs {
+        send(&mut later, TimelineCommand::Open(run.file.clone(), run.name.clone()));
+    }
+    let shown: &TimelineScreen = later.own();
+    assert_eq!(layout::lines(shown, 0..2).1, folded);
     send(&mut harness.state_mut().0, TimelineCommand::Search("forward".to_owned()));
     send(&mut harness.state_mut().0, TimelineCommand::Find);
     send(&mut harness.state_mut().0, TimelineCommand::Find);
     assert_eq!(now(&harness).rows().count(), all, "both recordings were searched");
     assert_eq!(height(&harness), whole);
+    assert!(harness.state().0.desk.settings.folds.is_empty());
 }
 
 #[test]
