@@ -144,6 +144,55 @@ fn a_column_is_sorted_by_number_both_ways_and_then_not_at_all() {
     assert_eq!(orders[2], ["10.5", "9.50", "105"]);
 }
 
+/// Scrolls the table by the wheel while the pointer is over this heading.
+fn scroll_to_the_right(harness: &mut Harness<'_, Screened>, over: &str) {
+    harness.get_by_label(over).hover();
+    harness.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: [-60.0, 0.0].into(),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers: Modifiers::NONE,
+    });
+    harness.run_steps(30);
+}
+
+#[test]
+fn check_values_and_evidence_are_in_sight_beside_the_verdict_and_stay_there_where_there_is_room() {
+    let mut runs = small();
+    let [factor, asked, seen] = ["pin_memory", "on", "on"].map(str::to_owned);
+    runs[0].ranks[0].evidence = vec![Arc::new(Evidence { factor, asked, seen, in_effect: true })];
+    // What windows of 1280 × 800 and of 2028 × 1060 leave beside the list of screens.
+    for (size, stays, moves) in [
+        ([1152.0, 740.0], "Sort by Verdict", "Sort by Training loss"),
+        ([1900.0, 1000.0], "Sort by Proof", "Sort by Runs"),
+    ] {
+        let mut state = state_of(records("s", runs.clone()));
+        change(&mut state, |study| {
+            let times =
+                ["training_time_s", "ratio", "step_time_s", "epoch_time_s", "total_time_s", "evaluation_time_s"];
+            let others = ["peak_allocated_bytes", "peak_reserved_bytes", "energy_j", "train_loss", "accuracy"];
+            study.measures = times.into_iter().chain(others).map(Key::from).collect();
+        });
+        let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
+        let named = picture.texts.named(&picture.comparison.table);
+        let keys: Vec<&str> = named.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys[4..9], ["verdict", "train_loss", "accuracy", "proof", "runs"], "{keys:?}");
+        let mut harness = harness(state, size);
+        for heading in ["Sort by Training loss", "Sort by Accuracy (%)", "Sort by Proof"] {
+            let heading = harness.get_by_label(heading).rect();
+            assert!(heading.right() <= size[0] - 8.0, "{heading:?}");
+        }
+        let left = |harness: &Harness<'_, Screened>, name: &str| {
+            harness.query_by_label(name).map(|heading| heading.rect().left())
+        };
+        let before = [left(&harness, stays), left(&harness, moves)];
+        scroll_to_the_right(&mut harness, moves);
+        assert_eq!(left(&harness, stays), before[0], "{size:?}");
+        assert_ne!(left(&harness, moves), before[1], "{size:?}");
+    }
+}
+
 #[test]
 fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the_table_is_scrolled() {
     let state = state_of(records("s", small()));
@@ -158,15 +207,7 @@ fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the
     let runs = harness.get_by_label("Sort by Runs").rect();
     let words = harness.get_all_by_label(&last).last().unwrap().rect();
     assert!(words.right() < runs.left() && words.left() >= before.left() - 1.0, "{words:?} {before:?}");
-    harness.get_by_label("Sort by Runs").hover();
-    harness.event(Event::MouseWheel {
-        unit: MouseWheelUnit::Point,
-        delta: [-60.0, 0.0].into(),
-        phase: TouchPhase::Move,
-        source: MouseWheelSource::Unknown,
-        modifiers: Modifiers::NONE,
-    });
-    harness.run_steps(30);
+    scroll_to_the_right(&mut harness, "Sort by Runs");
     assert_eq!(place(&harness), before);
     assert!(harness.query_by_label("Sort by Runs").is_none_or(|heading| heading.rect().left() < runs.left()));
 }
