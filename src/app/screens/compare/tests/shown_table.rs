@@ -76,6 +76,29 @@ fn the_boundary_between_charts_and_table_stays_where_it_was_moved_in_the_next_wi
 }
 
 #[test]
+fn rows_and_levels_keep_their_factors_order_whatever_ran_first_also_after_show_all() {
+    let mut runs = small();
+    runs.reverse();
+    let mut harness = harness(state_of(records("s", runs)), [1280.0, 800.0]);
+    let check = |harness: &Harness<'_, Screened>| {
+        let state = &harness.state().state;
+        assert_eq!(column(state, "precision"), ["fp32", "fp32", "fp16", "fp16"]);
+        assert_eq!(column(state, "gpus"), ["1", "2", "1", "2"]);
+        for [first, second] in [["Show fp32", "Show fp16"], ["Show 1 GPU", "Show 2 GPUs"]] {
+            let left = |name: &str| harness.get_by_role_and_label(Role::CheckBox, name).rect().left();
+            assert!(left(first) < left(second), "{first}, {second}");
+        }
+    };
+    check(&harness);
+    harness.get_by_role_and_label(Role::CheckBox, "Show fp32").click();
+    obey(&mut harness);
+    assert_eq!(column(&harness.state().state, "precision"), ["fp16", "fp16"]);
+    harness.get_by_label("Show all").click();
+    obey(&mut harness);
+    check(&harness);
+}
+
+#[test]
 fn columns_of_the_table_are_chosen_ordered_and_copied_as_they_are_shown() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
     harness.get_by_label("Table columns").click();
