@@ -217,3 +217,24 @@ fn windows_of_two_sessions_have_titles_of_their_own() {
     assert_eq!((first.as_str(), state.title().as_str()), ("study – multicard", "other – multicard"));
     assert_eq!(State::new(Settings::default()).title(), "multicard");
 }
+
+#[test]
+fn a_long_name_of_a_session_leaves_the_rest_of_the_bar_its_room_in_a_small_window() {
+    let name = "night-of-the-long-session-names-".repeat(4);
+    let records = vec![record(1, "fp32", RunState::Running), record(2, "fp32", RunState::Queued)];
+    let mut state = state(records, vec![row(1, RunState::Running, 5), row(2, RunState::Queued, 0)]);
+    state.take(UiEvent::Node(Arc::new(gpu_node(4))));
+    state.desk.session = Some(OpenSession { folder: PathBuf::from("/sessions").join(&name), read_only: None });
+    let mut harness = window(state, shell_ui);
+    harness.set_size([1000.0, 700.0].into());
+    harness.run();
+    let bar = [
+        harness.get_by_label(&format!("Session: {name}")).rect(),
+        harness.get_by_label_contains("4× H200 141 GB").rect(),
+        harness.get_by_label_contains("0 of 2 runs").rect(),
+        harness.get_by_label("Pause the queue").rect(),
+        harness.get_by_label("Theme and zoom").rect(),
+    ];
+    assert!(bar.windows(2).all(|two| two[0].right() <= two[1].left()), "{bar:?}");
+    assert!(bar.iter().all(|rect| rect.left() >= 0.0 && rect.right() <= 1000.0), "{bar:?}");
+}
