@@ -7,7 +7,7 @@ mod transfer;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Align, Context, Id, Key, Layout, Popup, PopupCloseBehavior, RichText, Ui,
+    Align, Context, Id, Key, Layout, Popup, PopupCloseBehavior, RichText, ScrollArea, Ui,
     containers::menu::{MenuButton, MenuConfig},
 };
 use poll_promise::Promise;
@@ -26,6 +26,9 @@ pub use mapping::{MappingDialog, mapping_ui};
 
 /// The share of the window's width that the open session's name may take in the bar.
 const MOST_OF_BAR: f32 = 0.3;
+
+/// The height of the bar and of the menu's frame, in points.
+const BELOW_BAR: f32 = 64.0;
 
 /// The names of the menu's fields.
 const NEW_FIELD: &str = "Name of the new session";
@@ -176,8 +179,12 @@ pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: 
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let title = title(desk);
     let shown = cut_to(ui, &title, MOST_OF_BAR * ui.ctx().content_rect().width());
-    let (response, drawn) =
-        MenuButton::new(format!("{shown} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, sessions, desk, commands));
+    let (response, drawn) = MenuButton::new(format!("{shown} ⏷")).config(config).ui(ui, |ui| {
+        // With many recent sessions, the menu is higher than a small window.
+        let room = ui.ctx().content_rect().height() - BELOW_BAR;
+        let scroll = ScrollArea::vertical().max_height(room).min_scrolled_height(room);
+        scroll.show(ui, |ui| menu_ui(ui, sessions, desk, commands));
+    });
     if drawn.is_some() {
         // The field has the focus now, or is not in the menu.
         ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));

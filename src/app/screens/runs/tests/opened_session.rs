@@ -1,5 +1,7 @@
 //! The session of the window: its menu, archives of it, opening another one, and its title.
 
+use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, TouchPhase};
+
 use super::*;
 use crate::app::command::SessionsCommand;
 use crate::app::sessions;
@@ -237,4 +239,26 @@ fn a_long_name_of_a_session_leaves_the_rest_of_the_bar_its_room_in_a_small_windo
     ];
     assert!(bar.windows(2).all(|two| two[0].right() <= two[1].left()), "{bar:?}");
     assert!(bar.iter().all(|rect| rect.left() >= 0.0 && rect.right() <= 1000.0), "{bar:?}");
+}
+
+#[test]
+fn all_recent_sessions_are_within_reach_of_the_wheel_in_a_small_window() {
+    let mut state = state(Vec::new(), Vec::new());
+    state.desk.settings.recent = (0..10).map(|number| PathBuf::from(format!("/sessions/study-{number}"))).collect();
+    let mut harness = window(state, session_menu);
+    harness.set_size([1000.0, 700.0].into());
+    harness.run();
+    harness.get_by_label("Session: study").click();
+    harness.run();
+    harness.get_by_label("All sessions …").hover();
+    harness.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: [0.0, -2000.0].into(),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers: Modifiers::NONE,
+    });
+    harness.run_steps(30);
+    let last = harness.get_by_label_contains("study-9").rect();
+    assert!(last.top() >= 0.0 && last.bottom() <= 700.0, "{last:?}");
 }
