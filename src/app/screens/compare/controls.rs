@@ -14,6 +14,7 @@ use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
 use crate::analysis::{Circumstances, Setting, counted, measure};
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::look;
 use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
@@ -70,7 +71,7 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             if open.is_none() {
                 let remove = ui.small_button("✗").on_hover_text("Remove this session from the comparison");
                 remove.widget_info(|| named(&format!("Remove session {name}")));
-                if remove.clicked() {
+                if deliberate::clicked(&remove, ("remove session", folder)) {
                     commands.push(Command::from(CompareCommand::Remove(folder.clone())));
                 }
             }
@@ -87,7 +88,7 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             ui.label(muted(ui, format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy())));
             let stop = ui.small_button("✗").on_hover_text("Stop reading this session");
             stop.widget_info(|| named(&format!("Stop reading {}", folder.display())));
-            if stop.clicked() {
+            if deliberate::clicked(&stop, ("stop reading", folder)) {
                 commands.push(Command::from(CompareCommand::Remove(folder.clone())));
             }
         });

@@ -9,6 +9,7 @@ use crate::analysis::counted;
 use crate::app::cell_table::copy_ui;
 use crate::app::columns::{self, Listed};
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
@@ -89,7 +90,8 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
     }
     let mut button = |ui: &mut Ui, text: String, help: &str, command: CompareCommand| {
         let button = ui.add_enabled(view.locked().is_none(), Button::new(text)).on_hover_text(help);
-        if button.on_disabled_hover_text(view.locked().unwrap_or_default()).clicked() {
+        let button = button.on_disabled_hover_text(view.locked().unwrap_or_default());
+        if deliberate::clicked(&button, help) {
             commands.push(Command::from(command));
         }
     };

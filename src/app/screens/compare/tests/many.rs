@@ -313,3 +313,29 @@ fn what_arrives_of_a_session_nobody_asked_for_is_left_alone() {
     settle(&mut state);
     assert_eq!(rows(&state).len(), 4);
 }
+
+#[test]
+fn the_second_half_of_a_double_click_removes_no_second_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut harness = harness(nights(folder.path(), 4), [1280.0, 800.0]);
+    let pos = harness.get_by_label("Remove session night-01").rect().center();
+    harness.hover_at(pos);
+    harness.step();
+    let click = |harness: &mut Harness<'_, Screened>| {
+        for pressed in [true, false] {
+            let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+            harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+            harness.step();
+        }
+        let commands = std::mem::take(&mut harness.state_mut().commands);
+        let asked: Vec<CompareCommand> =
+            commands.into_iter().filter_map(|command| command.of_screen().cloned()).collect();
+        asked.into_iter().for_each(|command| drop(send(&mut harness.state_mut().state, command)));
+        harness.step();
+        harness.state().state.desk.sources().len()
+    };
+    assert_eq!(click(&mut harness), 3);
+    assert_eq!(click(&mut harness), 3, "the next session has just come under the pointer");
+    harness.run_steps(4);
+    assert_eq!(click(&mut harness), 2, "it has been there for a second");
+}
