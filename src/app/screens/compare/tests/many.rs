@@ -339,3 +339,17 @@ fn the_second_half_of_a_double_click_removes_no_second_session() {
     harness.run_steps(4);
     assert_eq!(click(&mut harness), 2, "it has been there for a second");
 }
+
+#[test]
+fn a_long_name_of_a_session_that_is_being_read_leaves_the_button_that_stops_it_in_sight() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("night-of-the-long-session-names-".repeat(4));
+    std::fs::create_dir_all(&long).unwrap();
+    std::fs::write(long.join("session.toml"), "").unwrap();
+    let mut state = nights(folder.path(), 1);
+    send(&mut state, CompareCommand::Add(long.clone()));
+    // What a window of 1000 × 700 leaves beside the list of screens.
+    let harness = harness(state, [872.0, 640.0]);
+    let stop = harness.get_by_label(&format!("Stop reading {}", long.display())).rect();
+    assert!(stop.right() <= 216.0, "{stop:?}");
+}
