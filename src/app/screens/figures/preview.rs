@@ -1,8 +1,6 @@
 //! The preview of the figure as it will be on paper, and its table.
 
-use eframe::egui::{
-    Align, Color32, Image, Layout, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo,
-};
+use eframe::egui::{Align, Color32, Image, Layout, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
 
 use super::drawn::Tabled;
 use super::pointing::{Sheet, parts_ui};
@@ -12,7 +10,7 @@ use crate::app::cell_table::{Asked, CellTable, copy_ui};
 use crate::app::command::{Command, ScreenName};
 use crate::app::screens::figures::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{cut_to, main_button, muted, strong, text_width};
+use crate::app::widgets::{cut_to, main_button, muted, notes_menu_ui, strong, text_width};
 use crate::figure::Figure;
 use crate::figure::paper::{PT_PER_MM, Scene};
 
@@ -52,15 +50,7 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
             ui.label(muted(ui, fact));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let notes = &page.notes;
-            ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
-                ui.set_max_width(520.0);
-                // All notes can be reached, however low the window is.
-                let height = 0.6 * ui.ctx().content_rect().height();
-                ScrollArea::vertical().max_height(height).show(ui, |ui| {
-                    notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
-                });
-            });
+            notes_menu_ui(ui, &page.notes.iter().collect::<Vec<_>>());
         });
     });
     for warning in &page.warnings {

@@ -167,12 +167,12 @@ fn a_column_is_sorted_by_number_both_ways_and_then_not_at_all() {
     assert_eq!(orders[2], ["10.5", "9.50", "105"]);
 }
 
-/// Scrolls the table by the wheel while the pointer is over this heading.
-fn scroll_to_the_right(harness: &mut Harness<'_, Screened>, over: &str) {
+/// Turns the wheel by these points while the pointer is over this text.
+fn scroll(harness: &mut Harness<'_, Screened>, over: &str, delta: [f32; 2]) {
     harness.get_by_label(over).hover();
     harness.event(Event::MouseWheel {
         unit: MouseWheelUnit::Point,
-        delta: [-60.0, 0.0].into(),
+        delta: delta.into(),
         phase: TouchPhase::Move,
         source: MouseWheelSource::Unknown,
         modifiers: Modifiers::NONE,
@@ -210,10 +210,23 @@ fn check_values_and_evidence_are_in_sight_beside_the_verdict_and_stay_there_wher
             harness.query_by_label(name).map(|heading| heading.rect().left())
         };
         let before = [left(&harness, stays), left(&harness, moves)];
-        scroll_to_the_right(&mut harness, moves);
+        scroll(&mut harness, moves, [-60.0, 0.0]);
         assert_eq!(left(&harness, stays), before[0], "{size:?}");
         assert_ne!(left(&harness, moves), before[1], "{size:?}");
     }
+}
+
+#[test]
+fn all_notes_are_within_reach_of_the_wheel_in_a_small_window() {
+    let mut state = state_of(records("s", small()));
+    let picture = state.own_mut::<CompareScreen>().picture.as_mut().unwrap();
+    picture.comparison.table.notes = (0..60).map(|number| format!("note {number}")).collect();
+    let mut harness = harness(state, [872.0, 640.0]);
+    harness.get_by_label_contains("Notes (").click();
+    harness.run();
+    scroll(&mut harness, "• note 2", [0.0, -5000.0]);
+    let last = harness.get_by_label("• note 59").rect();
+    assert!(last.top() >= 0.0 && last.bottom() <= 640.0, "{last:?}");
 }
 
 #[test]
@@ -230,7 +243,7 @@ fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the
     let runs = harness.get_by_label("Sort by Runs").rect();
     let words = harness.get_all_by_label(&last).last().unwrap().rect();
     assert!(words.right() < runs.left() && words.left() >= before.left() - 1.0, "{words:?} {before:?}");
-    scroll_to_the_right(&mut harness, "Sort by Runs");
+    scroll(&mut harness, "Sort by Runs", [-60.0, 0.0]);
     assert_eq!(place(&harness), before);
     assert!(harness.query_by_label("Sort by Runs").is_none_or(|heading| heading.rect().left() < runs.left()));
 }
