@@ -60,7 +60,7 @@ pub use cell::{
     Cell, CellKey, MADE_WITH, RANKS, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
     compare_levels, finished, held, history_facts, is_of_session, measure_of, session_facts, sort, step_of, varying,
 };
-pub use check::{Check, check_between, checked_by};
+pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
 pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};

@@ -97,8 +97,6 @@ impl App {
         let last = app.window.desk.settings.last_session().map(PathBuf::from);
         if let Some(folder) = session.or(last) {
             app.send(Command::OpenSession(folder));
-        } else if app.window.desk.settings.shows_sample() {
-            app.send(Command::Sessions(SessionsCommand::OpenSample));
         }
         app.window.desk.settings.apply(context);
         app

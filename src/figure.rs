@@ -55,9 +55,7 @@ pub use number::{capitalised, counted, duration_text, from_to, grouped, precise,
 pub use overrides::{
     Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of, units_of,
 };
-pub use palette::{
-    COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark, on_white,
-};
+pub use palette::{COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};
 pub use render::{Format, html, latex_parts, render};

@@ -121,6 +121,17 @@ pub fn checked_by(cells: &[Cell]) -> String {
     }
 }
 
+/// The keys of the measures by which the work of runs is checked: the default ones, and those that plans name.
+pub fn check_keys<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> Vec<Key> {
+    let mut keys: Vec<Key> = USUAL.iter().map(|usual| usual.key.clone()).collect();
+    for checked in runs.into_iter().flat_map(|run| run.checked.iter()) {
+        if !keys.contains(&checked.measure) {
+            keys.push(checked.measure.clone());
+        }
+    }
+    keys
+}
+
 /// The check measures of pairs of runs: those that their plans name, or the default ones.
 fn measures(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<Arc<CheckMeasure>> {
     let mut named: Vec<Arc<CheckMeasure>> = Vec::new();

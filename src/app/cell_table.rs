@@ -1,7 +1,7 @@
 //! A table of cells, for Compare and Figures: sortable by its headings, with details in tooltips.
 //!
-//! The ratio and its verdict are next to the levels, and stay visible while the other columns are scrolled sideways, if there is enough
-//! room.
+//! The ratio, its verdict, check values and evidence are next to the levels. While the other columns are scrolled sideways, as many of them
+//! stay visible as there is room for.
 
 mod texts;
 
@@ -30,9 +30,9 @@ const LINE: f32 = 16.0;
 /// Height of a heading: name above unit.
 const HEAD: f32 = 40.0;
 /// The width at which text wraps, by the width of the table: the verdict fits completely even in the narrowest one.
-const WRAPS: [(f32, f32); 3] = [(800.0, 164.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
+const WRAPS: [(f32, f32); 4] = [(800.0, 164.0), (1000.0, 200.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
 /// The share of the width that fixed columns may take.
-const MOST_PINNED: f32 = 0.62;
+const MOST_PINNED: f32 = 0.7;
 
 /// A table of cells.
 #[derive(Clone, Copy)]
@@ -125,12 +125,15 @@ impl CellTable<'_> {
         self.places.iter().filter_map(|place| self.texts.columns.get(*place))
     }
 
-    /// The number of columns that stay visible: those up to the verdict, if enough room is left for the others.
+    /// The number of columns that stay visible: those up to the verdict, and the check values and the evidence behind it, as far as enough
+    /// room is left for the others.
     fn pinned(&self, widths: &[f32], room: f32) -> usize {
-        let is_last = |shown: &Shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place]));
-        let count = self.shown().position(is_last).map_or(0, |place| place + 1);
-        let width: f32 = widths.iter().take(count).sum();
-        if width <= MOST_PINNED * room { count } else { 0 }
+        let shown: Vec<&Shown> = self.shown().collect();
+        let is_last = |shown: &&Shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place]));
+        let Some(verdict) = shown.iter().position(is_last) else { return 0 };
+        let checks = shown[verdict + 1..].iter().take_while(|shown| self.texts.is_check(self.table, shown)).count();
+        let fits = |count: &usize| widths.iter().take(*count).sum::<f32>() <= MOST_PINNED * room;
+        (verdict + 1..=verdict + 1 + checks).rev().find(fits).unwrap_or(0)
     }
 
     /// The top of each row, and the bottom of the last one.

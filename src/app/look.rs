@@ -2,12 +2,13 @@
 
 use std::f32::consts::FRAC_PI_4;
 
-use eframe::egui::{Color32, Painter, Pos2, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, vec2};
+use eframe::egui::{Color32, Painter, Pos2, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, Visuals, vec2};
 use egui_plot::MarkerShape;
 
 use crate::app::canvas;
+use crate::app::theme::standing_out;
 use crate::app::widgets::{text_width, together_ui};
-use crate::figure::{self, Chart, Look, Marker, PUBLISHED, Series};
+use crate::figure::{self, COLOUR_NAMES, COLOURS, Chart, Look, Marker, PUBLISHED, Series};
 
 /// The colour in which the theme shows areas of a look.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
@@ -17,17 +18,20 @@ pub fn colour(look: &Look, dark: bool) -> Color32 {
 }
 
 /// The colour in which the theme shows lines and points of a look.
-pub fn line_colour(look: &Look, dark: bool) -> Color32 {
-    if dark {
-        return colour(look, dark);
-    }
-    let [red, green, blue] = figure::on_white(look.colour());
-    Color32::from_rgb(red, green, blue)
+pub fn line_colour(look: &Look, visuals: &Visuals) -> Color32 {
+    standing_out(colour(look, visuals.dark_mode), visuals)
+}
+
+/// The name of a colour of the palette, as the theme shows it: black is white on a dark ground, and black again on paper.
+pub fn colour_name(place: usize, dark: bool) -> &'static str {
+    let place = place % COLOURS.len();
+    let is_turned = dark && figure::on_dark(COLOURS[place]) != COLOURS[place];
+    if is_turned { "white (black on paper)" } else { COLOUR_NAMES[place] }
 }
 
 /// Paints the marker of a point.
-pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, dark: bool) {
-    let fill = line_colour(look, dark);
+pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, visuals: &Visuals) {
+    let fill = line_colour(look, visuals);
     let turned = |corners: usize, angle: f32| {
         let corner = |index: usize| {
             let angle = angle + index as f32 * std::f32::consts::TAU / corners as f32;
@@ -117,15 +121,15 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
 
 fn line_sample_ui(ui: &mut Ui, series: &Series) {
     let (rect, _) = ui.allocate_exact_size(vec2(26.0, 12.0), Sense::hover());
-    let dark = ui.visuals().dark_mode;
-    let stroke = Stroke::new(1.8, line_colour(&series.look, dark));
+    let visuals = ui.visuals();
+    let stroke = Stroke::new(1.8, line_colour(&series.look, visuals));
     let ends = [rect.left_center(), rect.right_center()];
     let painter = ui.painter();
     match dash_of(series.variant) {
         Some((stroke_length, gap)) => painter.extend(Shape::dashed_line(&ends, stroke, stroke_length, gap)),
         None => drop(painter.line_segment(ends, stroke)),
     }
-    paint_marker(painter, rect.center(), 3.5, &series.look, dark);
+    paint_marker(painter, rect.center(), 3.5, &series.look, visuals);
 }
 
 /// Dash pattern that distinguishes lines of the same colour: lengths of stroke and gap; `None` means solid.
@@ -145,24 +149,31 @@ pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
 
 #[cfg(test)]
 mod tests {
-    use eframe::egui::Rgba;
+    use eframe::egui::{Context, Theme};
 
     use super::*;
-    use crate::figure::COLOURS;
+    use crate::app::theme::{self, LINE_CONTRAST, contrast, grounds};
 
     #[test]
-    fn a_line_of_every_colour_can_be_seen_on_the_ground_of_either_theme() {
-        let luminance = |colour: Color32| {
-            let [red, green, blue, _] = Rgba::from(colour).to_array();
-            0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
-        };
-        for place in 0..COLOURS.len() {
-            for (dark, ground) in [(false, Color32::WHITE), (true, Color32::from_rgb(0x20, 0x24, 0x2a))] {
-                let (line, ground) = (luminance(line_colour(&Look::Place(place), dark)), luminance(ground));
-                let contrast = line.max(ground) / line.min(ground);
-                assert!(contrast > 2.1, "colour {place}, dark {dark}: {contrast}");
+    fn a_line_of_every_colour_stands_out_from_every_ground_of_either_theme() {
+        let context = Context::default();
+        theme::install(&context);
+        for theme in [Theme::Light, Theme::Dark] {
+            let visuals = context.style_of(theme).visuals.clone();
+            for look in (0..COLOURS.len()).map(Look::Place).chain([Look::Grey]) {
+                for ground in grounds(&visuals) {
+                    let contrast = contrast(line_colour(&look, &visuals), ground);
+                    assert!(contrast >= LINE_CONTRAST, "{look:?} on {ground:?}, {theme:?}: {contrast}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_colour_is_called_as_the_theme_shows_it() {
+        assert_eq!((colour_name(7, false), colour_name(0, false)), ("black", "orange"));
+        assert_eq!((colour_name(7, true), colour_name(0, true)), ("white (black on paper)", "orange"));
+        assert_eq!(colour(&Look::Place(7), true), Color32::WHITE);
     }
 
     #[test]

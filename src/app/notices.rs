@@ -1,13 +1,13 @@
-//! Messages over the screens: completed actions and failures. They lie over the screen, so that nothing moves under the
-//! pointer when they appear or disappear.
+//! Messages over the screens: completed actions, failures, and the offer of the sample session to a new user. They lie over the screen, so
+//! that nothing moves under the pointer when they appear or disappear.
 
 use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, ScrollArea, Stroke, Ui, Vec2};
 
-use super::command::Command;
-use super::deliberate;
+use super::command::{Command, ScreenName, SessionsCommand};
 use super::desk::{Desk, Notice, Problem};
 use super::theme::palette;
-use super::widgets::{card, named};
+use super::widgets::{card, main_button, named, strong};
+use super::{deliberate, sample};
 
 /// How long a notice stays.
 const SHOWN_S: f64 = 20.0;
@@ -17,12 +17,16 @@ const ABOVE_BUTTONS: f32 = 64.0;
 /// Draws the messages over the current screen.
 pub fn notices_ui(context: &Context, desk: &Desk, commands: &mut Vec<Command>) {
     let problems: Vec<&Problem> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
-    if problems.is_empty() && desk.notice.is_none() {
+    let is_new_user = desk.session.is_none() && desk.opening.is_none() && desk.settings.offers_sample();
+    if problems.is_empty() && desk.notice.is_none() && !is_new_user {
         return;
     }
     let width = (context.content_rect().width() - 160.0).clamp(240.0, 760.0);
     over(context, "notices", Align2::CENTER_BOTTOM, Vec2::new(52.0, -ABOVE_BUTTONS), |ui| {
         ui.set_max_width(width);
+        if is_new_user {
+            offer_ui(ui, commands);
+        }
         if !problems.is_empty() {
             problems_ui(ui, &problems, commands);
         }
@@ -40,6 +44,24 @@ pub(super) fn over(context: &Context, id: &'static str, align: Align2, offset: V
 /// The frame of something that lies over the screen.
 pub(super) fn lifted(ui: &Ui) -> Frame {
     card(ui).shadow(ui.visuals().popup_shadow)
+}
+
+/// Offers the sample session, which is shown on the Compare screen first.
+fn offer_ui(ui: &mut Ui, commands: &mut Vec<Command>) {
+    lifted(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).accent)).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(strong("New here?"));
+            ui.label("A sample session shows what was measured on one H100 GPU, on every screen.");
+            let open = main_button(ui, true, "Open the sample session").on_hover_text(sample::ABOUT);
+            if deliberate::clicked(&open, "open the sample session") {
+                commands.push(Command::Sessions(SessionsCommand::OpenSample));
+                commands.push(Command::Show(ScreenName::COMPARE));
+            }
+            if ui.button("No, thanks").on_hover_text("The session menu opens it at any time").clicked() {
+                commands.push(Command::Sessions(SessionsCommand::CloseSample));
+            }
+        });
+    });
 }
 
 fn problems_ui(ui: &mut Ui, problems: &[&Problem], commands: &mut Vec<Command>) {

@@ -7,7 +7,7 @@ mod transfer;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Align, Context, Id, Key, Layout, Popup, PopupCloseBehavior, RichText, Ui,
+    Align, Context, Id, Key, Layout, Popup, PopupCloseBehavior, RichText, ScrollArea, Ui,
     containers::menu::{MenuButton, MenuConfig},
 };
 use poll_promise::Promise;
@@ -18,11 +18,17 @@ use super::engine::Request;
 use super::sample;
 use super::task::{choose_session, on_thread, typed_path};
 use super::theme::{GRID, palette};
-use super::widgets::{muted, strong, text_field};
+use super::widgets::{cut_to, muted, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
 pub use mapping::{MappingDialog, mapping_ui};
+
+/// The share of the window's width that the open session's name may take in the bar.
+const MOST_OF_BAR: f32 = 0.3;
+
+/// The height of the bar and of the menu's frame, in points.
+const BELOW_BAR: f32 = 64.0;
 
 /// The names of the menu's fields.
 const NEW_FIELD: &str = "Name of the new session";
@@ -172,8 +178,13 @@ fn title(desk: &Desk) -> String {
 pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let title = title(desk);
-    let (response, drawn) =
-        MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, sessions, desk, commands));
+    let shown = cut_to(ui, &title, MOST_OF_BAR * ui.ctx().content_rect().width());
+    let (response, drawn) = MenuButton::new(format!("{shown} ⏷")).config(config).ui(ui, |ui| {
+        // With many recent sessions, the menu is higher than a small window.
+        let room = ui.ctx().content_rect().height() - BELOW_BAR;
+        let scroll = ScrollArea::vertical().max_height(room).min_scrolled_height(room);
+        scroll.show(ui, |ui| menu_ui(ui, sessions, desk, commands));
+    });
     if drawn.is_some() {
         // The field has the focus now, or is not in the menu.
         ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));
@@ -185,6 +196,9 @@ pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: 
     response.widget_info(|| eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name));
     if response.clicked() {
         commands.push(Command::Sessions(SessionsCommand::CheckRecent));
+    }
+    if shown != title {
+        response.on_hover_text(title);
     }
 }
 

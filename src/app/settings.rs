@@ -74,7 +74,7 @@ pub struct Settings {
     /// The folded rows of recordings on Timeline, by the recording's file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub folds: BTreeMap<PathBuf, Folds>,
-    /// Whether the sample session was closed for good.
+    /// Whether the sample session was declined, or closed for good.
     pub sample_closed: bool,
     /// The settings file; `None` in tests.
     #[serde(skip)]
@@ -199,8 +199,9 @@ impl Settings {
         self.save();
     }
 
-    /// Whether a new window opens the sample session: the user has had no session yet, and has not closed the sample.
-    pub fn shows_sample(&self) -> bool {
+    /// Whether a window without a session offers the sample session: the user has had no session yet, and has neither declined nor closed the
+    /// sample.
+    pub fn offers_sample(&self) -> bool {
         self.file.is_some() && self.recent.is_empty() && !self.sample_closed
     }
 
@@ -223,9 +224,14 @@ fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use eframe::egui::Ui;
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
     use super::*;
-    use crate::app::Window;
-    use crate::app::command::Command;
+    use crate::app::command::{Command, ScreenName};
+    use crate::app::engine::{Request, UiEvent};
+    use crate::app::{Window, install_theme, shell_ui};
 
     #[test]
     fn a_theme_and_a_zoom_are_kept_when_they_are_chosen() {
@@ -238,6 +244,58 @@ mod tests {
         assert_eq!(kept().theme, Theme::Light);
         window.execute(Command::Zoom(2), &context);
         assert_eq!(kept().zoom_steps, 2);
+    }
+
+    /// A window of the shell with the commands that it sent.
+    type Shown = (Window, Vec<Command>);
+
+    fn shown(settings: Settings) -> Harness<'static, Shown> {
+        let mut is_fresh = true;
+        let draw = move |ui: &mut Ui, (window, sent): &mut Shown| {
+            if std::mem::take(&mut is_fresh) {
+                // Fonts are there from the next frame on.
+                install_theme(ui.ctx());
+                return ui.ctx().request_repaint();
+            }
+            let before = sent.len();
+            shell_ui(ui, window, sent);
+            sent[before..].to_vec().into_iter().for_each(|command| window.execute(command, ui.ctx()));
+        };
+        let shown = (Window::new(settings), Vec::new());
+        let mut harness = Harness::builder().with_max_steps(24).with_size([1000.0, 700.0]).build_ui_state(draw, shown);
+        harness.run();
+        harness
+    }
+
+    #[test]
+    fn a_new_user_is_offered_the_sample_session_which_one_click_opens() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("window.toml");
+        let new = || Settings { file: Some(file.clone()), ..Settings::default() };
+        let (open, no) = ("Open the sample session", "No, thanks");
+        let mut window = shown(new());
+        for button in [open, no] {
+            let place = window.get_by_label(button).rect();
+            assert!(place.left() >= 0.0 && place.right() <= 1000.0 && place.bottom() <= 700.0, "{button}: {place:?}");
+        }
+        window.get_by_label(open).click();
+        window.run();
+        let desk = &mut window.state_mut().0.desk;
+        assert_eq!(desk.screen, ScreenName::COMPARE);
+        assert_eq!(desk.take_requests(), [Request::OpenSample]);
+        let session = UiEvent::Session { folder: "/data/multicard/samples/one-h100".into(), read_only: None };
+        window.state_mut().0.take(session);
+        window.run();
+        assert!(window.query_by_label(open).is_none());
+
+        let mut window = shown(new());
+        window.get_by_label(no).click();
+        window.run();
+        let refused: Settings = toml::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let experienced = Settings { recent: vec!["/sessions/mine".into()], ..new() };
+        for settings in [Settings { file: Some(file.clone()), ..refused }, experienced] {
+            assert!(shown(settings).query_by_label(open).is_none());
+        }
     }
 
     #[test]

@@ -51,11 +51,14 @@ fn bar_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
         ui.separator();
         sessions::session_menu_ui(ui, &window.sessions, desk, commands);
         ui.separator();
-        ui.label(muted(ui, node_text(desk)));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             theme_ui(ui, desk, commands);
             ui.separator();
             progress_ui(ui, desk, commands);
+            // The description of the machine has the room that all else leaves.
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                ui.add(Label::new(muted(ui, node_text(desk))).truncate());
+            });
         });
     });
 }

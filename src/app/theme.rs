@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use eframe::egui::{
-    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Stroke, Style, TextStyle, Theme,
-    Visuals,
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Rgba, Stroke, Style, TextStyle,
+    Theme, Visuals,
 };
 
 /// Name of the semibold font family.
@@ -93,11 +93,54 @@ pub fn palette(visuals: &Visuals) -> Palette {
             card: Color32::WHITE,
             line: Color32::from_rgb(0xd8, 0xdc, 0xe2),
             muted: Color32::from_rgb(0x5a, 0x62, 0x6c),
-            good: Color32::from_rgb(0x00, 0x7a, 0x5a),
-            warning: Color32::from_rgb(0x96, 0x60, 0x00),
+            good: Color32::from_rgb(0x00, 0x77, 0x58),
+            warning: Color32::from_rgb(0x90, 0x5c, 0x00),
             bad: Color32::from_rgb(0xb8, 0x44, 0x00),
         }
     }
+}
+
+/// The least contrast of lines and points with any ground that they are drawn on.
+pub const LINE_CONTRAST: f32 = 3.0;
+
+/// The ratio of the luminances of two opaque colours, from 1 to 21, as WCAG 2 defines it.
+pub fn contrast(one: Color32, other: Color32) -> f32 {
+    let luminance = |colour: Color32| {
+        let [red, green, blue, _] = Rgba::from(colour).to_array();
+        0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+    };
+    let (one, other) = (luminance(one), luminance(other));
+    one.max(other) / one.min(other)
+}
+
+/// The grounds of plots and of their legends.
+pub fn grounds(visuals: &Visuals) -> [Color32; 3] {
+    [visuals.panel_fill, visuals.extreme_bg_color, palette(visuals).card]
+}
+
+/// The least contrast of a colour with the grounds of plots.
+fn least_contrast(colour: Color32, visuals: &Visuals) -> f32 {
+    grounds(visuals).map(|ground| contrast(colour, ground)).into_iter().fold(f32::INFINITY, f32::min)
+}
+
+/// A colour of the same hue that has this contrast with the grounds of plots, or somewhat more: paler, or nearer to the text's colour.
+pub fn at_contrast(colour: Color32, visuals: &Visuals, wanted: f32) -> Color32 {
+    let has_enough = |colour: Color32| least_contrast(colour, visuals) >= wanted;
+    let ink = if visuals.dark_mode { Color32::WHITE } else { Color32::BLACK };
+    // The share of the mixture that has enough contrast, and one that lacks it.
+    let (end, mut enough, mut lacking) =
+        if has_enough(colour) { (visuals.extreme_bg_color, 0.0, 1.0) } else { (ink, 1.0, 0.0) };
+    for _ in 0..10 {
+        let middle = f32::midpoint(enough, lacking);
+        *(if has_enough(colour.lerp_to_gamma(end, middle)) { &mut enough } else { &mut lacking }) = middle;
+    }
+    colour.lerp_to_gamma(end, enough)
+}
+
+/// The same colour for lines and points, if it stands out from the grounds of plots; otherwise the nearest one of its hue that does.
+pub fn standing_out(colour: Color32, visuals: &Visuals) -> Color32 {
+    let stands_out = least_contrast(colour, visuals) >= LINE_CONTRAST;
+    if stands_out { colour } else { at_contrast(colour, visuals, LINE_CONTRAST) }
 }
 
 fn light(style: &mut Style) {
@@ -162,19 +205,9 @@ fn common(style: &mut Style) {
 mod tests {
     use std::time::Duration;
 
-    use eframe::egui::{RawInput, Rgba, TextEdit, ViewportId};
+    use eframe::egui::{RawInput, TextEdit, ViewportId};
 
     use super::*;
-
-    /// The ratio of the luminances of two opaque colours, from 1 to 21.
-    fn contrast(one: Color32, other: Color32) -> f32 {
-        let luminance = |colour: Color32| {
-            let [red, green, blue, _] = Rgba::from(colour).to_array();
-            0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
-        };
-        let (one, other) = (luminance(one), luminance(other));
-        one.max(other) / one.min(other)
-    }
 
     #[test]
     fn fields_stand_out_from_the_panel_cards_and_menus_and_texts_can_be_read_on_each() {
@@ -187,9 +220,28 @@ mod tests {
             for ground in [visuals.panel_fill, visuals.window_fill, palette.card] {
                 assert!(contrast(field, ground) > 1.07, "{theme:?}: a field {field:?} on {ground:?}");
             }
-            for ground in [field, visuals.panel_fill, visuals.window_fill, visuals.faint_bg_color] {
+            let tables = [field, visuals.window_fill, visuals.faint_bg_color];
+            for ground in grounds(&visuals).into_iter().chain(tables) {
                 for text in [visuals.text_color(), palette.muted, palette.warning, palette.bad, palette.good] {
-                    assert!(contrast(text, ground) > 4.4, "{theme:?}: {text:?} on {ground:?}");
+                    let contrast = contrast(text, ground);
+                    assert!(contrast >= 4.5, "{theme:?}: {text:?} on {ground:?}: {contrast}");
+                }
+            }
+            let contrast = contrast(palette.on_accent, palette.accent);
+            assert!(contrast >= 4.5, "{theme:?}: text on the accent: {contrast}");
+        }
+    }
+
+    #[test]
+    fn a_colour_gets_the_contrast_that_is_wanted_whether_it_had_less_or_more() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let context = Context::default();
+            install(&context);
+            let visuals = context.style_of(theme).visuals.clone();
+            for colour in [Color32::from_rgb(0xf0, 0xe4, 0x42), Color32::from_rgb(0x00, 0x72, 0xb2), Color32::GRAY] {
+                for wanted in [LINE_CONTRAST, 5.0, 8.0] {
+                    let found = least_contrast(at_contrast(colour, &visuals, wanted), &visuals);
+                    assert!(found >= wanted && found < 1.1 * wanted, "{theme:?}, {colour:?}, {wanted}: {found}");
                 }
             }
         }

@@ -6,8 +6,8 @@ use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
 use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
     Align, Align2, Area, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
-    PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextFormat, TextStyle, TextWrapMode, Ui,
-    Widget as _, WidgetInfo, WidgetText, vec2,
+    PopupCloseBehavior, Response, RichText, Role, ScrollArea, Stroke, TextEdit, TextFormat, TextStyle, TextWrapMode,
+    Ui, Widget as _, WidgetInfo, WidgetText, vec2,
 };
 
 use super::task::typed_path;
@@ -65,6 +65,20 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
     let text = strong(text).color(if enabled { palette.on_accent } else { palette.muted });
     let button = if enabled { Button::new(text).fill(palette.accent) } else { Button::new(text) };
     ui.add_enabled_ui(enabled, |ui| button.ui(ui)).inner
+}
+
+/// The share of the window's height that the menu of notes takes at most.
+const MOST_OF_WINDOW: f32 = 0.6;
+
+/// Draws the menu of the notes on what is shown. All of them can be reached, however low the window is.
+pub fn notes_menu_ui(ui: &mut Ui, notes: &[&String]) {
+    ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
+        ui.set_max_width(520.0);
+        let height = MOST_OF_WINDOW * ui.ctx().content_rect().height();
+        ScrollArea::vertical().max_height(height).min_scrolled_height(height).show(ui, |ui| {
+            notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
+        });
+    });
 }
 
 /// The accessible name of a button whose label is a symbol or too short.

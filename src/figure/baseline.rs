@@ -76,8 +76,9 @@ pub(super) struct Baseline<'a> {
 }
 
 impl<'a> Baseline<'a> {
-    /// The cell that the study names, whether it is shown or not. If the study names no cell: the first shown cell that has all measures
-    /// whose ratios the study shows, or else the first cell that has one of these measures.
+    /// The cell that the study names, whether it is shown or not. If the study names no cell: the first shown cell that has the measure of
+    /// the ratio, whatever else the study shows, so that tables and charts with the same ratio have the same baseline; or else, for
+    /// speed-ups by throughput, the first shown cell that has a throughput.
     pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
         let ratio_of = study.ratio_of();
         let is_shown = |cell: &Cell| shown.iter().any(|shown| shown.key() == cell.key());
@@ -100,8 +101,7 @@ impl<'a> Baseline<'a> {
             None => {
                 let has = |cell: &Cell, key: &str| !by_repeat(cell, key).is_empty();
                 let speedup = study.table_measures().iter().any(|key| key == SPEEDUP);
-                let whole = shown.iter().find(|cell| has(cell, &ratio_of) && (!speedup || has(cell, THROUGHPUT)));
-                let first = whole.or_else(|| shown.iter().find(|cell| has(cell, &ratio_of)));
+                let first = shown.iter().find(|cell| has(cell, &ratio_of));
                 let first = first.or_else(|| shown.iter().find(|cell| speedup && has(cell, THROUGHPUT)));
                 first.and_then(|first| all.iter().find(|cell| cell.key() == first.key())).into_iter().collect()
             }

@@ -134,7 +134,7 @@ pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
 }
 
 /// The same colour for lines and points on white: bright yellow is darkened, because thin lines of it would not be visible.
-pub fn on_white(colour: [u8; 3]) -> [u8; 3] {
+pub(super) fn on_white(colour: [u8; 3]) -> [u8; 3] {
     if luminance(colour) > 0.6 { mix(colour, [0; 3], 0.22) } else { colour }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use super::journal::{Decision, read_journal_line};
 use super::{StoreError, folder};
@@ -47,7 +48,8 @@ pub struct SessionHeading {
     pub runs: BTreeMap<&'static str, usize>,
     /// The user's note.
     pub note: String,
-    /// When its last decision was made, in seconds since the Unix epoch; `None` for an empty session.
+    /// When its last decision was made, in seconds since the Unix epoch; for an empty session, when it was created. `None` if its journal
+    /// has no time.
     pub changed_time_s: Option<f64>,
     /// Lower-case text that filters search.
     words: String,
@@ -98,6 +100,7 @@ impl SessionHeading {
         for state in states.into_values() {
             *heading.runs.entry(state.unwrap_or(RunState::Queued).name()).or_default() += 1;
         }
+        heading.changed_time_s = heading.changed_time_s.or_else(|| journal_time_s(session));
         heading.words = heading.searched();
         Ok(heading)
     }
@@ -117,7 +120,7 @@ impl SessionHeading {
         words.join("\n").to_lowercase()
     }
 
-    /// The day of its last decision: `2026-11-22`; empty for an empty session.
+    /// The day of its last decision, or of its creation: `2026-11-22`; empty if that is unknown.
     pub fn date(&self) -> String {
         let time = self.changed_time_s.and_then(|time_s| jiff::Timestamp::from_second(time_s as i64).ok());
         let zoned = time.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
@@ -156,6 +159,12 @@ impl SessionHeading {
     pub fn is_archived(&self) -> bool {
         tags(&self.note).any(|tag| tag == ARCHIVED)
     }
+}
+
+/// When the journal was last written, in seconds since the Unix epoch.
+fn journal_time_s(session: &Path) -> Option<f64> {
+    let written = fs::metadata(folder::journal(session)).ok()?.modified().ok()?;
+    written.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs_f64())
 }
 
 /// Keys are `name`, `plan`, `machine`, `gpu`, `date`, `runs`, `state`, `tag` and the factors of the cells.

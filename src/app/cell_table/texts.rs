@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use crate::app::columns::Named;
 use crate::app::value_text;
 use crate::figure::{CellValue, Column, Row, SettingLevels, Table};
-use crate::plan::Level;
+use crate::plan::{Key, Level};
 
 /// Evidence on one factor from the finished runs of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Beside {
     pub stories: Vec<Vec<String>>,
     /// For each row whether its runs are quick.
     pub quick: Vec<bool>,
+    /// The keys of the measures whose columns stand beside the verdict, because the work of cells is checked by them.
+    pub checks: Vec<Key>,
 }
 
 /// What a table of cells shows.
@@ -99,7 +101,7 @@ pub fn next_sort(now: &Sort, column: String) -> Sort {
 impl CellTexts {
     /// The texts of a table. `has_interval`: which of its columns have their intervals beside them, where there are any.
     pub fn new(table: &Table, beside: Beside, has_interval: impl Fn(&Column) -> bool) -> Self {
-        let columns = columns(table, beside.proofs.iter().any(|proofs| !proofs.is_empty()), has_interval);
+        let columns = columns(table, &beside, has_interval);
         let text = |place: usize, row: &Row| {
             let proofs = beside.proofs.get(place).map_or(&[] as &[Proof], Vec::as_slice);
             columns.iter().map(|shown| text(&table.columns, row, proofs, shown)).collect()
@@ -157,6 +159,15 @@ impl CellTexts {
                 let proofs = self.beside.proofs.get(row)?;
                 Some(proofs.iter().filter(|proof| !proof.in_effect).count() as f64)
             }
+        }
+    }
+
+    /// Whether a column shows whether cells did the same work: a check value, its interval, or evidence on factors.
+    pub(super) fn is_check(&self, table: &Table, shown: &Shown) -> bool {
+        match shown {
+            Shown::Value(place) | Shown::Interval(place) => self.beside.checks.contains(&table.columns[*place].key),
+            Shown::Proof => true,
+            Shown::Marks => false,
         }
     }
 
@@ -228,9 +239,9 @@ fn level_place(settings: &[SettingLevels], key: &str, level: &Level) -> Option<f
     level.as_number().or_else(place)
 }
 
-/// Levels, then the ratio with its verdict, which have to stay in sight, then all else; intervals beside their values. Marks and
-/// evidence are last, if there are any.
-fn columns(table: &Table, has_proofs: bool, has_interval: impl Fn(&Column) -> bool) -> Vec<Shown> {
+/// Levels, then what has to stay in sight: the ratio with its verdict, the values by which the work of cells is checked, and evidence on
+/// factors; then all else. Intervals are beside their values, and marks are last, if there are any.
+fn columns(table: &Table, beside: &Beside, has_interval: impl Fn(&Column) -> bool) -> Vec<Shown> {
     let is_there = |column: usize| {
         let has_interval =
             |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
@@ -239,24 +250,35 @@ fn columns(table: &Table, has_proofs: bool, has_interval: impl Fn(&Column) -> bo
     let mut places: Vec<usize> = (0..table.columns.len()).collect();
     let is_level = |column: &&Column| !column.is_measure && column.key != *"runs" && !is_verdict(column);
     let levels = table.columns.iter().take_while(is_level).count();
+    let mut in_sight = places.len();
     if let Some(verdict) = table.columns.iter().position(is_verdict).filter(|verdict| *verdict > levels) {
         // The ratio comes before its verdict.
         places[levels..=verdict].rotate_right(2);
+        let is_check = |place: &usize| beside.checks.contains(&table.columns[*place].key);
+        places[levels + 2..].sort_by_key(|place| !is_check(place));
+        in_sight = levels + 2 + places[levels + 2..].iter().filter(|place| is_check(place)).count();
     }
     let mut columns = Vec::new();
-    for place in places {
-        columns.push(Shown::Value(place));
-        if has_interval(&table.columns[place]) && is_there(place) {
-            columns.push(Shown::Interval(place));
+    for (index, place) in places.iter().enumerate() {
+        if index == in_sight && has_proofs(beside) {
+            columns.push(Shown::Proof);
+        }
+        columns.push(Shown::Value(*place));
+        if has_interval(&table.columns[*place]) && is_there(*place) {
+            columns.push(Shown::Interval(*place));
         }
     }
     if table.rows.iter().any(|row| !row.marks.is_empty()) {
         columns.push(Shown::Marks);
     }
-    if has_proofs {
+    if in_sight >= places.len() && has_proofs(beside) {
         columns.push(Shown::Proof);
     }
     columns
+}
+
+fn has_proofs(beside: &Beside) -> bool {
+    beside.proofs.iter().any(|proofs| !proofs.is_empty())
 }
 
 /// Whether a column holds what the repeats say of the ratio before it.

@@ -12,6 +12,7 @@ use strum::VariantArray as _;
 use super::Desk;
 use crate::analysis::counted;
 use crate::app::command::{Command, DataCommand};
+use crate::app::deliberate;
 use crate::app::task::{on_thread, typed_path};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{muted, radio_ui, strong, text_field};
@@ -201,7 +202,7 @@ fn menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, commands: &mut 
         Some(_) => {
             ui.add(Spinner::new());
             ui.label("writing …");
-            if ui.button("Stop").clicked() {
+            if deliberate::clicked(&ui.button("Stop"), "stop the export") {
                 send(DataCommand::Stop);
             }
         }

@@ -271,7 +271,10 @@ impl Desk<'_> {
     fn open_sample(&mut self) -> Result<(), WindowClosed> {
         let folder = match sample::folder() {
             Ok(folder) => folder,
-            Err(message) => return self.outbox.problem(ScreenName::PLAN, message),
+            // Nothing has a folder yet, and the request may have come from any screen.
+            Err(message) => {
+                return self.outbox.send(UiEvent::NotOpened { folder: PathBuf::new(), reason: Some(message) });
+            }
         };
         (self.attached, self.read_only) = (None, false);
         self.leave_remote()?;

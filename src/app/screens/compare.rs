@@ -4,6 +4,7 @@ mod charts;
 mod claims;
 mod controls;
 mod effect_rows;
+mod empty;
 mod levels_menu;
 mod lines;
 mod marks;
@@ -23,7 +24,7 @@ mod to_history;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use eframe::egui::{Align, CentralPanel, Context, Frame, Id, Key as KeyPress, Layout, Margin, Modifiers, Panel, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Id, Key as KeyPress, Margin, Modifiers, Panel, Ui};
 use poll_promise::Promise;
 
 use crate::analysis::{CellKey, is_of_session};
@@ -35,9 +36,8 @@ use crate::app::engine::Request;
 use crate::app::history::History;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread};
-use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{main_button, muted, strong, text_width};
-use crate::app::words::runs_text;
+use crate::app::theme::palette;
+use crate::app::widgets::strong;
 use crate::figure::{Chart, Comparison, Form, Format, Study, Table, baseline_name, capitalised};
 use crate::plan::{Key, OwnMeasure};
 use picture::Picture;
@@ -433,7 +433,15 @@ impl Screen for CompareScreen {
             ("Redo the change of what is shown", CompareCommand::Redo),
             ("Make the next cell the baseline", CompareCommand::NextBaseline),
             ("Save the table as a file", CompareCommand::SaveTable),
+            ("Show the verdicts on the papers' claims", CompareCommand::Claims(true)),
         ];
+        let next = self.picture.as_ref().filter(|picture| picture.waiting == 0 && desk.locked().is_none());
+        let next = next.map_or([None, None], |picture| {
+            let repeats = ("Queue more repeats of the undecided cells", CompareCommand::QueueRepeats);
+            let lacking = ("Queue the cells without a value", CompareCommand::QueueLacking);
+            [picture.more_repeats.is_some().then_some(repeats), picture.lacking.is_some().then_some(lacking)]
+        });
+        let others = others.into_iter().chain(next.into_iter().flatten());
         let others = others.map(|(name, command)| (name.to_owned(), command.into()));
         copies(|format| CompareCommand::Copy(format).into()).chain(others).collect()
     }
@@ -496,7 +504,7 @@ fn filter_id() -> Id {
 /// Draws the Compare screen.
 fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let Some(picture) = view.own.picture.as_ref().filter(|picture| picture.comparison.known_cells > 0) else {
-        empty_ui(ui, view, commands);
+        empty::empty_ui(ui, view, commands);
         return;
     };
     let side = Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO });
@@ -559,45 +567,4 @@ fn warnings_ui(ui: &mut Ui, picture: &Picture) {
     for line in missing.iter().chain(baseline_warning) {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
     }
-}
-
-/// Draws what to do while there is nothing to compare.
-fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    ui.vertical_centered(|ui| {
-        ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
-        let waits = view.is_reading_session()
-            || view.records.pending > 0
-            || view.own.is_updating() && !view.records.summaries.is_empty();
-        if waits {
-            ui.heading("Reading the runs …");
-            if view.records.pending > 0 {
-                let text = format!("computing the measures of {}", runs_text(view.records.pending));
-                ui.label(muted(ui, text));
-            }
-            return;
-        }
-        ui.heading("Nothing to compare yet");
-        let running = view.queue.is_active() || view.records.runs.iter().any(|run| !run.state.is_final());
-        ui.label(muted(
-            ui,
-            if running {
-                "Runs appear here as they finish."
-            } else {
-                "Launch a plan: its cells appear here next to each other as their runs finish."
-            },
-        ));
-        ui.add_space(2.0 * GRID);
-        let (name, screen) = if running { ("Show Runs", ScreenName::RUNS) } else { ("Show Plan", ScreenName::PLAN) };
-        if main_button(ui, true, name).clicked() {
-            commands.push(Command::Show(screen));
-        }
-        ui.add_space(2.0 * GRID);
-        // Centred together: the texts, with the space around and between them.
-        let texts = text_width(ui, controls::ADD_SESSION) + text_width(ui, metrics::ATTACH);
-        let width = texts + 4.0 * ui.spacing().button_padding.x + ui.spacing().item_spacing.x;
-        ui.allocate_ui_with_layout([width, 0.0].into(), Layout::left_to_right(Align::Center), |ui| {
-            controls::add_session_ui(ui, view, commands);
-            metrics::attach_ui(ui, view, commands);
-        });
-    });
 }

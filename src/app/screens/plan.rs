@@ -433,8 +433,13 @@ impl Screen for PlanScreen {
         for path in &desk.settings.recent_plans {
             add(format!("Open plan {}", path.display()), PlanCommand::OpenFile(path.clone()));
         }
+        let programs = self.plan().blocks().any(|block| block.spec.command.is_some());
         for tracer in Tracer::KINDS {
-            let verb = if self.plan().tracing.has(tracer) { "Untick" } else { "Tick" };
+            let has = self.plan().tracing.has(tracer);
+            if !has && about::tracer_refusal(tracer, programs, desk.node.as_deref()).is_some() {
+                continue;
+            }
+            let verb = if has { "Untick" } else { "Tick" };
             let mut edited = self.plan().clone();
             edited.toggle(tracer);
             let name = format!("{verb} trace {} in the plan", tracer.name());

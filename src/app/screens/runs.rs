@@ -369,7 +369,10 @@ impl Screen for RunsScreen {
 
     fn palette(&self, desk: &Desk) -> Vec<(String, Command)> {
         let cancel_all = || ("Cancel all runs".to_owned(), RunsCommand::CancelAll.into());
-        desk.queue.is_active().then(cancel_all).into_iter().collect()
+        let retry_failed = || ("Retry all failed runs".to_owned(), RunsCommand::RetryFailed.into());
+        let has_failed = !desk.runs.failed.is_empty() && desk.locked().is_none();
+        let cancel_all = desk.queue.is_active().then(cancel_all);
+        cancel_all.into_iter().chain(has_failed.then(retry_failed)).collect()
     }
 
     /// The command that follows the queue and its curves: attaching to the session.

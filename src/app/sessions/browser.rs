@@ -20,7 +20,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{filter_field, main_button, muted, named, strong};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
-use crate::remote::{Address, Line, Prompts};
+use crate::remote::{Address, Line, Prompts, host_of_copy};
 use crate::session::{default_sessions_folder, note_session};
 use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session, tags};
 
@@ -28,7 +28,8 @@ use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, r
 const SIZE: [f32; 2] = [940.0, 560.0];
 /// The share of the list in the width; details of the chosen session are next to it.
 const LIST_SHARE: f32 = 0.56;
-const ROW: f32 = 44.0;
+/// Height of a session in the list: name, contents and place below each other.
+const ROW: f32 = 60.0;
 
 /// The browser's state.
 #[derive(Default)]
@@ -37,7 +38,7 @@ pub struct Browser {
     pub is_open: bool,
     search: String,
     filter: Filter,
-    /// All sessions, the latest first.
+    /// All sessions, the one that was used last first.
     headings: Arc<Vec<Known>>,
     /// Indexes of the listed ones.
     listed: Vec<usize>,
@@ -48,6 +49,8 @@ pub struct Browser {
     asking: Option<PathBuf>,
     /// Sessions that were deleted in this window: where each is until the window is closed, and where it was.
     deleted: Vec<(PathBuf, PathBuf)>,
+    /// The session that was renamed last: where it is, and where it was.
+    renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
     said: Option<Result<String, String>>,
 }
@@ -251,7 +254,7 @@ impl Browser {
                     Done::Renamed { from, to } => {
                         settings.renamed(&from, &to);
                         let message = format!("Renamed to {}.", to.display());
-                        self.picked = Some(to);
+                        (self.picked, self.renamed) = (Some(to.clone()), Some((to, from)));
                         message
                     }
                     Done::PutBack(at) => {
@@ -359,6 +362,12 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
                 asked.push(SessionsCommand::UndoDelete);
             }
         }
+        if let Some((now, was)) = browser.renamed.as_ref().filter(|(now, _)| browser.heading(now).is_some()) {
+            let [new, old] = [now, was].map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+            if ui.button(format!("Undo: rename {new} to {old}")).clicked() {
+                asked.push(SessionsCommand::Rename(now.clone(), old.into_owned()));
+            }
+        }
     });
 }
 
@@ -425,6 +434,11 @@ fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading,
         let note = if heading.note.is_empty() { String::new() } else { format!(" · {}", heading.note) };
         let text = format!("{} · {}{note}", runs_text(heading), heading.machine());
         ui.add(Label::new(muted(ui, text)).truncate());
+        let place = match host_of_copy(&heading.folder) {
+            Some(host) => format!("on {host}"),
+            None => format!("in {}", heading.folder.parent().unwrap_or(&heading.folder).display()),
+        };
+        ui.add(Label::new(muted(ui, place).small()).truncate());
     });
     if response.clicked() {
         asked.push(SessionsCommand::Pick(heading.folder.clone()));

@@ -11,6 +11,7 @@ use poll_promise::Promise;
 use super::mapping::{Read, name_of};
 use super::{EXPORT_FIELD, IMPORT_FIELD, MappingDialog, Sessions, field};
 use crate::app::command::SessionsCommand;
+use crate::app::deliberate;
 use crate::app::desk::Desk;
 use crate::app::engine::Request;
 use crate::app::task::{on_thread, typed_path};
@@ -166,7 +167,7 @@ pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &
         ui.horizontal(|ui| {
             let share = shared.thousandths.load(Ordering::Relaxed) as f32 / 1000.0;
             ui.add(ProgressBar::new(share).desired_width(230.0).show_percentage());
-            if ui.button("Cancel").clicked() {
+            if deliberate::clicked(&ui.button("Cancel"), "cancel the transfer") {
                 send(ui, SessionsCommand::StopTransfer);
             }
         });

@@ -107,6 +107,31 @@ fn hiding_the_level_of_the_baseline_turns_no_chart_round() {
 }
 
 #[test]
+fn the_usual_table_has_the_speed_up_of_the_screen_by_the_same_measure_over_the_same_cell() {
+    let mut runs = four();
+    for lacks_throughput in [false, true] {
+        if lacks_throughput {
+            for run in &mut runs[..2] {
+                run.values.remove("images_per_s");
+            }
+        }
+        let sources = [Source { session: "", runs: &runs, reports: &[] }];
+        let tables = [of(&runs, &Study::default()).table, table(&sources, &preset("times").unwrap())];
+        for (key, name) in [("ratio", "Speed-up by training time"), ("verdict", "Verdict")] {
+            let [on_screen, usual] = tables.each_ref().map(|table| {
+                let place = table.columns.iter().position(|column| column.key == *key).unwrap();
+                assert_eq!(table.columns[place].name, name);
+                table.rows.iter().map(|row| row.values[place].clone()).collect::<Vec<_>>()
+            });
+            // Numbers that are unknown are not equal to themselves.
+            assert_eq!(format!("{on_screen:?}"), format!("{usual:?}"), "{key}, {lacks_throughput}");
+            let is_one = matches!(&usual[0], CellValue::Measure(value) if value.median == 1.0);
+            assert!(is_one || key == "verdict", "the first cell is the baseline: {usual:?}");
+        }
+    }
+}
+
+#[test]
 fn a_filter_names_the_key_or_the_level_that_was_meant() {
     let missing = |filter: &str| of(&four(), &Study { filter: filter.to_owned(), ..Study::default() }).missing;
     assert_eq!(missing("batch=16"), ["filter: no cell has batch; did you mean \"batch_size\"?"]);

@@ -183,6 +183,14 @@ pub(super) fn on_dark(colour: Colour, paper: Colour) -> Option<Colour> {
     (most - least < 24).then_some(mixed)
 }
 
+/// The colour on screen of areas that are black on paper. Whole bars of black, or of white on dark paper, would outweigh all other bars.
+const SOFT_BLACK: Colour = [0x46; 3];
+
+/// The colour of an area on screen.
+fn softened(colour: Colour) -> Colour {
+    if colour == [0; 3] { SOFT_BLACK } else { colour }
+}
+
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
@@ -205,15 +213,18 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The page on dark paper: black and greys become as light as they were dark. Other colours do not change, and neither do numbers on
-    /// them.
+    /// The page on a dark screen: black and greys become as light as they were dark, black areas somewhat less. Other colours do not change,
+    /// and neither do numbers on them.
     #[must_use]
     pub fn on_dark(mut self, paper: Colour) -> Self {
         let other = |colour: &mut Colour| *colour = on_dark(*colour, paper).unwrap_or(*colour);
         for item in &mut self.items {
             match item {
                 Item::Path { fill, stroke, .. } => {
-                    fill.iter_mut().for_each(|(colour, _)| other(colour));
+                    fill.iter_mut().for_each(|(colour, _)| {
+                        *colour = softened(*colour);
+                        other(colour);
+                    });
                     stroke.iter_mut().for_each(|stroke| other(&mut stroke.colour));
                 }
                 Item::Text(text) if text.on_colour => {}
@@ -223,15 +234,13 @@ impl Scene {
         self
     }
 
-    /// The page on paper of a light colour: what hides the paper behind it has the paper's colour.
+    /// The page on a light screen: what hides the paper behind it has the paper's colour, and black areas are dark grey.
     #[must_use]
     pub fn on_light(mut self, paper: Colour) -> Self {
         const WHITE: Colour = [0xff; 3];
         for item in &mut self.items {
-            if let Item::Path { fill: Some((colour, _)), .. } = item
-                && *colour == WHITE
-            {
-                *colour = paper;
+            if let Item::Path { fill: Some((colour, _)), .. } = item {
+                *colour = if *colour == WHITE { paper } else { softened(*colour) };
             }
         }
         self
@@ -312,5 +321,33 @@ impl Scene {
             Item::Text(text) => Some(text),
             Item::Path { .. } => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::COLOURS;
+
+    #[test]
+    fn no_bar_on_screen_is_as_black_or_as_white_as_text_and_each_stands_out_from_its_ground() {
+        let luminance = crate::figure::palette::luminance;
+        let contrast = |one: Colour, other: Colour| {
+            let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+            one.max(other) / one.min(other)
+        };
+        for (dark, ground) in [(false, [0xf6, 0xf7, 0xf9]), (true, [0x17, 0x1a, 0x1f])] {
+            let mut scene = Scene::default();
+            let area = Area { left: 0.0, top: 0.0, width: 1.0, height: 1.0 };
+            scene.rectangle(&area, Some((COLOURS[7], 1.0)), None);
+            scene.line(&[(0.0, 0.0), (1.0, 1.0)], Stroke::new(COLOURS[7], 1.0));
+            let shown = if dark { scene.on_dark(ground) } else { scene.on_light(ground) };
+            let [Item::Path { fill: Some((bar, _)), .. }, Item::Path { stroke: Some(line), .. }] = &shown.items[..]
+            else {
+                panic!("{:?}", shown.items);
+            };
+            let (bar, line) = (contrast(*bar, ground), contrast(line.colour, ground));
+            assert!(bar > 4.0 && bar < 0.7 * line, "dark {dark}: {bar} and {line}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Button, DragValue, Id, Key, Label, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    Button, DragValue, Id, Key, Label, PopupCloseBehavior, Response, RichText, Role, ScrollArea, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -14,6 +14,7 @@ use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
 use crate::analysis::{Circumstances, Setting, counted, measure};
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::look;
 use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
@@ -55,22 +56,14 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             _ => source.name.clone(),
         };
         ui.horizontal(|ui| {
-            // Controls after a long name keep their room.
-            let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
-            let label = Label::new(&name).truncate();
-            let label = if text_width(ui, &name) <= room {
-                ui.add(label)
-            } else {
-                ui.add_sized([room, ui.spacing().interact_size.y], label)
-            };
-            label.on_hover_text(folder.display().to_string());
+            name_ui(ui, RichText::new(&name)).on_hover_text(folder.display().to_string());
             if open.is_some() {
                 ui.label(muted(ui, "open"));
             }
             if open.is_none() {
                 let remove = ui.small_button("✗").on_hover_text("Remove this session from the comparison");
                 remove.widget_info(|| named(&format!("Remove session {name}")));
-                if remove.clicked() {
+                if deliberate::clicked(&remove, ("remove session", folder)) {
                     commands.push(Command::from(CompareCommand::Remove(folder.clone())));
                 }
             }
@@ -84,16 +77,25 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     for folder in view.compared.reading() {
         ui.horizontal(|ui| {
-            ui.label(muted(ui, format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy())));
+            let text = format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy());
+            name_ui(ui, muted(ui, text)).on_hover_text(folder.display().to_string());
             let stop = ui.small_button("✗").on_hover_text("Stop reading this session");
             stop.widget_info(|| named(&format!("Stop reading {}", folder.display())));
-            if stop.clicked() {
+            if deliberate::clicked(&stop, ("stop reading", folder)) {
                 commands.push(Command::from(CompareCommand::Remove(folder.clone())));
             }
         });
     }
     add_session_ui(ui, view, commands);
     metrics::attach_ui(ui, view, commands);
+}
+
+/// Draws a session's name; the word or the button behind a long one keeps its room.
+fn name_ui(ui: &mut Ui, name: RichText) -> Response {
+    let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
+    let is_whole = text_width(ui, name.text()) <= room;
+    let label = Label::new(name).truncate();
+    if is_whole { ui.add(label) } else { ui.add_sized([room, ui.spacing().interact_size.y], label) }
 }
 
 /// The name of the menu that adds a session.

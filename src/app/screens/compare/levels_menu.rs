@@ -6,10 +6,10 @@ use eframe::egui::{Align, Button, Layout, PopupCloseBehavior, Role, ScrollArea, 
 use super::CompareCommand;
 use crate::analysis::Setting;
 use crate::app::command::{Command, edit};
-use crate::app::look::colour;
+use crate::app::look::{colour, colour_name};
 use crate::app::theme::palette;
 use crate::app::widgets::{left_out_ui, listed, muted};
-use crate::figure::{COLOUR_NAMES, Look, SettingLevels, Study};
+use crate::figure::{COLOURS, Look, SettingLevels, Study};
 use crate::plan::Level;
 
 /// The most of the window's height that the menu takes.
@@ -80,10 +80,11 @@ fn level_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, level: &Level, c
         }
         let chosen = study.colours.iter().find(|(key, known, _)| (key, known) == (&setting.key, level));
         let chosen = chosen.map(|(.., place)| *place);
-        for (place, name) in (0_u8..).zip(COLOUR_NAMES) {
+        for place in 0..COLOURS.len() as u8 {
             let (rect, response) = ui.allocate_exact_size(vec2(14.0, 14.0), Sense::click());
-            let is_chosen = chosen == Some(place);
-            ui.painter().rect_filled(rect, 2.0, colour(&Look::Place(usize::from(place)), ui.visuals().dark_mode));
+            let (is_chosen, dark) = (chosen == Some(place), ui.visuals().dark_mode);
+            let name = colour_name(usize::from(place), dark);
+            ui.painter().rect_filled(rect, 2.0, colour(&Look::Place(usize::from(place)), dark));
             if is_chosen || response.has_focus() || response.hovered() {
                 ui.painter().rect_stroke(
                     rect.expand(1.5),

@@ -84,7 +84,7 @@ fn panel_ui(
             ui.label(muted(ui, &panel.title));
         }
     });
-    let dark = ui.visuals().dark_mode;
+    let visuals = ui.visuals().clone();
     let values = Values { is_log: chart.y.scale == Scale::Log };
     let is_chosen = |series: &Series| {
         compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
@@ -96,7 +96,7 @@ fn panel_ui(
     let shown = empty_plot(chart, panel, size, palette(ui.visuals()).line).show(ui, |plot| {
         for series in all {
             let stands_back = any_chosen && !is_chosen(series);
-            let colour = look::line_colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
+            let colour = look::line_colour(&series.look, &visuals).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
             let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
             draw_series(plot, series, (colour, width), values);
         }

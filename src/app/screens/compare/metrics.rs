@@ -7,6 +7,7 @@ use eframe::egui::{Button, Id, Key, ProgressBar, Role, Ui, WidgetInfo};
 use super::CompareCommand;
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::screens::compare::View;
 use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::figure::{Runs, Study};
@@ -57,7 +58,7 @@ pub fn attach_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.add(ProgressBar::new(*fraction as f32).desired_width(180.0).text(format!("importing {name}")));
         let stop = ui.small_button("Cancel import");
         stop.widget_info(|| named("Cancel import"));
-        if stop.clicked() {
+        if deliberate::clicked(&stop, ("cancel import", name)) {
             commands.push(Command::CancelImports);
         }
         return;

@@ -6,6 +6,7 @@ use super::CompareCommand;
 use super::picture::Picture;
 use crate::analysis::counted;
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, named, strong};
@@ -36,7 +37,8 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
                 let text = format!("Queue {}", counted(missing, "missing cell"));
                 let button = ui.add_enabled(read_only.is_none(), eframe::egui::Button::new(text));
                 let why = read_only.unwrap_or_else(|| of_paper.missing.join("\n"));
-                if button.on_hover_text(&why).on_disabled_hover_text(&why).clicked() {
+                let button = button.on_hover_text(&why).on_disabled_hover_text(&why);
+                if deliberate::clicked(&button, ("queue missing cells", &of_paper.id)) {
                     commands.push(Command::from(CompareCommand::QueueMissing));
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::effect_rows::EffectRows;
 use super::next_step::{self, NextStep};
-use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling};
+use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling, check_keys};
 use crate::app::canvas::Canvas;
 use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
 use crate::app::desk::Source;
@@ -58,7 +58,9 @@ impl Picture {
             .flat_map(|source| source.records.runs.iter().map(|run| (keys.of(&source.name, &run.run, &run.cell), run)))
             .collect();
         let is_quick = |row: &Row| by_cell.get(&row.key()).is_some_and(|run| !run.mode.is_full());
-        let beside = Beside { proofs, stories, quick: comparison.table.rows.iter().map(is_quick).collect() };
+        let quick = comparison.table.rows.iter().map(is_quick).collect();
+        let checks = check_keys(named.iter().flat_map(|source| source.runs));
+        let beside = Beside { proofs, stories, quick, checks };
         let has_interval = |column: &Column| column.key == *comparison.measure || column.key == "ratio";
         Self {
             texts: CellTexts::new(&comparison.table, beside, has_interval),

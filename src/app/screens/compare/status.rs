@@ -9,10 +9,11 @@ use crate::analysis::counted;
 use crate::app::cell_table::copy_ui;
 use crate::app::columns::{self, Listed};
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, muted, strong};
+use crate::app::widgets::{check_ui, muted, notes_menu_ui, strong};
 use crate::app::words::runs_text;
 use crate::figure::{duration_text, filter_of};
 use crate::plan::asked_cells;
@@ -89,7 +90,8 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
     }
     let mut button = |ui: &mut Ui, text: String, help: &str, command: CompareCommand| {
         let button = ui.add_enabled(view.locked().is_none(), Button::new(text)).on_hover_text(help);
-        if button.on_disabled_hover_text(view.locked().unwrap_or_default()).clicked() {
+        let button = button.on_disabled_hover_text(view.locked().unwrap_or_default());
+        if deliberate::clicked(&button, help) {
             commands.push(Command::from(command));
         }
     };
@@ -119,13 +121,7 @@ fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<C
         copy_ui(ui, |format| CompareCommand::Copy(format).into(), CompareCommand::SaveTable.into(), commands);
         let table = &picture.comparison.table;
         let hidden = hidden_note(view, picture);
-        let notes: Vec<&String> = table.notes.iter().chain(&hidden).collect();
-        ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
-            ui.set_max_width(520.0);
-            for note in notes {
-                ui.label(format!("• {note}"));
-            }
-        });
+        notes_menu_ui(ui, &table.notes.iter().chain(&hidden).collect::<Vec<_>>());
         columns_ui(ui, view, picture, commands);
         let others = view.sources().len() > 1;
         data_menu_ui(ui, view.desk, &filter_of(&view.own.study), others, commands);

@@ -8,6 +8,7 @@ use poll_promise::Promise;
 
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::command::{Command, EditKind};
+use crate::app::deliberate;
 use crate::app::desk::{Desk, Source};
 use crate::app::engine::read_session;
 use crate::app::screens::figures::View;
@@ -318,20 +319,23 @@ fn panel_ui(ui: &mut Ui, composition: &Composition, place: usize, commands: &mut
         let button = |ui: &mut Ui, enabled: bool, text: &str, name: String| {
             let button = ui.add_enabled(enabled, Button::new(text).small());
             button.widget_info(|| named(&name));
-            button.on_hover_text(name).clicked()
+            button.on_hover_text(name)
         };
-        if button(ui, place > 0, "↑", format!("Move panel {letter} up")) {
+        if button(ui, place > 0, "↑", format!("Move panel {letter} up")).clicked() {
             edit(commands, composition, None, |composition| composition.panels.swap(place, place - 1));
         }
-        if button(ui, place + 1 < composition.panels.len(), "↓", format!("Move panel {letter} down")) {
+        if button(ui, place + 1 < composition.panels.len(), "↓", format!("Move panel {letter} down")).clicked() {
             edit(commands, composition, None, |composition| composition.panels.swap(place, place + 1));
         }
         let widest = composition.columns.max(1);
-        if button(ui, widest > 1, if panel.span > 1 { "Narrow" } else { "Wide" }, format!("Width of panel {letter}")) {
+        let width = if panel.span > 1 { "Narrow" } else { "Wide" };
+        if button(ui, widest > 1, width, format!("Width of panel {letter}")).clicked() {
             let span = if panel.span > 1 { 1 } else { widest };
             edit(commands, composition, None, |composition| composition.panels[place].span = span);
         }
-        if button(ui, true, "Remove", format!("Remove panel {letter}")) {
+        // Another panel comes to the place of one that is removed.
+        let remove = button(ui, true, "Remove", format!("Remove panel {letter}"));
+        if deliberate::clicked(&remove, ("remove panel", place)) {
             edit(commands, composition, None, |composition| drop(composition.panels.remove(place)));
         }
     });

@@ -8,6 +8,7 @@ use super::FiguresCommand;
 use super::typed::{Field, Typing, any_text, field, number, number_field};
 use crate::analysis::CellKey;
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::theme::GRID;
 use crate::app::widgets::{check_ui, choice, muted, named};
 use crate::figure::{
@@ -303,7 +304,7 @@ pub(super) fn annotation_ui(ui: &mut Ui, editing: &mut Editing<'_>, place: usize
         let words = Annotation { chart: Nth::default(), panel: None, ..words }.words().unwrap_or_default();
         let remove = ui.small_button("×");
         remove.widget_info(|| named(&format!("Remove {words}")));
-        if remove.clicked() {
+        if deliberate::clicked(&remove, ("remove annotation", place, &words)) {
             edit::<FiguresCommand>(editing.commands, editing.study, None, |study| {
                 drop(study.overrides.annotations.remove(place));
             });

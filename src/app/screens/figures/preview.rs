@@ -1,8 +1,6 @@
 //! The preview of the figure as it will be on paper, and its table.
 
-use eframe::egui::{
-    Align, Color32, Image, Layout, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo,
-};
+use eframe::egui::{Align, Color32, Image, Layout, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
 
 use super::drawn::Tabled;
 use super::pointing::{Sheet, parts_ui};
@@ -12,9 +10,12 @@ use crate::app::cell_table::{Asked, CellTable, copy_ui};
 use crate::app::command::{Command, ScreenName};
 use crate::app::screens::figures::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{main_button, muted, strong};
+use crate::app::widgets::{cut_to, main_button, muted, notes_menu_ui, strong, text_width};
 use crate::figure::Figure;
 use crate::figure::paper::{PT_PER_MM, Scene};
+
+/// Width that a long title leaves for the button that shows the notes, with the space around it.
+const NOTES_WIDTH: f32 = 140.0;
 
 /// Greatest scale: points of the screen per point of paper.
 const LARGEST: f32 = 3.0;
@@ -36,27 +37,20 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
     // Parts of panels are edited in their own figures, and the warnings of the composed figure are those of its panels.
     let figure = figures.figure().filter(|_| page.composed.is_none());
     ui.horizontal(|ui| {
-        ui.label(strong(&page.title));
-        ui.label(muted(ui, measures(&page.scene)));
-        if let Some(figure) = figure {
+        let cells = figure.map(|figure| {
             let (shown, all) = (figure.cells.len(), figure.all_cells);
-            let cells =
-                if shown == all { counted(all, "cell") } else { format!("{shown} of {}", counted(all, "cell")) };
-            ui.label(muted(ui, cells));
-        }
-        if figures.stale || figures.work.is_some() {
-            ui.label(muted(ui, "updating …"));
+            if shown == all { counted(all, "cell") } else { format!("{shown} of {}", counted(all, "cell")) }
+        });
+        let updating = (figures.stale || figures.work.is_some()).then(|| "updating …".to_owned());
+        let facts: Vec<String> = [Some(measures(&page.scene)), cells, updating].into_iter().flatten().collect();
+        let taken: f32 = facts.iter().map(|fact| text_width(ui, fact) + ui.spacing().item_spacing.x).sum();
+        let title = cut_to(ui, &page.title, ui.available_width() - taken - NOTES_WIDTH);
+        ui.label(strong(title)).on_hover_text(&page.title);
+        for fact in facts {
+            ui.label(muted(ui, fact));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let notes = &page.notes;
-            ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
-                ui.set_max_width(520.0);
-                // All notes can be reached, however low the window is.
-                let height = 0.6 * ui.ctx().content_rect().height();
-                ScrollArea::vertical().max_height(height).show(ui, |ui| {
-                    notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
-                });
-            });
+            notes_menu_ui(ui, &page.notes.iter().collect::<Vec<_>>());
         });
     });
     for warning in &page.warnings {

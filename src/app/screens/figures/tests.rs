@@ -423,6 +423,16 @@ fn all_controls_of_the_side_are_in_its_width() {
 }
 
 #[test]
+fn a_long_title_leaves_the_facts_and_the_notes_beside_it_their_room() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    let drawn = state.own_mut::<FiguresScreen>().drawn.as_mut().unwrap();
+    drawn.page.as_mut().unwrap().title = "Time of a kernel with a long name ".repeat(8);
+    let harness = harness(state);
+    let (cells, notes) = (harness.get_by_label("4 cells").rect(), harness.get_by_label_contains("Notes (").rect());
+    assert!(cells.right() <= notes.left() && notes.right() <= 1176.0, "{cells:?} {notes:?}");
+}
+
+#[test]
 fn numbers_of_an_axis_are_refused_where_they_are_typed_and_a_click_elsewhere_keeps_them() {
     let mut harness = harness(state_with(Path::new("/s/study"), small()));
     let part = "Numbers of the y axis: Training time (s)";

@@ -1,10 +1,12 @@
 //! The list of runs next to the plots: active ones first, drawn ones with colour and marker.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use eframe::egui::text::LayoutJob;
 use eframe::egui::{
-    Color32, Frame, Id, Label, Margin, Panel, Role, ScrollArea, Sense, TextFormat, TextStyle, Ui, WidgetInfo, vec2,
+    Color32, Frame, Id, Label, Margin, Panel, Rect, Role, ScrollArea, Sense, TextFormat, TextStyle, Ui, WidgetInfo,
+    vec2,
 };
 
 use super::LiveCommand;
@@ -82,6 +84,9 @@ pub fn filter_id() -> Id {
     Id::unique("live-filter")
 }
 
+/// The places of runs in the list, by id.
+type Held = Arc<HashMap<String, usize>>;
+
 /// Draws the list.
 pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
     ui.take_available_width();
@@ -99,7 +104,8 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
     });
     let filter = Filter::typed(&view.own.filter).unwrap_or_default();
     let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
-    let fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
+    let mut fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
+    hold_order(ui, &mut fitting);
     if fitting.is_empty() {
         ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run matches." }));
     }
@@ -113,11 +119,37 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
         });
     }
     let form = Form::fit(ui, &fitting);
-    ScrollArea::vertical().auto_shrink(false).show_rows(ui, form.height(ui), fitting.len(), |ui, rows| {
+    let scroll = ScrollArea::vertical().auto_shrink(false);
+    let shown = scroll.show_rows(ui, form.height(ui), fitting.len(), |ui, rows| {
         for listed in fitting.get(rows).unwrap_or_default() {
             row_ui(ui, view, listed, form, commands);
         }
     });
+    ui.data_mut(|data| data.insert_temp(area_id(), shown.inner_rect));
+}
+
+/// Under which the area of the list in the last frame is stored.
+fn area_id() -> Id {
+    Id::unique("area of the list of Live")
+}
+
+/// Keeps the order of the list while the pointer is over it: a run that starts or ends must not move others under the pointer. Runs that
+/// come in the meantime are the last ones.
+fn hold_order(ui: &Ui, runs: &mut [&Listed]) {
+    let id = Id::unique("order of the list of Live");
+    let area: Option<Rect> = ui.data(|data| data.get_temp(area_id()));
+    if !area.is_some_and(|area| ui.rect_contains_pointer(area)) {
+        ui.data_mut(|data| data.remove::<Held>(id));
+        return;
+    }
+    match ui.data(|data| data.get_temp::<Held>(id)) {
+        Some(held) => runs.sort_by_key(|listed| held.get(listed.run).copied().unwrap_or(usize::MAX)),
+        None => {
+            let places = runs.iter().zip(0..).map(|(listed, place)| (listed.run.to_owned(), place));
+            let held: Held = Arc::new(places.collect());
+            ui.data_mut(|data| data.insert_temp(id, held));
+        }
+    }
 }
 
 /// How names are written, so that they are not cut off: names of many factors that are cut off would look alike.

@@ -15,6 +15,7 @@ use crate::app::curves::{Column, Track};
 use crate::app::curves::{Kind, XAxis};
 use crate::app::desk::Desk;
 use crate::app::look as looks;
+use crate::app::theme::{LINE_CONTRAST, at_contrast};
 use crate::conduct::QueueRow;
 use crate::figure::{COLOURS, Look};
 use crate::plan::RunState;
@@ -296,6 +297,9 @@ pub fn running(desk: &Desk) -> impl Iterator<Item = &QueueRow> {
     desk.queue.rows.iter().filter(goes_on)
 }
 
+/// The contrast of the first of several GPUs or ranks, relative to the least contrast of lines.
+const FIRST_OF_SEVERAL: f32 = 2.5;
+
 /// Order in which runs take palette entries: yellow, which is weak on white, comes last.
 const PLACES: [usize; COLOURS.len()] = [0, 1, 2, 4, 5, 6, 7, 3];
 
@@ -304,10 +308,14 @@ fn look(slot: usize) -> Look {
     Look::Place(PLACES[slot % PLACES.len()] + slot / PLACES.len() * PLACES.len())
 }
 
-/// Colour of a slot. `part` is the index and the number of its GPUs or ranks; later ones are paler.
-pub fn colour(visuals: &Visuals, slot: usize, part: (usize, usize)) -> Color32 {
-    let share = 0.65 * part.0 as f32 / part.1.max(1) as f32;
-    looks::line_colour(&look(slot), visuals.dark_mode).lerp_to_gamma(visuals.extreme_bg_color, share)
+/// Colour of a slot. `part` is the index and the number of its GPUs or ranks; later ones are paler, but stand out from the ground, too.
+pub fn colour(visuals: &Visuals, slot: usize, (place, count): (usize, usize)) -> Color32 {
+    let own = looks::line_colour(&look(slot), visuals);
+    if count < 2 {
+        return own;
+    }
+    let share = 1.0 - place as f32 / count as f32;
+    at_contrast(own, visuals, LINE_CONTRAST * FIRST_OF_SEVERAL.powf(share))
 }
 
 /// Marker of a slot.
@@ -320,5 +328,30 @@ pub fn swatch(painter: &Painter, rect: Rect, visuals: &Visuals, slot: usize) {
     let centre = rect.center();
     let stroke = Stroke::new(1.5, colour(visuals, slot, (0, 1)));
     painter.line_segment([pos2(rect.left(), centre.y), pos2(rect.right(), centre.y)], stroke);
-    looks::paint_marker(painter, centre, 4.0, &look(slot), visuals.dark_mode);
+    looks::paint_marker(painter, centre, 4.0, &look(slot), visuals);
+}
+
+#[cfg(test)]
+mod tests {
+    use eframe::egui::Theme;
+
+    use super::*;
+    use crate::app::theme::{contrast, grounds, install};
+
+    #[test]
+    fn curves_of_every_run_gpu_and_rank_stand_out_from_the_ground_and_those_of_gpus_differ() {
+        let context = Context::default();
+        install(&context);
+        for theme in [Theme::Light, Theme::Dark] {
+            let visuals = context.style_of(theme).visuals.clone();
+            for (slot, count) in (0..COLOURS.len()).flat_map(|slot| [(slot, 1), (slot, 2), (slot, 8)]) {
+                let curves: Vec<Color32> = (0..count).map(|place| colour(&visuals, slot, (place, count))).collect();
+                assert!(curves.windows(2).all(|two| two[0] != two[1]), "{theme:?}, slot {slot}: {curves:?}");
+                for ground in grounds(&visuals) {
+                    let least = curves.iter().map(|curve| contrast(*curve, ground)).fold(f32::INFINITY, f32::min);
+                    assert!(least >= LINE_CONTRAST, "{theme:?}, slot {slot}, {count} curves: {least}");
+                }
+            }
+        }
+    }
 }

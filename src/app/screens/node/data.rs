@@ -10,6 +10,7 @@ use poll_promise::Promise;
 
 use super::NodeCommand;
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::screens::node::View;
 use crate::app::task::on_thread;
 use crate::app::theme::palette;
@@ -169,7 +170,7 @@ fn work_ui(ui: &mut Ui, work: &Work, by: Obtained, commands: &mut Vec<Command>) 
         let share = done as f32 / total.max(1) as f32;
         ui.add(ProgressBar::new(share).desired_width(160.0).desired_height(10.0));
         ui.label(text);
-        if ui.button("Cancel").clicked() {
+        if deliberate::clicked(&ui.button("Cancel"), "cancel getting data") {
             commands.push(Command::from(NodeCommand::CancelGet));
         }
     });

@@ -8,6 +8,7 @@ use super::NodeCommand;
 use super::View;
 use super::live::{self, Line};
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::desk::Desk;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, prose};
@@ -69,7 +70,7 @@ fn button_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Comman
     let can = refusal.is_none() && !view.own.measuring_asked;
     let text = if view.records.rates.is_empty() { "Measure rates" } else { "Measure rates again" };
     let button = ui.add_enabled(can, Button::new(text));
-    if button.clicked() {
+    if deliberate::clicked(&button, "measure rates") {
         commands.push(Command::from(NodeCommand::MeasureRates));
     }
     // The details are shown for the host and for each GPU. The warning is below the button, so that the button does not move.
@@ -89,7 +90,7 @@ fn progress_ui(ui: &mut Ui, view: View<'_>, measurement: &Measurement, commands:
             live::bar_ui(ui, &Line { owner: "Rates", name: "measured", share, text, warns: false, hover: "" });
         }
         let cancel = ui.add_enabled(!view.own.measuring_asked, Button::new("Cancel measuring"));
-        if cancel.clicked() {
+        if deliberate::clicked(&cancel, "cancel measuring rates") {
             commands.push(Command::from(NodeCommand::CancelMeasuring));
         }
     });

@@ -14,7 +14,7 @@ use crate::app::Window as State;
 use crate::app::engine::UiEvent;
 use crate::app::{Settings, theme};
 use crate::conduct::{QueueRow, QueueView};
-use crate::plan::{Gpu, Link, LinkKind, NumaNode, RunState, Topology, Worker};
+use crate::plan::{Gpu, Link, LinkKind, Nsys, NumaNode, RunState, Topology, Worker};
 use crate::protocol::Sample;
 use crate::protocol::{GpuSample, HostSample};
 use crate::session::{Check, Disk, Health};
@@ -166,6 +166,15 @@ fn a_worker_is_described() {
     };
     let harness = window(Node { worker: Ok(worker), ..node(0) }, places(Topology::default()));
     assert!(sees(&harness, "✓ found") && sees(&harness, "2.11.0") && sees(&harness, "off: libcuda.so.1 is missing"));
+}
+
+#[test]
+fn a_machine_without_nsight_systems_says_why_and_what_records_without_it() {
+    let lacks = "Nsight Systems cannot trace runs: it is not on PATH. The built-in trace needs no profiler.";
+    assert!(sees(&window(node(2), places(Topology::default())), lacks));
+    let nsys = Ok(Nsys { path: "/opt/nsight/nsys".into(), version: "2025.3".to_owned() });
+    let harness = window(Node { nsys, ..node(2) }, places(Topology::default()));
+    assert!(sees(&harness, "/opt/nsight/nsys") && sees(&harness, "2025.3") && !sees(&harness, "cannot trace runs"));
 }
 
 #[test]

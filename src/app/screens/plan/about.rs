@@ -335,12 +335,33 @@ fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     });
 }
 
-/// Gives a choice of tracing its accessible name and its help, or the reason why it cannot be chosen.
-fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> Response {
+/// Gives a choice of tracing its accessible name, and its help or the reason why it cannot be chosen. Returns whether it was clicked; a
+/// choice with a reason takes the focus, so that the reason can be read, but no clicks.
+fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> bool {
     let can = refusal.is_none();
-    let choice = choice.on_hover_text(help).on_disabled_hover_text(refusal.unwrap_or_default());
-    choice.widget_info(|| WidgetInfo::selected(role, can, chosen, format!("Trace {name}")));
-    choice
+    let name =
+        refusal.map_or_else(|| format!("Trace {name}"), |reason| format!("Trace {name}, cannot be chosen: {reason}"));
+    choice.widget_info(|| WidgetInfo::selected(role, can, chosen, &name));
+    let is_clicked = can && choice.clicked();
+    choice.on_hover_text(refusal.unwrap_or(help));
+    is_clicked
+}
+
+/// Why a tracer cannot record on a machine; `None` if it can, or while the machine is unknown. `programs`: whether the plan has programs
+/// of the user's own.
+pub(super) fn tracer_refusal(tracer: Tracer, programs: bool, node: Option<&Node>) -> Option<String> {
+    let node = node?;
+    match tracer {
+        Tracer::Off => None,
+        Tracer::Nsys => node.nsys.as_ref().err().map(|why| format!("nsys cannot record on this machine: {why}")),
+        // A program has no phases that could be recorded without CUPTI.
+        _ => node
+            .tracer
+            .as_ref()
+            .err()
+            .filter(|_| programs)
+            .map(|why| format!("nothing can be recorded of a program of your own on this machine: {why}")),
+    }
 }
 
 /// Draws the choice of tracers: one or several. Each tracer records separate runs of every cell.
@@ -356,31 +377,24 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
         });
         let built_in =
             format!("Records CUDA calls, kernels, copies and the ranks' phases, without a profiler{only_phases}");
-        // A program has no phases that could be recorded without CUPTI.
-        let no_part = untraced
-            .filter(|_| programs)
-            .map(|why| format!("Nothing can be recorded of a program of your own on this machine: {why}"));
-        let no_nsys = node
-            .and_then(|node| node.nsys.as_ref().err())
-            .map(|why| format!("nsys cannot record on this machine: {why}"));
         for tracer in Tracer::KINDS {
-            let (help, refusal) = match tracer {
-                Tracer::Off => ("Nothing is recorded", None),
-                Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
-                Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => (
-                    "Records what “built-in” records, but no CUDA calls: it costs a quarter to a half less on launch-bound steps",
-                    no_part.as_deref(),
-                ),
+            let help = match tracer {
+                Tracer::Off => "Nothing is recorded",
+                Tracer::BuiltIn => &*built_in,
+                Tracer::BuiltInWithoutCalls | Tracer::InWindows | Tracer::InWindowsWithoutCalls => {
+                    "Records what “built-in” records, but no CUDA calls: it costs a quarter to a half less on launch-bound steps"
+                }
                 Tracer::Nsys => {
-                    let help = "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others";
-                    (no_nsys.as_deref().unwrap_or(help), no_nsys.as_deref())
+                    "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others"
                 }
             };
             let chosen = now.has(tracer);
+            let reason = tracer_refusal(tracer, programs, node);
             // What the plan already has can always be switched off.
-            let refusal = refusal.filter(|_| !chosen);
+            let refusal = reason.as_deref().filter(|_| !chosen);
             let tick = tick_ui(ui, chosen, refusal.is_none(), tracer.name());
-            if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal).clicked() {
+            let help = reason.as_deref().unwrap_or(help);
+            if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal) {
                 asked = Some(tracer);
             }
         }
@@ -431,7 +445,7 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
             let radio = radio_ui(ui, chosen, refusal.is_none(), name);
-            if told(radio, name, (chosen, Role::RadioButton), help, refusal).clicked() && !chosen {
+            if told(radio, name, (chosen, Role::RadioButton), help, refusal) && !chosen {
                 asked = Some(capture);
             }
         }

@@ -6,6 +6,7 @@ use strum::VariantArray as _;
 use super::PlanCommand;
 use super::outlook::Outlook;
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{choice, muted, radio_ui, tick_ui};
@@ -287,7 +288,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
             }
             let remove = ui.button("Remove");
             remove.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove addition {}", place + 1)));
-            if remove.clicked() {
+            if deliberate::clicked(&remove, ("remove addition", place)) {
                 change(commands, plan, None, |design| drop(design.added.remove(place)));
             }
         });

@@ -5,6 +5,7 @@ use eframe::egui::{
     Ui, WidgetInfo, vec2,
 };
 
+use crate::app::deliberate;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, select_all, text_field};
 
@@ -93,7 +94,7 @@ impl List<'_> {
                 if self.grows {
                     let remove = ui.button("Remove");
                     remove.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove {name}")));
-                    if remove.clicked() {
+                    if deliberate::clicked(&remove, ("remove a line", &name)) {
                         asked = Asked::Remove(place);
                     }
                 }

@@ -7,6 +7,7 @@ use super::outlook::{Outlook, WORKLOAD, time_of};
 use super::{PlanCommand, PlanScreen};
 use crate::app::asking::ask_ui;
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::desk::OpenSession;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
@@ -223,7 +224,7 @@ fn buttons_ui(ui: &mut Ui, view: View<'_>, can_launch: bool, commands: &mut Vec<
         };
         let sent = view.own.launch == super::Launch::Sent;
         let button = main_button(ui, can_launch && !sent && (runs > 0 || all == 0), text);
-        if button.clicked() {
+        if deliberate::clicked(&button, "launch") {
             commands.push(Command::from(PlanCommand::Launch));
         }
         button.on_hover_text("Launch (Ctrl Enter)");

@@ -179,6 +179,11 @@ fn all_that_failed_and_was_not_retried_is_retried_at_once() {
     let records =
         vec![failed(1), again, record(3, "fp32", RunState::Interrupted), record(4, "fp32", RunState::Cancelled)];
     let mut harness = window(state(records, Vec::new()), State::draw::<RunsScreen>);
+    let entries = {
+        let state = &harness.state().state;
+        state.own::<RunsScreen>().palette(&state.desk)
+    };
+    assert_eq!(entries, [("Retry all failed runs".to_owned(), Command::from(RunsCommand::RetryFailed))]);
     click(&mut harness, "Retry 1 failed");
     assert_eq!(harness.state().requests, [Request::Order(Order::Retry("0003-cell-3".into()))]);
 }

@@ -14,6 +14,7 @@ use super::fold::fold_ui;
 use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
 use super::panes::{AXIS, Group, NAMES, Pane, Scale, groups};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineScreen};
+use crate::app::deliberate;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, named, strong};
 use crate::app::words::bytes_text;
@@ -210,7 +211,7 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let close = ui.small_button("×").on_hover_text("Close this recording");
             close.widget_info(|| named(&format!("Close {}", run.name)));
-            if close.clicked() {
+            if deliberate::clicked(&close, ("close recording", &run.file)) {
                 commands.push(TimelineCommand::Close(place));
             }
             let export = ui.small_button("Perfetto").on_hover_text("Write all events for ui.perfetto.dev (E)");

@@ -5,6 +5,7 @@ use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, WidgetI
 use strum::VariantArray;
 
 use super::{Anchor, Arrangement, TimelineCommand, layout, search_id};
+use crate::app::deliberate;
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{choice, main_button, muted, path_ui, strong, text_field};
@@ -76,7 +77,7 @@ fn task_ui(
     ui.horizontal(|ui| {
         ui.label(said);
         ui.add(ProgressBar::new(done).desired_width(200.0).show_percentage());
-        if ui.button(cancel).clicked() {
+        if deliberate::clicked(&ui.button(cancel), cancel) {
             commands.push(command);
         }
     });

@@ -133,6 +133,40 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
 }
 
 #[test]
+fn sessions_stand_by_their_last_use_each_with_its_date_its_runs_and_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let [empty, first, second, newest] = ["empty", "first", "second", "newest"].map(|name| session(home.path(), name));
+    for (folder, note) in [(&second, "noted before"), (&first, "noted after")] {
+        note_session(folder, None, note.to_owned()).unwrap();
+    }
+    // Nothing was decided in it, so that its creation is its last use.
+    let journal = std::fs::File::options().append(true).open(newest.join("journal.jsonl")).unwrap();
+    journal.set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
+    let window = window(vec![empty, second, newest, first.clone()]);
+    let top = |name: &str| window.get_by_label(&format!("Session {name}")).rect().top();
+    let tops = ["newest", "first", "second", "empty"].map(top);
+    assert!(tops.windows(2).all(|two| two[0] < two[1]), "{tops:?}");
+    let place = format!("in {}", home.path().display());
+    let date = SessionHeading::read(&first).unwrap().date();
+    let says = |text: &str| window.query_all_by_label(text).count();
+    assert!(!date.is_empty() && says(&date) >= 3, "{date}");
+    assert_eq!((says(&place), says("no runs · 4 CPUs · noted after")), (4, 1));
+}
+
+#[test]
+fn a_renamed_session_gets_its_name_back() {
+    let home = tempfile::tempdir().unwrap();
+    let study = session(home.path(), "study");
+    let mut window = window(vec![study.clone()]);
+    send(&mut window, SessionsCommand::Rename(study.clone(), "other".to_owned()));
+    assert!(!study.exists());
+    window.get_by_label("Undo: rename other to study").click();
+    settle(&mut window);
+    assert!(study.exists() && !home.path().join("other").exists());
+    assert_eq!(window.state().state.desk.settings.recent, [study]);
+}
+
+#[test]
 fn enter_opens_the_chosen_session() {
     let home = tempfile::tempdir().unwrap();
     let night = session(home.path(), "night-study");

@@ -3,6 +3,7 @@
 use eframe::egui::{Key, Vec2};
 
 use super::*;
+use crate::app::Theme;
 
 /// Forms whose marks stand for cells, with the beginning of their marks' names.
 const FORMS: [(Form, &str); 7] = [
@@ -183,4 +184,16 @@ fn a_chart_is_laid_out_once_and_again_only_for_another_room_or_theme() {
     harness.ctx.set_theme(eframe::egui::Theme::Dark);
     harness.run();
     assert!(layouts(&harness) > wider);
+}
+
+#[test]
+fn a_levels_colour_is_called_as_the_theme_shows_it() {
+    for (theme, name) in [(Theme::Light, "black"), (Theme::Dark, "white (black on paper)")] {
+        let mut state = state_of(records("s", small()));
+        state.desk.settings.theme = theme;
+        let mut harness = harness(state, [1280.0, 800.0]);
+        harness.get_by_label("Precision: all levels").click();
+        harness.run();
+        harness.get_by_label(&format!("Colour of fp16: {name}"));
+    }
 }

@@ -313,3 +313,43 @@ fn what_arrives_of_a_session_nobody_asked_for_is_left_alone() {
     settle(&mut state);
     assert_eq!(rows(&state).len(), 4);
 }
+
+#[test]
+fn the_second_half_of_a_double_click_removes_no_second_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut harness = harness(nights(folder.path(), 4), [1280.0, 800.0]);
+    let pos = harness.get_by_label("Remove session night-01").rect().center();
+    harness.hover_at(pos);
+    harness.step();
+    let click = |harness: &mut Harness<'_, Screened>| {
+        for pressed in [true, false] {
+            let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+            harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+            harness.step();
+        }
+        let commands = std::mem::take(&mut harness.state_mut().commands);
+        let asked: Vec<CompareCommand> =
+            commands.into_iter().filter_map(|command| command.of_screen().cloned()).collect();
+        asked.into_iter().for_each(|command| drop(send(&mut harness.state_mut().state, command)));
+        harness.step();
+        harness.state().state.desk.sources().len()
+    };
+    assert_eq!(click(&mut harness), 3);
+    assert_eq!(click(&mut harness), 3, "the next session has just come under the pointer");
+    harness.run_steps(4);
+    assert_eq!(click(&mut harness), 2, "it has been there for a second");
+}
+
+#[test]
+fn a_long_name_of_a_session_that_is_being_read_leaves_the_button_that_stops_it_in_sight() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("night-of-the-long-session-names-".repeat(4));
+    std::fs::create_dir_all(&long).unwrap();
+    std::fs::write(long.join("session.toml"), "").unwrap();
+    let mut state = nights(folder.path(), 1);
+    send(&mut state, CompareCommand::Add(long.clone()));
+    // What a window of 1000 × 700 leaves beside the list of screens.
+    let harness = harness(state, [872.0, 640.0]);
+    let stop = harness.get_by_label(&format!("Stop reading {}", long.display())).rect();
+    assert!(stop.right() <= 216.0, "{stop:?}");
+}

@@ -69,6 +69,9 @@ fn undecided_cells_come_with_a_button_that_queues_the_repeats_that_would_decide(
     let plans = vec![SessionPlan { name: "made up".to_owned(), toml: text.to_owned(), folder: None }];
     let records = Records { plans, ..Arc::unwrap_or_clone(records("/s/study", runs)) };
     let mut window = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    let state = &window.state().state;
+    let in_palette = ("Queue more repeats of the undecided cells".to_owned(), CompareCommand::QueueRepeats.into());
+    assert!(state.own::<CompareScreen>().palette(&state.desk).contains(&in_palette));
     window.get_by_label_contains("1 undecided: queue ").click();
     assert_eq!(asked(&mut window), [CompareCommand::QueueRepeats]);
     let sent = send(&mut window.state_mut().state, CompareCommand::QueueRepeats);

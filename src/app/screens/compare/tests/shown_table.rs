@@ -76,6 +76,29 @@ fn the_boundary_between_charts_and_table_stays_where_it_was_moved_in_the_next_wi
 }
 
 #[test]
+fn rows_and_levels_keep_their_factors_order_whatever_ran_first_also_after_show_all() {
+    let mut runs = small();
+    runs.reverse();
+    let mut harness = harness(state_of(records("s", runs)), [1280.0, 800.0]);
+    let check = |harness: &Harness<'_, Screened>| {
+        let state = &harness.state().state;
+        assert_eq!(column(state, "precision"), ["fp32", "fp32", "fp16", "fp16"]);
+        assert_eq!(column(state, "gpus"), ["1", "2", "1", "2"]);
+        for [first, second] in [["Show fp32", "Show fp16"], ["Show 1 GPU", "Show 2 GPUs"]] {
+            let left = |name: &str| harness.get_by_role_and_label(Role::CheckBox, name).rect().left();
+            assert!(left(first) < left(second), "{first}, {second}");
+        }
+    };
+    check(&harness);
+    harness.get_by_role_and_label(Role::CheckBox, "Show fp32").click();
+    obey(&mut harness);
+    assert_eq!(column(&harness.state().state, "precision"), ["fp16", "fp16"]);
+    harness.get_by_label("Show all").click();
+    obey(&mut harness);
+    check(&harness);
+}
+
+#[test]
 fn columns_of_the_table_are_chosen_ordered_and_copied_as_they_are_shown() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
     harness.get_by_label("Table columns").click();
@@ -144,6 +167,68 @@ fn a_column_is_sorted_by_number_both_ways_and_then_not_at_all() {
     assert_eq!(orders[2], ["10.5", "9.50", "105"]);
 }
 
+/// Turns the wheel by these points while the pointer is over this text.
+fn scroll(harness: &mut Harness<'_, Screened>, over: &str, delta: [f32; 2]) {
+    harness.get_by_label(over).hover();
+    harness.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: delta.into(),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers: Modifiers::NONE,
+    });
+    harness.run_steps(30);
+}
+
+#[test]
+fn check_values_and_evidence_are_in_sight_beside_the_verdict_and_stay_there_where_there_is_room() {
+    let mut runs = small();
+    let [factor, asked, seen] = ["pin_memory", "on", "on"].map(str::to_owned);
+    runs[0].ranks[0].evidence = vec![Arc::new(Evidence { factor, asked, seen, in_effect: true })];
+    // What windows of 1280 × 800 and of 2028 × 1060 leave beside the list of screens.
+    for (size, stays, moves) in [
+        ([1152.0, 740.0], "Sort by Verdict", "Sort by Training loss"),
+        ([1900.0, 1000.0], "Sort by Proof", "Sort by Runs"),
+    ] {
+        let mut state = state_of(records("s", runs.clone()));
+        change(&mut state, |study| {
+            let times =
+                ["training_time_s", "ratio", "step_time_s", "epoch_time_s", "total_time_s", "evaluation_time_s"];
+            let others = ["peak_allocated_bytes", "peak_reserved_bytes", "energy_j", "train_loss", "accuracy"];
+            study.measures = times.into_iter().chain(others).map(Key::from).collect();
+        });
+        let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
+        let named = picture.texts.named(&picture.comparison.table);
+        let keys: Vec<&str> = named.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys[4..9], ["verdict", "train_loss", "accuracy", "proof", "runs"], "{keys:?}");
+        let mut harness = harness(state, size);
+        for heading in ["Sort by Training loss", "Sort by Accuracy (%)", "Sort by Proof"] {
+            let heading = harness.get_by_label(heading).rect();
+            assert!(heading.right() <= size[0] - 8.0, "{heading:?}");
+        }
+        let left = |harness: &Harness<'_, Screened>, name: &str| {
+            harness.query_by_label(name).map(|heading| heading.rect().left())
+        };
+        let before = [left(&harness, stays), left(&harness, moves)];
+        scroll(&mut harness, moves, [-60.0, 0.0]);
+        assert_eq!(left(&harness, stays), before[0], "{size:?}");
+        assert_ne!(left(&harness, moves), before[1], "{size:?}");
+    }
+}
+
+#[test]
+fn all_notes_are_within_reach_of_the_wheel_in_a_small_window() {
+    let mut state = state_of(records("s", small()));
+    let picture = state.own_mut::<CompareScreen>().picture.as_mut().unwrap();
+    picture.comparison.table.notes = (0..60).map(|number| format!("note {number}")).collect();
+    let mut harness = harness(state, [872.0, 640.0]);
+    harness.get_by_label_contains("Notes (").click();
+    harness.run();
+    scroll(&mut harness, "• note 2", [0.0, -5000.0]);
+    let last = harness.get_by_label("• note 59").rect();
+    assert!(last.top() >= 0.0 && last.bottom() <= 640.0, "{last:?}");
+}
+
 #[test]
 fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the_table_is_scrolled() {
     let state = state_of(records("s", small()));
@@ -158,15 +243,7 @@ fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the
     let runs = harness.get_by_label("Sort by Runs").rect();
     let words = harness.get_all_by_label(&last).last().unwrap().rect();
     assert!(words.right() < runs.left() && words.left() >= before.left() - 1.0, "{words:?} {before:?}");
-    harness.get_by_label("Sort by Runs").hover();
-    harness.event(Event::MouseWheel {
-        unit: MouseWheelUnit::Point,
-        delta: [-60.0, 0.0].into(),
-        phase: TouchPhase::Move,
-        source: MouseWheelSource::Unknown,
-        modifiers: Modifiers::NONE,
-    });
-    harness.run_steps(30);
+    scroll(&mut harness, "Sort by Runs", [-60.0, 0.0]);
     assert_eq!(place(&harness), before);
     assert!(harness.query_by_label("Sort by Runs").is_none_or(|heading| heading.rect().left() < runs.left()));
 }

@@ -291,3 +291,42 @@ fn a_repeat_is_named_where_there_are_others() {
     let state = runs_of_many_factors();
     assert!(state.desk.runs.rows.iter().all(|row| !row.name.contains('#')), "{:?}", state.desk.runs.rows[0].name);
 }
+
+#[test]
+fn listed_runs_keep_their_places_while_the_pointer_is_over_them() {
+    let mut state = State::new(Settings::default());
+    let folder = PathBuf::from("/session");
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
+    let run = |(place, gpus): (usize, i64)| {
+        let mut run = fixture::run(&fixture::cell("fp32", gpus, "ddp-ds"), 1, 0.1);
+        run.run = format!("r{place}");
+        run
+    };
+    let runs = (0..).zip([1, 2, 4, 8]).map(run).collect();
+    let records = Records { folder, runs, ..Records::default() }.folded();
+    state.take(UiEvent::Records(Arc::new(records)));
+    let mut screen = screen(state);
+    screen.run();
+    let top = |screen: &Harness<'_, Shown>, run: &str| screen.get_by_label(&format!("Draw run {run}")).rect().top();
+    let tops = |screen: &Harness<'_, Shown>| ["r0", "r1", "r3"].map(|run| top(screen, run));
+    let before = tops(&screen);
+    let aim = screen.get_by_label("Draw run r1").rect().center();
+    screen.hover_at(aim);
+    screen.run();
+    let row = QueueRow {
+        run: "r0".to_owned(),
+        state: RunState::Running,
+        step: 10,
+        steps: 20,
+        epoch: 1,
+        loss: None,
+        waits: None,
+    };
+    let queue = QueueView { rows: vec![row], ..QueueView::default() };
+    screen.state_mut().state.take(UiEvent::Queue(Arc::new(queue)));
+    screen.run();
+    assert_eq!(tops(&screen), before, "the pointer aims at one of them");
+    screen.hover_at([10.0, 10.0].into());
+    screen.run();
+    assert!(top(&screen, "r0") < top(&screen, "r3") && top(&screen, "r0") < before[0], "it runs, so it is the first");
+}

@@ -8,6 +8,7 @@ use poll_promise::Promise;
 
 use super::Form;
 use crate::analysis::counted;
+use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::screens::plan::{PlanCommand, on_thread};
 use crate::app::theme::{SMALL, palette};
@@ -86,7 +87,7 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
     let tried = &view.own.program.tried;
     ui.horizontal_wrapped(|ui| match tried {
         Tried::Running { .. } => {
-            if ui.button("Stop").clicked() {
+            if deliberate::clicked(&ui.button("Stop"), "stop the trial") {
                 asked.push(PlanCommand::StopTrial);
             }
             ui.spinner();

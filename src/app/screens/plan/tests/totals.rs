@@ -89,14 +89,42 @@ fn runs_are_traced_by_a_click_in_part_and_programs_only_where_the_tracer_records
     assert_eq!(tracing(&window), Tracing::by(&[Tracer::BuiltIn], steps), "the last one stays");
     click(&mut window, "Trace off");
     click(&mut window, "Trace built-in");
-    let is_disabled = |window: &Window| window.get_by_label("Trace built-in").accesskit_node().is_disabled();
-    assert!(!is_disabled(&window), "phases of ranks are recorded anywhere");
+    let can_be_chosen = |window: &Window| window.query_by_label("Trace built-in").is_some();
+    assert!(can_be_chosen(&window), "phases of ranks are recorded anywhere");
     click(&mut window, "Workload Own program");
-    assert!(is_disabled(&window));
+    assert!(!can_be_chosen(&window));
+    let reason = "Trace built-in, cannot be chosen: nothing can be recorded of a program of your own on this machine: it was not built";
+    assert!(window.get_by_label(reason).accesskit_node().is_disabled());
     let mut window = window_of(Some(Node { tracer: Ok("libmulticard_cupti.so".into()), ..gpu_node(1) }));
     click(&mut window, "Details");
     click(&mut window, "Workload Own program");
-    assert!(!is_disabled(&window));
+    assert!(can_be_chosen(&window));
+}
+
+#[test]
+fn nsys_is_grey_where_it_is_missing_says_why_and_can_only_be_left_out_of_a_plan() {
+    let tracers = |window: &Window| window.state().state.own::<PlanScreen>().plan().tracing.tracers().to_vec();
+    let is_in_palette = |window: &Window| {
+        let Screened { state, .. } = window.state();
+        state.own::<PlanScreen>().palette(&state.desk).iter().any(|(name, _)| name == "Tick trace nsys in the plan")
+    };
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Details");
+    let refused = "Trace nsys, cannot be chosen: nsys cannot record on this machine: it is not on PATH";
+    assert!(window.get_by_label(refused).accesskit_node().is_disabled() && !is_in_palette(&window));
+    // The focus reaches it, so that the reason can be read with the keyboard.
+    tab_to(&mut window, refused);
+    press(&mut window, Key::Space);
+    assert_eq!(tracers(&window), [Tracer::Off]);
+    change(&mut window, None, |plan| plan.toggle(Tracer::Nsys));
+    assert_eq!(tracers(&window), [Tracer::Off, Tracer::Nsys], "a plan's file may have it");
+    click(&mut window, "Trace nsys");
+    assert_eq!(tracers(&window), [Tracer::Off]);
+    let mut window = window_of(Some(gpu_node(1)));
+    click(&mut window, "Details");
+    assert!(is_in_palette(&window));
+    click(&mut window, "Trace nsys");
+    assert_eq!(tracers(&window), [Tracer::Off, Tracer::Nsys]);
 }
 
 #[test]
@@ -113,8 +141,7 @@ fn a_plan_with_several_tracers_shows_how_often_each_cell_runs_and_which_cells_la
     press(&mut window, Key::Space);
     assert_eq!(outlook(&window), (4, 0, true));
     window.get_by_label("each cell 2 times, once under each");
-    tab_to(&mut window, "Trace nsys");
-    press(&mut window, Key::Space);
+    change(&mut window, None, |plan| plan.toggle(Tracer::Nsys));
     assert_eq!(outlook(&window), (4, 2, true));
     assert!(window.query_by_label_contains("⚠ trace = nsys: it is not on PATH").is_some());
     click(&mut window, "show only these");

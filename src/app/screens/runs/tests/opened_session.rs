@@ -1,5 +1,7 @@
 //! The session of the window: its menu, archives of it, opening another one, and its title.
 
+use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, TouchPhase};
+
 use super::*;
 use crate::app::command::SessionsCommand;
 use crate::app::sessions;
@@ -216,4 +218,47 @@ fn windows_of_two_sessions_have_titles_of_their_own() {
     state.take(UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
     assert_eq!((first.as_str(), state.title().as_str()), ("study – multicard", "other – multicard"));
     assert_eq!(State::new(Settings::default()).title(), "multicard");
+}
+
+#[test]
+fn a_long_name_of_a_session_leaves_the_rest_of_the_bar_its_room_in_a_small_window() {
+    let name = "night-of-the-long-session-names-".repeat(4);
+    let records = vec![record(1, "fp32", RunState::Running), record(2, "fp32", RunState::Queued)];
+    let mut state = state(records, vec![row(1, RunState::Running, 5), row(2, RunState::Queued, 0)]);
+    state.take(UiEvent::Node(Arc::new(gpu_node(4))));
+    state.desk.session = Some(OpenSession { folder: PathBuf::from("/sessions").join(&name), read_only: None });
+    let mut harness = window(state, shell_ui);
+    harness.set_size([1000.0, 700.0].into());
+    harness.run();
+    let bar = [
+        harness.get_by_label(&format!("Session: {name}")).rect(),
+        harness.get_by_label_contains("4× H200 141 GB").rect(),
+        harness.get_by_label_contains("0 of 2 runs").rect(),
+        harness.get_by_label("Pause the queue").rect(),
+        harness.get_by_label("Theme and zoom").rect(),
+    ];
+    assert!(bar.windows(2).all(|two| two[0].right() <= two[1].left()), "{bar:?}");
+    assert!(bar.iter().all(|rect| rect.left() >= 0.0 && rect.right() <= 1000.0), "{bar:?}");
+}
+
+#[test]
+fn all_recent_sessions_are_within_reach_of_the_wheel_in_a_small_window() {
+    let mut state = state(Vec::new(), Vec::new());
+    state.desk.settings.recent = (0..10).map(|number| PathBuf::from(format!("/sessions/study-{number}"))).collect();
+    let mut harness = window(state, session_menu);
+    harness.set_size([1000.0, 700.0].into());
+    harness.run();
+    harness.get_by_label("Session: study").click();
+    harness.run();
+    harness.get_by_label("All sessions …").hover();
+    harness.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: [0.0, -2000.0].into(),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers: Modifiers::NONE,
+    });
+    harness.run_steps(30);
+    let last = harness.get_by_label_contains("study-9").rect();
+    assert!(last.top() >= 0.0 && last.bottom() <= 700.0, "{last:?}");
 }
