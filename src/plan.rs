@@ -57,7 +57,7 @@ pub use formula::{Formula, FormulaError, Function, Operator, OwnMeasure, Part, P
 pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
-pub use level::{AA_COPY, Key, Level, Levels, number_text};
+pub use level::{AA_COPY, Key, Level, Levels, number_text, places_of};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use measure_unit::MeasureUnit;
 pub use mode::Mode;

@@ -1,6 +1,6 @@
 //! Differences between the environments of runs: within a session, and between two sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::made_with::{self, splitting_facts};
@@ -25,8 +25,10 @@ pub struct Differing {
 fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>)>) -> Vec<Differing> {
     // Most runs share equal environments.
     let mut distinct: Vec<(&Arc<Environment>, Vec<usize>)> = Vec::new();
+    let mut known: HashMap<&Environment, usize> = HashMap::new();
     for (place, environment) in environments {
-        match distinct.iter_mut().find(|(known, _)| Arc::ptr_eq(known, environment) || *known == environment) {
+        let at = *known.entry(&**environment).or_insert(distinct.len());
+        match distinct.get_mut(at) {
             Some((_, places)) => places.push(place),
             None => distinct.push((environment, vec![place])),
         }

@@ -159,6 +159,9 @@ impl Arguments {
 
     /// Writes the figure and its LaTeX, and says what a reader must know.
     fn write(&self, figure: &Figure, origins: Vec<Origin>) -> Outcome {
+        if let Some(why) = figure.crowded() {
+            return Err(format!("{} is not drawn: {why}", shown(&figure.study)).into());
+        }
         if figure.charts.iter().all(figure::Chart::is_empty) {
             figure.notes().iter().for_each(say);
             let is_explained = figure.charts.iter().any(|chart| !chart.notes.is_empty());

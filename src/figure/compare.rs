@@ -3,6 +3,7 @@
 mod activity;
 mod arrange;
 mod bars;
+mod crowded;
 mod curves;
 mod effects;
 mod history;
@@ -17,11 +18,12 @@ mod scatter;
 
 pub use arrange::{Arrangement, level_name};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::baseline::Baseline;
+use super::baseline_notes::baseline_warning;
 use super::chart::{Chart, Geometry, Scale};
-use super::notes::{baseline_warning, coverage_text, traced_note};
+use super::notes::{coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
 use super::ratio::{judge_cells, over_baseline};
 use super::study::{
@@ -35,7 +37,7 @@ use crate::analysis::{
     split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
-use arrange::{arrange, name_of};
+use arrange::{arrange, colour_places, name_of};
 use history::History;
 
 /// The levels that a setting has among all cells.
@@ -394,6 +396,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         baseline: &baseline,
         study,
         arrangement: &arrangement,
+        colours: colour_places(&arrangement, all),
         naming: &naming,
         history: chosen.history.as_ref(),
         foremost,
@@ -453,6 +456,8 @@ struct Scene<'a> {
     baseline: &'a Baseline<'a>,
     study: &'a Study,
     arrangement: &'a Arrangement,
+    /// The places of levels without looks of their own.
+    colours: HashMap<Level, usize>,
     /// The settings that distinguish the shown cells.
     naming: &'a [Setting],
     /// The order and the changes of the form `history`.
@@ -465,6 +470,9 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn charts(&self) -> Vec<Chart> {
+        if let Some(crowded) = crowded::crowded(self) {
+            return vec![crowded];
+        }
         match self.study.form {
             Form::Bars => vec![bars::bars(self)],
             Form::Memory => vec![bars::memory(self)],
@@ -535,9 +543,11 @@ fn shown_measure<'a>(scene: &Scene<'a>, key: &str) -> (String, &'a str, f64) {
 }
 
 fn setting_levels(cells: &[Cell], setting: Setting) -> SettingLevels {
+    let mut places: HashMap<Level, usize> = HashMap::new();
     let mut levels: Vec<(Level, usize)> = Vec::new();
     for level in cells.iter().filter_map(|cell| cell.level(&setting.key)) {
-        match levels.iter_mut().find(|(known, _)| *known == level) {
+        let place = *places.entry(level.clone()).or_insert(levels.len());
+        match levels.get_mut(place) {
             Some((_, count)) => *count += 1,
             None => levels.push((level, 1)),
         }

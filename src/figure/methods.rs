@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::baseline_notes::summary_of_baseline;
 use super::compare::Chosen;
 use super::launches::launches;
-use super::notes::{method_note, summary_of_baseline, verdict_note};
+use super::notes::{method_note, verdict_note};
 use super::number::{capitalised, counted};
 use super::paper::Origin;
 use super::ratio::finished;

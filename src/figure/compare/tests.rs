@@ -9,6 +9,7 @@ use crate::figure::{CellValue, Format, Place, Series, preset, render};
 
 mod effects;
 mod lines;
+mod many;
 mod verdicts;
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
