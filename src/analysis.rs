@@ -65,7 +65,7 @@ pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
-pub use environment::{environment_notes, environments_between, split_by, split_note};
+pub use environment::{environment_notes, environments_between, has_differing, split_by, split_note};
 pub use history::{
     CHANGE_ERROR, HistoryOrder, LevelChange, OCCASION_FACTS, Occasions, imported_history, level_changes,
 };

@@ -85,6 +85,11 @@ pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
     splitting_facts().iter().copied().filter(|key| differing.iter().any(|facts| facts.contains(key))).collect()
 }
 
+/// Whether a cell has finished runs that differ in a fact of their environments.
+pub fn has_differing(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| made_with::differing(&cell.runs).contains(&key))
+}
+
 /// The note about split cells: how many there are, by which facts they are split, and how to pool them.
 pub fn split_note(cells: &[Cell]) -> Option<String> {
     let (facts, wholes) = (split_by(cells), wholes(cells));

@@ -32,9 +32,9 @@ use super::study::{
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    COMMIT, Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method, Recording, RunState,
-    Setting, Source, TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort,
-    split_by, varying,
+    COMMIT, Cell, CellKey, IMPORTED_FROM, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method,
+    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, fact_name, has_differing, history_facts,
+    measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, colour_places, name_of};
@@ -170,7 +170,9 @@ impl<'a> Chosen<'a> {
         let (copies, originals) = all.into_iter().partition(is_copy);
         all = originals;
         let known_cells = all.len();
+        let pools_nothing = pools_nothing(study, &all);
         let (mut study, mut missing) = study.known(&all);
+        missing.extend(pools_nothing);
         if study.runs == Runs::Plain && !all.is_empty() && !all.iter().any(|cell| study.admits(cell)) {
             let recorded = study.clone().with_traced();
             if all.iter().any(|cell| recorded.admits(cell)) {
@@ -302,6 +304,16 @@ impl<'a> Chosen<'a> {
         table.shorten_times();
         table
     }
+}
+
+/// One line for each fact that the study pools although the repeats of no cell differ in it. Histories pool machines and imports, too.
+fn pools_nothing(study: &Study, all: &[Cell]) -> Vec<String> {
+    let joins = |key: &Key| {
+        let joins_histories = study.form == Form::History && ["hostname", IMPORTED_FROM].contains(&&**key);
+        all.is_empty() || joins_histories || has_differing(all, key)
+    };
+    let line = |key: &Key| format!("pool = {key}: the repeats of no cell differ in it, so it joins nothing");
+    study.pool.iter().filter(|key| !joins(key)).map(line).collect()
 }
 
 /// The facts about sessions in which cells differ, as settings.

@@ -19,6 +19,9 @@ const MOST_WITH_BARS: usize = 400;
 const MOST_FITS: usize = 8;
 /// With more colours than this, all points have one: there are no more different looks.
 const MOST_COLOURS: usize = 64;
+/// What to do if a factor counts bytes and does not say so.
+const UNIT_OF_FACTOR: &str = "; if it counts bytes, give it its unit: `unit = \"B\"` in the plan's [command.factor.KEY], or `multicard import \
+                              --set \"COLUMN=factor B\"`";
 /// The name of a line that is the only one.
 const NAMES: [&str; 2] = ["Amdahl's law", "α-β law"];
 
@@ -237,7 +240,15 @@ fn refused(scene: &Scene, across: &Across, law: TimeLaw) -> Option<String> {
             Some(format!("{name} is about the number of GPUs: choose it as the x axis (gpus)."))
         }
         TimeLaw::AlphaBeta if !unit.is_like(&MeasureUnit::parse("B")) => {
-            Some(format!("{name} is about bytes: choose a measure or factor in bytes as the x axis."))
+            let (own_unit, unit_of_factor) = match across.own_unit.as_str() {
+                "" if across.is_measure => ("has no unit".to_owned(), ""),
+                "" => ("has no unit".to_owned(), UNIT_OF_FACTOR),
+                unit => (format!("is in {unit}"), ""),
+            };
+            let across = &across.name;
+            Some(format!(
+                "{name} is about bytes, and {across} {own_unit}: choose a measure or factor in bytes as the x axis{unit_of_factor}."
+            ))
         }
         _ => None,
     }
