@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::conduct::ordered;
+use super::conduct::ordered_or;
 use super::follow::interrupts;
 use super::remote::only_here;
 use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, progress_bar, say, session_folder};
@@ -84,9 +84,8 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::List { filter, format } => list(filter.as_deref(), format),
         Command::Note { session, text, run } => {
             let folder = session_folder(&session)?;
-            if !ordered(&folder, Order::Note(run.clone(), text.clone()))? {
-                note_session(&folder, run, text)?;
-            }
+            let alone = || note_session(&folder, run.clone(), text.clone());
+            ordered_or(&folder, &Order::Note(run.clone(), text.clone()), alone)?;
             Ok(OK)
         }
         Command::Rebuild { session } => {
