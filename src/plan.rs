@@ -8,6 +8,7 @@
 mod checked;
 mod checked_table;
 mod command_texts;
+mod counted;
 mod data;
 mod design;
 mod design_text;
@@ -47,6 +48,7 @@ mod write;
 
 pub use checked::{Checked, Margin};
 pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_command};
+pub use counted::counted;
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use design::{Added, Alias, Design, DesignKind, Fit, Interactions, MOST_RUNS, Size, Term};
 pub use designed::trouble as design_trouble;

@@ -218,7 +218,7 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
         paused(&following);
         return Ok(INTERRUPTED);
     }
-    say(format_args!("{} go on: multicard attach {}", counted(unfinished, "run"), place.name()));
+    say(format_args!("{}: multicard attach {}", going_on(unfinished, "run"), place.name()));
     Ok(INTERRUPTED)
 }
 
@@ -313,7 +313,7 @@ fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
         for run in following.queued() {
             following.order(Order::Cancel(run))?;
         }
-        say(format_args!("{} active runs go on to their end", following.unfinished().len()));
+        say(format_args!("{} to the end", going_on(following.unfinished().len(), "active run")));
         return Ok(OK);
     }
     let queued = following.queued().len();
@@ -323,4 +323,9 @@ fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
     }
     following.watch()?;
     Ok(if following.is_idle() { OK } else { INTERRUPTED })
+}
+
+/// `1 run goes on`, `2 runs go on`.
+fn going_on(count: usize, one: &str) -> String {
+    format!("{} {} on", counted(count, one), if count == 1 { "goes" } else { "go" })
 }

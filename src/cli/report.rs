@@ -173,11 +173,15 @@ impl Report<'_> {
         };
         let torch = node.torch_version.as_ref().map_or(String::new(), |torch| format!(" libtorch {torch}."));
         document.paragraph(format!(
-            "Started {}. {gpus}, {} with {} CPUs, {}.{torch}",
-            origin.date, node.cpu_model, node.cpus, node.system
+            "Started {}. {gpus}, {} with {}, {}.{torch}",
+            origin.date,
+            node.cpu_model,
+            counted(node.cpus, "CPU"),
+            node.system
         ));
         let finished = runs.iter().filter(|run| run.state == RunState::Finished).count();
-        document.paragraph(format!("{finished} of {} runs finished; only these are in the values.", runs.len()));
+        let all = counted(runs.len(), "run");
+        document.paragraph(format!("{finished} of {all} finished; only these are in the values."));
         let mut marks: Vec<(&str, usize)> = Vec::new();
         for mark in runs.iter().flat_map(|run| &run.marks) {
             match marks.iter_mut().find(|known| known.0 == mark.label()) {

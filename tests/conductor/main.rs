@@ -399,7 +399,7 @@ fn stopping_ends_all_runs_or_the_queued_ones_alone() {
     scene.detach("waits.toml");
     scene.await_start(1);
     let stderr = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
-    assert!(stderr.contains("1 active runs go on"), "{stderr}");
+    assert!(stderr.contains("1 active run goes on to the end"), "{stderr}");
     wait("the queue is empty", || scene.states()[1..] == [RunState::Cancelled; 2]);
     assert!(!scene.states()[0].is_final());
     succeed(&mut scene.multicard(&["stop", "session"]));
