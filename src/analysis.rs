@@ -57,8 +57,8 @@ pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, MADE_WITH, RANKS, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
-    compare_levels, finished, held, history_facts, is_of_session, measure_of, session_facts, sort, step_of, varying,
+    Cell, CellKey, MADE_WITH, RANKS, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling, finished,
+    held, history_facts, is_of_session, level_rank, measure_of, session_facts, sort, step_of, varying,
 };
 pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
@@ -66,7 +66,7 @@ pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
-pub use environment::{environment_notes, environments_between, split_by, split_note};
+pub use environment::{environment_notes, environments_between, has_differing, split_by, split_note};
 pub use history::{
     CHANGE_ERROR, HistoryOrder, LevelChange, OCCASION_FACTS, Occasions, imported_history, level_changes,
 };
@@ -77,7 +77,7 @@ pub use loss::LossPoint;
 pub use made_with::splitting_facts;
 pub use mark::Mark;
 pub use measure::{
-    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, counted, measure, metric_measure,
+    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, measure, metric_measure,
 };
 pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use outlier::{Outlier, outliers};
@@ -102,7 +102,7 @@ pub use verdict::{
 pub use work_difference::{WorkChange, WorkDifference, WorkVerdict, folded, work_difference};
 
 // The plan's values that summaries and cells contain, for code that draws them.
-pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
+pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState, counted};
 pub use crate::protocol::{
     DeviceRates, Environment, IMPORTED_FROM, TRACE_METRICS, TraceList, TraceLists, TraceMetricKind, TracePattern,
     TraceSummary, fact_name,

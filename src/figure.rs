@@ -3,6 +3,7 @@
 
 mod arguments;
 mod baseline;
+mod baseline_notes;
 mod built_in;
 mod chart;
 mod claims;

@@ -8,6 +8,7 @@
 mod checked;
 mod checked_table;
 mod command_texts;
+mod counted;
 mod data;
 mod design;
 mod design_text;
@@ -47,6 +48,7 @@ mod write;
 
 pub use checked::{Checked, Margin};
 pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_command};
+pub use counted::counted;
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use design::{Added, Alias, Design, DesignKind, Fit, Interactions, MOST_RUNS, Size, Term};
 pub use designed::trouble as design_trouble;
@@ -57,7 +59,7 @@ pub use formula::{Formula, FormulaError, Function, Operator, OwnMeasure, Part, P
 pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
-pub use level::{AA_COPY, Key, Level, Levels, number_text};
+pub use level::{AA_COPY, Key, Level, Levels, number_text, places_of};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use measure_unit::MeasureUnit;
 pub use mode::Mode;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
@@ -42,6 +43,32 @@ fn a_session_whose_journal_chains_thousands_of_measures_opens_and_names_the_prob
     assert!(said.contains("3000 user-defined measures, and the first 1000 are used"), "{said}");
     let list = stdout(home, &session, &["measure"]);
     assert!(list.contains("m0 needs more than 64 other measures in a row"), "{list}");
+}
+
+#[test]
+fn studies_measures_and_notes_that_are_saved_at_once_wait_for_each_other() {
+    let home = TempDir::new().unwrap();
+    let (home, session) = (home.path(), golden(home.path(), "gpu"));
+    let save = |number: usize| {
+        let (study, measure) = (format!("s{number}"), format!("m{number}"));
+        let mut command = command(home);
+        match number % 3 {
+            0 => command.arg("study").arg(&session).args(["--save", &study]),
+            1 => command.arg("measure").arg(&session).args(["--save", &measure, "--formula", "2 * total_time_s"]),
+            _ => command.args(["session", "note"]).arg(&session).arg(&study),
+        };
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<Child> = (0..36).map(save).collect();
+    for (number, child) in all.into_iter().enumerate() {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{number}: {}", text(&output.stderr));
+    }
+    let (studies, measures) = (stdout(home, &session, &["study"]), stdout(home, &session, &["measure"]));
+    for number in (0..36).step_by(3) {
+        let (study, measure) = (format!("| s{number} "), format!("| m{} ", number + 1));
+        assert!(studies.contains(&study) && measures.contains(&measure), "{number}: {studies}\n{measures}");
+    }
 }
 
 #[test]

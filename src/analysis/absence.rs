@@ -1,7 +1,8 @@
 //! Why runs lack a measure that they could have.
 
 use super::RunSummary;
-use super::measure::{GPU_BUSY, OF_GPM, counted};
+use super::counted;
+use super::measure::{GPU_BUSY, OF_GPM};
 use super::recorded::RecordedMeasure;
 
 /// Why a measure is wrong, or why none of these runs has it. `None` if a run has it, and for measures whose absence has no single reason:

@@ -1,6 +1,5 @@
 //! Joins runs into cells, and finds the settings that distinguish cells.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use super::made_with::Split;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{
     AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
-    offered_levels, workloads,
+    offered_levels, places_of, workloads,
 };
 
 /// The key of the workload as a setting.
@@ -193,8 +192,8 @@ pub struct Setting {
     pub is_fact: bool,
     /// Whether its named levels are clear without its name.
     pub speaks_for_itself: bool,
-    /// The levels that are offered, in the order that decides colours.
-    pub offered: Arc<[Level]>,
+    /// The places of the levels that are offered, which decide colours.
+    pub offered: Arc<HashMap<Level, usize>>,
     /// The order in which a study puts its levels; other levels follow. Empty if the study states none.
     pub order: Arc<[Level]>,
     /// The indexes of the colours that a study gives to levels.
@@ -237,7 +236,7 @@ impl Setting {
 
     /// The index of a level among the offered ones.
     pub fn place(&self, level: &Level) -> Option<usize> {
-        self.offered.iter().position(|offered| offered == level)
+        self.offered.get(level).copied()
     }
 }
 
@@ -318,10 +317,7 @@ pub fn cell_keys<'a>(cells: &[Cell<'a>]) -> HashMap<(&'a str, &'a str), CellKey>
 
 /// Sorts cells by their levels of settings, the first of which counts most; equal ones keep their order.
 pub fn sort(cells: &mut [Cell], settings: &[&Setting]) {
-    cells.sort_by(|a, b| {
-        let by_setting = settings.iter().map(|setting| compare_levels(setting, a, b));
-        by_setting.fold(Ordering::Equal, Ordering::then)
-    });
+    cells.sort_by_cached_key(|cell| settings.iter().map(|setting| level_rank(setting, cell)).collect::<Vec<_>>());
 }
 
 /// The settings whose level differs between cells.
@@ -385,7 +381,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting::without_unit(SESSION, "Session"),
         Setting::without_unit(WORKLOAD, "Workload"),
         Setting::without_unit(DATA, "Data"),
-        Setting { offered: Tracer::NAMES.map(Level::text).to_vec().into(), ..Setting::without_unit(TRACE, "Trace") },
+        Setting { offered: places_of(Tracer::NAMES.map(Level::text)).into(), ..Setting::without_unit(TRACE, "Trace") },
         Setting::without_unit(MODE, "Mode"),
     ];
     settings.retain(|setting| *setting.key == *SESSION || !is_factor(cells, &setting.key));
@@ -404,12 +400,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     let started_s = |cell: &&Cell| finished(cell).filter_map(|run| run.started_s).fold(f64::MAX, f64::min);
     let mut parts: Vec<&Cell> = cells.iter().filter(|cell| !cell.made_with.is_empty()).collect();
     parts.sort_by(|a, b| started_s(a).total_cmp(&started_s(b)));
-    let mut made_with: Vec<Level> = Vec::new();
-    for level in parts.iter().map(|cell| Level::text(&cell.made_with)) {
-        if !made_with.contains(&level) {
-            made_with.push(level);
-        }
-    }
+    let made_with = places_of(parts.iter().map(|cell| Level::text(&cell.made_with)));
     settings.push(Setting { offered: made_with.into(), ..Setting::without_unit(MADE_WITH, "Made with") });
     if are_on_cpus(cells) {
         settings.iter_mut().filter(|setting| *setting.key == *GPUS).for_each(|setting| setting.name = RANKS.into());
@@ -431,27 +422,20 @@ fn are_on_cpus(cells: &[Cell]) -> bool {
     runs.peek().is_some() && runs.all(is_without)
 }
 
-/// The order of two cells by their levels of a setting.
-pub fn compare_levels(setting: &Setting, a: &Cell, b: &Cell) -> Ordering {
-    compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref())
-}
+/// Where a cell stands among others by its level of a setting: first by the order of a study, then cells without a level, numbers by value,
+/// named levels by their places among the known ones, so that defaults come first, and other names.
+pub type LevelRank = (usize, Option<(usize, Option<Level>)>);
 
-/// Compares levels: first by the order of a study, then named levels by their index among the known levels, so that defaults come first,
-/// and all other levels by value.
-fn compare(setting: &Setting, a: Option<&Level>, b: Option<&Level>) -> Ordering {
-    let own = |level: Option<&Level>| {
-        let place = level.and_then(|level| setting.order.iter().position(|known| known == level));
-        place.unwrap_or(setting.order.len())
-    };
-    let by_study = own(a).cmp(&own(b));
-    if by_study.is_ne() {
-        return by_study;
-    }
-    let place = |level: Option<&Level>| setting.place(level.filter(|level| level.as_text().is_some())?);
-    match (place(a), place(b)) {
-        (Some(a), Some(b)) => a.cmp(&b),
-        _ => a.cmp(&b),
-    }
+/// The rank of a cell by its level of a setting.
+pub fn level_rank(setting: &Setting, cell: &Cell) -> LevelRank {
+    let level = cell.level(&setting.key);
+    let by_study = level.as_ref().and_then(|level| setting.order.iter().position(|known| known == level));
+    let among = level.map(|level| match (level.as_text().is_some(), setting.place(&level)) {
+        (false, _) => (0, Some(level)),
+        (true, Some(place)) => (place + 1, None),
+        (true, None) => (usize::MAX, Some(level)),
+    });
+    (by_study.unwrap_or(setting.order.len()), among)
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ use super::{Cell, Comparison, Judgement, Level, Setting, Value, varying};
 /// The most interactions that are computed; nobody compares more of them one by one.
 pub const MOST_INTERACTIONS: usize = 1_000;
 
+/// The most pairs of levels of which means are computed: no plot of more lines can be read.
+const MOST_PAIRS: usize = 2_500;
+
 /// One level that replaces another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
@@ -141,7 +144,7 @@ pub struct MeanCell {
 
 /// Means for all pairs of levels of two settings. Only combinations of the other settings that every pair has are used, so that the means
 /// are comparable. If no combination has all pairs, levels that lack cells are left out, at least two of each setting remaining; empty if
-/// that does not help.
+/// that does not help, and for more than [`MOST_PAIRS`] pairs.
 pub fn mean_cells(
     cells: &[Cell],
     values: &dyn Fn(&Cell) -> Vec<(u32, f64)>,
@@ -151,6 +154,9 @@ pub fn mean_cells(
     let design = Design::new(cells, values);
     let place = |key: &str| design.settings.iter().position(|setting| setting.key == key);
     let Some((first, second)) = place(first).zip(place(second)) else { return Vec::new() };
+    if design.levels[first].len().saturating_mul(design.levels[second].len()) > MOST_PAIRS {
+        return Vec::new();
+    }
     let Some(Grid { levels, whole }) = design.grid((first, second)) else { return Vec::new() };
     let mean = |(a, b): (usize, usize)| {
         let at = |code: &Vec<usize>| design.at(code, (first, second), (a, b));
@@ -200,9 +206,10 @@ type LevelPlace = (usize, usize);
 impl<'a, 'r> Design<'a, 'r> {
     fn new(cells: &'a [Cell<'r>], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>) -> Self {
         let settings: Vec<Setting> = varying(cells).into_iter().filter(|setting| setting.key != "cell").collect();
+        let mut places: Vec<HashMap<Level, usize>> = vec![HashMap::new(); settings.len()];
         let mut design = Self {
             cells: Vec::new(),
-            levels: vec![Vec::new(); settings.len()],
+            levels: Vec::new(),
             settings,
             codes: Vec::new(),
             places: HashMap::new(),
@@ -212,7 +219,7 @@ impl<'a, 'r> Design<'a, 'r> {
         for cell in cells {
             let values = values(cell);
             let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
-            let code = design.code(cell);
+            let code = code(&design.settings, &mut places, cell);
             if let Some(code) = code.filter(|_| !values.is_empty() && values.iter().all(is_sound)) {
                 design.places.insert(code.clone(), design.codes.len());
                 design.codes.push(code);
@@ -225,19 +232,8 @@ impl<'a, 'r> Design<'a, 'r> {
                 design.logs.push(values.into_iter().map(|(repeat, value)| (repeat, value.ln())).collect());
             }
         }
+        design.levels = places.into_iter().map(in_order).collect();
         design
-    }
-
-    /// The indexes of a cell's levels; `None` if it lacks a setting that others have.
-    fn code(&mut self, cell: &Cell) -> Option<Vec<usize>> {
-        let place = |(setting, levels): (&Setting, &mut Vec<Level>)| {
-            let level = cell.level(&setting.key)?;
-            Some(levels.iter().position(|known| *known == level).unwrap_or_else(|| {
-                levels.push(level);
-                levels.len() - 1
-            }))
-        };
-        self.settings.iter().zip(&mut self.levels).map(place).collect()
     }
 
     /// The place of the cell that a code names with these levels of two settings.
@@ -308,7 +304,8 @@ impl<'a, 'r> Design<'a, 'r> {
             .collect();
         let all = changes.clone();
         let of_two = changes.clone().into_iter().flat_map(move |first| {
-            let others: Vec<LevelPlace> = all.iter().filter(|second| second.0 > first.0).copied().collect();
+            // Changes are in the order of their settings.
+            let others = all[all.partition_point(|second| second.0 <= first.0)..].to_vec();
             others.into_iter().map(move |second| vec![first, second])
         });
         (changes, of_two)
@@ -317,10 +314,14 @@ impl<'a, 'r> Design<'a, 'r> {
     /// The effects over groups of cells that differ only in the changes.
     fn grouped(&self, reading: &Reading<'_>) -> Vec<Estimate> {
         let (main, of_two) = self.changes();
-        let main = main.into_iter().map(|change| vec![change]);
-        main.chain(of_two.take(MOST_INTERACTIONS))
-            .filter_map(|changes| {
-                let groups = self.groups(&changes);
+        let mut pairs = self.pairs();
+        let main = main.into_iter().map(|change| (vec![change], pairs.remove(&change).unwrap_or_default()));
+        let of_two = of_two.take(MOST_INTERACTIONS).map(|changes| {
+            let groups = self.groups(&changes);
+            (changes, groups)
+        });
+        main.chain(of_two)
+            .filter_map(|(changes, groups)| {
                 let combined = Combined::of(&self.contrasts(&groups, &self.logs))?;
                 let mut comparison = self.comparison(&groups, reading);
                 comparison.by_arrival =
@@ -337,6 +338,28 @@ impl<'a, 'r> Design<'a, 'r> {
             level: self.levels[*setting][*level].clone(),
         };
         changes.iter().map(change).collect()
+    }
+
+    /// The groups of each single change, as [`Self::groups`] gives them for one change. There may be as many changes as cells.
+    fn pairs(&self) -> HashMap<LevelPlace, Vec<Vec<usize>>> {
+        // For each setting and each cell without its change: the changed levels that have a cell.
+        let mut changed: HashMap<(usize, Vec<usize>), Vec<(usize, usize)>> = HashMap::new();
+        for (code, place) in &self.places {
+            for (setting, level) in code.iter().copied().enumerate().filter(|(_, level)| *level != 0) {
+                let mut base = code.clone();
+                base[setting] = 0;
+                changed.entry((setting, base)).or_default().push((level, *place));
+            }
+        }
+        let mut pairs: HashMap<LevelPlace, Vec<Vec<usize>>> = HashMap::new();
+        for code in &self.codes {
+            for setting in (0..code.len()).filter(|setting| code[*setting] == 0) {
+                for (level, place) in changed.get(&(setting, code.clone())).into_iter().flatten() {
+                    pairs.entry((setting, *level)).or_default().push(vec![self.places[code], *place]);
+                }
+            }
+        }
+        pairs
     }
 
     /// The indexes of the cells of each group: one for each combination of making the changes or not; the first bit stands for the first
@@ -386,6 +409,22 @@ impl<'a, 'r> Design<'a, 'r> {
         let pairs: Vec<_> = groups.iter().flat_map(pairs).collect();
         Comparison::of_design(&pairs, reading.measure, reading.of_speed)
     }
+}
+
+/// The places of a cell's levels, of which a new one gets the next place; `None` if it lacks a setting that others have.
+fn code(settings: &[Setting], places: &mut [HashMap<Level, usize>], cell: &Cell) -> Option<Vec<usize>> {
+    let place = |(setting, places): (&Setting, &mut HashMap<Level, usize>)| {
+        let next = places.len();
+        Some(*places.entry(cell.level(&setting.key)?).or_insert(next))
+    };
+    settings.iter().zip(places).map(place).collect()
+}
+
+/// Levels in the order of their places.
+fn in_order(places: HashMap<Level, usize>) -> Vec<Level> {
+    let mut levels: Vec<(Level, usize)> = places.into_iter().collect();
+    levels.sort_by_key(|(_, place)| *place);
+    levels.into_iter().map(|(level, _)| level).collect()
 }
 
 /// Logarithms of several groups, averaged repeat by repeat.

@@ -1,6 +1,6 @@
 //! Differences between the environments of runs: within a session, and between two sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::made_with::{self, splitting_facts};
@@ -25,8 +25,10 @@ pub struct Differing {
 fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>)>) -> Vec<Differing> {
     // Most runs share equal environments.
     let mut distinct: Vec<(&Arc<Environment>, Vec<usize>)> = Vec::new();
+    let mut known: HashMap<&Environment, usize> = HashMap::new();
     for (place, environment) in environments {
-        match distinct.iter_mut().find(|(known, _)| Arc::ptr_eq(known, environment) || *known == environment) {
+        let at = *known.entry(&**environment).or_insert(distinct.len());
+        match distinct.get_mut(at) {
             Some((_, places)) => places.push(place),
             None => distinct.push((environment, vec![place])),
         }
@@ -81,6 +83,11 @@ fn wholes<'a>(cells: &[Cell<'a>]) -> Vec<Vec<&'a RunSummary>> {
 pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
     let differing: Vec<Vec<&str>> = wholes(cells).iter().map(|runs| made_with::differing(runs)).collect();
     splitting_facts().iter().copied().filter(|key| differing.iter().any(|facts| facts.contains(key))).collect()
+}
+
+/// Whether a cell has finished runs that differ in a fact of their environments.
+pub fn has_differing(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| made_with::differing(&cell.runs).contains(&key))
 }
 
 /// The note about split cells: how many there are, by which facts they are split, and how to pool them.

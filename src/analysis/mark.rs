@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Clock;
-use crate::plan::{Key, RunState};
+use crate::plan::{Key, RunState, counted};
 use crate::protocol::{IMPORTED_FROM, TraceOutcome};
 use crate::store::{LoadRecord, RunRecord};
 
@@ -279,7 +279,7 @@ impl Mark {
             Self::SkippedUpdates(_) => {
                 let counts =
                     range(all(|mark| if let Self::SkippedUpdates(count) = mark { Some(*count) } else { None })?)?;
-                Some(format!("{counts} updates skipped"))
+                Some(format!("{} skipped", counted(counts, "update")))
             }
             Self::SharedNode(_) => {
                 Some("ran at the same time as others; its times, rates and energy are left out of tables".to_owned())
@@ -291,7 +291,8 @@ impl Mark {
 
 fn quick(steps: &str, planned: &str) -> String {
     format!(
-        "{steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run (--mode full)"
+        "{steps} of {}, training time extrapolated; accuracy and losses of epochs need a full run (--mode full)",
+        counted(planned, "step")
     )
 }
 
@@ -319,8 +320,7 @@ impl fmt::Display for Mark {
             Self::FactorNotInEffect { factor, asked, seen } => {
                 write!(f, "{factor} = {asked} was not in effect; seen: {seen}")
             }
-            Self::SkippedUpdates(1) => write!(f, "1 update skipped"),
-            Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
+            Self::SkippedUpdates(count) => write!(f, "{} skipped", counted(count, "update")),
             Self::Tried(tried_s) => write!(
                 f,
                 "tried cuDNN's engines for {tried_s:.1} s: its steps can be slower than those of runs that use stored plans"
@@ -328,8 +328,9 @@ impl fmt::Display for Mark {
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::Contended { others, stolen, busy, cpus } => write!(
                 f,
-                "other processes kept {others:.2} of {cpus} CPUs busy while its steps counted; {busy:.2} were busy in all and \
-                     {stolen:.2} were taken by other virtual machines"
+                "other processes kept {others:.2} of {} busy while its steps counted; {busy:.2} were busy in all and \
+                     {stolen:.2} were taken by other virtual machines",
+                counted(cpus, "CPU")
             ),
             Self::Quick { steps, planned } => write!(f, "{}", quick(&steps.to_string(), &planned.to_string())),
             Self::NotPrecise { found: Some(found), asked } => write!(

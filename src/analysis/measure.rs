@@ -383,11 +383,6 @@ pub fn capitalised(word: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A count with its noun: `1 run`, `3 runs`.
-pub fn counted(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
 /// A built-in measure by its key.
 pub fn measure(key: &str) -> Option<&'static Measure> {
     Measures::built_in().find(key)

@@ -20,7 +20,7 @@ use crate::app::command::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::value_text;
 use crate::app::widgets::{muted, named, strong};
-use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, precise};
+use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, counted, precise};
 use texts::{ColumnShape, Heights, column_name, heading, is_verdict, sort_key};
 
 /// Height of a row of one line.
@@ -474,7 +474,9 @@ impl CellTable<'_> {
             Shown::Value(place) | Shown::Interval(place) => match &cell.values[*place] {
                 CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
                 CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
-                CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
+                CellValue::Count(count) => {
+                    drop(ui.label(format!("{} of cell {}", counted(count, "finished run"), cell.cell)))
+                }
                 CellValue::Missing if beside.quick.get(row) == Some(&true) => {
                     drop(
                         ui.label("No finished run has this value: quick runs give no accuracy and no losses of epochs"),

@@ -404,7 +404,7 @@ impl Desk {
         }
         let cpus = f64::from(node.cpus);
         let busy = sample.host.cpus_busy.filter(|busy| *busy >= BUSY_CPUS.max(BUSY_SHARE * cpus));
-        let busy = busy.map(|busy| format!("{busy:.1} of {} CPUs are busy", node.cpus));
+        let busy = busy.map(|busy| format!("{busy:.1} of {} busy", counted(node.cpus, "CPU")));
         let gpus = sample.gpus.iter().filter_map(|gpu| {
             let signs = signs_of_use(gpu)?;
             let index = node.gpus.iter().find(|known| known.uuid == gpu.uuid)?.index;

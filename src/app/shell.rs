@@ -115,7 +115,7 @@ fn progress_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     let paused = if queue.paused { "paused · " } else { "" };
     // Reattached runs have no estimate until they have done some steps.
     let eta = left_text(queue).map_or(String::new(), |left| format!(" · ETA {left}"));
-    ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));
+    ui.label(format!("{paused}{} of {}{eta}", queue.ended, counted(queue.queued, "run")));
 }
 
 fn rail_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {

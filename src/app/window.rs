@@ -16,6 +16,7 @@ use super::sessions::Sessions;
 use super::settings::Settings;
 use super::words::runs_text;
 use crate::conduct::Order;
+use crate::plan::counted;
 use crate::trace::is_pytorch_trace;
 
 /// The state behind everything that the window shows.
@@ -386,10 +387,8 @@ fn launched_text(queued: usize, kept: usize, invalid: usize) -> String {
     if kept > 0 {
         parts.push(format!("{kept} kept"));
     }
-    match invalid {
-        0 => {}
-        1 => parts.push("1 cell cannot run here".to_owned()),
-        invalid => parts.push(format!("{invalid} cells cannot run here")),
+    if invalid > 0 {
+        parts.push(format!("{} cannot run here", counted(invalid, "cell")));
     }
     parts.join(", ")
 }

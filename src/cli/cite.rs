@@ -9,7 +9,7 @@ use super::material::Material;
 use super::study::StudyArguments;
 use super::{OK, Outcome, print, session_folder};
 use crate::figure;
-use crate::plan::RunState;
+use crate::plan::{RunState, counted};
 use crate::protocol::build;
 use crate::text_table::latex_text;
 
@@ -110,7 +110,8 @@ fn measurements(material: &Material) -> String {
     );
     text += &year.map_or(String::new(), |year| format!("  year = {{{year}}},\n"));
     let day = if day.is_empty() { "date not recorded".to_owned() } else { format!("begun {day}") };
-    let on = format!("{finished} finished runs of {}, {day}, on {gpus}; {}", material.runs.len(), node.cpu_model);
+    let finished = counted(finished, "finished run");
+    let on = format!("{finished} of {}, {day}, on {gpus}; {}", material.runs.len(), node.cpu_model);
     text + &format!("  note = {{{}. Made with multicard~\\cite{{multicard}}}}\n}}\n", latex_text(&on))
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::foreign;
-use crate::plan::{self, Plan, suggestion};
+use crate::plan::{self, Plan, counted, suggestion};
 use crate::program::readings::{Found, PYTHON_ADAPTER, Untaken, read_log};
 
 /// The most bytes that are read of a log that is not a regular file: a device may have no end.
@@ -139,7 +139,7 @@ impl Read {
         let readings: Vec<String> = self.readings.iter().map(|(key, count)| format!("{count} of {key}")).collect();
         let readings =
             if readings.is_empty() { "no readings".to_owned() } else { format!("readings: {}", readings.join(", ")) };
-        format!("Of {lines} lines, {by}: {} steps, {readings}.", self.steps)
+        format!("Of {}, {by}: {}, {readings}.", counted(lines, "line"), counted(self.steps, "step"))
     }
 
     /// The numbers that were not read, with patterns that would read them.

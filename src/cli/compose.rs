@@ -78,6 +78,7 @@ fn panel(
 
 /// Refuses a panel that shows nothing.
 fn check_drawn(figure: &Figure) -> Result<(), String> {
+    figure.crowded().map_or(Ok(()), |why| Err(why.to_owned()))?;
     if figure.charts.iter().all(Chart::is_empty) {
         return Err(format!("no cell has the values that it shows: {}", figure.notes().join("; ")));
     }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -218,7 +218,7 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
         paused(&following);
         return Ok(INTERRUPTED);
     }
-    say(format_args!("{} go on: multicard attach {}", counted(unfinished, "run"), place.name()));
+    say(format_args!("{}: multicard attach {}", going_on(unfinished, "run"), place.name()));
     Ok(INTERRUPTED)
 }
 
@@ -226,7 +226,7 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
 ///
 /// # Errors
 /// The conductor cannot be reached, or refuses the order.
-pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Error>> {
+fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Error>> {
     let client = match Far::of(folder)? {
         Some(far) if matches!(order, Order::Attach(..)) => {
             let (address, host) = (far.address(), far.address().host());
@@ -246,6 +246,30 @@ pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::
     let Some(client) = client else { return Ok(false) };
     Following::new(client, None, folder, None, Arc::default())?.order(order)?;
     Ok(true)
+}
+
+/// Gives an order to the conductor of a session, or executes it `alone` if no conductor runs: `None` and what `alone` gives. Commands that
+/// are given at the same time wait for each other, since each writes the session only for a moment.
+///
+/// # Errors
+/// Those of [`ordered`] and of `alone`; another process goes on writing the session.
+pub(super) fn ordered_or<T>(
+    folder: &Path,
+    order: &Order,
+    mut alone: impl FnMut() -> Result<T, SessionError>,
+) -> Result<Option<T>, Box<dyn std::error::Error>> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let begun = Instant::now();
+    loop {
+        if ordered(folder, order.clone())? {
+            return Ok(None);
+        }
+        match alone() {
+            // It may be a conductor that does not serve yet.
+            Err(SessionError::Store(StoreError::InUse { .. })) if begun.elapsed() < PATIENCE => {}
+            done => return Ok(Some(done?)),
+        }
+    }
 }
 
 /// The conductor of a session: the running one, or a new one that takes over the runs which an earlier conductor left; none if there is
@@ -289,7 +313,7 @@ fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
         for run in following.queued() {
             following.order(Order::Cancel(run))?;
         }
-        say(format_args!("{} active runs go on to their end", following.unfinished().len()));
+        say(format_args!("{} to the end", going_on(following.unfinished().len(), "active run")));
         return Ok(OK);
     }
     let queued = following.queued().len();
@@ -299,4 +323,9 @@ fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
     }
     following.watch()?;
     Ok(if following.is_idle() { OK } else { INTERRUPTED })
+}
+
+/// `1 run goes on`, `2 runs go on`.
+fn going_on(count: usize, one: &str) -> String {
+    format!("{} {} on", counted(count, one), if count == 1 { "goes" } else { "go" })
 }

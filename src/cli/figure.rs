@@ -13,7 +13,7 @@ use super::sources::Sessions;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, compose, print, remake, say, session_folder, variant};
 use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Scene, Style, Width};
-use crate::figure::{self, ComposedFigure, Composition, Figure, Study};
+use crate::figure::{self, ComposedFigure, Composition, Figure, Study, counted};
 use crate::foreign;
 
 #[derive(Args)]
@@ -159,6 +159,9 @@ impl Arguments {
 
     /// Writes the figure and its LaTeX, and says what a reader must know.
     fn write(&self, figure: &Figure, origins: Vec<Origin>) -> Outcome {
+        if let Some(why) = figure.crowded() {
+            return Err(format!("{} is not drawn: {why}", shown(&figure.study)).into());
+        }
         if figure.charts.iter().all(figure::Chart::is_empty) {
             figure.notes().iter().for_each(say);
             let is_explained = figure.charts.iter().any(|chart| !chart.notes.is_empty());
@@ -303,8 +306,8 @@ fn told(provenance: &Provenance) -> String {
             Some(gpu) => format!("{}x {gpu}, driver {}", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown")),
             None => "no GPU".to_owned(),
         };
-        text +=
-            &format!("session {} ({}): {gpus}, {} ({} CPUs)\n", origin.session, origin.date, node.cpu_model, node.cpus);
+        let cpus = counted(node.cpus, "CPU");
+        text += &format!("session {} ({}): {gpus}, {} ({cpus})\n", origin.session, origin.date, node.cpu_model);
         for plan in &origin.plans {
             text += &format!("plan {} ({})\n", plan.name, plan.id);
         }

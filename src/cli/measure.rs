@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::conduct::ordered;
+use super::conduct::ordered_or;
 use super::material::Material;
 use super::{Format, OK, Outcome, print, say, session_folder};
 use crate::analysis::{
@@ -70,9 +70,9 @@ fn save(folder: &Path, material: &Material, measure: &OwnMeasure) -> Outcome {
     let key = measure.key.clone();
     let outcome = check_edit(&material.runs, &material.own_measures, measure)
         .map_err(|error| format!("--formula {:?}: {error}", measure.formula))?;
-    if !ordered(folder, Order::SaveMeasure(measure.clone()))? {
-        Store::open(folder)?.decide(Decision::MeasureSaved { measure: measure.clone() })?;
-    }
+    ordered_or(folder, &Order::SaveMeasure(measure.clone()), || {
+        Ok(Store::open(folder)?.decide(Decision::MeasureSaved { measure: measure.clone() })?)
+    })?;
     let mut runs = material.runs.clone();
     let list = with_measure(&material.own_measures, measure);
     runs.iter_mut().for_each(|run| run.set_own(&list));
@@ -97,9 +97,9 @@ fn delete(folder: &Path, material: &Material, key: &str) -> Outcome {
         return Err(format!("--delete {key}: {} is computed from it: change or delete that first", other.key).into());
     }
     let key = known.key.clone();
-    if !ordered(folder, Order::DeleteMeasure(key.clone()))? {
-        Store::open(folder)?.decide(Decision::MeasureDeleted { key: key.clone() })?;
-    }
+    ordered_or(folder, &Order::DeleteMeasure(key.clone()), || {
+        Ok(Store::open(folder)?.decide(Decision::MeasureDeleted { key: key.clone() })?)
+    })?;
     say(format_args!("deleted measure {key}"));
     Ok(OK)
 }

@@ -157,7 +157,7 @@ impl Shown {
 }
 
 fn rates_table(rates: &DeviceRates) -> String {
-    let threads = rates.threads.map_or(String::new(), |threads| format!(", {threads} threads"));
+    let threads = rates.threads.map_or(String::new(), |threads| format!(", {}", counted(threads, "thread")));
     let mut table = TextTable::new("lrrrr", ["rate", "median", "interval", "samples", "size"]);
     for rate in &rates.rates {
         let is_pass = PASSES.contains(&&*rate.key);

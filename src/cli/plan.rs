@@ -449,7 +449,7 @@ fn search_text(plan: &Plan, matrix: &Matrix) -> String {
     let cells = matrix.cells.len();
     let grid = cells as u64 * u64::from(plan.repeats);
     let most = search.runs.map_or(grid, |runs| grid.min(u64::from(runs)));
-    let minutes = search.minutes.map_or(String::new(), |minutes| format!(", or {minutes} minutes"));
+    let minutes = search.minutes.map_or(String::new(), |minutes| format!(", or {}", counted(minutes, "minute")));
     let refused = check_candidates(plan, matrix).err();
     let warning = refused.map_or(String::new(), |reason| format!("\nWarning: {reason}.\n"));
     format!(

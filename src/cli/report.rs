@@ -23,6 +23,8 @@ use crate::text_table::TextTable;
 const MOST_RUNS: usize = 2000;
 /// What a fact of many values is shown by.
 const MOST_VALUES: usize = 8;
+/// Why a study has no figure, if it has no other reason.
+const NOTHING: &str = "no cell has the values that it shows";
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -144,7 +146,7 @@ impl Report<'_> {
             let is_general =
                 self.arguments.study.is_empty() && presets().iter().any(|preset| preset.name == study.name);
             if is_general && !is_drawn {
-                left_out.push(format!("{}: no cell has the values that it shows.", study.name));
+                left_out.push(format!("{}: {}.", study.name, figure.crowded().unwrap_or(NOTHING)));
                 continue;
             }
             self.study(&mut document, &figure, &name)?;
@@ -171,11 +173,15 @@ impl Report<'_> {
         };
         let torch = node.torch_version.as_ref().map_or(String::new(), |torch| format!(" libtorch {torch}."));
         document.paragraph(format!(
-            "Started {}. {gpus}, {} with {} CPUs, {}.{torch}",
-            origin.date, node.cpu_model, node.cpus, node.system
+            "Started {}. {gpus}, {} with {}, {}.{torch}",
+            origin.date,
+            node.cpu_model,
+            counted(node.cpus, "CPU"),
+            node.system
         ));
         let finished = runs.iter().filter(|run| run.state == RunState::Finished).count();
-        document.paragraph(format!("{finished} of {} runs finished; only these are in the values.", runs.len()));
+        let all = counted(runs.len(), "run");
+        document.paragraph(format!("{finished} of {all} finished; only these are in the values."));
         let mut marks: Vec<(&str, usize)> = Vec::new();
         for mark in runs.iter().flat_map(|run| &run.marks) {
             match marks.iter_mut().find(|known| known.0 == mark.label()) {
@@ -304,7 +310,7 @@ impl Report<'_> {
         document.paragraph(format!("{}.", capitalised(about)));
         let mut files: Vec<(String, String)> = Vec::new();
         if figure.charts.iter().all(Chart::is_empty) {
-            document.paragraph("No figure: no cell has the values that it shows.");
+            document.paragraph(format!("No figure: {}.", figure.crowded().unwrap_or(NOTHING)));
         } else {
             if let Some(folder) = self.folder {
                 files.extend(self.write_figure(folder, name, figure)?);

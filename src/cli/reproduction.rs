@@ -112,8 +112,10 @@ impl Report<'_> {
             let finished = material.runs.iter().filter(|run| run.state == RunState::Finished).count();
             let runs = material.runs.len();
             format!(
-                "{session}, started {date}: {gpus}, {}, {} CPUs{torch}; {finished} of {runs} runs finished",
-                node.cpu_model, node.cpus
+                "{session}, started {date}: {gpus}, {}, {}{torch}; {finished} of {} finished",
+                node.cpu_model,
+                counted(node.cpus, "CPU"),
+                counted(runs, "run")
             )
         };
         document.paragraph("Measured in:");

@@ -303,12 +303,7 @@ fn follow(
     let kept = if added.search.is_some() { 0 } else { added.kept - added.open.len() };
     say_results(outcomes.finished + kept, outcomes.unfinished, &site.name);
     if open > 0 {
-        let going_on = if open == 1 {
-            "1 kept run is still going on".to_owned()
-        } else {
-            format!("{open} kept runs are still going on")
-        };
-        say(format_args!("{going_on}: multicard attach {}", site.name));
+        say(format_args!("{} still under way: multicard attach {}", counted(open, "kept run"), site.name));
         return Ok(if interrupted.load(Ordering::Relaxed) { INTERRUPTED } else { SOME_RUN_FAILED });
     }
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
@@ -390,21 +385,19 @@ fn run_until(
 }
 
 fn say_known(cell: &str, repeats: &[f64], precision: f64) {
-    let (n, asked) = (repeats.len(), precision * 100.0);
+    let (n, asked) = (counted(repeats.len(), "repeat"), precision * 100.0);
     match relative_precision(repeats) {
         Some(found) if found <= precision => {
-            say(format_args!("{cell}: training time known to ±{:.2} % after {n} repeats", found * 100.0));
+            say(format_args!("{cell}: training time known to ±{:.2} % after {n}", found * 100.0));
         }
         Some(found) => {
             say(format_args!(
-                "{cell}: training time known to ±{:.2} % after {n} repeats; ±{asked} % was asked for",
+                "{cell}: training time known to ±{:.2} % after {n}; ±{asked} % was asked for",
                 found * 100.0
             ));
         }
         None => {
-            say(format_args!(
-                "{cell}: {n} repeats are too few for an interval of the training time; ±{asked} % was asked for"
-            ));
+            say(format_args!("{cell}: no interval of the training time from {n}: too few; ±{asked} % was asked for"));
         }
     }
 }
@@ -443,6 +436,6 @@ fn say_added(plan: &Plan, added: &Added, session: &str) {
         say(format_args!("cannot run here: {}: {}", levels.join(", "), invalid.reason));
     }
     if added.invalid.len() > 5 {
-        say(format_args!("… and {} more cells; `multicard plan` lists them", added.invalid.len() - 5));
+        say(format_args!("… and {}; `multicard plan` lists them", counted(added.invalid.len() - 5, "more cell")));
     }
 }

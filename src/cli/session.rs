@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::conduct::ordered;
+use super::conduct::ordered_or;
 use super::follow::interrupts;
 use super::remote::only_here;
 use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, progress_bar, say, session_folder};
 use crate::analysis::Measures;
 use crate::conduct::Order;
-use crate::plan::{Filter, RunState};
+use crate::plan::{Filter, RunState, counted};
 use crate::remote::Address;
 use crate::session::{SearchReport, default_sessions_folder, is_queue_paused, note_session, search_reports};
 use crate::store::{self, ARCHIVED, ArchiveError, ArchiveProgress, Reader, SessionHeading};
@@ -84,9 +84,8 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::List { filter, format } => list(filter.as_deref(), format),
         Command::Note { session, text, run } => {
             let folder = session_folder(&session)?;
-            if !ordered(&folder, Order::Note(run.clone(), text.clone()))? {
-                note_session(&folder, run, text)?;
-            }
+            let alone = || note_session(&folder, run.clone(), text.clone());
+            ordered_or(&folder, &Order::Note(run.clone(), text.clone()), alone)?;
             Ok(OK)
         }
         Command::Rebuild { session } => {
@@ -215,7 +214,8 @@ impl Shown {
         }
         text += &table.markdown();
         if self.environment_not_recorded > 0 {
-            text += &format!("\nNot recorded for {} of {started} runs.\n", self.environment_not_recorded);
+            let started = counted(started, "run");
+            text += &format!("\nNot recorded for {} of {started}.\n", self.environment_not_recorded);
         }
         text
     }
@@ -278,7 +278,8 @@ impl Listed {
 
 fn rebuild(session: &Path) -> Outcome {
     let report = store::rebuild(session, &mut |_, _| {})?;
-    say(format_args!("{} runs, {} events, {} samples", report.runs, report.events, report.samples));
+    let (runs, events) = (counted(report.runs, "run"), counted(report.events, "event"));
+    say(format_args!("{runs}, {events}, {}", counted(report.samples, "sample")));
     let damage = Reader::open(session)?.damage()?;
     for damage in &damage {
         say(format_args!("excluded: {damage}"));

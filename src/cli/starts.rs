@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::conduct::QueueRow;
 use crate::figure::duration_text;
-use crate::plan::RunState;
+use crate::plan::{RunState, counted};
 use crate::protocol::{Event, EventLine, Phase};
 
 /// How often the user is told of a run that has no step yet.
@@ -31,7 +31,7 @@ impl Start {
     fn doing(&self, state: RunState) -> Option<String> {
         let doing = match (state, self.phase) {
             (RunState::Starting, _) if self.ranks.is_empty() => "none of its ranks has reported yet".to_owned(),
-            (RunState::Starting, _) => format!("{} of {} ranks have started", self.ranks.len(), self.world_size),
+            (RunState::Starting, _) => format!("{} of {} started", self.ranks.len(), counted(self.world_size, "rank")),
             _ if !self.is_of_workers => return None,
             (_, None) => "its ranks open the device and join each other".to_owned(),
             (_, Some(Phase::Start)) => "its ranks build the model".to_owned(),
@@ -127,7 +127,7 @@ mod tests {
         assert!(news(&mut starts, row(RunState::Starting, 0), 59).is_empty());
         starts.event(&started(0, "2.11.0"));
         let told = news(&mut starts, row(RunState::Starting, 0), 60);
-        assert_eq!(told, ["run a: starting for 1 min 0 s: 1 of 2 ranks have started"]);
+        assert_eq!(told, ["run a: starting for 1 min 0 s: 1 of 2 ranks started"]);
         starts.event(&started(1, "2.11.0"));
         starts.event(&line(0, Event::Phase { phase: Phase::Load }));
         let told = news(&mut starts, row(RunState::Running, 0), 95);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::conduct::ordered;
+use super::conduct::ordered_or;
 use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
 use crate::analysis::{MetricUnit, Source, TRACE_METRICS, splitting_facts, why_absent};
@@ -249,9 +249,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         let study = arguments.study.study(std::slice::from_ref(&folder))?;
         arguments.study.check(&Material::read(&folder)?.sources())?;
         let study = serde_json::to_value(Study { name: name.clone(), ..study })?;
-        if !ordered(&folder, Order::SaveStudy(name.clone(), study.clone()))? {
-            Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study })?;
-        }
+        let order = Order::SaveStudy(name.clone(), study.clone());
+        ordered_or(&folder, &order, || {
+            Ok(Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study: study.clone() })?)
+        })?;
         let session = arguments.session.display();
         say(format_args!("saved study {name}: multicard figure {session} --study {name:?}"));
         return Ok(OK);
@@ -264,9 +265,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
             return Err(format!("{} has no saved study {name:?}: {names}", arguments.session.display()).into());
         }
-        if !ordered(&folder, Order::DeleteStudy(name.clone()))? {
-            Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;
-        }
+        ordered_or(&folder, &Order::DeleteStudy(name.clone()), || {
+            Ok(Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?)
+        })?;
         say(format_args!("deleted study {name}"));
         return Ok(OK);
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
-use super::conduct::ordered;
+use super::conduct::ordered_or;
 use super::follow::interrupts;
 use super::{INTERRUPTED, OK, Outcome, print, progress_bar, say, session_folder};
 use crate::conduct::Order;
@@ -156,13 +156,12 @@ fn attach(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Answer, Box<dyn Error>> {
     let folder = session_folder(session)?;
-    if ordered(&folder, Order::Attach(std::path::absolute(file)?, run.map(str::to_owned)))? {
-        return Ok(Answer::message(
-            "the process that runs this session imports the recording once no run is active: multicard attach shows how the import ends",
-        ));
-    }
-    let name = attach_report(&folder, file, run, tell)?;
-    Ok(Answer::message(format!("stored as {name}; multicard table {} --preset metrics", session.display())))
+    let order = Order::Attach(std::path::absolute(file)?, run.map(str::to_owned));
+    Ok(Answer::message(match ordered_or(&folder, &order, || attach_report(&folder, file, run, tell))? {
+        Some(name) => format!("stored as {name}; multicard table {} --preset metrics", session.display()),
+        None => "the process that runs this session imports the recording once no run is active: multicard attach shows how the import ends"
+            .to_owned(),
+    }))
 }
 
 /// The message with the size of a file written from a recording.

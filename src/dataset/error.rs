@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::plan::counted;
+
 /// A data set could not be found, read, generated or downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
@@ -201,8 +203,9 @@ pub enum DatasetError {
     Cancelled,
 }
 
-fn more_files(files: usize) -> String {
-    if files > 1 { format!(" and {} more files", files - 1) } else { String::new() }
+/// ` and 2 more files`, after the name of the first one; nothing if it is the only one.
+pub(super) fn more_files(files: usize) -> String {
+    if files > 1 { format!(" and {}", counted(files - 1, "more file")) } else { String::new() }
 }
 
 impl DatasetError {

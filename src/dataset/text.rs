@@ -20,8 +20,9 @@ pub use tokens::{IGNORED_LABEL, Sample, TOKEN_BYTES, TokenRows};
 pub use weights::{Located, NumberType, Weights, expected_weights};
 
 use super::DatasetError;
+use super::error::more_files;
 use crate::plan::llm::{DataSet, LlmData, LlmSettings, Model, ModelConfig, Source};
-use crate::plan::{Data, Levels};
+use crate::plan::{Data, Levels, counted};
 use preference::Pairing;
 use rows::{Place, Then, bad};
 use template::Message;
@@ -202,10 +203,10 @@ impl Samples<'_> {
     fn too_many(&self) -> Option<String> {
         let tokens = (self.train.token_count() + self.test.token_count()) as u64;
         let room = self.room.filter(|room| tokens * TOKEN_BYTES > *room)?;
-        let (ranks, gigabytes) = (self.settings.gpus, room as f64 / 1e9);
+        let (ranks, gigabytes) = (counted(self.settings.gpus, "rank"), room as f64 / 1e9);
         Some(format!(
             "the {tokens} tokens up to here take {TOKEN_BYTES} bytes each, but this host has room for only {gigabytes:.3} GB of them in \
-                 each of {ranks} ranks: use fewer rows (rows), shorten them (max_tokens), or use fewer GPUs"
+                 each of {ranks}: use fewer rows (rows), shorten them (max_tokens), or use fewer GPUs"
         ))
     }
 
@@ -270,7 +271,7 @@ fn tokenized(
         return Err(DatasetError::FewRows { path, files: files.len(), there: rows_present, asked });
     }
     let named = files.first().map_or(String::new(), |file| file.display().to_string());
-    let more = if files.len() > 1 { format!(" and {} more files", files.len() - 1) } else { String::new() };
+    let more = more_files(files.len());
     let pairing_source = pairing.as_ref().map_or(String::new(), Pairing::source);
     let Samples { train, test, .. } = samples;
     Ok(TextSet {

@@ -1,5 +1,7 @@
 //! Baselines: the cells by which ratios divide, how a study names them, and which cell has which baseline.
 
+use std::collections::{HashMap, HashSet};
+
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
 use crate::analysis::{Cell, CellKey, Key, MADE_WITH, Source, THROUGHPUT, cells_of};
@@ -65,8 +67,9 @@ pub(super) struct Baseline<'a> {
     of_each: Option<Vec<(String, String)>>,
     /// All cells of the study, among which each cell's baseline is searched.
     pub(super) among: &'a [Cell<'a>],
-    /// Whether each cell is compared with the part of the requested cell that was made with the same things; see [`is_by_making`].
-    is_by_making: bool,
+    /// The parts of the requested cell by what they were made with, if each cell is compared with the part that was made with the same
+    /// things; see [`is_by_making`]. Otherwise empty.
+    parts: HashMap<&'a str, &'a Cell<'a>>,
     /// The requested baseline, if no cell matches it.
     pub(super) unknown: Option<String>,
     /// Whether the filter hides the cell.
@@ -81,7 +84,8 @@ impl<'a> Baseline<'a> {
     /// speed-ups by throughput, the first shown cell that has a throughput.
     pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
         let ratio_of = study.ratio_of();
-        let is_shown = |cell: &Cell| shown.iter().any(|shown| shown.key() == cell.key());
+        let keys_shown: HashSet<CellKey> = shown.iter().map(Cell::key).collect();
+        let is_shown = |cell: &Cell| keys_shown.contains(&cell.key());
         let of_each = study.baseline.as_deref().filter(|asked| asked.starts_with(EACH)).and_then(levels_of);
         let named: Vec<&Cell> = match &study.baseline {
             Some(asked) => match all.iter().find(|cell| cell.id == asked.as_str()) {
@@ -107,13 +111,19 @@ impl<'a> Baseline<'a> {
             }
         };
         let unknown = study.baseline.clone().filter(|_| named.is_empty());
-        let is_by_making = named.first().is_some_and(|only| is_by_making(study, only, all, shown));
+        let by_making = named.first().filter(|only| is_by_making(study, only, all, shown));
         let is_hidden = of_each.is_none()
             && named.first().is_some_and(|only| {
-                let has_part = || is_by_making && shown.iter().any(|cell| cell.is_like(only, &[MADE_WITH]));
+                let has_part = || by_making.is_some() && shown.iter().any(|cell| cell.is_like(only, &[MADE_WITH]));
                 !is_shown(only) && !has_part()
             });
-        Self { named, of_each, among: all, is_by_making, unknown, is_hidden, ratio_of }
+        let mut parts = HashMap::new();
+        if let Some(only) = by_making {
+            for part in all.iter().filter(|cell| cell.is_like(only, &[MADE_WITH])) {
+                parts.entry(&*part.made_with).or_insert(part);
+            }
+        }
+        Self { named, of_each, among: all, parts, unknown, is_hidden, ratio_of }
     }
 
     /// The baseline of all cells, if they have the same one.
@@ -125,18 +135,18 @@ impl<'a> Baseline<'a> {
     pub(super) fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
         let Some(levels) = &self.of_each else {
             let only = self.only()?;
-            let made_alike = |other: &&Cell| other.made_with == cell.made_with && other.is_like(only, &[MADE_WITH]);
-            let sibling = self.among.iter().find(made_alike).filter(|_| self.is_by_making);
-            return Some(sibling.unwrap_or(only));
+            return Some(self.parts.get(&*cell.made_with).copied().unwrap_or(only));
         };
         let asked: Vec<&str> = levels.iter().map(|(key, _)| key.as_str()).collect();
-        let own = self.named.iter().find(|named| named.key() == cell.key());
+        let is_own =
+            |named: &&&Cell| (named.session, named.id, &named.made_with) == (cell.session, cell.id, &cell.made_with);
+        let own = self.named.iter().find(is_own);
         own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()
     }
 
     /// Whether the part of the baseline by which a cell is divided depends on what the cell was made with.
     pub(super) fn depends_on_making(&self) -> bool {
-        self.is_by_making && self.only().is_some_and(|only| !only.made_with.is_empty())
+        !self.parts.is_empty() && self.only().is_some_and(|only| !only.made_with.is_empty())
     }
 
     /// The levels by which each cell's baseline differs from the cell, if each cell has its own: `workload = pytorch`.

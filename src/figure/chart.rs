@@ -259,6 +259,8 @@ pub struct Chart {
     pub intervals: String,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
+    /// Why nothing of its values is drawn, and what to do, as a part of a sentence: nobody could tell its marks apart.
+    pub crowded: Option<String>,
 }
 
 impl Panel {
@@ -287,7 +289,7 @@ impl Chart {
     /// A chart without panels.
     pub fn new(title: impl Into<String>, geometry: Geometry, x: Axis, y: Axis) -> Self {
         let (panels, additions, intervals, notes) = (Vec::new(), Vec::new(), String::new(), Vec::new());
-        Self { title: title.into(), geometry, x, y, panels, additions, intervals, notes }
+        Self { title: title.into(), geometry, x, y, panels, additions, intervals, notes, crowded: None }
     }
 
     /// All series of all panels.

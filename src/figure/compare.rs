@@ -3,6 +3,7 @@
 mod activity;
 mod arrange;
 mod bars;
+mod crowded;
 mod curves;
 mod effects;
 mod history;
@@ -17,11 +18,12 @@ mod scatter;
 
 pub use arrange::{Arrangement, level_name};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::baseline::Baseline;
+use super::baseline_notes::baseline_warning;
 use super::chart::{Chart, Geometry, Scale};
-use super::notes::{baseline_warning, coverage_text, traced_note};
+use super::notes::{coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
 use super::ratio::{judge_cells, over_baseline};
 use super::study::{
@@ -30,12 +32,12 @@ use super::study::{
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    COMMIT, Cell, CellKey, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method, Recording, RunState,
-    Setting, Source, TraceList, Value, cells_pooling, fact_name, history_facts, measure_of, session_facts, sort,
-    split_by, varying,
+    COMMIT, Cell, CellKey, IMPORTED_FROM, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method,
+    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, fact_name, has_differing, history_facts,
+    measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
-use arrange::{arrange, name_of};
+use arrange::{arrange, colour_places, name_of};
 use history::History;
 
 /// The levels that a setting has among all cells.
@@ -168,7 +170,9 @@ impl<'a> Chosen<'a> {
         let (copies, originals) = all.into_iter().partition(is_copy);
         all = originals;
         let known_cells = all.len();
+        let pools_nothing = pools_nothing(study, &all);
         let (mut study, mut missing) = study.known(&all);
+        missing.extend(pools_nothing);
         if study.runs == Runs::Plain && !all.is_empty() && !all.iter().any(|cell| study.admits(cell)) {
             let recorded = study.clone().with_traced();
             if all.iter().any(|cell| recorded.admits(cell)) {
@@ -302,6 +306,16 @@ impl<'a> Chosen<'a> {
     }
 }
 
+/// One line for each fact that the study pools although the repeats of no cell differ in it. Histories pool machines and imports, too.
+fn pools_nothing(study: &Study, all: &[Cell]) -> Vec<String> {
+    let joins = |key: &Key| {
+        let joins_histories = study.form == Form::History && ["hostname", IMPORTED_FROM].contains(&&**key);
+        all.is_empty() || joins_histories || has_differing(all, key)
+    };
+    let line = |key: &Key| format!("pool = {key}: the repeats of no cell differ in it, so it joins nothing");
+    study.pool.iter().filter(|key| !joins(key)).map(line).collect()
+}
+
 /// The facts about sessions in which cells differ, as settings.
 fn facts_of(study: &Study, cells: &[Cell]) -> impl Iterator<Item = Setting> {
     let facts = if study.form == Form::History { history_facts(cells) } else { session_facts(cells) };
@@ -394,6 +408,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         baseline: &baseline,
         study,
         arrangement: &arrangement,
+        colours: colour_places(&arrangement, all),
         naming: &naming,
         history: chosen.history.as_ref(),
         foremost,
@@ -453,6 +468,8 @@ struct Scene<'a> {
     baseline: &'a Baseline<'a>,
     study: &'a Study,
     arrangement: &'a Arrangement,
+    /// The places of levels without looks of their own.
+    colours: HashMap<Level, usize>,
     /// The settings that distinguish the shown cells.
     naming: &'a [Setting],
     /// The order and the changes of the form `history`.
@@ -465,6 +482,9 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn charts(&self) -> Vec<Chart> {
+        if let Some(crowded) = crowded::crowded(self) {
+            return vec![crowded];
+        }
         match self.study.form {
             Form::Bars => vec![bars::bars(self)],
             Form::Memory => vec![bars::memory(self)],
@@ -535,9 +555,11 @@ fn shown_measure<'a>(scene: &Scene<'a>, key: &str) -> (String, &'a str, f64) {
 }
 
 fn setting_levels(cells: &[Cell], setting: Setting) -> SettingLevels {
+    let mut places: HashMap<Level, usize> = HashMap::new();
     let mut levels: Vec<(Level, usize)> = Vec::new();
     for level in cells.iter().filter_map(|cell| cell.level(&setting.key)) {
-        match levels.iter_mut().find(|(known, _)| *known == level) {
+        let place = *places.entry(level.clone()).or_insert(levels.len());
+        match levels.get_mut(place) {
             Some((_, count)) => *count += 1,
             None => levels.push((level, 1)),
         }

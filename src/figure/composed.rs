@@ -78,7 +78,8 @@ impl ComposedFigure {
 fn why_blank(figure: &Result<Figure, String>) -> Option<String> {
     match figure {
         Ok(figure) if figure.charts.iter().all(Chart::is_empty) => {
-            Some(format!("nothing to draw: {}", figure.notes().join("; ")))
+            let why = figure.crowded().map_or_else(|| figure.notes().join("; "), str::to_owned);
+            Some(format!("nothing to draw: {why}"))
         }
         Ok(_) => None,
         Err(reason) => Some(reason.clone()),

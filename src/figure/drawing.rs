@@ -89,25 +89,33 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
 fn words_of(cells: &[(CellKey, String)], settings: &[SettingLevels], all: &[Cell]) -> Vec<String> {
     // Facts about the session would only make the words longer.
     let keys: Vec<&Key> = settings.iter().filter(|one| !one.setting.is_fact).map(|one| &one.setting.key).collect();
-    // The words of a cell, and whether they have a level of each setting.
-    let describe = |cell: &Cell| {
-        let levels: Vec<String> = keys.iter().filter_map(|key| Some(format!("{key}={}", cell.level(key)?))).collect();
-        (levels.join(","), levels.len() == keys.len())
+    let describe = |cell: &Cell| -> Vec<Option<String>> {
+        keys.iter().map(|key| Some(format!("{key}={}", cell.level(key)?))).collect()
     };
-    let known: HashMap<CellKey, (String, bool)> = all.iter().map(|cell| (cell.key(), describe(cell))).collect();
-    let by_key: HashMap<CellKey, &Cell> = all.iter().map(|cell| (cell.key(), cell)).collect();
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    known.values().for_each(|(words, _)| *counts.entry(words).or_default() += 1);
+    let known: HashMap<CellKey, (&Cell, Vec<Option<String>>)> =
+        all.iter().map(|cell| (cell.key(), (cell, describe(cell)))).collect();
+    // By the settings that a cell has: how many cells have the same levels of these. Cells with more settings count, too.
+    let mut alike: HashMap<Vec<bool>, HashMap<Vec<&str>, usize>> = HashMap::new();
     let of_cell = |(key, _): &(CellKey, String)| {
-        let Some((words, is_whole)) = known.get(key) else { return baseline_name(key) };
-        // Cells with more levels have those of fewer words, too.
-        let is_only = !words.is_empty()
-            && counts[words.as_str()] == 1
-            && by_key.get(key).is_some_and(|cell| names_cell(words, cell))
-            && (*is_whole || all.iter().filter(|cell| names_cell(words, cell)).count() == 1);
-        if is_only { words.clone() } else { baseline_name(key) }
+        let Some((cell, levels)) = known.get(key) else { return baseline_name(key) };
+        let has: Vec<bool> = levels.iter().map(Option::is_some).collect();
+        let own: Vec<&str> = levels.iter().flatten().map(String::as_str).collect();
+        let words = own.join(",");
+        let counts = alike.entry(has).or_insert_with_key(|has| {
+            let mut counts: HashMap<Vec<&str>, usize> = HashMap::new();
+            let others = known.values().filter_map(|(_, levels)| of_settings(levels, has));
+            others.for_each(|levels| *counts.entry(levels).or_default() += 1);
+            counts
+        });
+        let is_only = !words.is_empty() && counts.get(&own) == Some(&1) && names_cell(&words, cell);
+        if is_only { words } else { baseline_name(key) }
     };
     cells.iter().map(of_cell).collect()
+}
+
+/// A cell's levels of some of the settings; `None` if it lacks one of them.
+fn of_settings<'l>(levels: &'l [Option<String>], has: &[bool]) -> Option<Vec<&'l str>> {
+    levels.iter().zip(has).filter(|(_, has)| **has).map(|(level, _)| level.as_deref()).collect()
 }
 
 /// Compares the cells of one or more sessions for a screen: with the names, looks, limits and units that the study's author sets, but
@@ -181,6 +189,11 @@ impl Figure {
     /// Whether none of its charts draws anything.
     pub fn is_empty(&self) -> bool {
         self.charts.iter().all(Chart::is_empty)
+    }
+
+    /// Why nothing of its values is drawn, and what to do, as a part of a sentence; `None` if its marks can be told apart.
+    pub fn crowded(&self) -> Option<&str> {
+        self.charts.iter().find_map(|chart| chart.crowded.as_deref())
     }
 
     /// The figure after layout.

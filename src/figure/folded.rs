@@ -1,16 +1,20 @@
 //! Sentences that differ only in numbers, merged into one.
 
+use std::collections::HashMap;
+
 /// The number of letters of a date: `2026-08-01`.
 const DATE: usize = 10;
 
 /// Merges sentences that differ only in numbers or dates, and writes their ranges: `it tells 0.0042 to 0.0045 s a step`.
 pub(super) fn folded<'r>(stories: Vec<(String, Vec<&'r str>)>) -> Vec<(String, Vec<&'r str>)> {
-    let text = |parts: &[String]| parts.iter().step_by(2).cloned().collect::<Vec<_>>();
+    let text = |parts: &[String]| parts.iter().step_by(2).cloned().collect::<Vec<String>>();
     let number = |part: &String| part.parse::<f64>().unwrap_or(f64::NAN);
     let mut groups: Vec<(Vec<Vec<String>>, Vec<&'r str>)> = Vec::new();
+    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
     for (story, runs) in stories {
         let own = parts(&story);
-        match groups.iter_mut().find(|(all, _)| text(&all[0]) == text(&own)) {
+        let place = *places.entry(text(&own)).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some((all, known)) => {
                 all.push(own);
                 known.extend(runs);

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::baseline_notes::summary_of_baseline;
 use super::compare::Chosen;
 use super::launches::launches;
-use super::notes::{method_note, summary_of_baseline, verdict_note};
+use super::notes::{method_note, verdict_note};
 use super::number::{capitalised, counted};
 use super::paper::Origin;
 use super::ratio::finished;
@@ -144,8 +145,11 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
             )
         });
         let nodes = nodes.collect::<Vec<_>>().join(" / ");
-        let which =
-            if recorded == 0 { "the runs".to_owned() } else { format!("{} of the runs", runs.len() - recorded) };
+        let which = if recorded == 0 {
+            "the runs".to_owned()
+        } else {
+            format!("{} of {}", runs.len() - recorded, counted(runs.len(), "run"))
+        };
         return vec![
             format!("The sessions were created on: {nodes}"),
             format!("The environment of {which} (CUDA libraries, kernel, power limit, ECC, governor) was not recorded"),
@@ -272,8 +276,12 @@ fn warm_up(runs: &[&RunSummary], origins: &[Origin]) -> String {
         .collect();
     steps.sort_unstable();
     steps.dedup();
-    let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
-    if steps.is_empty() { String::new() } else { format!(" (at least {} steps)", steps.join(" or ")) }
+    let texts: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    match steps.as_slice() {
+        [] => String::new(),
+        [1] => " (at least 1 step)".to_owned(),
+        _ => format!(" (at least {} steps)", texts.join(" or ")),
+    }
 }
 
 /// How quick runs ended: when the requested precision was reached, or after all their steps.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, VariantArray};
 
 use super::chart::{Axis, Chart, Geometry, Look, Role, Scale, Series};
+use super::number::counted;
 use super::palette::{COLOUR_NAMES, COLOURS, DashKind, GREY, Hatch, Marker, OwnLook};
 use crate::plan::suggestion;
 pub use annotation::{Judge, Judged};
@@ -279,7 +280,12 @@ impl Overrides {
             let count = charts.len();
             match charts.get_mut(axis.chart.0.wrapping_sub(1)) {
                 Some(chart) => wrong.extend(change_axis(chart, axis)),
-                None => wrong.push(format!("axis {}: the figure has {count} charts, not {}", axis.axis, axis.chart.0)),
+                None => wrong.push(format!(
+                    "axis {}: the figure has {}, not {}",
+                    axis.axis,
+                    counted(count, "chart"),
+                    axis.chart.0
+                )),
             }
         }
         let names = Names::new(charts, levels);

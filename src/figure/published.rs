@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::chart::{Chart, Geometry, Point, Role, Series};
-use super::number::capitalised;
+use super::number::{capitalised, counted};
 use super::ratio::{finished, scaled};
 use super::sibling::Against;
 use super::study::{Place, Study};
@@ -114,7 +114,7 @@ pub(super) fn of_paper<'a>(
     }
     if strangers > 0 && asked > 0 {
         let which = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
-        notes.push(format!("{which} are among those of {artefact}: {strangers} have other levels"));
+        notes.push(format!("{which} are among those of {artefact}: {} with other levels", counted(strangers, "cell")));
     }
     let lead = notes.len();
     notes.extend(artefact.differs.iter().map(|text| format!("different from the paper: {text}")));

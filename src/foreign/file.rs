@@ -7,13 +7,13 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Makes new files and folders of this process and its children writable only by their owner, whatever the umask was: it removes write
-/// permission of group and others, and leaves the rest as it is.
+/// Makes new files and folders of this process and its children writable only by their owner, who may read and write them and enter folders,
+/// whatever the umask was. Whether others may read them stays as it is.
 pub fn keep_files_from_others() {
     let others = Mode::WGRP | Mode::WOTH;
     // The only way to read the umask is to set it.
     let before = rustix::process::umask(others);
-    rustix::process::umask(before | others);
+    rustix::process::umask(before.difference(Mode::RWXU) | others);
 }
 
 /// Free space on the disk of a folder; `None` if the file system does not report it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::gpu_set;
-use crate::plan::{Binding, Gpu, Node, NumaNode, Shape, Topology};
+use crate::plan::{Binding, Gpu, Node, NumaNode, Shape, Topology, counted};
 use crate::protocol::{MemoryPolicy, Placement, RankPlace};
 
 /// Places a run on a machine that it has to itself, each rank on its own GPUs. GPUs are whole and have the best possible
@@ -122,7 +122,10 @@ impl<'a> Site<'a> {
                 mig => format!(" ({mig} more in MIG mode cannot be used whole: switch MIG off for them)"),
             };
             let hostname = &self.node.hostname;
-            return Err(format!("{wanted} GPUs are requested, {whole} can be used on {hostname}{split}: use fewer"));
+            return Err(format!(
+                "{} asked for, {whole} can be used on {hostname}{split}: use fewer",
+                counted(wanted, "GPU")
+            ));
         }
         let is_taken = |gpu: &&Gpu| taken.iter().flat_map(RankPlace::gpu_uuids).any(|uuid| uuid == gpu.uuid);
         let free: Vec<&Gpu> = usable(self.node).filter(|gpu| !is_taken(gpu)).collect();

@@ -16,7 +16,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 pub use fit::{Alias, Fit, resolution};
 pub use model::Term;
 
-use super::{Key, Level};
+use super::{Key, Level, counted};
 use model::{Model, combination, combinations};
 use optimal::{Problem, Trouble, optimal};
 
@@ -221,7 +221,9 @@ impl Design {
                 let factors = space.counts.len();
                 if cells.saturating_mul((factors * factors) as u64) > MOST_ONE_AT_A_TIME {
                     return Err(format!(
-                        "{cells} cells of {factors} factors take too long to list: give some factors one level, or split the plan"
+                        "{} of {} take too long to list: give some factors one level, or split the plan",
+                        counted(cells, "cell"),
+                        counted(factors, "factor")
                     ));
                 }
                 one_at_a_time(&space.base, &space.counts)
@@ -307,7 +309,9 @@ fn regular(space: &Space, runs: Option<usize>, interactions: &[Term]) -> Result<
         Some(runs) if sizes.contains(&runs) => vec![runs],
         Some(runs) => {
             return Err(format!(
-                "there is no fraction of {factors} factors with {runs} runs: runs can be {}",
+                "there is no fraction of {} with {}: runs can be {}",
+                counted(factors, "factor"),
+                counted(runs, "run"),
                 listed()
             ));
         }
@@ -377,7 +381,9 @@ fn plackett_burman(space: &Space, runs: Option<usize>, interactions: &[Term]) ->
     let points = fraction::plackett_burman(factors, runs).ok_or_else(|| {
         let possible = fraction::PLACKETT_BURMAN.iter().filter(|runs| **runs > factors).map(ToString::to_string);
         format!(
-            "there is no Plackett-Burman design of {factors} factors with {runs} runs: runs can be {}; powers of two are fractions",
+            "there is no Plackett-Burman design of {} with {}: runs can be {}; powers of two are fractions",
+            counted(factors, "factor"),
+            counted(runs, "run"),
             possible.collect::<Vec<_>>().join(", ")
         )
     })?;
@@ -405,10 +411,11 @@ fn d_optimal(
     let runs = runs.unwrap_or_else(|| usual.min(usize::try_from(combinations(&space.counts)).unwrap_or(usual)));
     if runs + fixed.len() < model.width {
         return Err(format!(
-            "{} runs cannot estimate {} coefficients ({of_mains} of the mean and {mains} main effects, {} of interactions): give {} \
-             runs or more, or untick interactions or levels",
-            runs + fixed.len(),
-            model.width,
+            "{} cannot estimate {} ({of_mains} of the mean and {}, {} of interactions): give {} runs or more, or untick interactions or \
+             levels",
+            counted(runs + fixed.len(), "run"),
+            counted(model.width, "coefficient"),
+            counted(mains, "main effect"),
             model.width - of_mains,
             model.width - fixed.len()
         ));
@@ -416,24 +423,25 @@ fn d_optimal(
     let problem = Problem { model: &model, admits: space.admits, fixed, runs, seed: space.seed };
     optimal(&problem).map_err(|trouble| match trouble {
         Trouble::TooFew(Some(left)) => format!(
-            "the constraints leave {left} combinations that are not run already, and the design needs {runs}: lower runs, relax a \
-             constraint, or tick more levels"
+            "the constraints leave {} to run, and the design needs {runs}: lower runs, relax a constraint, or tick more levels",
+            counted(left, "combination")
         ),
         Trouble::TooFew(None) => format!(
             "fewer than {runs} of {} combinations that were drawn at random meet the constraints: relax a constraint",
             1_000 + 500 * runs
         ),
         Trouble::TooLarge => format!(
-            "{runs} runs of {mains} factors with {} coefficients take too long to optimise: lower runs, untick interactions or levels, or \
-             leave out factors",
-            model.width
+            "{} of {} with {} take too long to optimise: lower runs, untick interactions or levels, or leave out factors",
+            counted(runs, "run"),
+            counted(mains, "factor"),
+            counted(model.width, "coefficient")
         ),
         Trouble::Singular => match lost(space, &model, fixed) {
             Some(term) => format!(
                 "the constraints leave no combinations that tell {} apart from the other effects: untick it, or relax a constraint",
                 name(space, &term)
             ),
-            None => format!("{runs} runs do not tell all ticked effects apart: give more runs"),
+            None => format!("{} cannot tell all ticked effects apart: give more runs", counted(runs, "run")),
         },
     })
 }
@@ -600,7 +608,7 @@ mod tests {
         let design = Design { size, ..Design::new(DesignKind::DOptimal) };
         assert_eq!(points(&design, &[3, 3, 2]).unwrap().len(), 12);
         let short = Design { size: Size::Time { minutes: 1.0, run_s: 25.0 }, ..design };
-        assert!(error(&short, &[3, 3, 2]).starts_with("1 runs cannot estimate"));
+        assert!(error(&short, &[3, 3, 2]).starts_with("1 run cannot estimate"));
     }
 
     #[test]

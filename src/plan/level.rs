@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -202,6 +203,16 @@ impl Hash for Level {
     }
 }
 
+/// The place of each level among these, in the order in which they first occur.
+pub fn places_of(levels: impl IntoIterator<Item = Level>) -> HashMap<Level, usize> {
+    let mut places = HashMap::new();
+    for level in levels {
+        let next = places.len();
+        places.entry(level).or_insert(next);
+    }
+    places
+}
+
 /// The level of every factor of one cell, in the order of its workload's factors. Levels of another version are kept as they are.
 ///
 /// Cells of a block share their keys, since 10,000 cells of 25 factors would otherwise hold 250,000 references, and copies of levels share
@@ -285,6 +296,14 @@ mod tests {
     fn numbers_of_hundreds_of_zeros_are_written_as_powers_and_all_others_as_ever() {
         let shown = [5e-324, 1e308, 1e-7, 0.5, 1e21].map(|number| Level::Number(number).to_string());
         assert_eq!(shown, ["5e-324", "1e308", "0.0000001", "0.5", "1000000000000000000000"]);
+    }
+
+    #[test]
+    fn levels_have_the_places_in_which_they_first_occur_and_a_number_is_the_same_in_any_type() {
+        let places = places_of([Level::Integer(4), Level::text("a"), Level::Number(4.0), Level::Number(0.5)]);
+        let place = |level: Level| places.get(&level).copied();
+        assert_eq!([place(Level::Number(4.0)), place(Level::text("a")), place(0_i64.into())], [Some(0), Some(1), None]);
+        assert_eq!(place(Level::Number(0.5)), Some(2));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
+use super::counted;
 use crate::foreign;
 
 /// Problems beyond these are counted, not shown.
@@ -105,7 +106,7 @@ impl<'a> Problems<'a> {
     pub(super) fn into_error(mut self) -> PlanError {
         self.found.sort_by_key(|problem| problem.line);
         if let (Some(last), more @ 1..) = (self.found.last_mut(), self.more) {
-            last.message.push_str(&format!(" (and {more} more problems)"));
+            last.message.push_str(&format!(" (and {})", counted(more, "more problem")));
         }
         PlanError::Invalid(self.found)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Binding, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, expand};
+use super::{Binding, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, counted, expand};
 
 /// If the batch that is left out holds less than this share of a training set, no remark is made.
 const LEAST_LEFT_OVER: f64 = 0.01;
@@ -48,11 +48,11 @@ fn unmeasured(plan: &Plan, matrix: &Matrix) -> Option<String> {
     let (steps, warm_up) = (most.shape.steps, warm_up(most));
     let by = if warm_up > plan.warm_up_steps { "what a CUDA graph needs" } else { "warm_up_steps" };
     Some(format!(
-        "no step is measured in {} of {} cells: they have {}{steps} steps, and the first {warm_up} are warm-up ({by}): train more \
-         epochs or rows, or lower the warm-up",
+        "no step is measured in {} of {}: {}{} a run, and a warm-up of {warm_up} ({by}): train more epochs or rows, or lower the warm-up",
         short.len(),
-        matrix.cells.len(),
-        if short.len() > 1 { "at most " } else { "" }
+        counted(matrix.cells.len(), "cell"),
+        if short.len() > 1 { "at most " } else { "" },
+        counted(steps, "step")
     ))
 }
 
@@ -63,10 +63,9 @@ fn cut_off(plan: &Plan, matrix: &Matrix) -> Option<String> {
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).filter(|all_s| *all_s > limit_s).collect();
     let longest_s = over.iter().copied().reduce(f64::max)?;
     Some(format!(
-        "run_time_s = {limit_s} would end {} of {} cells before they are done: the longest takes about {longest_s:.0} s, by a rough \
-             estimate",
+        "run_time_s = {limit_s} would end {} of {} too early: the longest takes about {longest_s:.0} s, by a rough estimate",
         over.len(),
-        matrix.cells.len()
+        counted(matrix.cells.len(), "cell")
     ))
 }
 
@@ -139,9 +138,10 @@ fn left_over(matrix: &Matrix) -> Option<String> {
         matrix.cells.iter().filter_map(of_cell).filter(|(share, ..)| *share >= LEAST_LEFT_OVER).collect();
     let (_, left, images) = shares.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!(
-        "in {} of {} cells the last batch of an epoch is not full and is left out: up to {left} of {images} training images",
+        "in {} of {} the last batch of an epoch is not full and is left out: up to {left} of {}",
         shares.len(),
-        matrix.cells.len()
+        counted(matrix.cells.len(), "cell"),
+        counted(images, "training image")
     ))
 }
 
@@ -179,11 +179,10 @@ mod tests {
         let said = told(&plan, &cpu_node());
         assert!(
             said[0].starts_with(&format!(
-                "no step is measured in 1 of 2 cells: they have {least} steps, and the first {least} are"
+                "no step is measured in 1 of 2 cells: {least} steps a run, and a warm-up of {least} (warm_up_steps)"
             )),
             "{said:?}"
         );
-        assert!(said[0].contains("are warm-up (warm_up_steps): train more"), "{said:?}");
         assert!(remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
         plan.mode = Mode::Quick { step_precision: 0.05 };
         assert!(!told(&plan, &cpu_node())[0].contains("no step is measured"));

@@ -2,7 +2,7 @@
 
 use super::design::resolution;
 use super::designed::designed;
-use super::{Alias, Block, DesignKind, Fit, Key, Level, Matrix, Plan, Term};
+use super::{Alias, Block, DesignKind, Fit, Key, Level, Matrix, Plan, Term, counted};
 
 /// At most this many interactions are named beside an effect.
 const NAMED: usize = 6;
@@ -34,8 +34,8 @@ pub fn resolved(plan: &Plan, block: &Block, matrix: &Matrix) -> Option<Resolved>
     let all = block.combinations();
     let mut resolved = Resolved {
         summary: match design.kind {
-            DesignKind::LatinHypercube => format!("{}: {} cells", design.kind.title(), chosen.cells.len()),
-            _ => format!("{}: {} of {all} cells", design.kind.title(), chosen.cells.len()),
+            DesignKind::LatinHypercube => format!("{}: {}", design.kind.title(), counted(chosen.cells.len(), "cell")),
+            _ => format!("{}: {} of {}", design.kind.title(), chosen.cells.len(), counted(all, "cell")),
         },
         ..Resolved::default()
     };
@@ -95,7 +95,7 @@ fn quality(kind: DesignKind, fit: &Fit, resolution: Option<usize>) -> String {
         }
         (DesignKind::PlackettBurman, ..) => ", resolution III with fractional aliases".to_owned(),
         (_, _, Some(efficiency)) => {
-            format!(", {} coefficients, D-efficiency {:.0} %", fit.coefficients(), 100.0 * efficiency)
+            format!(", {}, D-efficiency {:.0} %", counted(fit.coefficients(), "coefficient"), 100.0 * efficiency)
         }
         _ => String::new(),
     }
@@ -152,7 +152,7 @@ fn lost(
 ) {
     let missing = designed.iter().filter(|point| !points.contains(point)).count();
     if missing > 0 {
-        let cells = if missing == 1 { "1 cell" } else { &format!("{missing} cells") };
+        let cells = counted(missing, "cell");
         resolved.warnings.push(format!(
             "{cells} of the design cannot run here: write a [[constraint]] for them and choose d-optimal, so that the design \
              goes round them"

@@ -4,6 +4,7 @@
 //! Everything else in this room reads the value and knows no workload by name. What other rooms must know about a level is stated by its
 //! [`Hint`]s.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use super::checked_table::Table;
 use super::data::{Data, DataSetRule, Obtainable};
 use super::factor::Factor;
 use super::hint::Hint;
-use super::level::{Key, Level, Levels};
+use super::level::{Key, Level, Levels, places_of};
 use super::problem::Problems;
 use super::{Estimate, Limits, Node, Shape};
 
@@ -305,20 +306,14 @@ impl WorkloadSpec {
     }
 }
 
-/// The levels that are offered for a factor's key: all names, the usual numbers. The index of a level decides its order and its colour.
+/// The levels that are offered for a factor's key, all names and the usual numbers, each with its place, which decides its order and its
+/// colour.
 ///
 /// A key means the same in every workload. The levels of the first built-in workload with the key come first, then those that the other
 /// built-in workloads and `further` add.
-pub fn offered_levels<'a>(key: &str, further: impl IntoIterator<Item = &'a WorkloadSpec>) -> Vec<Level> {
-    let mut levels: Vec<Level> = Vec::new();
-    for factor in workloads().iter().map(|spec| &**spec).chain(further).filter_map(|spec| spec.factor(key)) {
-        for level in factor.offered() {
-            if !levels.contains(&level) {
-                levels.push(level);
-            }
-        }
-    }
-    levels
+pub fn offered_levels<'a>(key: &str, further: impl IntoIterator<Item = &'a WorkloadSpec>) -> HashMap<Level, usize> {
+    let specs = workloads().iter().map(|spec| &**spec).chain(further);
+    places_of(specs.filter_map(|spec| spec.factor(key)).flat_map(Factor::offered))
 }
 
 /// The workloads of this version, in the order in which they are offered.

@@ -24,8 +24,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::plan::Key;
 use crate::plan::command::{ReadFile, ReadingsSpec};
+use crate::plan::{Key, counted};
 use crate::protocol::{Event, Phase};
 
 pub use course::{Course, WarmUp};
@@ -125,7 +125,7 @@ impl fmt::Display for Found {
                 steps.map_or(Ok(()), |steps| write!(f, " of {steps}"))?;
                 epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))?;
                 loss.map_or(Ok(()), |loss| write!(f, ", loss {loss}"))?;
-                units.map_or(Ok(()), |units| write!(f, ", {units} units"))?;
+                units.map_or(Ok(()), |units| write!(f, ", {}", counted(units, "unit")))?;
                 duration_s.map_or(Ok(()), |duration_s| write!(f, ", {} s", plain(duration_s)))?;
                 wait_s.map_or(Ok(()), |wait_s| write!(f, ", of which {} s were spent waiting", plain(wait_s)))?;
                 if *warm_up == Some(true) { f.write_str(", warm-up") } else { Ok(()) }

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::dataset::DatasetError;
 use crate::launch::{LaunchError, QueueError};
+use crate::plan::counted;
 use crate::store::StoreError;
 use crate::telemetry::TelemetryError;
 use crate::trace::TraceError;
@@ -69,7 +70,7 @@ pub enum SessionError {
     #[error("cannot launch runs: {0}")]
     NoWorker(String),
     /// No cell of the plan can run on this machine.
-    #[error("none of the plan's {cells} cells can run on this machine; the reason for the first: {reason}")]
+    #[error("this machine can run none of the plan's {}; the reason for the first: {reason}", counted(*cells, "cell"))]
     NoValidCell {
         /// Number of cells.
         cells: usize,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Key;
+use crate::plan::{Key, counted};
 use crate::protocol::{PASSES, PRODUCTS};
 
 /// How long a device may be measured, in seconds.
@@ -88,7 +88,7 @@ impl Measurement {
             }
             Stage::Measured => "measured".to_owned(),
             Stage::Cancelled if self.measured > 0 => {
-                format!("cancelled; the rates of {} of {} devices are kept", self.measured, self.devices)
+                format!("cancelled; kept: the rates of {} of {}", self.measured, counted(self.devices, "device"))
             }
             Stage::Cancelled => "cancelled; nothing was measured".to_owned(),
             Stage::Failed(reason) => reason.clone(),

@@ -15,6 +15,7 @@ use super::journal::read_journal_line;
 use super::lines::{self, Line};
 use super::telemetry::TelemetryFold;
 use super::{Decision, LogSum, StoreError, folder, schema};
+use crate::plan::counted;
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line, read_sample_line};
 use listing::{Kind, LogFile, logs_of};
 pub(super) use listing::{Listing, list};
@@ -297,7 +298,7 @@ impl<'a> Replay<'a> {
             && let Some(ranks) = self.index.world_size(run).map_err(StoreError::index(&self.index_path))?
             && *rank >= ranks.max(1)
         {
-            let what = format!("the run has {ranks} ranks and no rank {rank}: the log was left out");
+            let what = format!("the run has {} and no rank {rank}: the log was left out", counted(ranks, "rank"));
             let noted = self.index.damage(&pending.path, 0, Some(run), false, &what);
             return noted.map_err(StoreError::index(&self.index_path));
         }
@@ -450,7 +451,7 @@ impl<'a> Replay<'a> {
         let Some(further) = self.damaged_lines.checked_sub(NAMED_LINES).filter(|further| *further > 0) else {
             return Ok(());
         };
-        let what = format!("{further} more lines are damaged");
+        let what = format!("damage in {}", counted(further, "more line"));
         self.report.damaged.push(format!("{}: {what}", log.path));
         self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), &what)
     }

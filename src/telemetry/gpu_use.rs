@@ -1,7 +1,7 @@
 //! Who uses a GPU: memory of the run's ranks, foreign processes, and other users before a run starts.
 
 use super::gpu::{self, GpuProcess, GpuReader};
-use crate::plan::Gpu;
+use crate::plan::{Gpu, counted};
 use crate::protocol::GpuSample;
 
 /// Upper bound of the driver's own memory on an idle GPU, in bytes.
@@ -28,10 +28,7 @@ pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
 /// Signs of other programs on a GPU that none of multicard's runs uses; `None` if it is idle.
 pub fn signs_of_use(sample: &GpuSample) -> Option<String> {
     // In a container the count may be missing.
-    let processes = sample.foreign_processes.filter(|count| *count > 0).map(|count| match count {
-        1 => "1 process".to_owned(),
-        _ => format!("{count} processes"),
-    });
+    let processes = sample.foreign_processes.filter(|count| *count > 0).map(|count| counted(count, "process"));
     let memory = sample.memory_used_bytes.filter(|used| *used > IDLE_BYTES);
     let memory = memory.map(|used| format!("{:.1} GB of memory in use", used as f64 / 1e9));
     // NVML's sampling period may cover the previous run: kernels count only together with other signs.

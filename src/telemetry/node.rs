@@ -57,7 +57,8 @@ fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -
     if gpus.is_empty() {
         let (variable, count) = (variable.unwrap_or_default(), listed.len());
         return Err(format!(
-            "{VISIBLE_DEVICES}=`{variable}` hides all {count} GPUs: unset it, or list some of 0 to {}",
+            "{VISIBLE_DEVICES}=`{variable}` hides {}: unset it, or list some of 0 to {}",
+            if count == 1 { "the GPU".to_owned() } else { format!("all {count} GPUs") },
             count - 1
         ));
     }
@@ -180,7 +181,7 @@ mod tests {
     fn hidden_gpus_and_no_gpus_are_told_apart() {
         let roots = Roots::default();
         let hidden = visible_gpus(&roots, &[listed("GPU-a", "x")], Some("")).unwrap_err();
-        assert!(hidden.contains("CUDA_VISIBLE_DEVICES=`` hides all 1 GPUs"), "{hidden}");
+        assert!(hidden.contains("CUDA_VISIBLE_DEVICES=`` hides the GPU: unset it"), "{hidden}");
         let none = visible_gpus(&roots, &[], None).unwrap_err();
         assert!(none.contains("shows no GPU"), "{none}");
     }

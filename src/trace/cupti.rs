@@ -20,6 +20,7 @@ use super::source::Head;
 use super::unfinished::Unfinished;
 use super::value::{BUILT_IN, GpuInfo};
 use crate::foreign::Output;
+use crate::plan::counted;
 use crate::protocol::EVENTS_FILE;
 use raw::{Item, Piece, RawFile};
 
@@ -178,7 +179,7 @@ fn left_out(names: &str) -> String {
     let all: Vec<&str> = names.split(", ").collect();
     let more = all.len().saturating_sub(NAMED);
     let named = all[..all.len() - more].join(", ");
-    let more = if more > 0 { format!(" and {more} others") } else { String::new() };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("calls that only query are not recorded: {named}{more}")
 }
 
@@ -268,7 +269,7 @@ impl<'a> Gathering<'a> {
             problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
         self.head.warnings.extend(warnings);
         let losses = [
-            (lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)),
+            (lost > 0).then(|| format!("CUPTI lost {} of process {}", counted(lost, "record"), raw.process)),
             self.intake.refused(),
             raw.damage().map(|damage| {
                 format!("the trace of process {}: {damage}; everything before the damage was read", raw.process)

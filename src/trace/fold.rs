@@ -33,6 +33,7 @@ use super::value::{
     Trace,
 };
 use super::window::{Limits, Window, in_windows, length_ns, outside, union, unite};
+use crate::plan::counted;
 use crate::protocol::STEPS_BY_RANGES;
 
 pub(super) use host::synchronisation_name;
@@ -192,7 +193,10 @@ fn nothing_within(window: &Window, begin: i64, covered: Option<(i64, i64)>) -> S
 /// Warnings about what is missing from a recording, judged by what was read.
 fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = String> {
     let names = (missing_names > 0).then(|| {
-        format!("{missing_names} names are missing from the report; the times of these events are listed without names")
+        format!(
+            "the report lacks {}; the times of these events are listed without names",
+            counted(missing_names, "name")
+        )
     });
     let graphs = (work.graph_traces > 0 && work.graph_kernels == 0)
         .then(|| "kernels within CUDA graphs were not recorded: record with --cuda-graph-trace=node".to_owned());

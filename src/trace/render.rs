@@ -1,6 +1,7 @@
 //! Writes a trace as Markdown and as CSV.
 
 use super::value::{Gap, Statistics, Trace};
+use crate::plan::counted;
 use crate::protocol::recorder;
 use crate::text_table::{Field, TextTable, markdown_text};
 
@@ -26,7 +27,7 @@ fn head(trace: &Trace) -> String {
         text += &format!("\n> {}\n", markdown_text(&short(warning)));
     }
     if let Some(by) = &trace.steps_by {
-        text += &format!("\n- {} steps of all ranks ({})\n", trace.steps, markdown_text(&short(by)));
+        text += &format!("\n- {} of all ranks ({})\n", counted(trace.steps, "step"), markdown_text(&short(by)));
     }
     for gpu in &trace.gpus {
         let name = markdown_text(&short(gpu.name.as_deref().unwrap_or("unknown")));
@@ -166,13 +167,13 @@ fn proof(trace: &Trace) -> String {
     }
     let proof = &trace.proof;
     format!(
-        "\n## Proof\n\n- copies to GPUs read {} memory\n- layout: {}\n- precision: {}\n- strategy: {} ({} processes, {} GPUs)\n- CUDA graphs: {}\n",
+        "\n## Proof\n\n- copies to GPUs read {} memory\n- layout: {}\n- precision: {}\n- strategy: {} ({}, {})\n- CUDA graphs: {}\n",
         proof.pin_memory.seen,
         proof.layout.seen,
         proof.precision.seen,
         proof.strategy.seen,
-        proof.strategy.processes,
-        proof.strategy.gpus,
+        counted(proof.strategy.processes, "process"),
+        counted(proof.strategy.gpus, "GPU"),
         proof.graphs.seen
     )
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use multicard::plan::Shape;
+use multicard::plan::{Shape, counted};
 use multicard::protocol::{Job, PROTOCOL_VERSION, RankPlace};
 use serde::Deserialize;
 use thiserror::Error;
@@ -75,13 +75,14 @@ pub fn place(job: &Job, rank: u32) -> Option<&RankPlace> {
 fn check(job: &Job) -> Result<Work, String> {
     let Shape { processes, devices_per_process, .. } = job.shape;
     if processes as usize != job.ranks.len() {
-        return Err(format!("its shape has {processes} processes, but there are places for {} ranks", job.ranks.len()));
+        let (processes, ranks) = (counted(processes, "process"), counted(job.ranks.len(), "rank"));
+        return Err(format!("its shape has {processes}, but there are places for {ranks}"));
     }
     let uneven =
         |place: &&RankPlace| place.gpu_uuid.is_some() && place.gpu_uuids().count() != devices_per_process as usize;
     if let Some(place) = job.ranks.iter().find(uneven) {
-        let gpus = place.gpu_uuids().count();
-        return Err(format!("rank {} has a place on {gpus} GPUs, and computes on {devices_per_process}", place.rank));
+        let gpus = counted(place.gpu_uuids().count(), "GPU");
+        return Err(format!("rank {} has a place on {gpus}, and computes on {devices_per_process}", place.rank));
     }
     if let Some(missing) = (0..processes).find(|&rank| place(job, rank).is_none()) {
         return Err(format!("rank {missing} of {processes} has no place"));

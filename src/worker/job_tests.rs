@@ -36,10 +36,10 @@ fn another_version_is_refused_before_its_fields_are_read() {
 fn what_contradicts_itself_is_refused() {
     let short = job(&[("gpus", Level::Integer(2))], 1);
     let error = refusal(&short);
-    assert!(error.contains("2 processes") && error.contains("1 ranks"), "{error}");
+    assert!(error.contains("2 processes") && error.contains("1 rank"), "{error}");
     let mut lonely = job(&[("gpus", Level::Integer(2)), ("strategy", Level::text("dp"))], 1);
     lonely.ranks[0].gpu_uuid = Some("GPU-a".into());
-    assert!(refusal(&lonely).contains("a place on 1 GPUs, and computes on 2"));
+    assert!(refusal(&lonely).contains("a place on 1 GPU, and computes on 2"));
     let mut twice = job(&[("gpus", Level::Integer(2))], 2);
     twice.ranks[1].rank = 0;
     assert!(refusal(&twice).contains("rank 1 of 2 has no place"));

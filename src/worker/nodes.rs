@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use multicard::plan::NODES;
+use multicard::plan::{NODES, counted};
 use multicard::protocol::{Clock, Event, node_name};
 
 use crate::parallel::Peers;
@@ -23,7 +23,7 @@ pub fn report(peers: &Rc<Peers>, nodes: u32, report: &mut Report) -> Result<(), 
     let names = peers.tell("node", &node_name())?;
     let distinct: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let listed = distinct.iter().copied().collect::<Vec<_>>().join(", ");
-    let seen = format!("{} ranks on {} nodes: {listed}", names.len(), distinct.len());
+    let seen = format!("{} on {}: {listed}", counted(names.len(), "rank"), counted(distinct.len(), "node"));
     report.event(Event::Evidence(proof::evidence(
         NODES,
         &nodes.to_string(),

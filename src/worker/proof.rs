@@ -1,6 +1,6 @@
 //! Evidence that the factors shared by all workloads are in effect.
 
-use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Passes};
+use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Passes, counted};
 use multicard::protocol::Evidence;
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind, TchError, Tensor};
@@ -28,8 +28,9 @@ pub fn passes<T: Task>(asked: Passes, trainer: &Trainer<T>) -> Result<Evidence, 
     let with_gradient = trained.iter().filter(|parameter| parameter.grad().defined()).count();
     let kept = trainer.optimizer().kept();
     let seen = format!(
-        "{with_gradient} of {} parameters have a gradient, updates keep {kept} numbers a weight",
-        trained.len()
+        "{with_gradient} of {} with a gradient, updates keep {} a weight",
+        counted(trained.len(), "parameter"),
+        counted(kept, "number")
     );
     let passes = if with_gradient == 0 && kept == 0 { Passes::Inference } else { Passes::Training };
     Ok(evidence(Passes::KEY, asked.name(), seen, passes == asked))

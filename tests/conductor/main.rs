@@ -270,27 +270,29 @@ fn a_run_in_a_terminal_records_what_a_killed_conductor_left_as_not_started_and_r
 }
 
 #[test]
-fn nobody_else_can_write_the_files_of_a_session_whatever_the_umask() {
-    let scene = Scene::new();
-    scene.plan("writes", 1, "echo out; echo err >&2; touch $MULTICARD_READINGS");
-    let mut open = scene.multicard(&[]);
-    let program = open.get_program().to_owned();
-    let mut command = Command::new("sh");
-    command.args(["-c", "umask 000; \"$0\" \"$@\""]).arg(program);
-    command.args(["run", "writes.toml", "--session", "session", "--detach"]).current_dir(scene.home.path());
-    command
-        .envs(open.env("MULTICARD_WORKER", "/nonexistent").get_envs().filter_map(|(name, value)| Some((name, value?))));
-    succeed(&mut command);
-    wait("the conductor ends", || scene.conductors().is_empty());
-    assert_eq!(scene.states(), [RunState::Finished]);
-    let mut folders = vec![scene.session(), scene.path("state")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap().flatten() {
-            let about = entry.metadata().unwrap();
-            let mode = about.permissions().mode();
-            assert_eq!(mode & 0o022, 0, "{} has mode {mode:o}", entry.path().display());
-            if about.is_dir() {
-                folders.push(entry.path());
+fn the_owner_alone_can_write_the_files_of_a_session_whatever_the_umask() {
+    for umask in ["000", "777"] {
+        let scene = Scene::new();
+        scene.plan("writes", 1, "echo out; echo err >&2; touch $MULTICARD_READINGS");
+        let mut open = scene.multicard(&[]);
+        let program = open.get_program().to_owned();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("umask {umask}; \"$0\" \"$@\"")]).arg(program);
+        command.args(["run", "writes.toml", "--session", "session", "--detach"]).current_dir(scene.home.path());
+        let variables = open.env("MULTICARD_WORKER", "/nonexistent").get_envs();
+        command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        succeed(&mut command);
+        wait("the conductor ends", || scene.conductors().is_empty());
+        assert_eq!(scene.states(), [RunState::Finished]);
+        let mut folders = vec![scene.session(), scene.path("state")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap().flatten() {
+                let about = entry.metadata().unwrap();
+                let (mode, own) = (about.permissions().mode(), if about.is_dir() { 0o700 } else { 0o600 });
+                assert_eq!(mode & (0o022 | own), own, "{} has mode {mode:o} of umask {umask}", entry.path().display());
+                if about.is_dir() {
+                    folders.push(entry.path());
+                }
             }
         }
     }
@@ -397,7 +399,7 @@ fn stopping_ends_all_runs_or_the_queued_ones_alone() {
     scene.detach("waits.toml");
     scene.await_start(1);
     let stderr = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
-    assert!(stderr.contains("1 active runs go on"), "{stderr}");
+    assert!(stderr.contains("1 active run goes on to the end"), "{stderr}");
     wait("the queue is empty", || scene.states()[1..] == [RunState::Cancelled; 2]);
     assert!(!scene.states()[0].is_final());
     succeed(&mut scene.multicard(&["stop", "session"]));

@@ -23,7 +23,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, prose, strong};
 use crate::app::words::{bytes_text, shell_word};
 use crate::conduct::Order;
-use crate::plan::{CudaState, Key, Node};
+use crate::plan::{CudaState, Key, Node, counted};
 use crate::session::{Places, USUAL_MEASURE_S};
 use crate::telemetry::signs_of_use;
 
@@ -260,7 +260,7 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
                 ("Name", node.hostname.clone()),
                 ("System", node.system.clone()),
                 ("Processor", node.cpu_model.clone()),
-                ("Usable", format!("{} CPUs, {}", node.cpus, bytes_text(node.memory_bytes as f64))),
+                ("Usable", format!("{}, {}", counted(node.cpus, "CPU"), bytes_text(node.memory_bytes as f64))),
                 ("Driver", node.driver.clone().unwrap_or_else(|| "none".to_owned())),
             ],
         );

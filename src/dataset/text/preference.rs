@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::rows::{Place, kind};
 use super::template::{Fields, Message, exchange, filled, messages, of_turns};
 use super::tokens::{MADE_END, TokenRows, made_row};
+use crate::plan::counted;
 use crate::plan::llm::{DataSet, Template};
 
 /// The names of the columns with both answers, as published: TorchTune's, and those of lvwerra/stack-exchange-paired.
@@ -84,7 +85,7 @@ impl Pairing {
             if self.template == Template::Grammar { "the uncorrected sentences" } else { "those of the next row" };
         match self.made {
             0 => String::new(),
-            made => format!("; synthetic preferences: the rejected answers of {made} pairs are {what}"),
+            made => format!("; synthetic preferences: the rejected answers of {} are {what}", counted(made, "pair")),
         }
     }
 }

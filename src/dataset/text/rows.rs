@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::dataset::DatasetError;
 use crate::foreign;
+use crate::plan::counted;
 
 /// Columns of tab-separated files of C4_200M, which have no header line.
 const TSV_COLUMNS: [&str; 2] = ["input", "output"];
@@ -247,7 +248,7 @@ fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetErro
         let place = Place { row, line: record.position().map(|position| position.line() + late) };
         if record.len() != names.len() {
             let (found, expected) = (record.len(), names.len());
-            return Err(bad(path, Some(place), format!("it has {found} columns instead of {expected}")));
+            return Err(bad(path, Some(place), format!("it has {} instead of {expected}", counted(found, "column"))));
         }
         let fields = names.iter().cloned().zip(record.iter().map(|text| Value::String(text.to_owned()))).collect();
         if take(Row { place, fields })? == Then::Stop {

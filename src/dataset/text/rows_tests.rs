@@ -52,7 +52,7 @@ fn csv_has_names_quotes_and_texts_of_several_lines() {
     assert_eq!(text(&rows[0], "text"), "a, \"b\"\r\nc");
     assert_eq!((text(&rows[1], "id"), rows[1].place.to_string()), ("2".to_owned(), "row 2 (line 4)".to_owned()));
     let (_, error) = read("rows.csv", b"a,b\n1,2\n3\n");
-    assert_eq!(error.unwrap(), "/rows.csv, row 2 (line 3): it has 1 columns instead of 2");
+    assert_eq!(error.unwrap(), "/rows.csv, row 2 (line 3): it has 1 column instead of 2");
     let (_, error) = read("rows.csv", b"a\n\xff\n");
     assert!(error.unwrap().contains("not UTF-8"));
 }

@@ -269,5 +269,5 @@ fn rows_that_the_host_has_no_room_for_end_with_the_row_and_numbers() {
     let tokens = read(1 << 30).unwrap().train.token_count() as u64;
     assert_eq!(read(tokens * TOKEN_BYTES).unwrap().train.len(), 100);
     let error = read(tokens * TOKEN_BYTES / 2).unwrap_err().to_string();
-    assert!(error.contains("row 51 (line 51)") && error.contains("in each of 1 ranks: use fewer rows"), "{error}");
+    assert!(error.contains("row 51 (line 51)") && error.contains("in each of 1 rank: use fewer rows"), "{error}");
 }

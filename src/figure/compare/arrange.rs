@@ -1,12 +1,12 @@
 //! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Scene;
 use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, RANKS, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
-use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
+use crate::plan::{GPUS, GPUS_PER_NODE, NODES, places_of};
 
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
@@ -153,14 +153,24 @@ impl Scene<'_> {
     pub(super) fn look(&self, cell: &Cell) -> Look {
         let Some(setting) = &self.arrangement.colour else { return Look::Place(4) };
         let Some(level) = cell.level(&setting.key) else { return Look::Grey };
-        if !setting.is_fact && !["session", "data", "cell"].contains(&&*setting.key) {
+        if has_own_looks(setting) {
             return Look::of_level(setting, &level);
         }
-        let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(&setting.key)).collect();
-        levels.sort();
-        levels.dedup();
-        Look::Place(levels.iter().position(|known| *known == level).unwrap_or(0))
+        Look::Place(self.colours.get(&level).copied().unwrap_or(0))
     }
+}
+
+/// Whether the levels of a setting have the same looks in every figure.
+fn has_own_looks(setting: &Setting) -> bool {
+    !setting.is_fact && !["session", "data", "cell"].contains(&&*setting.key)
+}
+
+/// The places of the levels that colours show, among all cells, if these levels have no looks of their own.
+pub(super) fn colour_places(arrangement: &Arrangement, all: &[Cell]) -> HashMap<Level, usize> {
+    let Some(setting) = arrangement.colour.as_ref().filter(|setting| !has_own_looks(setting)) else {
+        return HashMap::new();
+    };
+    places_of(all.iter().filter_map(|cell| cell.level(&setting.key)).collect::<BTreeSet<Level>>())
 }
 
 /// The index of a name in a list; a new name is added to the list.

@@ -1,10 +1,8 @@
 //! Grouped bars: one measure of each cell, or the peaks of its memory.
 
-use std::cmp::Ordering;
-
 use super::arrange::{name_of, place_of};
 use super::{Scene, shown_measure};
-use crate::analysis::{Cell, RunState, Setting, Value, compare_levels};
+use crate::analysis::{Cell, RunState, Setting, Value, level_rank};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
 pub(super) use crate::figure::ratio::scaled;
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP, STEP_COST};
@@ -102,14 +100,12 @@ fn join_equal(chart: &mut Chart) {
 /// The cells in the order of their levels of some settings. This order does not change when further cells finish.
 fn in_order_of<'a>(scene: &'a Scene<'a>, settings: &[Setting]) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
-    cells.sort_by(|a, b| {
-        // A cell without the setting comes last.
-        let lacks = |cell: &Cell, setting: &Setting| cell.level(&setting.key).is_none();
-        let by_setting = settings
-            .iter()
-            .map(|setting| lacks(a, setting).cmp(&lacks(b, setting)).then_with(|| compare_levels(setting, a, b)));
-        by_setting.fold(Ordering::Equal, Ordering::then)
-    });
+    // A cell without the setting comes last.
+    let place = |cell: &&Cell| {
+        let ranks = settings.iter().map(|setting| level_rank(setting, cell));
+        ranks.map(|rank| (rank.1.is_none(), rank)).collect::<Vec<_>>()
+    };
+    cells.sort_by_cached_key(place);
     cells
 }
 

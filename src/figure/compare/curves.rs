@@ -1,6 +1,6 @@
 //! Losses and accuracy of each cell over epochs, steps or time: the median over repeats, and a band for their range.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::arrange::name_of;
 use super::{Scene, shown_measure};
@@ -141,19 +141,11 @@ fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
     if cells.len() > LINES {
         let is_foremost = |cell: &Cell| scene.foremost.is_some_and(|foremost| cell.key() == *foremost);
-        let mut seen: Vec<(Look, usize)> = Vec::new();
+        let mut seen: HashMap<Look, usize> = HashMap::new();
         let mut round = |cell: &Cell| {
-            let look = scene.look(cell);
-            match seen.iter_mut().find(|(known, _)| *known == look) {
-                Some((_, count)) => {
-                    *count += 1;
-                    *count
-                }
-                None => {
-                    seen.push((look, 0));
-                    0
-                }
-            }
+            let count = seen.entry(scene.look(cell)).or_default();
+            *count += 1;
+            *count
         };
         cells.sort_by_cached_key(|cell| (!is_foremost(cell), round(cell)));
     }
@@ -182,7 +174,7 @@ fn epochs(cell: &Cell) -> Vec<u32> {
 pub(super) struct Lines {
     pub(super) panels: Vec<Panel>,
     names: Vec<(Look, String)>,
-    left_out: Vec<String>,
+    left_out: HashSet<String>,
 }
 
 impl Lines {
@@ -198,9 +190,7 @@ impl Lines {
         let look = scene.look(cell);
         let known = self.names.iter().any(|(_, known)| *known == name);
         if !known && self.names.len() == LINES {
-            if !self.left_out.contains(&name) {
-                self.left_out.push(name);
-            }
+            self.left_out.insert(name);
             return;
         }
         if !known {

@@ -2,7 +2,7 @@
 //! lines that are parallel if there is no interaction, and as a table with each effect in words.
 
 use super::arrange::place_of;
-
+use super::crowded::MOST_PLACES;
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{
     Cell, Change, Effect, Intervals, Level, MOST_INTERACTIONS, Measure, Mixed, Reading, Setting, Value, Verdict,
@@ -242,6 +242,15 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         }
     } else {
         effects.retain(|effect| effect.changes.len() == 1);
+        if effects.len() > MOST_PLACES {
+            let why = format!(
+                "{} effects are more than can be shown next to each other ({MOST_PLACES} at most): --form tornado (\"Tornado\" in the window) \
+                 shows the largest; the table has all",
+                effects.len()
+            );
+            let notes = vec![capitalised(&why) + "."];
+            return Chart { panels: Vec::new(), notes, crowded: Some(why), ..chart };
+        }
     }
     let mut ends = (1.0_f64, 1.0_f64);
     for effect in &effects {

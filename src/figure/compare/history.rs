@@ -1,6 +1,6 @@
 //! A measure over sessions in the order of their dates or commits: one line for each cell, with the places where its level changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::arrange::name_of;
 use super::curves::Lines;
@@ -51,19 +51,20 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
         let levels = settings.iter().map(|setting| cell.level(&setting.key)).collect();
         (levels, !joins_imported && cell.is_imported(), unit)
     };
-    let mut groups: Vec<(_, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<_, usize> = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     for (row, cell) in cells.iter().enumerate() {
-        let kind = kind(cell);
-        match groups.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((kind, vec![row])),
+        let place = *places.entry(kind(cell)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(rows) => rows.push(row),
+            None => groups.push(vec![row]),
         }
     }
     let mut ordered = Vec::with_capacity(cells.len());
     let mut of_cells = Vec::with_capacity(cells.len());
     let mut tracks = Vec::with_capacity(groups.len());
     let is_alone = groups.len() == 1;
-    for (_, mut rows) in groups {
+    for mut rows in groups {
         rows.sort_by_key(|row| occasions.of_cells[*row]);
         let first = ordered.len();
         ordered.extend(rows.iter().map(|row| cells[*row].clone()));

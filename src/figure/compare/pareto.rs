@@ -1,8 +1,10 @@
 //! The Pareto front: cells that no other cell beats in time, memory and energy at the same time; and the fastest cell within limits of
 //! memory and accuracy.
 
-use super::arrange::name_of;
+use std::cmp::Ordering;
+use std::collections::HashMap;
 
+use super::arrange::name_of;
 use super::{Scene, shown_measure};
 use crate::analysis::{
     Better, Cell, Check, Intervals, Judgement, Measure, Setting, Value, Verdict, check_between, counted, measure_of,
@@ -76,9 +78,9 @@ pub(super) fn pareto(scene: &Scene, naming: &[Setting]) -> Vec<Chart> {
     let names: Vec<String> = keys.iter().map(|key| shown_measure(scene, key).0.to_lowercase()).collect();
     if let Some(chart) = charts.first_mut() {
         chart.notes.push(format!(
-            "{} of {} cells {} on the front of {}: no other cell is at least as good in all of these and better in one, by medians.",
+            "{} of {} {} on the front of {}: no other cell is at least as good in all of these and better in one, by medians.",
             of_front.len(),
-            standing.len(),
+            counted(standing.len(), "cell"),
             if of_front.len() == 1 { "is" } else { "are" },
             names.join(", ")
         ));
@@ -109,6 +111,7 @@ fn chart(
 ) -> Chart {
     let factor = |key: &str| shown_measure(scene, key).2;
     let mut series: Vec<Series> = Vec::new();
+    let ranks: HashMap<usize, usize> = of_front.iter().copied().zip(0..).collect();
     for (place, is_on) in standing {
         let cell = &scene.cells[*place];
         let Some((value, across)) = value_of(cell, y, scene.intervals).zip(value_of(cell, x, scene.intervals)) else {
@@ -121,7 +124,7 @@ fn chart(
             ratio: None,
             cell: Some(cell.key()),
         };
-        let rank = of_front.iter().position(|one| one == place).filter(|_| *is_on);
+        let rank = ranks.get(place).copied().filter(|_| *is_on);
         let (name, look) = match rank {
             Some(rank) if rank < NAMED => (name_of(cell, naming), Look::Place(rank)),
             Some(_) => ("more on the front".to_owned(), Look::Place(NAMED)),
@@ -244,7 +247,22 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
 /// are good.
 fn front(points: &[Vec<f64>]) -> Vec<bool> {
     let beats = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b);
-    points.iter().map(|point| !points.iter().any(|other| beats(other, point))).collect()
+    // A point that beats another one comes before it in the order of coordinates, and one that is beaten is beaten by one on the front.
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|a, b| {
+        // 0 and -0 are equal.
+        let by_coordinate = points[*a].iter().zip(&points[*b]).map(|(a, b)| (a + 0.0).total_cmp(&(b + 0.0)));
+        by_coordinate.fold(Ordering::Equal, Ordering::then)
+    });
+    let mut front: Vec<usize> = Vec::new();
+    for place in order {
+        if !front.iter().rev().any(|other| beats(&points[*other], &points[place])) {
+            front.push(place);
+        }
+    }
+    let mut is_on = vec![false; points.len()];
+    front.into_iter().for_each(|place| is_on[place] = true);
+    is_on
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! A measure over the number of GPUs, or of nodes, next to the values of perfect scaling.
 
+use std::collections::HashMap;
+
 use super::arrange::along_scaling;
 use super::bars::scaled;
 use super::curves::Lines;
 use super::{Scene, shown_measure};
-use crate::analysis::{Cell, Method, Scaling, Setting, Value, measure_of};
+use crate::analysis::{Cell, Level, Method, Scaling, Value, measure_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Role, Series};
 use crate::figure::ratio::over_baseline;
 use crate::figure::study::SPEEDUP;
@@ -85,9 +87,10 @@ fn axis_name(what: &str) -> &str {
 fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)], along: &[&str], what: &str) -> Chart {
     let mut lines = Lines::default();
     let measure_key = scene.study.own_measure();
+    // The cells with the fewest GPUs or nodes come first.
+    let mut bases: HashMap<Vec<Option<Level>>, (f64, &Cell)> = HashMap::new();
     for (x, _, cell) in cells {
-        let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2, along);
-        let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
+        let (fewest, base) = *bases.entry(besides(scene, cell, along)).or_insert((*x, *cell));
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
         let value =
             over_baseline(cell, Some(base), measure_key, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
@@ -108,11 +111,11 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)], alon
     }
 }
 
-/// Whether two cells differ only in the factors along the axis.
-fn alike(scene: &Scene, cell: &Cell, other: &Cell, along: &[&str]) -> bool {
+/// A cell's levels of the settings that are not along the axis.
+fn besides(scene: &Scene, cell: &Cell, along: &[&str]) -> Vec<Option<Level>> {
     let arrangement = scene.arrangement;
-    let mut settings = arrangement.columns.iter().chain(&arrangement.colour).chain(&arrangement.rest);
-    settings.all(|Setting { key, .. }| along.contains(&&**key) || cell.level(key) == other.level(key))
+    let settings = arrangement.columns.iter().chain(&arrangement.colour).chain(&arrangement.rest);
+    settings.filter(|setting| !along.contains(&&*setting.key)).map(|setting| cell.level(&setting.key)).collect()
 }
 
 fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {

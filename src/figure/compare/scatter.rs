@@ -1,5 +1,7 @@
 //! Two measures against each other, or a measure over a factor that is a number: one point a cell, their correlation, and a fitted law.
 
+use std::collections::{HashMap, HashSet};
+
 use super::arrange::level_name;
 use super::{Scene, shown_measure};
 use crate::analysis::{
@@ -15,6 +17,11 @@ use crate::plan::{GPUS, MeasureUnit};
 const MOST_WITH_BARS: usize = 400;
 /// The most series whose fits are described and drawn.
 const MOST_FITS: usize = 8;
+/// With more colours than this, all points have one: there are no more different looks.
+const MOST_COLOURS: usize = 64;
+/// What to do if a factor counts bytes and does not say so.
+const UNIT_OF_FACTOR: &str = "; if it counts bytes, give it its unit: `unit = \"B\"` in the plan's [command.factor.KEY], or `multicard import \
+                              --set \"COLUMN=factor B\"`";
 /// The name of a line that is the only one.
 const NAMES: [&str; 2] = ["Amdahl's law", "α-β law"];
 
@@ -73,6 +80,7 @@ pub(super) fn scatter(scene: &Scene) -> Vec<Chart> {
     let mut chart = Chart::new(title, Geometry::Scatter, axis(&across.name, &across.unit), axis(&name, unit));
     let (mut pairs, mut lacking) = (Vec::new(), 0_usize);
     let mut groups: Vec<Group> = Vec::new();
+    let mut places: HashMap<(String, Option<Level>), usize> = HashMap::new();
     for (row, cell) in scene.cells.iter().enumerate() {
         let (Some(x), Some(y)) = (across.value(scene, row), scene.value(row, key)) else {
             lacking += 1;
@@ -82,11 +90,15 @@ pub(super) fn scatter(scene: &Scene) -> Vec<Chart> {
         let x = scaled(x, across.factor);
         let point =
             Point { x: x.median, across: x.interval, value: scaled(y, factor), ratio: None, cell: Some(cell.key()) };
-        let panel = scene.panel_name(cell);
-        let place = groups.iter().position(|group| group.is_of(scene, cell, &panel));
-        match place {
-            Some(place) => groups[place].add(row, point),
-            None => groups.push(Group::new(scene, cell, panel, (row, point))),
+        let colour = scene.arrangement.colour.as_ref();
+        let (panel, level) = (scene.panel_name(cell), colour.and_then(|setting| cell.level(&setting.key)));
+        let place = *places.entry((panel.clone(), level.clone())).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.add(row, point),
+            None => {
+                let name = colour.zip(level).map(|(setting, level)| level_name(setting, &level)).unwrap_or_default();
+                groups.push(Group { panel, name, look: scene.look(cell), rows: vec![row], points: vec![point] });
+            }
         }
     }
     if scene.study.log && pairs.iter().all(|(x, _)| *x > 0.0) {
@@ -102,10 +114,7 @@ pub(super) fn scatter(scene: &Scene) -> Vec<Chart> {
         chart.notes.push(format!("{} without one of the two values.", counted(lacking, "cell")));
     }
     let fits = fit(scene, &across, &groups, &mut chart.notes);
-    for group in groups {
-        let panel = panel_of(&mut chart.panels, group.panel);
-        panel.series.push(Series { points: group.points, ..Series::measured(group.name, group.look) });
-    }
+    add_points(scene, &mut chart, groups);
     let to_base = MeasureUnit::parse(&across.own_unit).factor / across.factor;
     add_lines(&mut chart.panels, &fits, (to_base, factor));
     vec![chart]
@@ -114,7 +123,6 @@ pub(super) fn scatter(scene: &Scene) -> Vec<Chart> {
 /// The cells of one colour in one panel.
 struct Group {
     panel: String,
-    level: Option<Level>,
     name: String,
     look: Look,
     /// The indices of its cells.
@@ -123,18 +131,6 @@ struct Group {
 }
 
 impl Group {
-    fn new(scene: &Scene, cell: &Cell, panel: String, (row, point): (usize, Point)) -> Self {
-        let setting = scene.arrangement.colour.as_ref();
-        let level = setting.and_then(|setting| cell.level(&setting.key));
-        let name = setting.zip(level.as_ref()).map(|(setting, level)| level_name(setting, level)).unwrap_or_default();
-        Self { panel, level, name, look: scene.look(cell), rows: vec![row], points: vec![point] }
-    }
-
-    fn is_of(&self, scene: &Scene, cell: &Cell, panel: &str) -> bool {
-        let setting = scene.arrangement.colour.as_ref();
-        self.panel == panel && self.level == setting.and_then(|setting| cell.level(&setting.key))
-    }
-
     fn add(&mut self, row: usize, point: Point) {
         self.rows.push(row);
         self.points.push(point);
@@ -143,6 +139,22 @@ impl Group {
     /// Its name with its panel's.
     fn whole_name(&self) -> String {
         [&self.panel, &self.name].into_iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// Draws the points of each group in its colour; all in one if there are too many to be told apart.
+fn add_points(scene: &Scene, chart: &mut Chart, groups: Vec<Group>) {
+    let colours = groups.iter().map(|group| group.name.as_str()).collect::<HashSet<&str>>().len();
+    let is_one = colours > MOST_COLOURS;
+    if let Some(setting) = scene.arrangement.colour.as_ref().filter(|_| is_one) {
+        let name = &setting.name;
+        chart
+            .notes
+            .push(format!("{colours} levels of {name} could not be told apart by colours: all points have one."));
+    }
+    for Group { panel, name, look, points, .. } in groups {
+        let (name, look) = if is_one { (String::new(), Look::Place(4)) } else { (name, look) };
+        panel_of(&mut chart.panels, panel).series_of(name, |_| look).points.extend(points);
     }
 }
 
@@ -228,7 +240,15 @@ fn refused(scene: &Scene, across: &Across, law: TimeLaw) -> Option<String> {
             Some(format!("{name} is about the number of GPUs: choose it as the x axis (gpus)."))
         }
         TimeLaw::AlphaBeta if !unit.is_like(&MeasureUnit::parse("B")) => {
-            Some(format!("{name} is about bytes: choose a measure or factor in bytes as the x axis."))
+            let (own_unit, unit_of_factor) = match across.own_unit.as_str() {
+                "" if across.is_measure => ("has no unit".to_owned(), ""),
+                "" => ("has no unit".to_owned(), UNIT_OF_FACTOR),
+                unit => (format!("is in {unit}"), ""),
+            };
+            let across = &across.name;
+            Some(format!(
+                "{name} is about bytes, and {across} {own_unit}: choose a measure or factor in bytes as the x axis{unit_of_factor}."
+            ))
         }
         _ => None,
     }

@@ -89,7 +89,14 @@ fn a_law_that_is_not_about_the_axes_and_a_missing_measure_are_named() {
     let amdahl = with("step_time_s", "throughput", Law::Amdahl);
     assert!(notes(&amdahl).contains("Amdahl's law is about the number of GPUs"), "{}", notes(&amdahl));
     let alpha_beta = with("step_time_s", "gpus", Law::AlphaBeta);
-    assert!(notes(&alpha_beta).contains("α-β law is about bytes"), "{}", notes(&alpha_beta));
+    let no_unit = "α-β law is about bytes, and GPUs has no unit: choose a measure or factor in bytes as the x axis; if it counts bytes, give it";
+    assert!(notes(&alpha_beta).contains(no_unit), "{}", notes(&alpha_beta));
+    let of_rate = with("step_time_s", "throughput", Law::AlphaBeta);
+    assert!(
+        notes(&of_rate).contains("is in images/s: choose a measure or factor in bytes as the x axis."),
+        "{}",
+        notes(&of_rate)
+    );
     let rate = with("throughput", "gpus", Law::Amdahl);
     assert!(notes(&rate).contains("Amdahl's law is about times"), "{}", notes(&rate));
     let unknown = with("step_time_s", "precision", Law::Nothing);

@@ -9,6 +9,7 @@ use crate::figure::{CellValue, Format, Place, Series, preset, render};
 
 mod effects;
 mod lines;
+mod many;
 mod verdicts;
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
@@ -60,6 +61,15 @@ fn facts_that_part_repeats_are_offered_also_while_they_are_pooled() {
     };
     assert_eq!(shown(&[]), (4, true));
     assert_eq!(shown(&["hostname"]), (2, false));
+    let pooled = |key: &str, form: Form| {
+        let missing = of(&runs, &Study { pool: vec![key.into()], form, ..Study::default() }).missing;
+        missing.into_iter().filter(|line| line.starts_with("pool")).collect::<Vec<_>>()
+    };
+    assert!(pooled("hostname", Form::Bars).is_empty());
+    let line = "pool = driver: the repeats of no cell differ in it, so it joins nothing";
+    assert_eq!(pooled("driver", Form::Bars), [line]);
+    // A history joins the sessions of several machines, in which each cell may have one.
+    assert!(pooled("hostname", Form::History).is_empty());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use strum::{EnumMessage, VariantArray};
 use super::Nth;
 use crate::analysis::CellKey;
 use crate::figure::chart::{Addition, AdditionKind, Chart};
+use crate::figure::number::counted;
 use crate::plan::suggestion;
 
 /// One of the two axes: the axis of values, or the other one.
@@ -167,7 +168,7 @@ pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge
         let (nth, count) = (annotation.chart.0, charts.len());
         let verdict = if is_bracket(&annotation) { judged.next() } else { None };
         let added = match charts.get_mut(nth.wrapping_sub(1)) {
-            None => Err(format!("the figure has {count} charts, not {nth}")),
+            None => Err(format!("the figure has {}, not {nth}", counted(count, "chart"))),
             Some(chart) => {
                 let added = addition(annotation, chart, verdict);
                 added.map(|added| chart.additions.push(Addition { nth: Some(place), ..added }))
@@ -198,7 +199,7 @@ fn addition(
     let panels = chart.panels.len();
     let panel = panel.map(|nth| nth.0.wrapping_sub(1));
     if panel.is_some_and(|panel| panel >= panels) {
-        return Err(format!("the chart has {panels} panels"));
+        return Err(format!("the chart has {}", counted(panels, "panel")));
     }
     let is_x = *axis == AxisName::X;
     let numbers = if is_x { chart.x.categories.is_empty() } else { chart.has_values() };

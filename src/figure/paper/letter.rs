@@ -1,5 +1,7 @@
 //! Lines of text on a page: placed at a position, shortened if they are too long, with raised powers.
 
+use std::collections::HashMap;
+
 use super::font::Face;
 use super::look::INK;
 use super::scene::{Colour, Item, Scene, Text};
@@ -139,10 +141,13 @@ impl Typist {
     pub fn cut_apart(self, texts: &[String], size: f64, width: f64) -> Vec<String> {
         let mut shown: Vec<String> = texts.iter().map(|text| self.cut(text, size, width)).collect();
         let alike = |shown: &[String]| -> Vec<usize> {
-            let is_alike = |(place, text): &(usize, &String)| {
-                shown.iter().zip(texts).any(|(other, of)| other == *text && *of != texts[*place])
-            };
-            shown.iter().enumerate().filter(is_alike).map(|(place, _)| place).collect()
+            // Each shown text with the text that it stands for; `None` if it stands for several.
+            let mut meant: HashMap<&str, Option<&str>> = HashMap::new();
+            for (shown, text) in shown.iter().zip(texts) {
+                let known = meant.entry(shown).or_insert(Some(text));
+                *known = known.filter(|known| known == text);
+            }
+            (0..shown.len()).filter(|place| meant[shown[*place].as_str()].is_none()).collect()
         };
         let first = alike(&shown);
         if first.is_empty() {

@@ -187,7 +187,7 @@ impl Provenance {
             _ => origin.session.clone(),
         };
         let sessions: Vec<String> = self.sessions.iter().map(named).collect();
-        let cells = self.cells.len();
+        let cells = counted(self.cells.len(), "cell");
         let panels = self.composition.as_ref().map_or(0, |composition| composition.panels.len());
         let study = match self.study.name.as_str() {
             _ if self.composition.is_some() => counted(panels, "panel"),
@@ -195,6 +195,6 @@ impl Provenance {
             name if preset(name).is_ok() => format!("Preset {name}"),
             name => format!("Study {name}"),
         };
-        format!("{study} over {cells} cells of session {}", sessions.join(" and "))
+        format!("{study} over {cells} of session {}", sessions.join(" and "))
     }
 }

@@ -1,7 +1,7 @@
 //! Questions that every workload asks about a machine: the devices and memory that the ranks of a cell can use, and what is missing.
 
 use super::NODES;
-use crate::plan::{CudaState, Gpu, Limits, Node};
+use crate::plan::{CudaState, Gpu, Limits, Node, counted};
 
 /// GPUs that can run a rank: those without MIG mode.
 pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
@@ -18,8 +18,9 @@ pub(super) fn no_nodes(node: &Node, nodes: u32) -> Option<String> {
              ([where] or --site, see `multicard help slurm`)"
         ));
     }
-    (nodes > node.nodes)
-        .then(|| format!("{NODES} = {nodes}: the partition of {hostname} has {} nodes: use fewer", node.nodes))
+    (nodes > node.nodes).then(|| {
+        format!("{NODES} = {nodes}: the partition of {hostname} has {}: use fewer", counted(node.nodes, "node"))
+    })
 }
 
 /// The memory that one rank may use: the smallest usable GPU's memory, or the rank's share of the host's; at most the
@@ -39,8 +40,9 @@ pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) 
 pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
     let hostname = &node.hostname;
     if !node.has_cuda() {
+        let cpus = counted(node.cpus, "CPU");
         return (ranks > node.cpus as usize)
-            .then(|| format!("{hostname} has no usable GPUs and {} CPUs for {ranks} CPU ranks: use fewer", node.cpus));
+            .then(|| format!("{hostname} has no usable GPUs and {cpus} for {ranks} CPU ranks: use fewer"));
     }
     let usable = usable_gpus(node).count();
     let split = node.gpus.len() - usable;

@@ -68,8 +68,8 @@ impl Source for Patterns {
         if last {
             let Self { lines, refused, .. } = *self;
             for Pattern { regex, .. } in self.patterns.iter().filter(|pattern| pattern.matches == 0) {
-                found
-                    .push(Found::Warning(format!("the pattern '{regex}' matches none of the {lines} lines of output")));
+                let lines = if lines == 1 { "the only line".to_owned() } else { format!("any of the {lines} lines") };
+                found.push(Found::Warning(format!("the pattern '{regex}' does not match {lines} of output")));
             }
             if refused > SAID {
                 found.push(Found::Warning(format!(
@@ -125,7 +125,7 @@ mod tests {
             warnings,
             [
                 "the pattern 'loss (?<loss>.*)' matches \"loss low\", but loss is \"low\", but must be a number",
-                "the pattern '(?<accuracy>0x.*)' matches none of the 2 lines of output"
+                "the pattern '(?<accuracy>0x.*)' does not match any of the 2 lines of output"
             ]
         );
         assert!(matches!(found[1], Found::Step(_)));

@@ -68,7 +68,7 @@ fn what_was_declared_and_never_came_is_said_at_the_end() {
     readings.finish(102.0, &mut events);
     let message = words(&events).join("\n");
     for part in [
-        "matches none of the 1 lines",
+        "does not match the only line of output",
         "a.csv: the program wrote no rows",
         "b.jsonl: the program wrote no lines",
         "logs/",

@@ -280,7 +280,7 @@ fn a_log_of_nothing_but_damage_is_named_in_a_few_lines() {
     append(folder.path(), "runs/r1/rank-0.jsonl", &"garbage\n".repeat(5_000));
     let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
     assert_eq!(report.damaged.len(), 21, "{:?}", report.damaged);
-    assert!(report.damaged[20].contains("4980 more lines are damaged"), "{:?}", report.damaged[20]);
+    assert!(report.damaged[20].contains("damage in 4980 more lines"), "{:?}", report.damaged[20]);
 }
 
 #[test]

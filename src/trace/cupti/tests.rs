@@ -127,7 +127,7 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
         (0, 0),
         "no run is marked for it"
     );
-    assert!(left_out("a, b, c, d, e, f").ends_with(": a, b, c, d and 2 others"));
+    assert!(left_out("a, b, c, d, e, f").ends_with(": a, b, c, d and 2 more"));
     let [gpu] = &trace.gpus[..] else { panic!("{:?}", trace.gpus) };
     assert_eq!((gpu.index, gpu.name.as_deref(), gpu.sm_count), (3, Some("NVIDIA H100"), Some(132)));
     let entry_of = |name: &str, entries: &[crate::trace::Entry]| {
@@ -241,7 +241,7 @@ fn times_that_cannot_be_and_unknown_records_are_left_out_and_said() {
         "{message}"
     );
     assert_eq!(trace.kernels.iter().map(|entry| entry.statistics.calls).sum::<u64>(), 3);
-    assert!(message.contains("1 names are missing"), "{message}");
+    assert!(message.contains("the report lacks 1 name;"), "{message}");
     bytes[4] = 9;
     fs::write(&file, &bytes).unwrap();
     let refused = import(&file, &Window::default(), &mut go_on).unwrap_err().to_string();

@@ -9,6 +9,7 @@ use std::thread;
 
 use super::block::{Content, HEADER_BYTES, Header, MARK, NoHeader, checksum, decode, decode_tiles};
 use super::{Entry, Lane, Row, VERSION, event};
+use crate::plan::counted;
 use crate::trace::TraceError;
 use crate::trace::event::{Event, Kind, nameless};
 use crate::trace::progress::Watch;
@@ -160,7 +161,8 @@ impl<'a> EventsFile<'a> {
                         _ => at + 1,
                     };
                     let next = self.next_mark(from)?;
-                    self.lost(from, format!("{} bytes from byte {from} on are no blocks of events", next - from));
+                    let bytes = counted(next - from, "byte");
+                    self.lost(from, format!("no block of events is in {bytes} from byte {from} on"));
                     at = next;
                     continue;
                 }
@@ -176,7 +178,10 @@ impl<'a> EventsFile<'a> {
             let block = Block { offset, writer, lane, count, span, bytes, checksum: header.checksum };
             if offset + u64::from(bytes) > self.size {
                 let missing = offset + u64::from(bytes) - self.size;
-                self.lost(at, format!("it is cut off at byte {}: its last block lacks {missing} bytes", self.size));
+                self.lost(
+                    at,
+                    format!("it is cut off at byte {}: its last block lacks {}", self.size, counted(missing, "byte")),
+                );
                 at = self.next_mark(offset)?;
                 continue;
             }
@@ -336,7 +341,7 @@ impl<'a> EventsFile<'a> {
         self.blocks = known;
         if let Some(first) = unknown.first() {
             let events: u64 = unknown.iter().map(|block| u64::from(block.count)).sum();
-            self.lost(first.offset, format!("{events} events belong to lanes that are missing"));
+            self.lost(first.offset, format!("lanes that are missing had {}", counted(events, "event")));
         }
     }
 
@@ -364,7 +369,8 @@ impl<'a> EventsFile<'a> {
             Err("its checksum does not match".to_owned())
         };
         Ok(whole.unwrap_or_else(|why| {
-            self.lost(block.offset, format!("{} events at byte {} are damaged: {why}", block.count, block.offset));
+            let events = counted(block.count, "event");
+            self.lost(block.offset, format!("damage at byte {}, where {events} were: {why}", block.offset));
             Vec::new()
         }))
     }
@@ -473,7 +479,7 @@ impl Source for EventsFile<'_> {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reported: Vec<String> = losses.values().take(MOST_LOSSES).cloned().collect();
         if losses.len() > MOST_LOSSES {
-            reported.push(format!("{} more places of the file are damaged", losses.len() - MOST_LOSSES));
+            reported.push(format!("damage at {} of the file", counted(losses.len() - MOST_LOSSES, "more place")));
         }
         reported
     }

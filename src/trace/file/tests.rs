@@ -248,7 +248,7 @@ fn kinds_of_events_that_a_later_version_added_cost_their_lanes_alone_and_are_sai
     assert_eq!(found, [(5, 4, "cudaMalloc".to_owned())]);
     let message = losses.join("\n");
     assert!(
-        message.contains("is unknown to this version") && message.contains("1 events belong to lanes that are missing"),
+        message.contains("is unknown to this version") && message.contains("lanes that are missing had 1 event"),
         "{message}"
     );
     assert_eq!(losses.len(), 2, "{message}");

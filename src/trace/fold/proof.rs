@@ -7,7 +7,7 @@ use strum::VariantArray as _;
 
 use super::family::{Family, LayoutMark, collective, family, layout, number_format};
 use super::gpu::GpuWork;
-use crate::plan::{GPUS, Hint, Level, Levels, NumberFormat, Parallelism, TensorLayout, WorkloadSpec};
+use crate::plan::{GPUS, Hint, Level, Levels, NumberFormat, Parallelism, TensorLayout, WorkloadSpec, counted};
 use crate::protocol::Evidence;
 use crate::trace::event::Rank;
 use crate::trace::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
@@ -212,16 +212,16 @@ impl Proof {
         let hinted = |hint: &Hint| spec.all_hints(levels).any(|other| other == hint);
         match hint {
             Hint::PinnedCopies(pinned) if pin.is_clear() && !hinted(&Hint::NoCopies) => {
-                let seen = format!(
-                    "{} bytes copied from pinned memory, {} from pageable memory",
-                    pin.pinned_bytes, pin.pageable_bytes
-                );
+                let (pinned_bytes, pageable) = (counted(pin.pinned_bytes, "byte"), pin.pageable_bytes);
+                let seen = format!("{pinned_bytes} copied from pinned memory, {pageable} from pageable memory");
                 Some((seen, *pinned == (pin.seen == "pinned")))
             }
             Hint::Layout(asked) if layout.seen != "unknown" => {
                 let seen = format!(
-                    "{} ns in kernels for NCHW, {} ns for NHWC, {} conversions",
-                    layout.nchw_ns, layout.nhwc_ns, layout.conversions
+                    "{} ns in kernels for NCHW, {} ns for NHWC, {}",
+                    layout.nchw_ns,
+                    layout.nhwc_ns,
+                    counted(layout.conversions, "conversion")
                 );
                 Some((seen, layout.seen == asked.name()))
             }
@@ -232,13 +232,14 @@ impl Proof {
                 Some((seen, precision.seen == asked.name() || spec.all_hints(levels).any(lowered)))
             }
             Hint::Parallelism(asked) if strategy.seen != "none" => {
-                let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
+                let (processes, gpus) = (counted(strategy.processes, "process"), counted(strategy.gpus, "GPU"));
+                let seen = format!("{}: {processes} on {gpus}", strategy.seen);
                 // On a single GPU all strategies look the same.
                 let on_one = strategy.gpus == 1 && levels.get(GPUS).is_some_and(|level| self.worked_on(level));
                 Some((seen, strategy.seen == asked.name() || on_one))
             }
             Hint::GraphsAfter(_) | Hint::NoGraphs if strategy.gpus > 0 => {
-                let seen = format!("{} launches of graphs", graphs.launches);
+                let seen = format!("{} of graphs", counted(graphs.launches, "launch"));
                 Some((seen, (*hint != Hint::NoGraphs) == (graphs.seen == GRAPHS_SEEN)))
             }
             _ => None,

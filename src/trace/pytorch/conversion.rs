@@ -10,6 +10,7 @@ use super::json::Value;
 use super::overlap::Overlaps;
 use super::ranks::Ranks;
 use super::record::{Item, OPERATORS, Record};
+use crate::plan::counted;
 use crate::trace::event::{Kind, What, bounded, check_near};
 use crate::trace::file::{Entry, EventsWriter, Lane};
 use crate::trace::intake::Intake;
@@ -289,8 +290,8 @@ impl<W: Write> Conversion<W> {
         self.head.warnings.extend(self.missing.warning());
         if self.of_others > 0 {
             let warning = format!(
-                "{} events of the host are of other processes than their file's: they are shown among its own",
-                self.of_others
+                "the host has {} of other processes than their file's: shown among its own",
+                counted(self.of_others, "event")
             );
             self.head.warnings.push(warning);
         }
@@ -315,15 +316,15 @@ impl<W: Write> Conversion<W> {
 impl Missing {
     fn warning(&self) -> Option<String> {
         let counts = [
-            (self.names, "names"),
-            (self.gpus, "GPUs"),
-            (self.streams, "streams"),
-            (self.threads, "threads"),
-            (self.correlations, "correlations with their calls"),
+            (self.names, "name"),
+            (self.gpus, "GPU"),
+            (self.streams, "stream"),
+            (self.threads, "thread"),
+            (self.correlations, "correlation"),
         ];
         let lacks: Vec<String> =
-            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        (!lacks.is_empty()).then(|| format!("events lack ids, and 0 stands for them: {} are missing", lacks.join(", ")))
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)).collect();
+        (!lacks.is_empty()).then(|| format!("events lack ids, for which 0 stands: {}", lacks.join(", ")))
     }
 }
 
@@ -335,8 +336,9 @@ fn damage(damage: &Damage, file: &str) -> Vec<String> {
     }
     if damage.places > 0 {
         warnings.push(format!(
-            "{file} is damaged in {} places, the first at byte {}: the events there are left out, all others were read",
-            damage.places, damage.first
+            "{file} is damaged in {} from byte {} on: the events there are left out, all others were read",
+            counted(damage.places, "place"),
+            damage.first
         ));
     }
     match damage.cut_at {

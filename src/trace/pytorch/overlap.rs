@@ -43,10 +43,12 @@ impl Overlaps {
     /// What is said of them, given the recording's start.
     pub fn note(&self, begin: i64) -> Option<String> {
         let first_s = self.first?.saturating_sub(begin) as f64 * 1e-9;
+        let (events, at) = match self.count {
+            1 => ("1 event overlaps others of its stream, or of its thread".to_owned(), "at"),
+            count => (format!("{count} events overlap others of their stream, or of their thread"), "the first at"),
+        };
         Some(format!(
-            "{} events overlap others of their stream, or of their thread without lying within them, the first at {first_s:.6} s: sums count \
-             each in full, busy time counts them once",
-            self.count
+            "{events} without lying within them, {at} {first_s:.6} s: sums count each in full, busy time counts them once"
         ))
     }
 }

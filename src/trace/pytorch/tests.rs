@@ -357,8 +357,7 @@ fn impossible_times_and_missing_ids_are_named_and_the_rest_is_shown() {
     let trace = trace_of(&broken);
     assert!(trace.warnings[0].contains("3 events with impossible times"), "{:?}", trace.warnings);
     assert!(trace.warnings[0].contains("it lasts -5000 ns"), "{:?}", trace.warnings);
-    let missing =
-        "events lack ids, and 0 stands for them: 1 GPUs, 1 streams, 1 correlations with their calls are missing";
+    let missing = "events lack ids, for which 0 stands: 1 GPU, 1 stream, 1 correlation";
     assert_eq!(trace.warnings[1], missing);
     assert_eq!((trace.kernels.len(), trace.memory.len(), trace.api.len()), (1, 1, 3));
     assert_eq!(trace.per_gpu[0].comm_ns, 300_000);
@@ -395,7 +394,7 @@ fn kernels_that_overlap_on_a_stream_count_once_as_busy_time_and_in_full_in_their
     let trace = trace_of(&overlapping.replace("\"stream\": 20", "\"stream\": 7"));
     let gpu = &trace.per_gpu[0];
     assert_eq!((gpu.busy_ns, gpu.overlap_ns), (10_000 + 1_000 + 440_000, 60_125));
-    let note = "1 events overlap others of their stream, or of their thread without lying within them, the first at 0.000400 s";
+    let note = "1 event overlaps others of its stream, or of its thread without lying within them, at 0.000400 s";
     assert!(trace.notes.iter().any(|known| known.contains(note)), "{:?}", trace.notes);
     assert_eq!(trace.kernels.iter().map(|kernel| kernel.statistics.total_ns).sum::<u64>(), 500_125);
 }

@@ -232,7 +232,7 @@ fn an_id_with_two_names_is_refused_and_one_without_a_name_keeps_its_times() {
     assert!(message.contains("StringIds, row 2, id: 3 occurs twice, for \"gemm\" and for \"gemv\""), "{message}");
     let trace = Fixture::new().kernel(1, 5, 77).import().unwrap();
     assert_eq!((trace.kernels[0].name.as_str(), trace.kernels[0].statistics.total_ns), ("(name 77 is missing)", 4));
-    assert!(trace.warnings[0].contains("1 names are missing"), "{:?}", trace.warnings);
+    assert!(trace.warnings[0].contains("the report lacks 1 name;"), "{:?}", trace.warnings);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Collects evidence for the factors of the image workload while they should be in effect.
 
 use multicard::plan::image::{CudnnBenchmark, ImageSettings, Layout, Loader, Precision, Tf32, UpdateRule, WireDtype};
-use multicard::plan::{Kernels, OptimizerImpl, Passes};
+use multicard::plan::{Kernels, OptimizerImpl, Passes, counted};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
@@ -147,7 +147,7 @@ fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
     evidence(
         UpdateRule::KEY,
         asked.name(),
-        format!("updates keep {values_kept} numbers a weight"),
+        format!("updates keep {} a weight", counted(values_kept, "number")),
         values_kept == expected,
     )
 }

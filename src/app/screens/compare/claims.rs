@@ -17,7 +17,7 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
     let counts: Vec<String> =
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
-    ui.label(strong(format!("{} claims of both papers: {}", judgements.len(), counts.join(", "))));
+    ui.label(strong(format!("{} of both papers: {}", counted(judgements.len(), "claim"), counts.join(", "))));
     ui.label(muted(
         ui,
         "A claim holds if the 95 % interval of each of its comparisons lies within the claimed range. It fails if an interval lies \

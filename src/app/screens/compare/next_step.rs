@@ -1,6 +1,6 @@
 //! Suggests the next runs: more repeats of cells whose verdicts are undecided, and runs of cells without a value.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, MADE_WITH, Verdict};
 use crate::app::desk::Source;
@@ -120,12 +120,8 @@ fn plan_of(source: &Source, cells: &[&RunRecord], part: Option<Capture>, repeats
         AskedCell { workload, data, levels, tracer: run.tracer, identity: run.identity() }
     };
     let mut asked: Vec<AskedCell> = cells.iter().map(asked).collect();
-    let mut known = Vec::new();
-    asked.retain(|cell| {
-        let is_new = !known.contains(&cell.identity);
-        known.push(cell.identity);
-        is_new
-    });
+    let mut known = HashSet::new();
+    asked.retain(|cell| known.insert(cell.identity));
     plan_of_cells(&plan, &asked)
 }
 

@@ -23,8 +23,11 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
                 0 => String::new(),
                 others => format!(", {others} in others"),
             };
-            let text =
-                format!("{} of {asked} cells measured with the paper's settings{by_full}{others}", asked - missing);
+            let text = format!(
+                "{} of {} measured with the paper's settings{by_full}{others}",
+                asked - missing,
+                counted(asked, "cell")
+            );
             let count = ui.label(muted(ui, text));
             if full > 0 {
                 count.on_hover_text(format!(

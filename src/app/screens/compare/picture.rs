@@ -134,13 +134,13 @@ impl Keys<'_> {
 fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) -> Option<Plan> {
     let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.tracer, mode, &run.levels);
     let is_done = |run: &&&RunRecord| run.mode.is_full() && run.state == RunState::Finished;
-    let done_cells: HashSet<Identity> =
+    let mut known: HashSet<Identity> =
         by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
     let quick = comparison.cells.iter().filter_map(|(key, _)| by_cell.get(key)).filter(|run| !run.mode.is_full());
     let (mut cells, mut first, mut repeats): (Vec<AskedCell>, Option<&RunRecord>, u32) = (Vec::new(), None, 1);
     for run in quick {
         let identity = identity_of(run, Mode::Full);
-        if !done_cells.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
+        if known.insert(identity) {
             let RunRecord { workload, data, levels, .. } = *run;
             let (workload, data, levels) = (workload.clone(), data.clone(), levels.clone());
             cells.push(AskedCell { workload, data, levels, tracer: run.tracer, identity });

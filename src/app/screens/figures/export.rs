@@ -11,7 +11,7 @@ use crate::app::command::ScreenName;
 use crate::app::desk::{Desk, Notice, Source};
 use crate::app::task::{on_thread, typed_path};
 use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, read_file, write_file};
-use crate::figure::{self, Study};
+use crate::figure::{self, Study, counted};
 use crate::store::Reader;
 
 /// Result of an export: the file, or why it was not written.
@@ -101,8 +101,8 @@ impl FiguresScreen {
         if let Some(describing) = self.describing.take() {
             match describing.try_take() {
                 Ok(Ok(text)) => {
-                    let words = text.split_whitespace().count();
-                    self.said = Some((format!("Copied: methods paragraph, {words} words"), true));
+                    let words = counted(text.split_whitespace().count(), "word");
+                    self.said = Some((format!("Copied: methods paragraph, {words}"), true));
                     context.copy_text(text);
                 }
                 Ok(Err(message)) => self.said = Some((message, false)),

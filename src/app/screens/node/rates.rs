@@ -12,7 +12,7 @@ use crate::app::deliberate;
 use crate::app::desk::Desk;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, prose};
-use crate::figure::{capitalised, duration_text, significant};
+use crate::figure::{capitalised, counted, duration_text, significant};
 use crate::plan::Node;
 use crate::protocol::{DeviceRates, PASSES, PRODUCTS, Rate};
 use crate::session::{Measurement, Stage, USUAL_MEASURE_S, measured_gpus};
@@ -153,7 +153,7 @@ fn rate_ui(ui: &mut Ui, device: &str, key: &str, rate: Option<&Rate>) -> Respons
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{key} of {device}: {median} {unit}")));
     let size =
         if PASSES.contains(&key) { format!("{} MiB", rate.size >> 20) } else { format!("{0} × {0}", rate.size) };
-    response.on_hover_text(format!("{low} to {high} {unit}, {} samples, {size}", rate.samples))
+    response.on_hover_text(format!("{low} to {high} {unit}, {}, {size}", counted(rate.samples, "sample")))
 }
 
 fn right(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> Response) {
@@ -177,7 +177,7 @@ fn name(node: &Node, rates: &DeviceRates) -> String {
 
 /// The software that measured a device.
 fn software(rates: &DeviceRates) -> String {
-    let threads = rates.threads.map_or(String::new(), |threads| format!(", {threads} threads"));
+    let threads = rates.threads.map_or(String::new(), |threads| format!(", {}", counted(threads, "thread")));
     let clock = rates.sm_clock_mhz.map_or(String::new(), |clock| format!(", SM clock {clock:.0} MHz"));
     let others = rates.others_cpus.filter(|_| rates.is_contended());
     let others = others.map_or(String::new(), |others| {

@@ -5,7 +5,7 @@ use eframe::egui::{Frame, Grid, Margin, RichText, Stroke, Ui};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, strong};
 use crate::app::words::bytes_text;
-use crate::plan::{LinkKind, Node, Topology};
+use crate::plan::{LinkKind, Node, Topology, counted};
 
 /// Draws the topology.
 pub fn topology_ui(ui: &mut Ui, node: &Node, topology: &Topology) {
@@ -23,7 +23,7 @@ pub fn topology_ui(ui: &mut Ui, node: &Node, topology: &Topology) {
                 ui.vertical(|ui| {
                     ui.label(strong(format!("NUMA node {}", numa.id)));
                     let list = if numa.cpu_list.is_empty() { String::new() } else { format!(" ({})", numa.cpu_list) };
-                    ui.label(format!("{} CPUs{list}", numa.cpus));
+                    ui.label(format!("{}{list}", counted(numa.cpus, "CPU")));
                     ui.label(numa.memory_bytes.map_or("memory –".to_owned(), |bytes| bytes_text(bytes as f64)));
                     for gpu in &numa.gpus {
                         ui.label(format!("GPU {gpu}"));

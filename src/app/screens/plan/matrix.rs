@@ -13,7 +13,7 @@ use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{main_button, muted, prose, strong, tick_ui};
 use crate::app::words::{bytes_text, runs_text};
-use crate::figure::{duration_text, grouped, significant};
+use crate::figure::{counted, duration_text, grouped, significant};
 use crate::plan::{AA_COPY, Key, Levels, Remark, Tracer};
 
 const ROW_HEIGHT: f32 = 22.0;
@@ -38,10 +38,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
         let mut only_invalid: bool = ui.data(|data| data.get_temp(only_id)).unwrap_or_default();
         let invalid = outlook.matrix.invalid.len();
         if invalid > 0 {
-            let text = match invalid {
-                1 => "1 cell cannot run".to_owned(),
-                _ => format!("{} cells cannot run", grouped(&invalid.to_string())),
-            };
+            let text = format!("{} cannot run", counted(grouped(&invalid.to_string()), "cell"));
             ui.horizontal(|ui| {
                 ui.colored_label(palette(ui.visuals()).warning, text);
                 if tick_ui(ui, only_invalid, true, "show only these").clicked() {
@@ -127,10 +124,10 @@ fn sums(outlook: &Outlook, duration_s: f64) -> String {
         bytes => format!(" · peak {}", bytes_text(bytes as f64).replace(' ', "\u{a0}")),
     };
     let number = |count: u64| grouped(&count.to_string());
-    let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
+    let runs = counted(number(outlook.runs), "run");
     // A search drops cells long before they have all repeats.
     let most = if outlook.plan.search.is_some() { "at most " } else { "" };
-    let some = if cells == 1 { "1 cell".to_owned() } else { format!("{} cells", number(cells as u64)) };
+    let some = counted(number(cells as u64), "cell");
     format!("{most}{runs} · {some} × {}{time}{hours}{peak}", outlook.plan.repeats)
 }
 
@@ -146,7 +143,7 @@ fn about(duration_s: f64) -> String {
 
 fn counting(view: View<'_>) -> String {
     let combinations = view.own.plan().combinations();
-    format!("computing {} cells …", grouped(&combinations.to_string()))
+    format!("computing {} …", counted(grouped(&combinations.to_string()), "cell"))
 }
 
 fn launch_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -192,12 +189,12 @@ fn target(view: View<'_>) -> String {
             format!("into session {name}, which has {present_runs} of other cells")
         }
         _ if view.own.only_missing => {
-            format!("into session {name}, which has {} of these {} runs", number(kept_runs), number(all))
+            format!("into session {name}, which has {} of these {}", number(kept_runs), counted(number(all), "run"))
         }
         _ => format!(
-            "into session {name}, which has {} of these {} runs: they run again, as further repeats",
+            "into session {name}, which has {} of these {}: they run again, as further repeats",
             number(kept_runs),
-            number(all)
+            counted(number(all), "run")
         ),
     }
 }
@@ -218,9 +215,8 @@ fn buttons_ui(ui: &mut Ui, view: View<'_>, can_launch: bool, commands: &mut Vec<
         let number = |count: u64| grouped(&count.to_string());
         let text = match runs {
             _ if view.own.plan().search.is_some() => "Launch the search".to_owned(),
-            _ if runs < all => format!("Launch {} of {} runs", number(runs), number(all)),
-            1 => "Launch 1 run".to_owned(),
-            _ => format!("Launch {} runs", number(runs)),
+            _ if runs < all => format!("Launch {} of {}", number(runs), counted(number(all), "run")),
+            _ => format!("Launch {}", counted(number(runs), "run")),
         };
         let sent = view.own.launch == super::Launch::Sent;
         let button = main_button(ui, can_launch && !sent && (runs > 0 || all == 0), text);
@@ -335,8 +331,8 @@ impl Cells<'_> {
                 Shown::Time => format!("{time_s} s per run: a rough estimate from the levels and this machine"),
                 Shown::Peak => {
                     format!(
-                        "peak memory of {} bytes per rank: a rough estimate from the levels",
-                        grouped(&estimate.peak_bytes.to_string())
+                        "peak memory of {} per rank: a rough estimate from the levels",
+                        counted(grouped(&estimate.peak_bytes.to_string()), "byte")
                     )
                 }
                 _ => format!("cell {}", cell.id),

@@ -270,7 +270,7 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
         let libtorch = rank.torch_version.as_ref().filter(|version| !version.is_empty());
         parts.extend(libtorch.map(|version| format!("libtorch {version}")));
         let parameters = rank.last_reading("parameters");
-        parts.extend(parameters.map(|count| format!("{} parameters", grouped(&count.to_string()))));
+        parts.extend(parameters.map(|count| counted(grouped(&count.to_string()), "parameter")));
         parts.extend(place_of(page, rank.rank).map(place_text).filter(|text| !text.is_empty()));
         let peaks = rank.readings_of("peak_allocated_bytes").map(|reading| reading.value);
         parts.extend(peaks.max_by(f64::total_cmp).map(|bytes| format!("peak {}", bytes_text(bytes))));
@@ -334,7 +334,7 @@ fn times_ui(ui: &mut Ui, page: &RunPage) {
         pairs.push(("Took".to_owned(), clock_text(ended_s - started_s)));
     }
     let samples = record.telemetry.samples;
-    pairs.push(("Telemetry".to_owned(), format!("{} samples", grouped(&samples.to_string()))));
+    pairs.push(("Telemetry".to_owned(), counted(grouped(&samples.to_string()), "sample")));
     pairs_ui(ui, "run-times", &pairs);
 }
 
@@ -355,7 +355,7 @@ fn node_ui(ui: &mut Ui, node: &Node) {
     let mut pairs = vec![
         ("Name".to_owned(), node.hostname.clone()),
         ("System".to_owned(), node.system.clone()),
-        ("Processor".to_owned(), format!("{}, {} CPUs", node.cpu_model, node.cpus)),
+        ("Processor".to_owned(), format!("{}, {}", node.cpu_model, counted(node.cpus, "CPU"))),
         ("Memory".to_owned(), bytes_text(node.memory_bytes as f64)),
     ];
     for gpu in &node.gpus {

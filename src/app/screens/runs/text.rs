@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use eframe::egui::{Button, Label, RichText, ScrollArea, TextStyle, TextWrapMode, Ui};
 
+use crate::plan::counted;
+
 /// Longest line shown, in characters: laying out a megabyte would block the window.
 const LINE_CHARS: usize = 2_000;
 
@@ -43,7 +45,7 @@ pub fn text_ui(ui: &mut Ui, name: &str, lines: &Lines, absent: &str, from_end: b
         if ui.add(Button::new(format!("Copy {name}")).small()).clicked() {
             ui.ctx().copy_text(lines.text.clone());
         }
-        ui.weak(format!("{} lines", lines.lines.len()));
+        ui.weak(counted(lines.lines.len(), "line"));
     });
     let height = ui.text_style_height(&TextStyle::Monospace);
     let area = ScrollArea::both().id_salt(name).auto_shrink(false).stick_to_bottom(from_end);

@@ -18,7 +18,7 @@ use crate::app::deliberate;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, named, strong};
 use crate::app::words::bytes_text;
-use crate::figure::{grouped, significant};
+use crate::figure::{counted, grouped, significant};
 use crate::trace::{Class, Found, Item, Steps};
 
 /// Width of the triangle that folds rows.
@@ -223,9 +223,9 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
                 let name = Label::new(strong(&run.name)).truncate().show_tooltip_when_elided(false);
                 ui.add(name).on_hover_text(format!("{}\n{}", run.name, run.file.display()));
                 let (start, end) = run.timeline.span();
-                let events = grouped(&run.timeline.events().to_string());
+                let events = counted(grouped(&run.timeline.events().to_string()), "event");
                 let recorder = run.timeline.profiler().map_or_else(String::new, |profiler| format!(" · {profiler}"));
-                let about = format!("{} · {events} events{recorder}", time_text(end - start));
+                let about = format!("{} · {events}{recorder}", time_text(end - start));
                 ui.add(Label::new(muted(ui, about)).truncate());
             });
         });

@@ -60,6 +60,7 @@ pub fn chart(state: &TimelineScreen) -> Chart {
         y: Axis::default(),
         panels: Vec::new(),
         notes: vec![note],
+        crowded: None,
     };
     for (place, run) in state.runs.iter().enumerate().filter(|(_, run)| !state.is_run_folded(run)) {
         let rows = run.timeline.rows();

@@ -10,7 +10,7 @@ use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, flow};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
-use crate::figure::significant;
+use crate::figure::{counted, significant};
 use crate::trace::{Class, CriticalPath, NoSize, Part, PartTime, Split, StepSplit, StepsFrom, over_repeats};
 
 /// The most lines of a table that are drawn.
@@ -349,7 +349,7 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         }
     });
     if most > state.step_order.len() {
-        ui.label(muted(ui, format!("{} more steps", most - state.step_order.len())));
+        ui.label(muted(ui, counted(most - state.step_order.len(), "more step")));
     }
 }
 

@@ -79,6 +79,7 @@ fn chart() -> impl Strategy<Value = Chart> {
                     y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },
                     panels: panels.into_iter().map(panel).collect(),
                     notes: Vec::new(),
+                    crowded: None,
                 }
             })
         },

@@ -2,7 +2,7 @@
 
 use super::super::machine::no_nodes;
 use super::super::{GPUS, GPUS_PER_NODE, NODES};
-use crate::plan::{Binding, GpuChoice, Levels, Node};
+use crate::plan::{Binding, GpuChoice, Levels, Node, counted};
 
 /// The key of the factor for the number of ranks that each node starts.
 pub const RANKS_PER_NODE: &str = "ranks_per_node";
@@ -65,17 +65,24 @@ impl Spread {
             return Some(reason + meant);
         }
         if node.gpus.is_empty() && devices > node.cpus {
-            return Some(format!("{hostname} has no GPUs and {} CPUs for {devices} CPU ranks: use fewer", node.cpus));
+            return Some(format!(
+                "{hostname} has no GPUs and {} for {devices} CPU ranks: use fewer",
+                counted(node.cpus, "CPU")
+            ));
         }
         if !node.gpus.is_empty() && devices as usize > usable {
-            return Some(format!("{hostname} has {usable} usable GPUs, not {devices}: use fewer"));
+            return Some(format!("{hostname} has {}, not {devices}: use fewer", counted(usable, "usable GPU")));
         }
         if ranks > node.cpus {
-            return Some(format!("{RANKS_PER_NODE} = {ranks}: {hostname} has {} CPUs: use fewer", node.cpus));
+            return Some(format!(
+                "{RANKS_PER_NODE} = {ranks}: {hostname} has {}: use fewer",
+                counted(node.cpus, "CPU")
+            ));
         }
         if !node.gpus.is_empty() && devices > 0 && ranks > devices {
             return Some(format!(
-                "{RANKS_PER_NODE} = {ranks} ranks would share {devices} GPUs of a node: use as many GPUs as ranks, or {GPUS} = 0"
+                "{RANKS_PER_NODE} = {ranks} ranks would share {} of a node: use as many GPUs as ranks, or {GPUS} = 0",
+                counted(devices, "GPU")
             ));
         }
         None

@@ -3,7 +3,7 @@
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::estimate::Costs;
 use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
-use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl, Passes};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl, Passes, counted};
 
 /// A combination of levels, with the data set and machine it would run on.
 pub(super) struct Candidate<'a> {
@@ -109,9 +109,9 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
     let (steps, warm_up) = (settings.steps(), CUDA_GRAPH_WARM_UP_STEPS);
     (steps <= warm_up).then(|| {
         format!(
-            "cuda_graph = on measures steps from step {} on, but the run has only {steps} steps: use more images or \
-                 epochs",
-            warm_up + 1
+            "cuda_graph = on measures steps from step {} on, but the run has only {}: use more images or epochs",
+            warm_up + 1,
+            counted(steps, "step")
         )
     })
 }
@@ -153,7 +153,7 @@ fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
     let wanted = [("train_images", settings.train_images, train), ("test_images", settings.test_images, test)];
     let (key, wanted, there) = wanted.into_iter().find(|(_, wanted, there)| *wanted as u64 > *there)?;
-    Some(format!("{set} does not have {wanted} images for {key}: use {there} or fewer"))
+    Some(format!("{set} does not have {} for {key}: use {there} or fewer", counted(wanted, "image")))
 }
 
 fn first_batch_is_full(candidate: &Candidate) -> Option<String> {
@@ -163,8 +163,8 @@ fn first_batch_is_full(candidate: &Candidate) -> Option<String> {
     let step_images = settings.batch_size.saturating_mul(shares);
     // Batches that are not full are dropped.
     (settings.train_images < step_images).then(|| {
-        let images = settings.train_images;
-        format!("{images} training images do not fill a batch of {step_images}: use more images or a smaller batch")
+        let images = counted(settings.train_images, "training image");
+        format!("{images} cannot fill a batch of {step_images}: use more images or a smaller batch")
     })
 }
 

@@ -220,10 +220,10 @@ fn gpus_in_mig_mode_are_not_used() {
 
 #[test]
 fn a_set_smaller_than_a_batch_or_larger_than_the_data_is_refused() {
-    refused(&[("train_images", "63")], &cpu_node(), "63 training images do not fill a batch of 64");
+    refused(&[("train_images", "63")], &cpu_node(), "63 training images cannot fill a batch of 64");
     accepted(&[("train_images", "64")], &cpu_node());
     let two = |strategy| [("train_images", "64"), ("gpus", "2"), ("strategy", strategy)];
-    refused(&two("ddp-ds"), &cpu_node(), "64 training images do not fill a batch of 128");
+    refused(&two("ddp-ds"), &cpu_node(), "64 training images cannot fill a batch of 128");
     accepted(&two("ddp"), &cpu_node());
     refused(&[("train_images", "60001")], &cpu_node(), "use 60000 or fewer");
     refused(&[("test_images", "10001")], &cpu_node(), "use 10000 or fewer");

@@ -6,7 +6,7 @@ use super::estimate::Memory;
 use super::model::ModelConfig;
 use super::settings::{DataSet, FsdpGather, FsdpWrap, LlmSettings, Model, Precision, Technique, Template, Tf32};
 use super::stand_in::Lengths;
-use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Kernels, Limits, Node, OptimizerImpl};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Kernels, Limits, Node, OptimizerImpl, counted};
 
 /// The compute capability from which on GPUs multiply numbers in FP8.
 const FP8_SINCE: (u32, u32) = (8, 9);
@@ -239,7 +239,7 @@ fn rows_fit_the_context(candidate: &Candidate) -> Option<String> {
     (longest > model.context && !candidate.rows.assumed).then(|| {
         let (name, context) = (&model.name, model.context);
         let remedy = if candidate.settings.data_set == DataSet::Uniform { "row_tokens" } else { "max_tokens" };
-        format!("rows of {longest} tokens do not fit into {name}'s context of {context}: lower {remedy}")
+        format!("rows of {} do not fit into {name}'s context of {context}: lower {remedy}", counted(longest, "token"))
     })
 }
 
@@ -291,9 +291,9 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
     let (steps, warm_up) = (settings.steps(candidate.rows.samples?), CUDA_GRAPH_WARM_UP_STEPS);
     (steps <= warm_up).then(|| {
         format!(
-            "cuda_graph = on measures steps from step {} on, but the run has only {steps} steps: use more rows or \
-                 epochs",
-            warm_up + 1
+            "cuda_graph = on measures steps from step {} on, but the run has only {}: use more rows or epochs",
+            warm_up + 1,
+            counted(steps, "step")
         )
     })
 }

@@ -12,6 +12,7 @@ use std::thread;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::foreign;
+use crate::plan::counted;
 use crate::trace::TraceError;
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
@@ -142,7 +143,7 @@ impl<'a> NsysExport<'a> {
             n => {
                 let shown: Vec<String> =
                     names.iter().take(3).map(|name| name.chars().take(40).collect::<String>()).collect();
-                format!("{n} tables ({}{})", shown.join(", "), if n > 3 { ", …" } else { "" })
+                format!("{} ({}{})", counted(n, "table"), shown.join(", "), if n > 3 { ", …" } else { "" })
             }
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     }
     if counted < JUDGED_STEPS {
         return none(format!(
-            "Cannot tell what limits the steps: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
+            "Cannot tell what limits the steps: there are {counted} after the warm-up, and {JUDGED_STEPS} are needed."
         ));
     }
     let over = format!(" (median of {counted} steps)");

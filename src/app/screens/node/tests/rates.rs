@@ -92,7 +92,7 @@ fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_w
     tell(&mut harness, 1, Stage::Cancelled);
     harness.state_mut().state.take(UiEvent::Done(ScreenName::NODE));
     harness.run();
-    assert!(sees(&harness, "Cancelled; the rates of 1 of 2 devices are kept"));
+    assert!(sees(&harness, "Cancelled; kept: the rates of 1 of 2 devices"));
     assert!(!is_disabled(&harness, "Measure rates"));
     tell(&mut harness, 0, Stage::Failed("the worker ended".to_owned()));
     assert!(sees(&harness, "Measuring failed: the worker ended"));

@@ -255,5 +255,5 @@ fn what_would_not_be_measured_or_be_cut_off_is_told_before_a_launch() {
     change(&mut window, None, |plan| plan.warm_up_steps = 100_000);
     assert!(window.query_by_label_contains("⚠ no step is measured in 2 of 2 cells").is_some());
     change(&mut window, None, |plan| plan.limits.run_time_s = Some(0.001));
-    assert!(window.query_by_label_contains("would end 2 of 2 cells before they are done").is_some());
+    assert!(window.query_by_label_contains("would end 2 of 2 cells too early").is_some());
 }
