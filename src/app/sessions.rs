@@ -16,7 +16,7 @@ use super::command::{Command, SessionsCommand};
 use super::desk::Desk;
 use super::engine::Request;
 use super::sample;
-use super::task::{choose_session, on_thread, typed_path};
+use super::task::{choose_session, on_thread, taken, typed_path};
 use super::theme::{GRID, palette};
 use super::widgets::{muted, strong, text_field};
 use crate::remote::host_of_copy;
@@ -124,16 +124,12 @@ impl Sessions {
         if let Some(folder) = self.orphaned.take() {
             desk.ask(Request::Reattach(folder));
         }
-        match self.dialog.take().map(Promise::try_take) {
-            Some(Ok(Some(folder))) => desk.open_session(Request::OpenExisting(folder)),
-            // Cancelled, or the system has no dialog; the path field works without one.
-            Some(Ok(None)) | None => {}
-            Some(Err(waiting)) => self.dialog = Some(waiting),
+        // Without a folder it was cancelled, or the system has no dialog; the path field works without one.
+        if let Some(folder) = taken(&mut self.dialog).flatten() {
+            desk.open_session(Request::OpenExisting(folder));
         }
-        match self.looking.take().map(Promise::try_take) {
-            Some(Ok(missing)) => self.missing = missing,
-            Some(Err(waiting)) => self.looking = Some(waiting),
-            None => {}
+        if let Some(missing) = taken(&mut self.looking) {
+            self.missing = missing;
         }
     }
 }

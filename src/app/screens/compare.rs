@@ -34,7 +34,7 @@ use crate::app::desk::{Desk, Intent, Looks, News, Source};
 use crate::app::engine::Request;
 use crate::app::history::History;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
-use crate::app::task::{choose_session, on_thread};
+use crate::app::task::{choose_session, on_thread, taken};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
 use crate::app::words::runs_text;
@@ -364,19 +364,15 @@ impl Screen for CompareScreen {
 
     /// Takes over the results of background work, and starts it if something has changed.
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
-        match self.dialog.take().map(Promise::try_take) {
+        // Without a path it was cancelled, or the system has no dialog; the path field works without one.
+        match taken(&mut self.dialog).flatten() {
             // A session is a folder, a report is a file.
-            Some(Ok(Some(folder))) if folder.is_dir() => desk.compare_with(folder),
-            Some(Ok(Some(file))) => desk.attach(file, None),
-            // Cancelled, or the system has no dialog; the path field works without one.
-            Some(Ok(None)) | None => {}
-            Some(Err(waiting)) => self.dialog = Some(waiting),
+            Some(folder) if folder.is_dir() => desk.compare_with(folder),
+            Some(file) => desk.attach(file, None),
+            None => {}
         }
-        if let Some(work) = self.work.take() {
-            match work.try_take() {
-                Ok(picture) => self.take_picture(picture),
-                Err(work) => self.work = Some(work),
-            }
+        if let Some(picture) = taken(&mut self.work) {
+            self.take_picture(picture);
         }
         // One computation at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::COMPARE {

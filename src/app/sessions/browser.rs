@@ -15,7 +15,7 @@ use crate::app::asking::ask_ui;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::desk::Desk;
 use crate::app::settings::Settings;
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{filter_field, main_button, muted, named, strong};
 use crate::conduct::{Client, Order};
@@ -232,37 +232,29 @@ impl Browser {
 
     /// Takes over the results of background work.
     pub(super) fn poll(&mut self, settings: &mut Settings, context: &Context) {
-        match self.reading.take().map(Promise::try_take) {
-            Some(Ok(all)) => {
-                self.headings = Arc::new(all);
-                self.refresh();
-            }
-            Some(Err(reading)) => self.reading = Some(reading),
-            None => {}
+        if let Some(all) = taken(&mut self.reading) {
+            self.headings = Arc::new(all);
+            self.refresh();
         }
-        match self.acting.take().map(Promise::try_take) {
-            Some(Ok(done)) => {
-                self.said = Some(done.map(|done| match done {
-                    Done::Said(said) => said,
-                    Done::Deleted { at, was } => {
-                        self.deleted.push((at, was.clone()));
-                        format!("Deleted {}.", was.display())
-                    }
-                    Done::Renamed { from, to } => {
-                        settings.renamed(&from, &to);
-                        let message = format!("Renamed to {}.", to.display());
-                        self.picked = Some(to);
-                        message
-                    }
-                    Done::PutBack(at) => {
-                        self.deleted.retain(|(known, _)| *known != at);
-                        "The session is restored.".to_owned()
-                    }
-                }));
-                self.read_sessions(settings, context);
-            }
-            Some(Err(acting)) => self.acting = Some(acting),
-            None => {}
+        if let Some(done) = taken(&mut self.acting) {
+            self.said = Some(done.map(|done| match done {
+                Done::Said(said) => said,
+                Done::Deleted { at, was } => {
+                    self.deleted.push((at, was.clone()));
+                    format!("Deleted {}.", was.display())
+                }
+                Done::Renamed { from, to } => {
+                    settings.renamed(&from, &to);
+                    let message = format!("Renamed to {}.", to.display());
+                    self.picked = Some(to);
+                    message
+                }
+                Done::PutBack(at) => {
+                    self.deleted.retain(|(known, _)| *known != at);
+                    "The session is restored.".to_owned()
+                }
+            }));
+            self.read_sessions(settings, context);
         }
     }
 }

@@ -11,7 +11,7 @@ use poll_promise::Promise;
 
 use crate::analysis::counted;
 use crate::app::command::{Command, SessionsCommand};
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{choice, cut_to, muted, strong};
 use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
@@ -75,10 +75,8 @@ impl MappingDialog {
 
     /// Stores the file if it has been read.
     pub(super) fn poll(&mut self) {
-        match self.reading.take().map(Promise::try_take) {
-            Some(Ok(read)) => self.read = Some(read),
-            Some(Err(waiting)) => self.reading = Some(waiting),
-            None => {}
+        if let Some(read) = taken(&mut self.reading) {
+            self.read = Some(read);
         }
     }
 }

@@ -8,8 +8,9 @@ use poll_promise::Promise;
 
 use super::Form;
 use crate::analysis::counted;
+use crate::app::screens::plan::PlanCommand;
 use crate::app::screens::plan::View;
-use crate::app::screens::plan::{PlanCommand, on_thread};
+use crate::app::task::on_thread;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::muted;
 use crate::plan::Plan;
