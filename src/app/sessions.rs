@@ -18,7 +18,7 @@ use super::engine::Request;
 use super::sample;
 use super::task::{choose_session, on_thread, taken, typed_path};
 use super::theme::{GRID, palette};
-use super::widgets::{muted, strong, text_field};
+use super::widgets::{muted, named_text, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
@@ -302,11 +302,7 @@ fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
         ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));
         response.request_focus();
     }
-    response.widget_info(|| {
-        let mut info = eframe::egui::WidgetInfo::labeled(eframe::egui::Role::TextInput, true, name);
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    response.widget_info(|| named_text(name, &text));
     let entered = response.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
     ui.data_mut(|data| data.insert_temp(memory, text.clone()));
     Typed { text, entered }

@@ -17,7 +17,7 @@ use crate::app::desk::Desk;
 use crate::app::settings::Settings;
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, main_button, muted, named, strong};
+use crate::app::widgets::{filter_field, main_button, muted, named, named_text, strong};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts};
@@ -484,11 +484,7 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, asked: &mut Vec<SessionsComman
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| heading.note.clone());
     let hint = "What this session is about; words with # are tags";
     let edit = ui.add(TextEdit::multiline(&mut text).hint_text(hint).desired_rows(3).desired_width(f32::INFINITY));
-    edit.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Note on the session");
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    edit.widget_info(|| named_text("Note on the session", &text));
     ui.horizontal_wrapped(|ui| {
         if ui.add_enabled(text != heading.note, Button::new("Save note")).clicked() {
             asked.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));

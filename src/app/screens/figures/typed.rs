@@ -1,10 +1,10 @@
 //! Fields for the parts of a figure. Typed text counts at once, or when Enter ends it. Text that is not valid for its
 //! field is not taken, and a tooltip says why.
 
-use eframe::egui::{Context, Id, Key, Role, Ui, WidgetInfo};
+use eframe::egui::{Context, Id, Key, Ui};
 
 use crate::app::theme::palette;
-use crate::app::widgets::{select_all, text_field};
+use crate::app::widgets::{named_text, select_all, text_field};
 
 /// When typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +65,7 @@ pub(super) fn field(
     let wrong = check(&typed).err();
     let colour = wrong.is_some().then(|| palette(ui.visuals()).bad);
     let mut response = ui.add(text_field(&mut typed, hint, width).id(id).text_color_opt(colour));
-    response.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
-        info.current_text_value = Some(typed.clone());
-        info
-    });
+    response.widget_info(|| named_text(name, &typed));
     if is_asked {
         ui.data_mut(|data| data.remove_temp::<String>(focus_id()));
         response.request_focus();
