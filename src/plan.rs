@@ -21,6 +21,7 @@ mod formula;
 mod gpu_choice;
 mod hint;
 mod identity;
+mod left_out;
 mod level;
 mod matrix;
 mod measure_unit;
@@ -57,6 +58,7 @@ pub use formula::{Formula, FormulaError, Function, Operator, OwnMeasure, Part, P
 pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
+pub use left_out::is_default;
 pub use level::{AA_COPY, Key, Level, Levels, number_text};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use measure_unit::MeasureUnit;

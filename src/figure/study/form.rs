@@ -142,12 +142,6 @@ impl Law {
     pub fn help(self) -> &'static str {
         self.get_documentation().unwrap_or_default().trim_end_matches('.')
     }
-
-    /// Whether no law is fitted.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_nothing(&self) -> bool {
-        *self == Self::Nothing
-    }
 }
 
 /// The order of sessions in the form `history`. The first line of each variant's documentation is also its help text.
@@ -176,11 +170,5 @@ impl Along {
     /// One line that says what it is.
     pub fn help(self) -> &'static str {
         self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-
-    /// Whether it is the order of dates.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_dates(&self) -> bool {
-        *self == Self::Dates
     }
 }
