@@ -19,6 +19,7 @@ pub mod filter;
 pub(crate) mod fixture;
 mod formula;
 mod gpu_choice;
+mod groups;
 mod hint;
 mod identity;
 mod left_out;
@@ -56,6 +57,7 @@ pub use file::{Block, Constraint, MAX_REPEATS, MAX_RUNS, Order, PLAN_VERSION, Pl
 pub use filter::{Facts, Filter, FilterError, mentions};
 pub use formula::{Formula, FormulaError, Function, Operator, OwnMeasure, Part, Place, formula_name};
 pub use gpu_choice::{GpuChoice, by_numa_node};
+pub use groups::groups;
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
 pub use left_out::is_default;

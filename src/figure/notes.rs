@@ -1,19 +1,23 @@
 //! The notes below a table: what all rows share, how values were computed, and what is excluded.
 
+mod divided;
+
 use std::collections::BTreeMap;
 
 use super::baseline::Baseline;
 use super::folded::folded;
 use super::number::{significant, without_zeros};
 use super::ratio::{by_repeat, finished};
-use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST, Study, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Check, Condition, Judgement, MADE_WITH, Mark, Measure, Method, PER_STEP, RunState, THROUGHPUT, checked_by,
-    conditions, counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note,
-    spread, step_of, usual_spread, varying,
+    Cell, Check, Condition, Judgement, Mark, Method, PER_STEP, RunState, checked_by, conditions, counted,
+    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread, step_of,
+    usual_spread,
 };
+use crate::plan::groups;
+
+pub(super) use divided::{baseline_warning, summary_of_baseline};
 
 /// Measures that include the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -275,14 +279,9 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
 
 /// Why rows have no verdict: reasons with their counts, and what to do.
 fn grounds(judged: &[&Judgement]) -> Vec<String> {
-    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for reason in judged.iter().filter_map(|one| one.reason.as_ref()) {
-        match reasons.iter_mut().find(|(name, ..)| *name == reason.name()) {
-            Some((_, _, texts)) => texts.push(reason.to_string()),
-            None => reasons.push((reason.name(), reason.advice(), vec![reason.to_string()])),
-        }
-    }
-    let note = |(_, advice, texts): &(&str, &str, Vec<String>)| {
+    let reasons = judged.iter().filter_map(|one| one.reason.as_ref());
+    let reasons = groups(reasons.map(|reason| ((reason.name(), reason.advice()), reason.to_string())));
+    let note = |((_, advice), texts): &((&str, &str), Vec<String>)| {
         format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
     };
     let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
@@ -427,113 +426,6 @@ fn energy_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<Strin
     })
 }
 
-/// What ratios and speed-ups of a table are divided by.
-pub(super) fn summary_of_baseline(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
-    let shows = |key: &str| columns.iter().any(|column| column.key == key);
-    let speedup = shows(SPEEDUP).then(|| baseline_note(cells, baseline));
-    let against = columns.iter().filter_map(|column| Against::find(&column.key)).map(Against::note);
-    let ratio = shows(RATIO).then(|| ratio_note(cells, baseline));
-    let cost = shows(STEP_COST).then(|| cost_note(cells, baseline));
-    speedup.into_iter().chain(against).chain(ratio).chain(cost).collect()
-}
-
-fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
-    if let Some(unknown) = &baseline.unknown {
-        return format!(
-            "speed-ups are left out: baseline {unknown:?} matches no cell; give a cell's id or levels such as \
-             precision=fp32,gpus=1"
-        );
-    }
-    let paired = if leaves_repeats_out(cells, baseline) {
-        "; repeats without a partner of the same number are not used"
-    } else {
-        ""
-    };
-    if let Some(levels) = baseline.of_each() {
-        return format!("speed-up: throughput over that with {levels}, all else being equal{paired}");
-    }
-    let Some(cell) = baseline.only() else {
-        return "speed-ups are left out: no run has a throughput".to_owned();
-    };
-    format!(
-        "speed-up: distinct {} per second over those of {}{paired}",
-        cell.workload.unit.many,
-        baseline.cell_name(cells, cell)
-    )
-}
-
-/// Whether a speed-up uses pairs of repeats while one side has more repeats; see [`crate::analysis::ratio`].
-fn leaves_repeats_out(cells: &[Cell], baseline: &Baseline) -> bool {
-    let pairs = cells.iter().filter_map(|cell| Some((cell, baseline.of(cell)?)));
-    pairs.filter(|(cell, base)| cell.key() != base.key()).any(|(cell, base)| {
-        let (own, base) = (by_repeat(cell, THROUGHPUT), by_repeat(base, THROUGHPUT));
-        let pairs = own.iter().filter(|(repeat, _)| base.iter().any(|(other, _)| other == repeat)).count();
-        pairs < own.len().max(base.len())
-    })
-}
-
-fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
-    if let Some(unknown) = &baseline.unknown {
-        return format!("ratios are left out: baseline {unknown:?} is not among the cells; choose another");
-    }
-    let measure_of_base = cells.iter().find_map(|cell| baseline.of(cell)?.measure(&baseline.ratio_of));
-    let measure = measure_of_base.map_or(String::new(), |measure| measure.name.to_lowercase());
-    let (of_base, base) = match (baseline.of_each(), baseline.only()) {
-        (Some(levels), _) => (format!("with {levels}, all else equal,"), format!("that with {levels}, all else equal")),
-        (None, Some(cell)) => {
-            let name = baseline.cell_name(cells, cell);
-            (format!("of {name}"), format!("that of {name}"))
-        }
-        (None, None) => return "ratios are left out: no run has this measure".to_owned(),
-    };
-    if measure_of_base.is_some_and(Measure::is_time) {
-        return format!("ratio: {measure} {of_base} over that of the row; above 1 is faster");
-    }
-    format!("ratio: {measure} over {base}")
-}
-
-fn cost_note(cells: &[Cell], baseline: &Baseline) -> String {
-    let over = match (baseline.of_each(), baseline.only()) {
-        (Some(levels), _) => format!("that with {levels}, all else equal"),
-        (None, Some(cell)) => format!("that of {}", baseline.cell_name(cells, cell)),
-        (None, None) => return "costs are left out: no cell is the baseline".to_owned(),
-    };
-    format!("cost: step time over {over}, less 1, by pairs of repeats")
-}
-
-/// A cell's levels of the settings that differ among the other cells.
-impl Baseline<'_> {
-    /// The baseline of all cells, named by the levels that distinguish it from the other cells.
-    fn cell_name(&self, cells: &[Cell], cell: &Cell) -> String {
-        let mut all = cells.to_vec();
-        if all.iter().all(|known| known.key() != cell.key()) {
-            all.push(cell.clone());
-        }
-        let is_each = |key: &str| self.depends_on_making() && key == MADE_WITH;
-        let distinguishing = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
-        let levels = distinguishing.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
-        let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
-        let name = if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") };
-        if !self.depends_on_making() {
-            return name;
-        }
-        // A row whose environment the baseline lacks is divided by another part of the baseline.
-        let lacks_part = |row: &Cell| self.of(row).is_some_and(|base| base.made_with != row.made_with);
-        let otherwise =
-            if cells.iter().any(lacks_part) { format!(", or else with {}", cell.made_with) } else { String::new() };
-        format!("{name}, made with the same as the row (made_with){otherwise}")
-    }
-}
-
-/// A warning about a baseline that no longer exists or that the filter hides.
-pub(super) fn baseline_warning(cells: &[Cell], baseline: &Baseline) -> Option<String> {
-    if let Some(unknown) = &baseline.unknown {
-        return Some(format!("Baseline {unknown:?} is not among the cells: there are no ratios. Choose another."));
-    }
-    let cell = baseline.only().filter(|_| baseline.is_hidden)?;
-    Some(format!("Ratios are over {}, which is not shown here.", baseline.cell_name(cells, cell)))
-}
-
 fn device_note(cells: &[Cell]) -> Option<String> {
     let mut devices: Vec<&str> = cells.iter().flat_map(finished).filter_map(|run| run.device.as_deref()).collect();
     devices.sort_unstable();
@@ -559,14 +451,7 @@ fn mark_notes(cells: &[Cell]) -> Vec<String> {
     let all = cells.iter().flat_map(finished).count();
     let mut notes = Vec::new();
     for (label, borne) in by_label {
-        let mut stories: Vec<(String, Vec<&str>)> = Vec::new();
-        for (mark, run) in &borne {
-            let story = mark.to_string();
-            match stories.iter_mut().find(|known| known.0 == story) {
-                Some(known) => known.1.push(run),
-                None => stories.push((story, vec![run])),
-            }
-        }
+        let mut stories = groups(borne.iter().map(|(mark, run)| (mark.to_string(), *run)));
         let marks: Vec<&Mark> = borne.iter().map(|(mark, _)| *mark).collect();
         if stories.len() > 1
             && let Some(story) = Mark::of_several(&marks)
