@@ -457,5 +457,9 @@ pub(super) fn is_default(factor: &Factor, levels: &[Level]) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
+#[path = "file_properties_test.rs"]
+mod properties;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
 #[path = "file_test.rs"]
 mod tests;
