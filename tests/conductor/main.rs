@@ -66,12 +66,17 @@ impl Scene {
     /// One run of three was under way when its conductor was killed; the gate is open.
     fn after_a_killed_conductor() -> Self {
         let scene = Self::new();
-        scene.detach("waits.toml");
-        scene.await_start(1);
-        kill(scene.conductor());
-        wait("the conductor is gone", || scene.conductors().is_empty());
-        scene.open_gate();
+        scene.lose_conductor("waits.toml");
         scene
+    }
+
+    /// Kills the conductor of a plan while its first run is under way, and opens the gate.
+    fn lose_conductor(&self, plan: &str) {
+        self.detach(plan);
+        self.await_start(1);
+        kill(self.conductor());
+        wait("the conductor is gone", || self.conductors().is_empty());
+        self.open_gate();
     }
 
     fn at(home: TempDir) -> Self {
@@ -169,6 +174,12 @@ impl Scene {
 
     fn open_gate(&self) {
         fs::write(self.gate(), "").unwrap();
+    }
+
+    /// Opens the gate, and follows the session until nothing is left to run.
+    fn finish(&self) {
+        self.open_gate();
+        succeed(&mut self.multicard(&["attach", "session"]));
     }
 }
 
@@ -305,8 +316,7 @@ fn commands_that_come_at_once_share_one_conductor() {
         assert!(is_ok && said.contains("3 runs queued"), "{said}");
     }
     scene.conductor();
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     assert_eq!(scene.states(), [RunState::Finished; 9]);
 }
 
@@ -320,8 +330,7 @@ fn a_run_in_the_foreground_joins_the_conductor_and_its_interrupt_stops_its_own_r
     kill_process(Pid::from_child(&joined), Signal::INT).unwrap();
     let output = joined.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     use RunState::{Cancelled, Finished};
     assert_eq!(scene.states(), [Finished, Finished, Finished, Cancelled, Cancelled]);
 }
@@ -384,8 +393,7 @@ fn programs_start_in_the_folder_of_their_plan_whoever_conducts() {
     fs::rename(scene.path("here.toml"), scene.path("plans/here.toml")).unwrap();
     let mut other = scene.multicard(&["run", "../plans/here.toml", "--session", "../session", "--detach"]);
     succeed(other.current_dir(&elsewhere));
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     let place = fs::read_to_string(scene.path("plans/where")).unwrap();
     assert_eq!(Path::new(place.trim()), scene.path("plans").canonicalize().unwrap());
     assert_eq!(scene.states(), [RunState::Finished; 4]);
@@ -462,6 +470,5 @@ fn studies_are_saved_through_the_conductor_while_runs_go_on() {
     assert_eq!(names(&scene), 1);
     succeed(&mut scene.multicard(&["study", "session", "--delete", "mine"]));
     assert_eq!(names(&scene), 0);
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
 }
