@@ -17,7 +17,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 pub use fit::{Alias, Fit, resolution};
 pub use model::Term;
 
-use super::{Key, Level};
+use super::{Key, Level, named};
 use model::{Model, combination, combinations};
 use optimal::{Problem, Trouble, optimal};
 use two_levels::{fold_over, plackett_burman, regular, usual_plackett_burman};
@@ -38,15 +38,9 @@ pub enum DesignKind {
     LatinHypercube,
 }
 
+named!(DesignKind: names, name);
+
 impl DesignKind {
-    /// The names in plans.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The name in plans.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// The name in sentences and on screen.
     pub fn title(self) -> &'static str {
         match self {

@@ -6,6 +6,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::gpu_choice::GpuChoice;
 use super::left_out::{is_default, is_one, one};
+use super::named::named;
 
 /// Binding of ranks and their memory to NUMA nodes.
 #[derive(
@@ -28,14 +29,9 @@ pub enum Binding {
 impl Binding {
     /// The key of the factor that sets the binding, in every workload that has it.
     pub const KEY: &'static str = "numa";
-    /// The names of its levels, the default first.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The level's name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
+
+named!(Binding: names, name);
 
 /// The processes of a run and its number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
