@@ -136,7 +136,7 @@ fn note_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Command>) 
 /// Draws why it did not finish, and what to do.
 fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
     let Some(record) = page.map(|page| &page.read.record).filter(|record| record.state == row.state) else { return };
-    let Some(heading) = advice::heading(record) else { return };
+    let Some((heading, advice)) = advice::advice(record) else { return };
     let color = list::sign(ui, row.state).1;
     card(ui).stroke(Stroke::new(1.0, color)).show(ui, |ui| {
         ui.take_available_width();
@@ -148,9 +148,7 @@ fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
                 ui.add(Label::new(reason).wrap().selectable(true));
             });
         }
-        if let Some(advice) = advice::advice(record) {
-            ui.add(Label::new(muted(ui, advice)).wrap());
-        }
+        ui.add(Label::new(muted(ui, advice)).wrap());
     });
     ui.add_space(GRID);
 }
