@@ -92,9 +92,7 @@ fn clients_that_write_nonsense_or_break_off_disturb_nobody() {
 
 #[test]
 fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let mut watched = scene.start(&["attach", "session"]);
     let mut stderr = BufReader::new(watched.stderr.take().unwrap()).lines();
     assert_eq!(stderr.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
@@ -110,9 +108,7 @@ fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back()
 
 #[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);
     // The run writes on meanwhile.
     wait("the folder is removed", || fs::remove_dir_all(scene.session()).is_ok() || !scene.session().exists());
@@ -285,9 +281,7 @@ c, _ = s.accept(); print('heard', c.recv(100))";
 
 #[test]
 fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     // Another user has other sockets.
     let mut attach = scene.multicard(&["attach", "session"]);
     let output = attach.env("XDG_STATE_HOME", scene.path("other")).output().unwrap();

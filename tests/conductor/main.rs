@@ -63,6 +63,14 @@ impl Scene {
         Self::at(TempDir::new().unwrap())
     }
 
+    /// One run of three is under way.
+    fn under_way() -> Self {
+        let scene = Self::new();
+        scene.detach("waits.toml");
+        scene.await_start(1);
+        scene
+    }
+
     /// One run of three was under way when its conductor was killed; the gate is open.
     fn after_a_killed_conductor() -> Self {
         let scene = Self::new();
@@ -247,9 +255,7 @@ fn a_detached_queue_outlives_its_command_is_followed_and_its_conductor_ends_by_i
 
 #[test]
 fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let first = scene.conductor();
     kill(first);
     wait("the conductor is gone", || scene.conductors().is_empty());
@@ -401,9 +407,7 @@ fn programs_start_in_the_folder_of_their_plan_whoever_conducts() {
 
 #[test]
 fn stopping_ends_all_runs_or_the_queued_ones_alone() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let stderr = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
     assert!(stderr.contains("1 active runs go on"), "{stderr}");
     wait("the queue is empty", || scene.states()[1..] == [RunState::Cancelled; 2]);
@@ -416,9 +420,7 @@ fn stopping_ends_all_runs_or_the_queued_ones_alone() {
 
 #[test]
 fn a_terminated_conductor_leaves_its_active_run_to_the_next() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let first = scene.conductor();
     kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::TERM).unwrap();
     wait("the conductor ends", || scene.conductors().is_empty());
