@@ -23,6 +23,8 @@ mod command_palette;
 mod curves;
 mod deliberate;
 mod desk;
+#[cfg(test)]
+mod dressed;
 mod engine;
 mod history;
 mod keys;

@@ -7,15 +7,15 @@ mod tables;
 use std::io;
 use std::path::Path;
 
-use strum::{EnumMessage, VariantArray};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 use crate::foreign::Output;
-use crate::plan::Filter;
+use crate::plan::{Filter, named};
 use crate::store::{Reader, StoreError};
 
 /// What the rows of a table are. The line that documents it is also its help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray, EnumMessage)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray, IntoStaticStr, EnumMessage)]
 #[strum(serialize_all = "lowercase")]
 pub enum What {
     /// Measures: a row for each run and measure.
@@ -32,32 +32,10 @@ pub enum What {
     Environment,
 }
 
-impl What {
-    /// The name in files and on the command line.
-    pub fn name(self) -> &'static str {
-        self.get_serializations().first().copied().unwrap_or_default()
-    }
-
-    /// One line: what the rows are.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-}
-
-impl Format {
-    /// The name on the command line, and the ending of files.
-    pub fn name(self) -> &'static str {
-        self.get_serializations().first().copied().unwrap_or_default()
-    }
-
-    /// One line: what it is.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-}
+named!(What: name, help);
 
 /// The format of an exported file. The line that documents it is also its help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray, EnumMessage)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray, IntoStaticStr, EnumMessage)]
 #[strum(serialize_all = "lowercase")]
 pub enum Format {
     /// CSV (RFC 4180 with plain newlines) in UTF-8, with a header line.
@@ -65,6 +43,8 @@ pub enum Format {
     /// Apache Parquet, compressed with Snappy.
     Parquet,
 }
+
+named!(Format: name, help);
 
 /// Why a table could not be exported.
 #[derive(Debug, Error)]

@@ -3,6 +3,7 @@
 use strum::{IntoStaticStr, VariantArray};
 
 use super::wall_clock::was_set;
+use crate::plan::named;
 use crate::store::{RankRecord, RunRecord};
 
 /// A phase of a rank.
@@ -19,15 +20,7 @@ pub enum Phase {
     Test,
 }
 
-impl Phase {
-    /// All phases, in the order of a run.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name on paper and on screen.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+named!(Phase: all, name);
 
 /// One phase of one rank, in seconds since its run was started.
 #[derive(Clone, Copy, Debug, PartialEq)]

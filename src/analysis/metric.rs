@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::plan::Key;
+use crate::plan::{Key, named};
 use crate::protocol::{CopiedBytes, TraceMetric, TraceSummary};
 
 /// The unit of a profiler's metrics. The name on the command line, in files and on screen is given by attributes; the doc comment is also
@@ -38,25 +38,7 @@ pub enum MetricUnit {
 /// The window in seconds that the papers record for language models (2503.15252 section 4.4, 2505.22905 section 5.4.2).
 pub const WINDOW_S: f64 = 720.0;
 
-impl MetricUnit {
-    /// All units.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name in files.
-    pub fn key(self) -> &'static str {
-        self.into()
-    }
-
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.get_message().unwrap_or_default()
-    }
-
-    /// The help text.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default()
-    }
-}
+named!(MetricUnit: all, key, label, sentences);
 
 /// Bytes of copies: from hosts to GPUs, within GPUs, from GPUs to hosts, and all together.
 pub(super) const COPIED: [(&str, &str); 4] = [

@@ -3,6 +3,7 @@
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
+use crate::plan::named;
 use crate::protocol::{TraceEntry, TraceList, TracePattern, TraceSummary};
 
 /// What is computed from the entries that the pattern matches. The name in keys is given by attributes; the doc comment is also the help.
@@ -27,25 +28,7 @@ pub enum RecordedStatistic {
     Wall,
 }
 
-impl RecordedStatistic {
-    /// All statistics.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name in keys.
-    pub fn key(self) -> &'static str {
-        self.into()
-    }
-
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.get_message().unwrap_or_default()
-    }
-
-    /// The help text.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default()
-    }
-}
+named!(RecordedStatistic: all, key, label, sentences);
 
 /// The words for a total or a count that is divided by the number of steps, of ranks, or of both.
 pub const PER_STEP: &str = "per_step";

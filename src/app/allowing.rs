@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::app::command::ScreenName;
-    use crate::app::install_theme;
+    use crate::app::dressed::dressed;
     use crate::app::settings::Settings;
     use crate::conduct::QueueView;
     use crate::plan::Plan;
@@ -124,13 +124,7 @@ mod tests {
 
     #[test]
     fn the_question_shows_the_command_lines_and_its_answer_starts_what_waits() {
-        let draw = |ui: &mut Ui, (desk, is_dressed): &mut (Desk, bool)| {
-            // Fonts are there from the next frame on.
-            if !std::mem::replace(is_dressed, true) {
-                install_theme(ui.ctx());
-                ui.ctx().request_repaint();
-                return;
-            }
+        let draw = |ui: &mut Ui, desk: &mut Desk| {
             let mut commands = Vec::new();
             allow_ui(ui, desk, &mut commands);
             for command in commands {
@@ -138,18 +132,16 @@ mod tests {
                 desk.answer(allows);
             }
         };
-        let mut window =
-            Harness::builder().with_max_steps(24).with_size([900.0, 400.0]).build_ui_state(draw, (desk(), false));
-        window.run();
+        let mut window = dressed(Harness::builder().with_size([900.0, 400.0]), desk(), draw);
         assert!(window.query_by_label("Run these programs").is_none());
         for (button, requests) in [("Don't run them", 0), ("Run these programs", 2)] {
-            window.state_mut().0.ask(Request::Order(Order::Pause(false)));
+            window.state_mut().ask(Request::Order(Order::Pause(false)));
             window.run();
             assert!(window.query_by_label("./theirs").is_some(), "the command line is in sight");
             window.get_by_label(button).click();
             window.run();
             assert!(window.query_by_label(button).is_none());
-            assert_eq!(window.state_mut().0.take_requests().len(), requests, "{button}");
+            assert_eq!(window.state_mut().take_requests().len(), requests, "{button}");
         }
     }
 }

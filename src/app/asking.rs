@@ -107,7 +107,7 @@ mod tests {
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
-    use crate::app::install_theme;
+    use crate::app::dressed::dressed;
 
     /// Whether the question and another one are open, the answers so far, and how often the button below was pressed.
     #[derive(Default)]
@@ -116,15 +116,9 @@ mod tests {
         is_other_open: bool,
         answers: Vec<bool>,
         presses: usize,
-        is_dressed: bool,
     }
 
     fn draw(ui: &mut Ui, asked: &mut Asked) {
-        if !std::mem::replace(&mut asked.is_dressed, true) {
-            install_theme(ui.ctx());
-            ui.ctx().request_repaint();
-            return;
-        }
         deliberate::watch(ui.ctx());
         asked.presses += usize::from(ui.button("Below").clicked());
         if asked.is_open
@@ -139,9 +133,7 @@ mod tests {
     }
 
     fn window() -> Harness<'static, Asked> {
-        let mut window =
-            Harness::builder().with_max_steps(24).with_size([900.0, 500.0]).build_ui_state(draw, Asked::default());
-        window.run();
+        let mut window = dressed(Harness::builder().with_size([900.0, 500.0]), Asked::default(), draw);
         window.state_mut().is_open = true;
         window.run();
         window

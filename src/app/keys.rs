@@ -154,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::dressed::dressed;
     use crate::app::screens::screens;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand};
 
@@ -224,17 +225,7 @@ mod tests {
 
     /// A window of this size that shows the list of keys.
     fn list_of_keys(size: [f32; 2]) -> Harness<'static> {
-        let mut has_fonts = false;
-        let mut window = Harness::builder().with_max_steps(24).with_size(size).build_ui(move |ui| {
-            if std::mem::replace(&mut has_fonts, true) {
-                help_ui(ui.ctx(), &screens(), &mut Vec::new());
-            } else {
-                crate::app::install_theme(ui.ctx());
-                ui.ctx().request_repaint();
-            }
-        });
-        window.run();
-        window
+        dressed(Harness::builder().with_size(size), (), |ui, ()| help_ui(ui.ctx(), &screens(), &mut Vec::new()))
     }
 
     #[test]

@@ -7,6 +7,7 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::command::{Command, ScreenCommand, ScreenName};
 use super::desk::{Desk, Intent, News};
+use super::dressed::dressed;
 use super::screen::{Executes, KeyHelp, Keys, Screen};
 use super::screens::screens;
 use super::{Settings, UiEvent, Window, keys, shell_ui};
@@ -112,22 +113,12 @@ fn a_screen_of_its_own_file_is_on_the_rail_and_has_a_digit_keys_and_help() {
 
 #[test]
 fn a_click_on_the_new_screen_is_executed_by_it_alone() {
-    let show = |ui: &mut Ui, window: &mut Window| {
+    let draw = |ui: &mut Ui, window: &mut Window| {
         let mut commands = Vec::new();
         shell_ui(ui, window, &mut commands);
         commands.into_iter().for_each(|command| window.execute(command, ui.ctx()));
     };
-    let mut fresh = true;
-    let draw = move |ui: &mut Ui, window: &mut Window| {
-        if std::mem::take(&mut fresh) {
-            // Fonts are there from the next frame on.
-            super::theme::install(ui.ctx());
-            return ui.ctx().request_repaint();
-        }
-        show(ui, window);
-    };
-    let mut harness = Harness::builder().with_max_steps(24).with_size([1000.0, 700.0]).build_ui_state(draw, window());
-    harness.run();
+    let mut harness = dressed(Harness::builder().with_size([1000.0, 700.0]), window(), draw);
     harness.get_by_label("Notes").click();
     harness.run();
     harness.get_by_label("Note the time").click();

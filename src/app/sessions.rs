@@ -16,9 +16,9 @@ use super::command::{Command, SessionsCommand};
 use super::desk::Desk;
 use super::engine::Request;
 use super::sample;
-use super::task::{choose_session, on_thread, typed_path};
+use super::task::{choose_session, on_thread, taken, typed_path};
 use super::theme::{GRID, palette};
-use super::widgets::{cut_to, muted, strong, text_field};
+use super::widgets::{cut_to, muted, named_text, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
@@ -130,16 +130,12 @@ impl Sessions {
         if let Some(folder) = self.orphaned.take() {
             desk.ask(Request::Reattach(folder));
         }
-        match self.dialog.take().map(Promise::try_take) {
-            Some(Ok(Some(folder))) => desk.open_session(Request::OpenExisting(folder)),
-            // Cancelled, or the system has no dialog; the path field works without one.
-            Some(Ok(None)) | None => {}
-            Some(Err(waiting)) => self.dialog = Some(waiting),
+        // Without a folder it was cancelled, or the system has no dialog; the path field works without one.
+        if let Some(folder) = taken(&mut self.dialog).flatten() {
+            desk.open_session(Request::OpenExisting(folder));
         }
-        match self.looking.take().map(Promise::try_take) {
-            Some(Ok(missing)) => self.missing = missing,
-            Some(Err(waiting)) => self.looking = Some(waiting),
-            None => {}
+        if let Some(missing) = taken(&mut self.looking) {
+            self.missing = missing;
         }
     }
 }
@@ -320,11 +316,7 @@ fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
         ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));
         response.request_focus();
     }
-    response.widget_info(|| {
-        let mut info = eframe::egui::WidgetInfo::labeled(eframe::egui::Role::TextInput, true, name);
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    response.widget_info(|| named_text(name, &text));
     let entered = response.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
     ui.data_mut(|data| data.insert_temp(memory, text.clone()));
     Typed { text, entered }

@@ -1,21 +1,17 @@
 //! The list of studies to choose from: those of the session, then the built-in ones with their titles, grouped by the question that they
 //! answer, and filtered by a search.
 
-use eframe::egui::{Button, Id, Role, Ui, WidgetInfo};
+use eframe::egui::{Button, Id, Ui};
 
 use super::theme::GRID;
-use super::widgets::{muted, text_field};
+use super::widgets::{muted, named_text, text_field};
 use crate::figure::{Study, study_groups};
 
 /// Draws the search field and returns its text, which is stored in egui's memory.
 pub fn search_ui(ui: &mut Ui, id: Id) -> String {
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let field = ui.add(text_field(&mut text, "Search studies", 264.0));
-    field.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Search studies");
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    field.widget_info(|| named_text("Search studies", &text));
     ui.data_mut(|data| data.insert_temp(id, text.clone()));
     text
 }

@@ -41,6 +41,17 @@ pub fn on_thread<T: Send + 'static>(
     promise
 }
 
+/// Takes the result of work that has ended, which then is no longer there; `None` while the work goes on, or if there is none.
+pub fn taken<T: Send + 'static>(work: &mut Option<Promise<T>>) -> Option<T> {
+    work.take_if(|work| work.ready().is_some()).map(Promise::block_and_take)
+}
+
+/// Like [`taken`], for work that is kept together with its subject.
+pub fn taken_about<S, T: Send + 'static>(work: &mut Option<(S, Promise<T>)>) -> Option<(S, T)> {
+    let (subject, work) = work.take_if(|(_, work)| work.ready().is_some())?;
+    Some((subject, work.block_and_take()))
+}
+
 /// Asks for a session's folder in the system's file dialog; `None` if it is cancelled or missing.
 pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<PathBuf>> {
     on_thread("session-dialog", context, move || {
@@ -110,9 +121,13 @@ impl<T: Send + 'static> Task<T> {
         self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
     }
 
-    /// Its result, or the task itself while it is still running.
-    pub fn try_take(self) -> Result<T, Self> {
-        let Self { shared, work } = self;
-        work.try_take().map_err(|work| Self { shared, work })
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.work.ready().is_some()
+    }
+
+    /// Its result; waits while it is still running.
+    pub fn result(self) -> T {
+        self.work.block_and_take()
     }
 }

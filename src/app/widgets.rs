@@ -86,6 +86,11 @@ pub fn named(name: &str) -> WidgetInfo {
     WidgetInfo::labeled(Role::Button, true, name)
 }
 
+/// The accessible name of a text field, with its text.
+pub fn named_text(name: &str, text: &str) -> WidgetInfo {
+    WidgetInfo { current_text_value: Some(text.to_owned()), ..WidgetInfo::labeled(Role::TextInput, true, name) }
+}
+
 /// A drop-down list; `now` is the current choice.
 pub fn choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
     choice_until(ui, name, now, width, PopupCloseBehavior::CloseOnClick, content);
@@ -178,11 +183,7 @@ pub fn path_ui(ui: &mut Ui, id: Id, name: &str, verb: &str, width: f32) -> Optio
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let asked = ui.horizontal(|ui| {
         let field = ui.add(text_field(&mut text, name, width));
-        field.widget_info(|| {
-            let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
-            info.current_text_value = Some(text.clone());
-            info
-        });
+        field.widget_info(|| named_text(name, &text));
         let is_entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
         let path = typed_path(&text);
         let is_pressed = ui.add_enabled(path.is_some(), Button::new(verb)).clicked();
@@ -214,11 +215,7 @@ pub fn filter_field(
     let mut text = text.to_owned();
     let field = text_field(&mut text, hint, width).id(id).text_color_opt(wrong);
     let response = ui.add(field).on_hover_text(FILTER_HELP);
-    response.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    response.widget_info(|| named_text(name, &text));
     if let Some(error) = error {
         let below = response.rect.left_bottom() + vec2(0.0, 2.0);
         let area = Area::new(id.with("error")).order(Order::Tooltip).fixed_pos(below).interactable(false);

@@ -142,7 +142,7 @@ struct Resuming {
 
 /// Resumes a paused queue. Programs that came with the session's archive are shown first, and the user is asked once a session.
 fn resume(following: &mut Following, resuming: Resuming, session: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let programs = following.asks().to_vec();
+    let programs = following.queue().asks.clone();
     if !programs.is_empty() {
         say("this session came with an archive, and its runs start programs that somebody else wrote:");
         // Whole, however long they are: nothing may hide behind a cut.
@@ -189,13 +189,13 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
         ));
     };
     let (unfinished, queued) = (following.unfinished().len(), following.queued().len());
-    if following.is_paused() && queued > 0 {
+    if following.queue().paused && queued > 0 {
         let active = unfinished - queued;
         if active > 0 {
             say(format_args!("{} under way; Ctrl-C leaves them running", counted(active, "run")));
         }
         paused(&following);
-        if following.stands_still() {
+        if following.queue().stands_still() {
             return Ok(INTERRUPTED);
         }
     } else {
@@ -203,16 +203,16 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
     }
     following.say_waits();
     following.watch()?;
-    if following.is_resting() {
+    if following.queue().is_resting() {
         paused(&following);
         return Ok(INTERRUPTED);
     }
-    if following.is_idle() {
+    if following.queue().is_idle() {
         say(format_args!("nothing is left to run. Results: multicard table {}", place.name()));
         return Ok(OK);
     }
     let (unfinished, queued) = (following.unfinished().len(), following.queued().len());
-    if following.is_paused() && queued > 0 {
+    if following.queue().paused && queued > 0 {
         let active = counted(unfinished - queued, "run");
         say(format_args!("{active} under way without this terminal: multicard attach {}", place.name()));
         paused(&following);
@@ -322,7 +322,7 @@ fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
         say(format_args!("{} taken out of the queue", counted(queued, "run")));
     }
     following.watch()?;
-    Ok(if following.is_idle() { OK } else { INTERRUPTED })
+    Ok(if following.queue().is_idle() { OK } else { INTERRUPTED })
 }
 
 /// `1 run goes on`, `2 runs go on`.

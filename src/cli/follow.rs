@@ -1,5 +1,7 @@
 //! Following a session's conductor on the terminal: progress on stderr, events on stdout.
 
+mod show;
+
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,18 +13,15 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 
 use super::starts::Starts;
-use super::{print, progress_bar, say};
-use crate::analysis::counted;
+use super::{progress_bar, say};
 use crate::conduct::{
     Client, ConductError, Host, Launch, News, Order, Orders, QueueView, SILENCE_LIMIT, Silent, ends_at_logout,
 };
-use crate::figure::duration_text;
-use crate::foreign;
 use crate::launch::EXPECTED_START;
 use crate::plan::RunState;
-use crate::protocol::{TraceOutcome, now_s};
 use crate::session::{Added, Measurement, Notice, SearchView, open_reader};
 use crate::store::StoreError;
+use show::{draw, show};
 
 /// Interval of progress updates and checks for an interrupt.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -199,29 +198,9 @@ impl Following {
         Ok(())
     }
 
-    /// Whether nothing is left to do.
-    pub fn is_idle(&self) -> bool {
-        self.queue.is_idle()
-    }
-
-    /// Whether only runs are left that wait for the queue to be resumed, after an earlier conductor left them.
-    pub fn is_resting(&self) -> bool {
-        self.queue.is_resting()
-    }
-
-    /// Whether only runs are left that wait for the queue to be resumed, whoever paused it.
-    pub fn stands_still(&self) -> bool {
-        self.queue.stands_still()
-    }
-
-    /// Whether the queue is paused.
-    pub fn is_paused(&self) -> bool {
-        self.queue.paused
-    }
-
-    /// The command lines of programs that came with the session's archive and have not been allowed yet.
-    pub fn asks(&self) -> &[String] {
-        &self.queue.asks
+    /// The queue as the conductor last reported it.
+    pub fn queue(&self) -> &QueueView {
+        &self.queue
     }
 
     /// The runs that have not ended.
@@ -360,7 +339,7 @@ impl Following {
     /// if it was interrupted.
     pub fn wait_for_others(&mut self) -> Result<bool, Box<dyn Error>> {
         while self.host.is_some() {
-            if !self.is_idle() {
+            if !self.queue.is_idle() {
                 say("waiting for runs that other programs queued here");
                 self.shown = None;
                 if self.until_idle()?.is_none() {
@@ -370,7 +349,7 @@ impl Following {
             match self.order(Order::End) {
                 Ok(_) => break,
                 // Another program queued runs in the meantime.
-                Err(_) if !self.is_idle() => {}
+                Err(_) if !self.queue.is_idle() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -384,7 +363,7 @@ impl Following {
         self.await_queue()?;
         while !is_over(&self.queue) {
             self.watch_turn()?;
-            if self.host.is_none() && self.is_resting() && !is_over(&self.queue) {
+            if self.host.is_none() && self.queue.is_resting() && !is_over(&self.queue) {
                 return Err("the session's conductor was killed and its queue is paused: multicard attach --resume continues it".into());
             }
             let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
@@ -444,7 +423,7 @@ impl Following {
     /// Follows until `is_over`, or until only runs are left that wait for the queue to be resumed.
     fn watch_until(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !is_over(&self.queue) && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
+        while !is_over(&self.queue) && !self.queue.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
             self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());
@@ -452,11 +431,6 @@ impl Following {
         }
         self.bar.finish_and_clear();
         Ok(())
-    }
-
-    /// The measurement of the machine that waits or is running, or else the last one.
-    pub fn measurement(&self) -> Option<&Measurement> {
-        self.queue.measurement.as_ref()
     }
 
     /// Follows the measurement of the machine until it is over and returns it; `None` if the conductor has none. An interrupt cancels the
@@ -587,69 +561,4 @@ fn search_in<'q>(queue: &'q QueueView, plan: Option<&str>) -> Option<&'q SearchV
 fn wanted<'r>(runs: &'r [String], search: Option<&'r SearchView>) -> HashSet<&'r str> {
     let of_search = search.map_or(&[][..], |search| search.runs.as_slice());
     runs.iter().chain(of_search).map(String::as_str).collect()
-}
-
-fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventFormat>) -> Result<(), std::io::Error> {
-    match notice {
-        Notice::Event(line) if format == Some(EventFormat::Json) => print(&serde_json::to_string(line)?)?,
-        Notice::Event(_) | Notice::Sample { .. } => {}
-        Notice::Importing { name, fraction } => {
-            let message = format!("importing the report of {name}: {:.0} %", fraction * 100.0);
-            bar.set_message(foreign::message(&message).into_owned());
-        }
-        Notice::Trace { name, outcome } => match outcome {
-            Some(TraceOutcome::Imported(trace)) => {
-                let lost = trace.evidence.iter().filter(|evidence| !evidence.in_effect);
-                let lost =
-                    lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
-                let lost: String = lost.collect();
-                bar.suspend(|| {
-                    let gpus = if trace.gpus > 0 {
-                        format!(" of {}", counted(trace.gpus as usize, "GPU"))
-                    } else {
-                        String::new()
-                    };
-                    say(format_args!("run {name} traced: {:.1} s{gpus}{lost}", trace.wall_s));
-                });
-            }
-            Some(TraceOutcome::Failed(reason)) => {
-                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")));
-            }
-            None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
-        },
-        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable line in a log: {message}"))),
-        Notice::State { run, state, reason } if state.is_final() => {
-            // A cancelled run has no further reason.
-            let reason = reason.as_deref().filter(|reason| *reason != state.name());
-            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
-            let log = if reason.is_empty() {
-                String::new()
-            } else {
-                format!(" (log: {})", folder.join("runs").join(run).join("stderr.log").display())
-            };
-            bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
-        }
-        Notice::Waits { run, reason: Some(reason) } => bar.suspend(|| say(format_args!("run {run}: {reason}"))),
-        Notice::State { .. } | Notice::Waits { .. } => {}
-    }
-    Ok(())
-}
-
-fn draw(bar: &ProgressBar, queue: &QueueView) {
-    bar.set_length(queue.queued as u64);
-    bar.set_position(queue.ended as u64);
-    let running = queue.rows.iter().filter(|row| row.state.is_active()).map(|at| {
-        let loss = at.loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
-        match at.steps {
-            // Nothing is known of its steps yet.
-            0 => format!("{} {}  ", at.run, at.state.name()),
-            steps => format!("{} step {}/{steps}{loss}  ", at.run, at.step),
-        }
-    });
-    let remaining_s = (queue.remaining_s - (now_s() - queue.time_s)).max(0.0);
-    let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
-    let measuring = measuring.map_or(String::new(), |at| format!("rates: {}  ", at.doing()));
-    let word = queue.remaining_word();
-    let message = format!("{measuring}{}ETA {word}{}", running.collect::<String>(), duration_text(remaining_s));
-    bar.set_message(foreign::message(&message).into_owned());
 }

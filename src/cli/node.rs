@@ -96,7 +96,7 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
     let interrupted = interrupts()?;
     let mut following = Following::new(client, None, place.folder(), None, Arc::clone(&interrupted))?;
     following.await_queue()?;
-    let earlier_s = following.measurement().map(|earlier| earlier.time_s);
+    let earlier_s = following.queue().measurement.as_ref().map(|earlier| earlier.time_s);
     let mut show = |measurement: &Measurement| shown.show(measurement);
     let asked = following.order(Order::MeasureRates(seconds));
     let mut outcome = asked.and_then(|_| following.until_measured(&mut show));

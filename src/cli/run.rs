@@ -251,7 +251,7 @@ fn follow(
     say_damage(&folder, &open_reader(&folder)?)?;
     if arguments.resume && !arguments.detach {
         following.await_queue()?;
-        if !following.is_idle() && !following.is_resting() {
+        if !following.queue().is_idle() && !following.queue().is_resting() {
             say("waiting for the runs that an earlier multicard started");
             if site.over_conductors(&mut following, |_, following| following.until_settled())?.is_none() {
                 return Ok(INTERRUPTED);

@@ -1,6 +1,6 @@
 //! The notes below a table: what all rows share, how values were computed, and what is excluded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::baseline::Baseline;
 use super::baseline_notes::summary_of_baseline;
@@ -14,6 +14,9 @@ use crate::analysis::{
     environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread, step_of,
     usual_spread,
 };
+use crate::plan::groups;
+
+pub(super) use divided::{baseline_warning, summary_of_baseline};
 
 /// Measures that include the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -275,14 +278,9 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
 
 /// Why rows have no verdict: reasons with their counts, and what to do.
 fn grounds(judged: &[&Judgement]) -> Vec<String> {
-    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for reason in judged.iter().filter_map(|one| one.reason.as_ref()) {
-        match reasons.iter_mut().find(|(name, ..)| *name == reason.name()) {
-            Some((_, _, texts)) => texts.push(reason.to_string()),
-            None => reasons.push((reason.name(), reason.advice(), vec![reason.to_string()])),
-        }
-    }
-    let note = |(_, advice, texts): &(&str, &str, Vec<String>)| {
+    let reasons = judged.iter().filter_map(|one| one.reason.as_ref());
+    let reasons = groups(reasons.map(|reason| ((reason.name(), reason.advice()), reason.to_string())));
+    let note = |((_, advice), texts): &((&str, &str), Vec<String>)| {
         format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
     };
     let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
@@ -452,16 +450,7 @@ fn mark_notes(cells: &[Cell]) -> Vec<String> {
     let all = cells.iter().flat_map(finished).count();
     let mut notes = Vec::new();
     for (label, borne) in by_label {
-        let mut stories: Vec<(String, Vec<&str>)> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
-        for (mark, run) in &borne {
-            let story = mark.to_string();
-            let place = *places.entry(story.clone()).or_insert(stories.len());
-            if place == stories.len() {
-                stories.push((story, Vec::new()));
-            }
-            stories[place].1.push(run);
-        }
+        let mut stories = groups(borne.iter().map(|(mark, run)| (mark.to_string(), *run)));
         let marks: Vec<&Mark> = borne.iter().map(|(mark, _)| *mark).collect();
         if stories.len() > 1
             && let Some(story) = Mark::of_several(&marks)

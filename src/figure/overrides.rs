@@ -13,7 +13,7 @@ use strum::{EnumMessage, VariantArray};
 use super::chart::{Axis, Chart, Geometry, Look, Role, Scale, Series};
 use super::number::counted;
 use super::palette::{COLOUR_NAMES, COLOURS, DashKind, GREY, Hatch, Marker, OwnLook};
-use crate::plan::suggestion;
+use crate::plan::{is_default, suggestion};
 pub use annotation::{Judge, Judged};
 
 /// The position of the legend.
@@ -39,7 +39,7 @@ pub struct AxisOverride {
     /// Which axis. `y` is the axis of values, even if it is drawn below the data.
     pub axis: AxisName,
     /// The number of the chart in the figure, from 1.
-    #[serde(skip_serializing_if = "annotation::is_first")]
+    #[serde(skip_serializing_if = "is_default")]
     pub chart: Nth,
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,10 +157,6 @@ impl Default for Overrides {
             published: true,
         }
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn is_on(value: &bool) -> bool {

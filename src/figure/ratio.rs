@@ -1,5 +1,7 @@
 //! Values of a measure over a cell's repeats, and ratios to another cell.
 
+use std::collections::BTreeSet;
+
 use crate::analysis::{Cell, Comparison, Interval, Intervals, Judgement, Measure, Method, Value, judge_comparisons};
 
 pub(super) use crate::analysis::{by_repeat, finished};
@@ -63,4 +65,10 @@ pub(super) fn judge_cells(pairs: &[(&Cell, &Cell)], key: &str, equal_within: f64
     let family: Vec<Comparison> =
         pairs.iter().map(|(cell, base)| Comparison::between(cell, base, key, is_time)).collect();
     judge_comparisons(&family, 0, measure.is_some_and(Measure::is_speed), equal_within)
+}
+
+/// The epochs of a cell's finished runs, in order.
+pub(super) fn epochs(cell: &Cell) -> Vec<u32> {
+    let epochs: BTreeSet<u32> = finished(cell).flat_map(|run| &run.epochs).map(|epoch| epoch.epoch).collect();
+    epochs.into_iter().collect()
 }

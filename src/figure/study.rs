@@ -19,7 +19,7 @@ use crate::analysis::{
     COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, OCCASION_FACTS, Recording, Setting, THROUGHPUT,
     TRACE_METRICS, metric_measure,
 };
-use crate::plan::Tracer;
+use crate::plan::{Tracer, is_default};
 
 pub use form::{Along, Form, Law, Over};
 pub(super) use known::{declared, is_measure, is_measured, is_number};
@@ -164,10 +164,10 @@ pub struct Study {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub across: Option<Key>,
     /// In the form `scatter`: the law that is fitted.
-    #[serde(skip_serializing_if = "Law::is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub law: Law,
     /// In the form `history`: the order of sessions.
-    #[serde(skip_serializing_if = "Along::is_dates")]
+    #[serde(skip_serializing_if = "is_default")]
     pub along: Along,
     /// Measures of the table in the order of columns. If empty: the chosen measure, its ratio and check values.
     pub measures: Vec<Key>,

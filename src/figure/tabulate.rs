@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::baseline::Baseline;
 use super::notes::{lead, notes};
-use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
+use super::ratio::{by_repeat, cost_over, epochs, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{
     CHANGE, CHANGE_PLACE, COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study,
@@ -40,8 +40,8 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     };
     let rows = cells.iter().flat_map(|cell| {
         let epochs = if study.by_epoch { epochs(cell) } else { Vec::new() };
-        let epochs = if epochs.is_empty() { vec![None] } else { epochs };
-        epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
+        let of_run = epochs.is_empty().then_some(None);
+        epochs.into_iter().map(Some).chain(of_run).map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
     });
     let rows: Vec<Row> = rows.collect();
     let lead = lead(cells, &columns, &rows, baseline);
@@ -134,13 +134,6 @@ fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
         }
     }
     once
-}
-
-fn epochs(cell: &Cell) -> Vec<Option<u32>> {
-    let mut epochs: Vec<u32> = finished(cell).flat_map(|run| &run.epochs).map(|epoch| epoch.epoch).collect();
-    epochs.sort_unstable();
-    epochs.dedup();
-    epochs.into_iter().map(Some).collect()
 }
 
 pub(super) fn cell_value(

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::named::named;
 use super::problem::PlanError;
 use super::{
     AA_COPY, Capture, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
@@ -44,15 +45,7 @@ pub enum Order {
     Sequential,
 }
 
-impl Order {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+named!(Order: names, name);
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -455,6 +448,10 @@ pub(super) fn is_default(factor: &Factor, levels: &[Level]) -> bool {
     matches!(levels, [level] if *level == factor.default)
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "file_properties_test.rs"]
+mod properties;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 #[path = "file_test.rs"]

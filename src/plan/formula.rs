@@ -39,12 +39,8 @@ pub struct OwnMeasure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Which values are good.
-    #[serde(default, skip_serializing_if = "is_neither")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub better: Better,
-}
-
-fn is_neither(better: &Better) -> bool {
-    *better == Better::Neither
 }
 
 impl OwnMeasure {

@@ -45,7 +45,7 @@ pub struct InvalidCell {
     /// The level of every factor.
     pub levels: Levels,
     /// Which tracer would record its runs.
-    #[serde(default, skip_serializing_if = "Tracer::is_off")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub tracer: Tracer,
     /// Why it cannot run, and what to do, as a fragment of a sentence.
     pub reason: String,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::left_out::{is_one, one};
+
 /// One GPU that may be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
@@ -117,14 +119,6 @@ pub struct Node {
     /// The library with which the built-in tracer records CUDA's activity, or why it cannot record any on this machine.
     #[serde(default = "tracer_unknown")]
     pub tracer: Result<PathBuf, String>,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn is_one(number: &u32) -> bool {
-    *number == 1
 }
 
 /// The value for a machine that an earlier version described.

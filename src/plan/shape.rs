@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::gpu_choice::GpuChoice;
+use super::left_out::{is_default, is_one, one};
+use super::named::named;
 
 /// Binding of ranks and their memory to NUMA nodes.
 #[derive(
@@ -27,14 +29,9 @@ pub enum Binding {
 impl Binding {
     /// The key of the factor that sets the binding, in every workload that has it.
     pub const KEY: &'static str = "numa";
-    /// The names of its levels, the default first.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The level's name.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
+
+named!(Binding: names, name);
 
 /// The processes of a run and its number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +43,7 @@ pub struct Shape {
     /// How ranks and their memory are bound to NUMA nodes.
     pub binding: Binding,
     /// How its GPUs are chosen.
-    #[serde(default, skip_serializing_if = "is_nearest")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub gpu_choice: GpuChoice,
     /// Steps of a rank over the whole run; 0 if unknown.
     pub steps: u64,
@@ -61,28 +58,12 @@ pub struct Shape {
     pub own_program: bool,
     /// How often each node starts the plan's own program, as ranks that are told their numbers; 0 for a program that is started once, starts
     /// its own ranks and is told nothing.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ranks_per_node: u32,
     /// The number of nodes over which the worker's ranks are spread evenly: the first ranks are on the first node, and
     /// so on.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub rank_nodes: u32,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn is_one(number: &u32) -> bool {
-    *number == 1
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-fn is_nearest(choice: &GpuChoice) -> bool {
-    *choice == GpuChoice::Nearest
 }
 
 impl Default for Shape {

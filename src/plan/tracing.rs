@@ -282,11 +282,6 @@ impl Tracer {
             other => other,
         }
     }
-
-    /// Whether the run is not traced.
-    pub fn is_off(&self) -> bool {
-        *self == Self::Off
-    }
 }
 
 /// In logs: `false`, `true` for Nsight Systems (once the only tracer), or the name.

@@ -15,6 +15,7 @@ use super::data::{Data, DataSetRule, Obtainable};
 use super::factor::Factor;
 use super::hint::Hint;
 use super::level::{Key, Level, Levels, places_of};
+use super::named::named;
 use super::problem::Problems;
 use super::{Estimate, Limits, Node, Shape};
 
@@ -65,15 +66,9 @@ pub enum Better {
     Neither,
 }
 
+named!(Better: names, name);
+
 impl Better {
-    /// The names in files.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The name in files.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// The value of `better` in a plan's table.
     pub(super) fn read(table: &Table, problems: &mut Problems) -> Self {
         table.choice("better", Self::NAMES, problems).and_then(|name| name.parse().ok()).unwrap_or_default()

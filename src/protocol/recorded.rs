@@ -4,6 +4,8 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
+use crate::plan::named;
+
 /// The most names of a list that a summary keeps; further ones are summed up as [`FURTHER`].
 pub const MOST_ENTRIES: usize = 1000;
 
@@ -86,25 +88,9 @@ pub enum TraceList {
     Range,
 }
 
+named!(TraceList: all, key, label, sentences);
+
 impl TraceList {
-    /// All lists.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// Its name in patterns.
-    pub fn key(self) -> &'static str {
-        self.into()
-    }
-
-    /// What it contains, in the plural.
-    pub fn name(self) -> &'static str {
-        self.get_message().unwrap_or_default()
-    }
-
-    /// The help text.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default()
-    }
-
     /// The list with this name.
     pub fn of_key(key: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|list| list.key() == key)

@@ -54,7 +54,7 @@ pub enum Decision {
         /// Seed of the weights and the order of samples.
         seed: u64,
         /// Which tracer records it.
-        #[serde(default, rename = "traced", skip_serializing_if = "Tracer::is_off")]
+        #[serde(default, rename = "traced", skip_serializing_if = "crate::plan::is_default")]
         tracer: Tracer,
         /// How long it trains.
         #[serde(default, skip_serializing_if = "Mode::is_full")]

@@ -15,7 +15,7 @@ use super::block::Block;
 use super::schema::{self, Opened};
 use super::{RunRecord, StepRecord, StoreError, folder, index_keeper, replay};
 use crate::plan::{
-    Data, Key, Levels, MOST_OWN_MEASURES, Node, OwnMeasure, SearchStep, WorkloadSpec, workload_or_unknown,
+    Data, Key, Levels, MOST_OWN_MEASURES, Node, OwnMeasure, SearchStep, WorkloadSpec, groups, workload_or_unknown,
 };
 use crate::protocol::{DeviceRates, Environment, Evidence, Sample, TraceLists, TraceOutcome, TraceSummary};
 use columns::{Shared, damage_text, json, shared, unsigned};
@@ -196,14 +196,7 @@ impl Reader {
         let sql = "SELECT plan, step FROM search ORDER BY position";
         let steps: Vec<(String, SearchStep)> =
             self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, json(row, 1)?))))?;
-        let mut searches: Vec<(String, Vec<SearchStep>)> = Vec::new();
-        for (plan, step) in steps {
-            match searches.iter_mut().find(|(known, _)| *known == plan) {
-                Some((_, all)) => all.push(step),
-                None => searches.push((plan, vec![step])),
-            }
-        }
-        Ok(searches)
+        Ok(groups(steps))
     }
 
     /// The session's user-defined measures, in the order in which they were first saved, and no more than [`MOST_OWN_MEASURES`]: a journal

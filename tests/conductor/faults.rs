@@ -60,8 +60,7 @@ fn what_listens_and_is_no_conductor_is_named() {
     let scene = Scene::new();
     scene.detach("waits.toml");
     let socket = scene.socket();
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     wait("the conductor ends", || scene.conductors().is_empty());
     impostor(&socket, "220 mail.example.org ESMTP");
     let output = scene.multicard(&["stop", "session"]).output().unwrap();
@@ -87,16 +86,13 @@ fn clients_that_write_nonsense_or_break_off_disturb_nobody() {
         let mut stream = UnixStream::connect(&socket).unwrap();
         let _ = stream.write_all(nonsense.as_bytes());
     }
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     assert_eq!(scene.states(), ALL_FINISHED);
 }
 
 #[test]
 fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let mut watched = scene.start(&["attach", "session"]);
     let mut stderr = BufReader::new(watched.stderr.take().unwrap()).lines();
     assert_eq!(stderr.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
@@ -112,9 +108,7 @@ fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back()
 
 #[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);
     // The run writes on meanwhile.
     wait("the folder is removed", || fs::remove_dir_all(scene.session()).is_ok() || !scene.session().exists());
@@ -146,23 +140,37 @@ fn a_folder_of_sockets_that_others_may_enter_is_closed_to_them_first() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     scene.detach("waits.toml");
     assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
+}
+
+/// Runs a script with a disk of 24 MB at `$1`, which `fill` fills; `await` waits for a condition. None where mounts are not permitted.
+fn on_small_disk(scene: &Scene, script: &str) -> Option<Output> {
+    let disk = scene.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let before = "mount -t tmpfs -o size=24m none \"$1\"
+        fill() { head -c 30000000 /dev/zero > disk/fill 2> /dev/null || true; }
+        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }";
+    with_mounts(scene.home.path(), &format!("{before}\n{script}"), &[&disk])
+}
+
+/// The run that was under way while the disk was full may lack what its rank could not log, and then says so.
+fn assert_all_but_the_disturbed_run_finished(output: &Output) {
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
+    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {stderr}");
 }
 
 #[test]
 fn a_full_disk_is_told_by_a_detached_conductor_whose_queue_goes_on_once_there_is_space() {
     let scene = Scene::new();
-    let disk = scene.path("disk");
-    fs::create_dir(&disk).unwrap();
     // The first run ends while nothing can be written: neither its log nor the journal.
-    let script = "mount -t tmpfs -o size=24m none \"$1\"
-        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
-        \"$0\" run waits.toml --session \"$1/s\" --detach
+    let script = "\"$0\" run waits.toml --session \"$1/s\" --detach
         await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
         \"$0\" attach \"$1/s\" 2> said & following=$!
         await 'grep -q under said'
-        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
+        fill
         touch gate
         await 'grep -q free said'
         sleep 1
@@ -171,27 +179,19 @@ fn a_full_disk_is_told_by_a_detached_conductor_whose_queue_goes_on_once_there_is
         wait $following
         cat said >&2
         \"$0\" session show \"$1/s\" --format json";
-    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
+    let Some(output) = on_small_disk(&scene, script) else { return };
+    assert_all_but_the_disturbed_run_finished(&output);
     let stderr = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
     assert!(stderr.contains("nothing is left to run"), "{stderr}");
-    // The first one lacks what its rank could not log, and says so.
-    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
-    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {stderr}");
 }
 
 #[test]
 fn a_run_in_a_terminal_waits_for_a_full_disk_as_a_detached_one_does() {
     let scene = Scene::new();
-    let disk = scene.path("disk");
-    fs::create_dir(&disk).unwrap();
     // The second run is to start while there is no space.
-    let script = "mount -t tmpfs -o size=24m none \"$1\"
-        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
-        \"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
+    let script = "\"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
         await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
-        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
+        fill
         touch gate
         await 'grep -q free said'
         sleep 1
@@ -200,25 +200,16 @@ fn a_run_in_a_terminal_waits_for_a_full_disk_as_a_detached_one_does() {
         wait $running || test $? = 1
         cat said >&2
         \"$0\" session show \"$1/s\" --format json";
-    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
-    let stderr = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
-    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
-    // The first one may lack what its rank could not log, and says so.
-    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {stderr}");
+    let Some(output) = on_small_disk(&scene, script) else { return };
+    assert_all_but_the_disturbed_run_finished(&output);
 }
 
 #[test]
 fn a_run_in_a_terminal_that_waits_for_a_full_disk_can_be_interrupted() {
     let scene = Scene::new();
-    let disk = scene.path("disk");
-    fs::create_dir(&disk).unwrap();
-    let script = "mount -t tmpfs -o size=24m none \"$1\"
-        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
-        \"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
+    let script = "\"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
         await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
-        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
+        fill
         await 'grep -q \"No space\\|free\" said'
         kill -INT $running
         await 'grep -q \"stopping all runs\" said'
@@ -226,7 +217,7 @@ fn a_run_in_a_terminal_that_waits_for_a_full_disk_can_be_interrupted() {
         ! kill -0 $running 2> /dev/null || kill -INT $running
         wait $running || test $? = 130
         cat said >&2";
-    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
+    let Some(output) = on_small_disk(&scene, script) else { return };
     assert!(output.status.success(), "{:?} {}", output.status.code(), text(&output.stderr));
     let names_home = |entry: fs::DirEntry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -268,8 +259,7 @@ except OSError as error: print('heard', b'', error)";
         let stdout = text(&output.stdout);
         assert!(stdout.starts_with("connected\nheard b''"), "{stdout} {}", text(&output.stderr));
     }
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     assert_eq!(scene.states(), ALL_FINISHED);
     wait("the conductor ends", || scene.conductors().is_empty());
     open_to_all(socket.parent().unwrap());
@@ -291,9 +281,7 @@ c, _ = s.accept(); print('heard', c.recv(100))";
 
 #[test]
 fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     // Another user has other sockets.
     let mut attach = scene.multicard(&["attach", "session"]);
     let output = attach.env("XDG_STATE_HOME", scene.path("other")).output().unwrap();
@@ -306,7 +294,6 @@ fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
     );
     let mut table = scene.multicard(&["table", "session"]);
     succeed(table.env("XDG_STATE_HOME", scene.path("other")));
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     assert_eq!(scene.states(), ALL_FINISHED);
 }

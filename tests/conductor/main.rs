@@ -63,15 +63,28 @@ impl Scene {
         Self::at(TempDir::new().unwrap())
     }
 
-    /// One run of three was under way when its conductor was killed; the gate is open.
-    fn after_a_killed_conductor() -> Self {
+    /// One run of three is under way.
+    fn under_way() -> Self {
         let scene = Self::new();
         scene.detach("waits.toml");
         scene.await_start(1);
-        kill(scene.conductor());
-        wait("the conductor is gone", || scene.conductors().is_empty());
-        scene.open_gate();
         scene
+    }
+
+    /// One run of three was under way when its conductor was killed; the gate is open.
+    fn after_a_killed_conductor() -> Self {
+        let scene = Self::new();
+        scene.lose_conductor("waits.toml");
+        scene
+    }
+
+    /// Kills the conductor of a plan while its first run is under way, and opens the gate.
+    fn lose_conductor(&self, plan: &str) {
+        self.detach(plan);
+        self.await_start(1);
+        kill(self.conductor());
+        wait("the conductor is gone", || self.conductors().is_empty());
+        self.open_gate();
     }
 
     fn at(home: TempDir) -> Self {
@@ -170,6 +183,12 @@ impl Scene {
     fn open_gate(&self) {
         fs::write(self.gate(), "").unwrap();
     }
+
+    /// Opens the gate, and follows the session until nothing is left to run.
+    fn finish(&self) {
+        self.open_gate();
+        succeed(&mut self.multicard(&["attach", "session"]));
+    }
 }
 
 /// What a child says until it ends, and whether it succeeded.
@@ -236,9 +255,7 @@ fn a_detached_queue_outlives_its_command_is_followed_and_its_conductor_ends_by_i
 
 #[test]
 fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let first = scene.conductor();
     kill(first);
     wait("the conductor is gone", || scene.conductors().is_empty());
@@ -307,8 +324,7 @@ fn commands_that_come_at_once_share_one_conductor() {
         assert!(is_ok && said.contains("3 runs queued"), "{said}");
     }
     scene.conductor();
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     assert_eq!(scene.states(), [RunState::Finished; 9]);
 }
 
@@ -322,8 +338,7 @@ fn a_run_in_the_foreground_joins_the_conductor_and_its_interrupt_stops_its_own_r
     kill_process(Pid::from_child(&joined), Signal::INT).unwrap();
     let output = joined.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     use RunState::{Cancelled, Finished};
     assert_eq!(scene.states(), [Finished, Finished, Finished, Cancelled, Cancelled]);
 }
@@ -386,8 +401,7 @@ fn programs_start_in_the_folder_of_their_plan_whoever_conducts() {
     fs::rename(scene.path("here.toml"), scene.path("plans/here.toml")).unwrap();
     let mut other = scene.multicard(&["run", "../plans/here.toml", "--session", "../session", "--detach"]);
     succeed(other.current_dir(&elsewhere));
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     let place = fs::read_to_string(scene.path("plans/where")).unwrap();
     assert_eq!(Path::new(place.trim()), scene.path("plans").canonicalize().unwrap());
     assert_eq!(scene.states(), [RunState::Finished; 4]);
@@ -395,9 +409,7 @@ fn programs_start_in_the_folder_of_their_plan_whoever_conducts() {
 
 #[test]
 fn stopping_ends_all_runs_or_the_queued_ones_alone() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let stderr = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
     assert!(stderr.contains("1 active run goes on to the end"), "{stderr}");
     wait("the queue is empty", || scene.states()[1..] == [RunState::Cancelled; 2]);
@@ -410,9 +422,7 @@ fn stopping_ends_all_runs_or_the_queued_ones_alone() {
 
 #[test]
 fn a_terminated_conductor_leaves_its_active_run_to_the_next() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let first = scene.conductor();
     kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::TERM).unwrap();
     wait("the conductor ends", || scene.conductors().is_empty());
@@ -464,6 +474,5 @@ fn studies_are_saved_through_the_conductor_while_runs_go_on() {
     assert_eq!(names(&scene), 1);
     succeed(&mut scene.multicard(&["study", "session", "--delete", "mine"]));
     assert_eq!(names(&scene), 0);
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
 }

@@ -79,8 +79,7 @@ fn a_machine_is_measured_between_runs_and_kept_though_who_asked_was_killed() {
     asks.kill().unwrap();
     asks.wait().unwrap();
     assert_eq!((workers(conductor), devices(&scene)), (Vec::new(), Vec::new()), "a run is under way");
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
+    scene.finish();
     assert_eq!(scene.states(), ALL_FINISHED);
     assert_eq!(devices(&scene), ["cpu"]);
     let decisions = decisions(&scene);

@@ -40,9 +40,7 @@ fn ended_in_time(mut child: Child) -> (Option<i32>, String) {
 
 #[test]
 fn a_stopped_conductor_is_named_by_every_command_that_needs_it_and_stop_now_ends_it_and_its_runs() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let conductor = scene.conductor();
     signal(conductor, Signal::STOP);
     let commands = [
@@ -67,9 +65,7 @@ fn a_stopped_conductor_is_named_by_every_command_that_needs_it_and_stop_now_ends
 
 #[test]
 fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
+    let scene = Scene::under_way();
     let conductor = scene.conductor();
     signal(conductor, Signal::STOP);
     for command in ["attach", "stop"] {

@@ -10,11 +10,7 @@ fn imported() -> Scene {
     let scene = Scene::new();
     scene.plan("theirs", 3, THEIRS);
     scene.plan("own", 1, "true");
-    scene.detach("theirs.toml");
-    scene.await_start(1);
-    kill(scene.conductor());
-    wait("the conductor is gone", || scene.conductors().is_empty());
-    scene.open_gate();
+    scene.lose_conductor("theirs.toml");
     wait("the run that was under way ends", || ran(&scene) == 1);
     succeed(&mut scene.multicard(&["session", "export", "session", "--out", "theirs.zip"]));
     fs::remove_dir_all(scene.session()).unwrap();
@@ -90,11 +86,7 @@ fn a_launch_of_another_plan_leaves_waiting_what_a_killed_conductor_left() {
 fn runs_that_a_resumed_plan_keeps_are_followed_and_count_as_they_end() {
     let scene = Scene::new();
     scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done; [ -e broken ] && exit 1; echo ran >> theirs");
-    scene.detach("waits.toml");
-    scene.await_start(1);
-    kill(scene.conductor());
-    wait("the conductor is gone", || scene.conductors().is_empty());
-    scene.open_gate();
+    scene.lose_conductor("waits.toml");
     wait("the run that was under way ends", || ran(&scene) == 1);
     File::create(scene.path("broken")).unwrap();
     scene.plan("others", 1, "while [ ! -e second-gate ]; do sleep 0.02; done");

@@ -31,8 +31,7 @@ fn told_step_times_are_confirmed_doubted_or_impossible_by_when_their_lines_arriv
          patterns = ['step (?<step>\\d+) loss (?<loss>\\S+) took (?<duration_s>\\S+)']\n\
          [factors]\nkind = [\"honest\", \"fast\", \"unit\", \"held\", \"whole\"]\n"
     );
-    let output = scene.run(&plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(&plan);
     let reader = Reader::open(&scene.session()).unwrap();
     let run = |kind: &str| -> RunSummary {
         let runs = reader.runs().unwrap();
@@ -77,8 +76,7 @@ fn a_printed_time_since_the_last_line_is_divided_by_the_steps_that_it_covers() {
     let Some(python) = python_with("time") else { return };
     let scene = Scene::new();
     fs::write(scene.programs().join("train.py"), EACH_TENTH).unwrap();
-    let output = scene.run(&format!("[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n"), &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(&format!("[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n"));
     let reader = Reader::open(&scene.session()).unwrap();
     let runs = reader.runs().unwrap();
     let summary = summarise_run(&reader.run(&runs[0].run).unwrap().unwrap());

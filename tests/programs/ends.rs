@@ -45,8 +45,7 @@ fn daemons_that_leave_the_group_end_with_their_program_and_are_named() {
     let scene = Scene::new();
     let [marked, unmarked] = [own_sleep(), own_sleep()];
     let script = format!("setsid sleep {marked} & setsid env -i sleep {unmarked} & sleep 0.3; exit 0");
-    let output = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"), &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
     let warning_texts = warnings(&scene.runs()[0]);
     assert!(warning_texts.contains("left processes running when it ended: sleep (process "), "{warning_texts}");
     assert!(with_word(&marked).is_empty() && with_word(&unmarked).is_empty());
@@ -70,8 +69,7 @@ fn gigabytes_and_binary_output_are_kept_to_a_limit_that_is_said() {
     let scene = Scene::new();
     let plan =
         "[command]\nrun = [\"sh\", \"-c\", \"head -c 100000000 /dev/urandom; yes | head -c 1000000000; echo the end\"]";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let run = &scene.runs()[0];
     let log = fs::read(run.join("group.out")).unwrap();
     assert!(log.len() < 10_000_000, "{} bytes", log.len());

@@ -52,8 +52,7 @@ name = "quality"
 measure = "quality"
 measures = ["quality", "train_loss", "step_time_s"]
 "#;
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let run = &scene.runs()[0];
     let (steady, warm_up) = steps(run);
     assert_eq!((steady.len(), warm_up), (20, 10));
@@ -107,8 +106,7 @@ folder = "programs"
 gpus = [1, 2]
 "#
     );
-    let output = scene.run(&plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(&plan);
     for run in scene.runs() {
         let gpus = scene.job(&run).levels.get("gpus").and_then(|level| level.as_integer()).unwrap() as u64;
         assert_eq!(reading(&run, "world"), Some(gpus as f64));

@@ -61,6 +61,13 @@ impl Scene {
         self.command(plan).args(more).output().unwrap()
     }
 
+    /// Runs a plan whose runs all finish.
+    #[track_caller]
+    fn finish(&self, plan: &str) {
+        let output = self.run(plan, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+
     fn start(&self, plan: &str) -> Child {
         self.command(plan).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -178,8 +185,7 @@ env = { MODE = "seed {seed} of {gpus} in {run_folder}" }
 turns = [2, 3]
 fast = ["off", "on"]
 "#;
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let runs = scene.runs();
     assert_eq!(runs.len(), 8);
     let run = runs
@@ -248,8 +254,7 @@ fn a_run_has_one_port_which_is_free() {
         "import os, socket, sys; assert sys.argv[1] == os.environ['PORT']; socket.socket().bind(('127.0.0.1', {port}))";
     let plan =
         format!("[command]\nrun = [\"python3\", \"-c\", \"{script}\", \"{{port}}\"]\nenv = {{ PORT = \"{{port}}\" }}");
-    let output = scene.run(&plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(&plan);
 }
 
 #[test]
@@ -257,8 +262,7 @@ fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
     let scene = Scene::new();
     let plan = "repeats = 3\n[command]\nsetup = [\"sh\", \"-c\", \"echo set up >> count\"]\nrun = [\"cat\", \"count\"]\n\
                 folder = \"{programs}\"";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\n");
     // A session that was moved is set up again.
     let moved = scene.folder.path().join("moved");
@@ -279,8 +283,7 @@ fn a_program_that_is_changed_while_it_runs_is_named_in_a_warning_and_others_are_
     fs::write(scene.programs().join("train.sh"), script).unwrap();
     let plan =
         "[command]\nrun = [\"sh\", \"{programs}/train.sh\", \"{kind}\"]\n[factors]\nkind = [\"stays\", \"changes\"]\n";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let reader = Reader::open(&scene.session()).unwrap();
     for run in reader.runs().unwrap() {
         let kind = run.levels.get("kind").unwrap().to_string();
@@ -308,8 +311,7 @@ run = ["python3", "-c", "pass", "{size}", "{mode}"]
 size = [1, 2]
 mode = "plain"
 "#;
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let order: Vec<String> = scene.runs().iter().map(|run| scene.job(run).workload.to_string()).collect();
     for repeat in order.chunks(4) {
         assert_eq!(repeat.iter().filter(|name| *name == "python").count(), 2, "{order:?}");
@@ -367,8 +369,7 @@ fn steps_that_only_another_rank_than_the_first_prints_are_told_not_to_be_read() 
     let scene = Scene::new();
     let plan = "[command]\nrun = [\"sh\", \"-c\", \"[ $RANK = $0 ] && echo step 1 loss 0.5; exit 0\", \"{speaker}\"]\n\
                 [factors]\ngpus = 0\nranks_per_node = 2\nspeaker = [0, 1]\n";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let mut is_told: Vec<(usize, bool)> = Vec::new();
     for run in scene.runs() {
         let count = events(&run).iter().filter(|event| matches!(event, Event::Step { .. })).count();
@@ -384,8 +385,7 @@ fn packed_programs_are_bound_to_cpus_of_their_own() {
     let plan = "[limits]\nexclusive = false\n[command]\n\
                 run = [\"sh\", \"-c\", \"echo $OMP_NUM_THREADS; unset OMP_NUM_THREADS; nproc; sleep 0.3\", \"{turn}\"]\n\
                 [factors]\nturn = [1, 2]";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     for run in scene.runs() {
         let (job, log) = (scene.job(&run), fs::read_to_string(run.join("group.out")).unwrap());
         let cpus = job.ranks[0].cpus.len();
@@ -453,8 +453,7 @@ fn folders_are_relative_to_the_plan_wherever_multicard_is_started_and_whatever_b
 fn a_program_of_the_cpu_gets_no_gpu() {
     let scene = Scene::new();
     let plan = "[command]\nrun = [\"sh\", \"-c\", \"echo {gpus}:$CUDA_VISIBLE_DEVICES:$OMP_NUM_THREADS\"]\n[factors]\ngpus = 0\n";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.finish(plan);
     let run = &scene.runs()[0];
     let log = fs::read_to_string(run.join("group.out")).unwrap();
     assert!(log.starts_with("0::") && log.trim().len() > 3, "{log}");

@@ -107,8 +107,7 @@ fn a_session_that_is_stopped_while_its_allocation_waits_leaves_no_job() {
 fn a_preempted_allocation_is_followed_by_another_one_with_the_rest() {
     let Some(scene) = Scene::at("low") else { return };
     scene.shared_plan(2, &format!("{WAITS}; echo score: 1"), "gpus = 1");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     scene.cluster.ask("sbatch", &["--partition=high", "--cpus-per-task=4", "--output=/dev/null", "--wrap", "sleep 1"]);
     wait("the first run is queued again", || scene.states().len() == 3);
     assert_eq!(scene.states()[0], RunState::Interrupted);
@@ -123,8 +122,7 @@ fn a_preempted_allocation_is_followed_by_another_one_with_the_rest() {
 fn an_allocation_goes_on_without_its_conductor_and_the_next_one_finds_its_runs() {
     let Some(scene) = Scene::at("lab") else { return };
     scene.shared_plan(2, &format!("{WAITS}; echo score: 1"), "gpus = 1");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     wait("both runs are on the list", || scene.listed() == 2);
     // The run can start before the conductor has written down the job that Slurm gave it.
     wait("the conductor knows its job", || scene.allocations().len() == 1);

@@ -128,6 +128,12 @@ impl Scene {
         succeed(&mut self.multicard(&["run", "plan.toml", "--session", "session", "--detach"]));
     }
 
+    /// Launches the plan, and waits until its first run is under way.
+    fn start(&self) {
+        self.detach();
+        self.await_start(0);
+    }
+
     /// Follows the session in a process of its own.
     fn follow(&self) -> Attached {
         let mut command = self.multicard(&["attach", "session"]);
@@ -310,8 +316,7 @@ fn a_program_that_fails_says_why() {
 fn a_run_that_is_cancelled_ends_with_its_processes() {
     at_each_place(|scene| {
         scene.plan(2, "echo $$ > pid; sleep 600", "");
-        scene.detach();
-        scene.await_start(0);
+        scene.start();
         wait("the program has written its process id", || scene.path("pid").exists());
         succeed(&mut scene.multicard(&["stop", "session"]));
         assert_eq!(scene.states(), [RunState::Cancelled; 2]);
@@ -336,8 +341,7 @@ fn a_run_over_its_plans_time_is_timed_out() {
 fn the_runs_of_a_killed_conductor_go_on_and_the_next_one_finds_them() {
     at_each_place(|scene| {
         scene.plan(1, &format!("{WAITS}; echo score: 1"), "");
-        scene.detach();
-        scene.await_start(0);
+        scene.start();
         scene.kill_conductor();
         let state = scene.states()[0];
         assert!(!state.is_final(), "a run that goes on is not read as interrupted: {state:?}");
@@ -353,8 +357,7 @@ fn the_runs_of_a_killed_conductor_go_on_and_the_next_one_finds_them() {
 fn a_run_that_ended_while_nobody_conducted_is_what_its_logs_say() {
     at_each_place(|scene| {
         scene.plan(1, WAITS, "");
-        scene.detach();
-        scene.await_start(0);
+        scene.start();
         scene.kill_conductor();
         scene.open_gate();
         let log = scene.runs()[0].join("rank-0.jsonl");
@@ -427,8 +430,7 @@ fn a_job_that_waits_is_cancelled_without_having_started() {
 fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
     let Some(scene) = Scene::at("lab") else { return };
     scene.plan(1, "sleep 600", "");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     scene.cluster.ask("scancel", &[&scene.job()]);
     scene.until_ended(1);
     assert_eq!(scene.states(), [RunState::Cancelled]);
@@ -439,8 +441,7 @@ fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
 fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
     let Some(scene) = Scene::at("low") else { return };
     scene.plan(1, &format!("trap \"echo told > told; exit 143\" TERM; {WAITS}"), "");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     scene.cluster.ask("sbatch", &["--partition=high", "--cpus-per-task=4", "--output=/dev/null", "--wrap", "sleep 1"]);
     wait("the run is queued again", || scene.states().len() == 2);
     assert_eq!(scene.states()[0], RunState::Interrupted);
@@ -457,8 +458,7 @@ fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
 fn a_job_that_an_administrator_requeues_is_an_interrupted_run_and_only_the_next_start_counts() {
     let Some(scene) = Scene::at("lab") else { return };
     scene.plan(1, &format!("echo started >> starts; {WAITS}"), "");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     let job = scene.job();
     wait("the program is under way", || scene.path("starts").exists());
     wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
@@ -478,8 +478,7 @@ fn a_job_that_an_administrator_requeues_is_an_interrupted_run_and_only_the_next_
 fn a_run_whose_node_fails_is_interrupted_and_is_not_started_more_often_than_the_site_allows() {
     let Some(scene) = Scene::at("last") else { return };
     scene.plan(1, "sleep 600", "");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     scene.cluster.ask("scontrol", &["update", "nodename=n3", "state=down", "reason=test"]);
     scene.until_ended(1);
     scene.cluster.ask("scontrol", &["update", "nodename=n3", "state=idle"]);
@@ -493,8 +492,7 @@ fn a_run_whose_node_fails_is_interrupted_and_is_not_started_more_often_than_the_
 fn a_job_whose_id_was_not_written_down_is_found_by_its_comment() {
     let Some(scene) = Scene::at("lab") else { return };
     scene.plan(1, WAITS, "");
-    scene.detach();
-    scene.await_start(0);
+    scene.start();
     let job = scene.job();
     scene.kill_conductor();
     let record = scene.runs()[0].join("slurm.json");

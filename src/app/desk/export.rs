@@ -98,12 +98,11 @@ impl Desk {
 
     /// Takes over the result of an export.
     pub fn poll_export(&mut self) {
-        let Some(Work { promise, stop }) = self.export.work.take() else { return };
-        match promise.try_take() {
-            Ok(Ok(said)) => self.export.said = Some((said, true)),
-            Ok(Err(message)) => self.export.said = Some((message, false)),
-            Err(promise) => self.export.work = Some(Work { promise, stop }),
-        }
+        let Some(ended) = self.export.work.take_if(|work| work.promise.ready().is_some()) else { return };
+        self.export.said = Some(match ended.promise.block_and_take() {
+            Ok(said) => (said, true),
+            Err(message) => (message, false),
+        });
     }
 
     /// The command that writes the same file; `None` without a session.

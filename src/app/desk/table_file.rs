@@ -50,12 +50,11 @@ impl Desk {
 
     /// Takes over what came of saving.
     pub fn poll_table(&mut self) {
-        let Some(SavingTable { screen, work }) = self.saving_table.take() else { return };
-        match work.try_take() {
-            Ok(Some(Ok(path))) => self.say(Notice { text: format!("Written: {}", path.display()), can_undo: false }),
-            Ok(Some(Err(message))) => self.problem(screen, message),
-            Ok(None) => {}
-            Err(work) => self.saving_table = Some(SavingTable { screen, work }),
+        let Some(saved) = self.saving_table.take_if(|saving| saving.work.ready().is_some()) else { return };
+        match saved.work.block_and_take() {
+            Some(Ok(path)) => self.say(Notice { text: format!("Written: {}", path.display()), can_undo: false }),
+            Some(Err(message)) => self.problem(saved.screen, message),
+            None => {}
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::app::command_line::{of_compared, study_words, style_words};
 use crate::app::desk::{Desk, Intent, News, Source};
 use crate::app::history::History;
 use crate::app::screen::{self, Executes, Keys, Screen};
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::app::words::{path_word, shell_word};
 use crate::figure::paper::{Part, Provenance, ReadError, Vision};
 use crate::figure::{
@@ -356,18 +356,12 @@ impl Screen for FiguresScreen {
 
     /// Takes over the results of background work, and starts it if something has changed.
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
-        if let Some(work) = self.work.take() {
-            match work.try_take() {
-                Ok(drawn) => {
-                    if let Ok(page) = &drawn.page {
-                        let options = TextureOptions::LINEAR;
-                        self.texture = Some(context.load_texture("figure", page.image.clone(), options));
-                    }
-                    self.drawn = Some(drawn);
-                    self.sort_rows();
-                }
-                Err(work) => self.work = Some(work),
+        if let Some(drawn) = taken(&mut self.work) {
+            if let Ok(page) = &drawn.page {
+                self.texture = Some(context.load_texture("figure", page.image.clone(), TextureOptions::LINEAR));
             }
+            self.drawn = Some(drawn);
+            self.sort_rows();
         }
         self.poll_export(desk, context);
         self.poll_open(desk, context);

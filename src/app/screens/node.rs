@@ -19,6 +19,7 @@ use crate::app::command::{Command, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, News, SAMPLES_AT_REST};
 use crate::app::engine::{Request, UiEvent};
 use crate::app::screen::{self, Executes, Screen};
+use crate::app::task::taken;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, prose, strong};
 use crate::app::words::{bytes_text, shell_word};
@@ -123,21 +124,13 @@ impl Screen for NodeScreen {
     }
 
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
-        match self.work.take().map(Work::result) {
-            Some(Ok((set, outcome))) => {
-                self.outcome = Some((set, outcome));
-                self.looked_time_s = None;
-            }
-            Some(Err(working)) => self.work = Some(working),
-            None => {}
+        if let Some(ended) = self.work.take_if(|work| work.has_ended()) {
+            (self.outcome, self.looked_time_s) = (Some(ended.outcome()), None);
         }
         let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
-        match self.looking.take().map(Promise::try_take) {
-            // A session of another machine may have been opened in the meantime.
-            Some(Ok(places)) if is_here => self.places = Some(places),
-            Some(Ok(_)) => {}
-            Some(Err(looking)) => self.looking = Some(looking),
-            None => {}
+        // A session of another machine may have been opened in the meantime.
+        if let Some(places) = taken(&mut self.looking).filter(|_| is_here) {
+            self.places = Some(places);
         }
         if desk.screen != ScreenName::NODE || self.looked_time_s.is_some() || self.looking.is_some() {
             return;

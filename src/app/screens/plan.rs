@@ -32,7 +32,7 @@ use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
 use crate::app::engine::{Records, SessionPlan};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
-use crate::app::task::on_thread;
+use crate::app::task::taken;
 use crate::app::theme::GRID;
 use crate::app::words::{path_word, shell_word};
 use crate::plan::{CommandTexts, Identity, Key, Plan, Tracer};
@@ -361,18 +361,17 @@ impl Screen for PlanScreen {
             Ok(None) => {}
             Err(message) => desk.problem(ScreenName::PLAN, message),
         }
-        if let Some(opened) = self.opening.take_if(|opening| opening.ready().is_some()) {
-            match opened.block_and_take() {
-                Ok((opened, path)) => {
-                    self.question = None;
-                    // Errors of the earlier file are obsolete.
-                    let about_it = format!("{}:", path.display());
-                    desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
-                    desk.settings.used_plan(&path);
-                    self.open(opened, Some(path));
-                }
-                Err(message) => desk.problem(ScreenName::PLAN, message),
+        match taken(&mut self.opening) {
+            Some(Ok((opened, path))) => {
+                self.question = None;
+                // Errors of the earlier file are obsolete.
+                let about_it = format!("{}:", path.display());
+                desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
+                desk.settings.used_plan(&path);
+                self.open(opened, Some(path));
             }
+            Some(Err(message)) => desk.problem(ScreenName::PLAN, message),
+            None => {}
         }
         self.poll_outlook(desk, context);
         self.poll_kept();

@@ -15,9 +15,9 @@ use crate::app::asking::ask_ui;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::desk::Desk;
 use crate::app::settings::Settings;
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, main_button, muted, named, strong};
+use crate::app::widgets::{filter_field, main_button, muted, named, named_text, strong};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts, host_of_copy};
@@ -235,37 +235,29 @@ impl Browser {
 
     /// Takes over the results of background work.
     pub(super) fn poll(&mut self, settings: &mut Settings, context: &Context) {
-        match self.reading.take().map(Promise::try_take) {
-            Some(Ok(all)) => {
-                self.headings = Arc::new(all);
-                self.refresh();
-            }
-            Some(Err(reading)) => self.reading = Some(reading),
-            None => {}
+        if let Some(all) = taken(&mut self.reading) {
+            self.headings = Arc::new(all);
+            self.refresh();
         }
-        match self.acting.take().map(Promise::try_take) {
-            Some(Ok(done)) => {
-                self.said = Some(done.map(|done| match done {
-                    Done::Said(said) => said,
-                    Done::Deleted { at, was } => {
-                        self.deleted.push((at, was.clone()));
-                        format!("Deleted {}.", was.display())
-                    }
-                    Done::Renamed { from, to } => {
-                        settings.renamed(&from, &to);
-                        let message = format!("Renamed to {}.", to.display());
-                        (self.picked, self.renamed) = (Some(to.clone()), Some((to, from)));
-                        message
-                    }
-                    Done::PutBack(at) => {
-                        self.deleted.retain(|(known, _)| *known != at);
-                        "The session is restored.".to_owned()
-                    }
-                }));
-                self.read_sessions(settings, context);
-            }
-            Some(Err(acting)) => self.acting = Some(acting),
-            None => {}
+        if let Some(done) = taken(&mut self.acting) {
+            self.said = Some(done.map(|done| match done {
+                Done::Said(said) => said,
+                Done::Deleted { at, was } => {
+                    self.deleted.push((at, was.clone()));
+                    format!("Deleted {}.", was.display())
+                }
+                Done::Renamed { from, to } => {
+                    settings.renamed(&from, &to);
+                    let message = format!("Renamed to {}.", to.display());
+                    (self.picked, self.renamed) = (Some(to.clone()), Some((to, from)));
+                    message
+                }
+                Done::PutBack(at) => {
+                    self.deleted.retain(|(known, _)| *known != at);
+                    "The session is restored.".to_owned()
+                }
+            }));
+            self.read_sessions(settings, context);
         }
     }
 }
@@ -506,11 +498,7 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, asked: &mut Vec<SessionsComman
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| heading.note.clone());
     let hint = "What this session is about; words with # are tags";
     let edit = ui.add(TextEdit::multiline(&mut text).hint_text(hint).desired_rows(3).desired_width(f32::INFINITY));
-    edit.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Note on the session");
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    edit.widget_info(|| named_text("Note on the session", &text));
     ui.horizontal_wrapped(|ui| {
         if ui.add_enabled(text != heading.note, Button::new("Save note")).clicked() {
             asked.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));

@@ -4,16 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eframe::egui::{
-    Button, Context, Frame, Grid, Id, Label, Margin, Modal, Role as Kind, ScrollArea, TextEdit, Ui, WidgetInfo,
-};
+use eframe::egui::{Button, Context, Frame, Grid, Id, Label, Margin, Modal, ScrollArea, TextEdit, Ui};
 use poll_promise::Promise;
 
 use crate::analysis::counted;
 use crate::app::command::{Command, SessionsCommand};
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, cut_to, muted, strong};
+use crate::app::widgets::{choice, cut_to, muted, named_text, strong};
 use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
 
 /// The dialog's size, in points.
@@ -75,10 +73,8 @@ impl MappingDialog {
 
     /// Stores the file if it has been read.
     pub(super) fn poll(&mut self) {
-        match self.reading.take().map(Promise::try_take) {
-            Some(Ok(read)) => self.read = Some(read),
-            Some(Err(waiting)) => self.reading = Some(waiting),
-            None => {}
+        if let Some(read) = taken(&mut self.reading) {
+            self.read = Some(read);
         }
     }
 }
@@ -219,12 +215,7 @@ fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mu
     }
     let hint = if matches!(role, Role::Measure { .. }) { "unit lower" } else { "no unit" };
     let field = ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(UNIT));
-    let label = format!("Unit of {name}");
-    field.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Kind::TextInput, true, &label);
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    field.widget_info(|| named_text(&format!("Unit of {name}"), &text));
     if field.lost_focus() && text.trim() != now {
         asked.push(SessionsCommand::MapColumn(place, format!("{} {}", role.word(), text.trim())));
     }

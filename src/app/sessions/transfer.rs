@@ -123,13 +123,12 @@ impl Sessions {
 
     /// Takes over the result of a transfer; an imported session is opened.
     pub(super) fn poll_transfer(&mut self, desk: &mut Desk) {
-        let Some(Transfer { what, shared, promise }) = self.transfer.take() else { return };
-        match promise.try_take() {
-            Err(promise) => self.transfer = Some(Transfer { what, shared, promise }),
-            Ok(Ok(Done::Archive(said))) => self.transferred = Some((said, true)),
-            Ok(Ok(Done::Session(folder))) => desk.open_session(Request::OpenExisting(folder)),
-            Ok(Err(ArchiveError::Cancelled)) => {}
-            Ok(Err(error)) => {
+        let Some(ended) = self.transfer.take_if(|transfer| transfer.promise.ready().is_some()) else { return };
+        match ended.promise.block_and_take() {
+            Ok(Done::Archive(said)) => self.transferred = Some((said, true)),
+            Ok(Done::Session(folder)) => desk.open_session(Request::OpenExisting(folder)),
+            Err(ArchiveError::Cancelled) => {}
+            Err(error) => {
                 self.transferred = Some((error.to_string(), false));
                 desk.problem(desk.screen, error.to_string());
             }

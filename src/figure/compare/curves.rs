@@ -7,7 +7,7 @@ use super::{Scene, shown_measure};
 use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, capitalised, range, step_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
 use crate::figure::number::significant;
-use crate::figure::ratio::finished;
+use crate::figure::ratio::{epochs, finished};
 use crate::figure::study::{CURVES, Over};
 
 use super::bars::scaled;
@@ -160,13 +160,6 @@ fn trained_s(cell: &Cell, epoch: u32) -> Option<f64> {
     let has_epoch = |run: &&RunSummary| run.epochs.iter().any(|one| one.epoch == epoch);
     let times: Vec<f64> = finished(cell).filter(has_epoch).filter_map(|run| until(&run)).collect();
     range(&times).map(|value| value.median)
-}
-
-fn epochs(cell: &Cell) -> Vec<u32> {
-    let mut epochs: Vec<u32> = finished(cell).flat_map(|run| &run.epochs).map(|epoch| epoch.epoch).collect();
-    epochs.sort_unstable();
-    epochs.dedup();
-    epochs
 }
 
 /// Lines by panel, at most the number of lines that can be distinguished.

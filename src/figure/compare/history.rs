@@ -14,6 +14,7 @@ use crate::figure::number::{interval_text, significant};
 use crate::figure::ratio::scaled;
 use crate::figure::study::{Along, CHANGE, CHANGE_PLACE, Form, Study};
 use crate::figure::table::{CellValue, Table};
+use crate::plan::groups;
 
 /// Notes name at most this number of changes; further ones are in the table only.
 const MOST_TOLD: usize = 8;
@@ -51,15 +52,7 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
         let levels = settings.iter().map(|setting| cell.level(&setting.key)).collect();
         (levels, !joins_imported && cell.is_imported(), unit)
     };
-    let mut places: HashMap<_, usize> = HashMap::new();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (row, cell) in cells.iter().enumerate() {
-        let place = *places.entry(kind(cell)).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some(rows) => rows.push(row),
-            None => groups.push(vec![row]),
-        }
-    }
+    let groups = groups(cells.iter().enumerate().map(|(row, cell)| (kind(cell), row)));
     let mut ordered = Vec::with_capacity(cells.len());
     let mut of_cells = Vec::with_capacity(cells.len());
     let mut tracks = Vec::with_capacity(groups.len());

@@ -9,7 +9,7 @@ use super::Nth;
 use crate::analysis::CellKey;
 use crate::figure::chart::{Addition, AdditionKind, Chart};
 use crate::figure::number::counted;
-use crate::plan::suggestion;
+use crate::plan::{is_default, suggestion};
 
 /// One of the two axes: the axis of values, or the other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
@@ -52,7 +52,7 @@ pub struct Annotation {
     /// Its kind.
     pub kind: AnnotationKind,
     /// The number of the chart in the figure, from 1.
-    #[serde(skip_serializing_if = "is_first")]
+    #[serde(skip_serializing_if = "is_default")]
     pub chart: Nth,
     /// The number of the panel in the chart, from 1. If it is missing, text is in the first panel, and lines and regions are in all
     /// panels.
@@ -81,10 +81,6 @@ pub struct Annotation {
     /// The second cell of a bracket.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub to: String,
-}
-
-pub(super) fn is_first(nth: &Nth) -> bool {
-    *nth == Nth::default()
 }
 
 /// The cells of a bracket, and its text.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::figure::number::capitalised;
+use crate::plan::named;
 
 /// A kind of chart. The first line of each variant's documentation is also its help text.
 #[derive(
@@ -47,23 +48,12 @@ pub enum Form {
     History,
 }
 
+named!(Form: all, key, help);
+
 impl Form {
-    /// All forms, in the order in which they are offered.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name in files and on the command line.
-    pub fn key(self) -> &'static str {
-        self.into()
-    }
-
     /// The name on screen.
     pub fn name(self) -> String {
         capitalised(self.key())
-    }
-
-    /// One line that says what it shows.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
     }
 
     /// Whether it draws a measure that can be chosen.
@@ -99,15 +89,7 @@ pub enum Over {
     Time,
 }
 
-impl Over {
-    /// All axes.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.get_message().unwrap_or_default()
-    }
-}
+named!(Over: all, label);
 
 /// A law that is fitted to the points of the form `scatter`. The first line of each variant's documentation is also its help text.
 #[derive(
@@ -125,10 +107,9 @@ pub enum Law {
     AlphaBeta,
 }
 
-impl Law {
-    /// All laws.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
+named!(Law: all, help);
 
+impl Law {
     /// The name on screen.
     pub fn name(self) -> &'static str {
         match self {
@@ -136,17 +117,6 @@ impl Law {
             Self::Amdahl => "Amdahl",
             Self::AlphaBeta => "α-β",
         }
-    }
-
-    /// One line that says what it is.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-
-    /// Whether no law is fitted.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_nothing(&self) -> bool {
-        *self == Self::Nothing
     }
 }
 
@@ -164,23 +134,4 @@ pub enum Along {
     Commits,
 }
 
-impl Along {
-    /// All orders.
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// One line that says what it is.
-    pub fn help(self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
-    }
-
-    /// Whether it is the order of dates.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_dates(&self) -> bool {
-        *self == Self::Dates
-    }
-}
+named!(Along: all, name, help);

@@ -15,8 +15,7 @@ fn noted(run: Option<&str>, note: &str) -> Decision {
 
 #[test]
 fn a_session_is_told_by_its_journal_and_found_by_levels_notes_and_tags() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.decide(queued("r2")).unwrap();
     store.decide(ended("r1", RunState::Finished)).unwrap();
     store.decide(noted(None, "first")).unwrap();

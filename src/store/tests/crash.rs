@@ -23,8 +23,7 @@ fn found_and_remade(folder: &Path) -> [Vec<crate::store::RunRecord>; 2] {
 
 #[test]
 fn what_a_log_lost_is_lost_by_the_index_too() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.decide(run_started("r1")).unwrap();
     for number in 1..=5 {
         say(&store, "r1", 0, number as f64, step(number));
@@ -44,8 +43,7 @@ fn what_a_log_lost_is_lost_by_the_index_too() {
 
 #[test]
 fn a_log_of_a_run_under_way_that_kept_its_length_and_lost_what_stood_in_it_is_read_again() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     for number in 1..=3 {
         store.sample("r1", sample(number as f64, 0.0, &[])).unwrap();
     }
@@ -63,8 +61,7 @@ fn a_log_of_a_run_under_way_that_kept_its_length_and_lost_what_stood_in_it_is_re
 
 #[test]
 fn logs_of_a_run_under_way_that_lost_everything_leave_nothing_in_the_index() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.decide(run_started("r1")).unwrap();
     for rank in 0..2 {
         say(&store, "r1", rank, 1.0, step(1));
@@ -85,8 +82,7 @@ fn logs_of_a_run_under_way_that_lost_everything_leave_nothing_in_the_index() {
 
 #[test]
 fn a_journal_that_lost_its_last_decision_is_followed_by_the_index() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.decide(queued("r2")).unwrap();
     store.flush().unwrap();
     drop(store);
@@ -118,8 +114,7 @@ fn a_creation_that_was_cut_off_anywhere_is_taken_up() {
 
 #[test]
 fn a_rebuild_that_was_cut_off_before_its_end_is_made_again() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     say(&store, "r1", 0, 1.0, step(1));
     store.decide(ended("r1", RunState::Finished)).unwrap();
     store.flush().unwrap();
@@ -136,8 +131,7 @@ fn a_rebuild_that_was_cut_off_before_its_end_is_made_again() {
 
 #[test]
 fn the_duration_that_was_measured_says_when_a_run_ended_whatever_the_clock_says() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.decide(run_started("r1")).unwrap();
     let ended = crate::store::Decision::RunEnded {
         run: "r1".to_owned(),

@@ -16,8 +16,7 @@ use crate::store::{Decision, Reader, RebuildReport, RunRecord, Store, StoreError
 
 #[test]
 fn a_second_writer_is_refused_and_may_read() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.flush().unwrap();
     assert!(matches!(Store::open(folder.path()), Err(StoreError::InUse { .. })));
     assert!(matches!(rebuild(folder.path(), &mut |_, _| {}), Err(StoreError::InUse { .. })));
@@ -316,8 +315,7 @@ fn a_run_of_which_nothing_is_alive_is_read_as_interrupted_where_nobody_writes() 
 
 #[test]
 fn readers_that_open_a_session_at_once_all_find_it_up_to_date_and_unattended() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     drop(store);
     for _ in 0..20 {
         fs::remove_file(index_path(folder.path())).unwrap();
@@ -335,8 +333,7 @@ fn readers_that_open_a_session_at_once_all_find_it_up_to_date_and_unattended() {
 
 #[test]
 fn a_reader_waits_for_the_index_that_a_writer_is_building() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     drop(store);
     fs::remove_file(index_path(folder.path())).unwrap();
     let writer = lock(folder.path()).unwrap();
@@ -365,8 +362,7 @@ fn replace(log: &Path, from: &str, to: &str) {
 
 #[test]
 fn an_index_that_failed_is_told_and_catches_up_when_it_can() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.flush().unwrap();
     let other = rusqlite::Connection::open(index_path(folder.path())).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -383,8 +379,7 @@ fn an_index_that_failed_is_told_and_catches_up_when_it_can() {
 
 #[test]
 fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     say(&store, "r1", 0, 1.0, step(1));
     store.decide(ended("r1", RunState::Finished)).unwrap();
     store.flush().unwrap();
@@ -412,8 +407,7 @@ fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
 
 #[test]
 fn torn_last_lines_are_left_out_and_noted() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     say(&store, "r1", 0, 1.0, step(1));
     store.sample("r1", sample(0.0, 0.0, &[])).unwrap();
     drop(store);
@@ -435,8 +429,7 @@ fn torn_last_lines_are_left_out_and_noted() {
 
 #[test]
 fn garbage_is_named_by_file_and_line_and_the_rest_goes_on() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     drop(store);
     let log_path = "runs/r1/rank-0.jsonl";
     log(folder.path(), &line("r1", 0, 1.0, step(1)));
@@ -454,8 +447,7 @@ fn garbage_is_named_by_file_and_line_and_the_rest_goes_on() {
 
 #[test]
 fn a_newer_protocol_is_refused_by_name() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     let Event::Started { pid, torch_version, device, world_size, seed, .. } = started() else { unreachable!() };
     let protocol_version = PROTOCOL_VERSION + 1;
     let newer = Event::Started { protocol_version, pid, torch_version, device, world_size, seed };

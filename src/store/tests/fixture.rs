@@ -21,6 +21,13 @@ pub(super) fn session() -> (TempDir, Store) {
     (folder, store)
 }
 
+/// A session in which the run r1 is queued.
+pub(super) fn session_of_r1() -> (TempDir, Store) {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    (folder, store)
+}
+
 pub(super) fn levels() -> Levels {
     image::spec().levels(&[])
 }

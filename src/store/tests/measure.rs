@@ -11,8 +11,7 @@ use crate::store::{Reader, rebuild};
 fn two_million_steps_are_recorded_at_200_000_in_a_second() {
     const STEPS: u64 = 500_000;
     const RANKS: u32 = 4;
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     let lines: Vec<_> = (1..=STEPS).flat_map(|n| (0..RANKS).map(move |r| line("r1", r, n as f64, step(n)))).collect();
     let rows = lines.len() as f64;
     let start = Instant::now();

@@ -108,8 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn a_rebuilt_index_equals_the_live_one(deeds in prop::collection::vec(deed(), 0..80)) {
-        let (folder, mut store) = session();
-        store.decide(queued("r1")).unwrap();
+        let (folder, mut store) = session_of_r1();
         store.decide(plan_added()).unwrap();
         store.decide(queued("r2")).unwrap();
         let mut lines: Vec<EventLine> = Vec::new();
@@ -166,8 +165,7 @@ proptest! {
 
 #[test]
 fn an_event_that_comes_after_its_runs_end_replaces_nothing_that_its_log_holds_later() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     let failed = |message: &str| {
         let event = Event::Failed { kind: FailureKind::Peer, message: message.to_owned() };
         line("r1", 0, 1.0, event)
@@ -188,8 +186,7 @@ fn an_event_that_comes_after_its_runs_end_replaces_nothing_that_its_log_holds_la
 
 #[test]
 fn progress_is_told_up_to_the_last_byte() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     say(&store, "r1", 0, 1.0, step(1));
     drop(store);
     let mut notices = Vec::new();

@@ -182,8 +182,7 @@ fn places_come_back_and_runs_that_met_know_of_each_other() {
 
 #[test]
 fn samples_come_back_in_order_without_torn_or_damaged_lines() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     let samples = [sample(0.0, 5.0, &["idle"]), sample(0.1, 6.0, &[])];
     for sample in &samples {
         store.sample("r1", sample.clone()).unwrap();
@@ -249,8 +248,7 @@ fn own_measures_come_back_as_the_journal_last_said_with_each_run_also_from_a_reb
 
 #[test]
 fn a_journal_with_very_many_measures_opens_with_the_first_and_says_so() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     drop(store);
     let saved = |number: usize| {
         format!(
@@ -276,8 +274,7 @@ fn a_journal_with_very_many_measures_opens_with_the_first_and_says_so() {
 
 #[test]
 fn a_loss_that_is_no_number_keeps_its_step() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     let Event::Step { epoch, steps, duration_s, load_wait_s, units, warm_up, .. } = step(1) else { unreachable!() };
     let lost =
         Event::Step { epoch, step: 1, steps, duration_s, load_wait_s, loss: f64::NAN, units, warm_up, traced: false };
@@ -292,8 +289,7 @@ fn a_loss_that_is_no_number_keeps_its_step() {
 
 #[test]
 fn a_session_opened_again_goes_on_where_it_was() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.sample("r1", sample(0.0, 1.0, &[])).unwrap();
     drop(store);
     let store = Store::open(folder.path()).unwrap();
@@ -305,8 +301,7 @@ fn a_session_opened_again_goes_on_where_it_was() {
 
 #[test]
 fn what_ranks_said_while_nobody_listened_is_found_when_the_session_is_opened() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     say(&store, "r1", 0, 0.0, started());
     drop(store);
     log(folder.path(), &line("r1", 0, 1.0, step(1)));
@@ -318,8 +313,7 @@ fn what_ranks_said_while_nobody_listened_is_found_when_the_session_is_opened() {
 
 #[test]
 fn a_run_that_ended_has_all_its_logs_hold() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     log(folder.path(), &line("r1", 0, 0.0, started()));
     log(folder.path(), &line("r1", 0, 1.0, step(1)));
     store.decide(ended("r1", RunState::Finished)).unwrap();
@@ -329,8 +323,7 @@ fn a_run_that_ended_has_all_its_logs_hold() {
 
 #[test]
 fn a_reader_does_not_wait_for_a_writer_in_the_middle_of_a_transaction() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.flush().unwrap();
     let writing = rusqlite::Connection::open(index_path(folder.path())).unwrap();
     writing.execute_batch("BEGIN IMMEDIATE; DELETE FROM run").unwrap();
@@ -348,8 +341,7 @@ fn the_index_of_a_local_folder_is_in_it() {
 
 #[test]
 fn a_sample_after_the_end_of_its_run_does_not_open_the_log_again() {
-    let (folder, store) = session();
-    store.decide(queued("r1")).unwrap();
+    let (folder, store) = session_of_r1();
     store.decide(run_started("r1")).unwrap();
     store.sample("r1", sample(1.0, 5.0, &[])).unwrap();
     store.decide(ended("r1", RunState::Finished)).unwrap();

@@ -4,7 +4,6 @@
 // It writes what CUPTI records of one process to one raw file, whose format `raw.rs` documents and reads. Buffers that CUPTI has filled
 // are put on a list; a thread of the tracer makes records of them, so that the program's threads wait for no file. CUPTI itself is opened
 // at run time: without it, or without a driver, the raw file says why it holds no calls and kernels.
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -13,13 +12,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <cxxabi.h>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -27,9 +24,11 @@
 #include <utility>
 #include <vector>
 
+#include "activities.h"
 #include "calls.h"
 #include "lane.h"
 #include "library.h"
+#include "raw_file.h"
 #include "record.h"
 
 namespace trace {
@@ -39,7 +38,6 @@ namespace {
 constexpr size_t BUFFER_BYTES = 4 << 20;
 /// Buffers that wait for CUPTI. It asks a thread of the program for one when this thread first launches something in a window.
 constexpr size_t SPARE_BUFFERS = 3;
-constexpr size_t OUT_BYTES = 1 << 20;
 constexpr size_t MOST_WAITING = 1 << 14;
 /// Of a call that waits to be written: whose it is. Its name is a number until then.
 constexpr uint8_t RUNTIME = 1, DRIVER = 2;
@@ -76,16 +74,11 @@ public:
     std::string problem = cupti_.open();
     has_cupti_ = problem.empty();
     if (has_cupti_) cupti_.cuptiGetVersion(&header.cupti);
-    for (int number = 0; file_ < 0 && number < 100; number++) {
-      path_ = std::string(folder) + "/trace-" + std::to_string(header.process) + "-" + std::to_string(number) + ".cupti";
-      file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-      if (file_ < 0 && errno != EEXIST) break;
-    }
-    if (file_ < 0) return "cannot make " + path_ + ": " + strerror(errno);
-    put(&header, sizeof header);
+    const std::string unopened = file_.open(folder, header);
+    if (!unopened.empty()) return unopened;
     waiting_.reserve(2 * MOST_WAITING);
     if (has_cupti_) problem = attach();
-    if (!problem.empty()) say(PROBLEM, problem);
+    if (!problem.empty()) queue_text(PROBLEM, problem);
     thread_ = std::thread([this] { write_until_closed(); });
     return "";
   }
@@ -324,7 +317,7 @@ private:
         texts.swap(waiting_texts_);
         last = ended_;
       }
-      for (const auto &[record, text] : texts) put_text(record, text);
+      for (const auto &[record, text] : texts) file_.put(record, text);
       for (const Record &record : records) put_named(record);
       records.clear();
       for (Lane *lane : lanes) lane->take([this](const Record &record) { put_named(record); });
@@ -333,15 +326,15 @@ private:
       if (last) {
         Record end;
         end.kind = END;
-        end.bytes = dropped_;
-        put(end);
+        end.bytes = activities_.dropped;
+        file_.put(end);
       } else if (has_cupti_ && asks(is_due)) {
         // Buffers that are not full, so that little is lost with a process that is killed.
         cupti_.cuptiActivityFlushAll(0);
       }
       if (last || is_due) {
         flushed = std::chrono::steady_clock::now();
-        flush();
+        file_.flush();
       }
     }
   }
@@ -349,10 +342,10 @@ private:
   /// Writes a record that a thread of the program made: a call still has a number for its name.
   void put_named(Record record) {
     if (record.kind == CALL) {
-      record.name = call_name(record.a == RUNTIME, record.name);
+      record.name = activities_.call_name(record.a == RUNTIME, record.name);
       record.a = 0;
     }
-    put(record);
+    file_.put(record);
   }
 
   /// Whether to ask CUPTI now for the records that it holds: after each window, and once a second in a long one. Not within a short window,
@@ -384,178 +377,19 @@ private:
   }
 
   void take(const Buffer &buffer) {
-    CUpti_Activity *activity = nullptr;
-    while (cupti_.cuptiActivityGetNextRecord(buffer.bytes, buffer.valid, &activity) == CUPTI_SUCCESS) take(activity);
-    size_t dropped = 0;
-    if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS) dropped_ += dropped;
+    activities_.take(buffer.bytes, buffer.valid);
     // CUPTI may have written beyond its last valid record.
     memset(buffer.bytes, 0, BUFFER_BYTES);
     std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(buffer.bytes);
   }
 
-  void take(const CUpti_Activity *activity) {
-    Record record;
-    switch (activity->kind) {
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityKernel10 *>(activity);
-      record.kind = KERNEL;
-      record.name = kernel_name(of->name);
-      record.bytes = of->graphNodeId;
-      place(record, of);
-      break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMCPY: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemcpy6 *>(activity);
-      record.kind = COPY;
-      record.a = of->copyKind;
-      record.b = of->srcKind;
-      record.c = of->dstKind;
-      record.bytes = of->bytes;
-      place(record, of);
-      break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4 *>(activity);
-      record.kind = COPY;
-      record.a = of->copyKind;
-      record.b = of->srcKind;
-      record.c = of->dstKind;
-      record.bytes = of->bytes;
-      record.more = (of->srcDeviceId + 1) << 16 | ((of->dstDeviceId + 1) & 0xffff);
-      place(record, of);
-      break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMSET: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemset4 *>(activity);
-      record.kind = MEMSET;
-      record.a = static_cast<uint8_t>(of->memoryKind);
-      record.bytes = of->bytes;
-      place(record, of);
-      break;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMORY2: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemory4 *>(activity);
-      record.kind = ALLOCATION;
-      record.a = static_cast<uint8_t>(of->memoryKind);
-      record.b = static_cast<uint8_t>(of->memoryOperationType);
-      // It happens at one time; the place of its end holds the address.
-      record.start = static_cast<int64_t>(of->timestamp);
-      record.end = static_cast<int64_t>(of->address);
-      record.device = of->deviceId;
-      record.correlation = of->correlationId;
-      record.bytes = of->bytes;
-      // Releasing nothing is no release: programs call cudaFree(0) to begin with CUDA.
-      if (of->address == 0) return;
-      describe(of->deviceId);
-      break;
-    }
-    default:
-      return;
-    }
-    // CUPTI has no times of what it could not measure.
-    if (record.start == 0 || record.end == 0) {
-      dropped_++;
-      return;
-    }
-    put(record);
-  }
-
-  template <class Work> void place(Record &record, const Work *of) {
-    record.start = static_cast<int64_t>(of->start);
-    record.end = static_cast<int64_t>(of->end);
-    record.device = of->deviceId;
-    record.track = of->streamId;
-    record.correlation = of->correlationId;
-    describe(of->deviceId);
-  }
-
-  uint32_t kernel_name(const char *mangled) {
-    if (mangled == nullptr) return 0;
-    auto known = kernels_.find(mangled);
-    // A module that is unloaded gives its names' places back.
-    if (known != kernels_.end() && known->second.first == mangled) return known->second.second;
-    int status = 1;
-    char *text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-    const uint32_t id = name(status == 0 && text != nullptr ? text : mangled);
-    free(text);
-    kernels_[mangled] = {mangled, id};
-    return id;
-  }
-
-  uint32_t call_name(bool runtime, CUpti_CallbackId id) {
-    const uint64_t key = static_cast<uint64_t>(id) << 1 | (runtime ? 1 : 0);
-    auto known = calls_.find(key);
-    if (known != calls_.end()) return known->second;
-    const char *text = nullptr;
-    const auto domain = runtime ? CUPTI_CB_DOMAIN_RUNTIME_API : CUPTI_CB_DOMAIN_DRIVER_API;
-    const bool found = cupti_.cuptiGetCallbackName(domain, id, &text) == CUPTI_SUCCESS && text != nullptr;
-    return calls_[key] = name(found ? text : ((runtime ? "runtime call " : "driver call ") + std::to_string(id)).c_str());
-  }
-
-  uint32_t name(const char *text) {
-    auto [place, is_new] = names_.emplace(text, static_cast<uint32_t>(names_.size()) + 1);
-    if (is_new) put_text(Record{STRING, 0, 0, 0, place->second}, place->first);
-    return place->second;
-  }
-
-  /// Writes what a device is.
-  void describe(uint32_t ordinal) {
-    if (ordinal >= 64 || (described_ >> ordinal & 1) != 0) return;
-    described_ |= uint64_t{1} << ordinal;
-    const std::optional<Device> device = device_of(ordinal);
-    if (!device) return;
-    Record record;
-    record.kind = GPU;
-    record.device = ordinal;
-    if (!device->name.empty()) record.name = name(device->name.c_str());
-    record.bytes = device->memory_bytes;
-    record.correlation = static_cast<uint32_t>(device->processors);
-    record.track = static_cast<uint32_t>(device->index + 1);
-    put(record);
-  }
-
-  void say(Kind kind, const std::string &text) {
-    Record record;
-    record.kind = kind;
-    put_text(record, text);
-  }
-
-  void put_text(Record record, const std::string &text) {
-    record.bytes = text.size();
-    put(record);
-    put(text.data(), text.size());
-  }
-
-  void put(const Record &record) { put(&record, sizeof record); }
-
-  void put(const void *bytes, size_t length) {
-    out_.append(static_cast<const char *>(bytes), length);
-    if (out_.size() >= OUT_BYTES) flush();
-  }
-
-  void flush() {
-    size_t done = 0;
-    while (done < out_.size() && file_ >= 0) {
-      const ssize_t written = ::write(file_, out_.data() + done, out_.size() - done);
-      if (written > 0) {
-        done += static_cast<size_t>(written);
-      } else if (errno != EINTR) {
-        // A full disk must not end the program; the file says itself that its end is missing.
-        fprintf(stderr, "multicard: the trace ends here, as writing %s failed: %s\n", path_.c_str(), strerror(errno));
-        ::close(file_);
-        file_ = -1;
-      }
-    }
-    out_.clear();
-  }
-
   Cupti cupti_;
   bool has_cupti_ = false;
   std::atomic<bool> said_left_out_{false}, said_no_allocations_{false};
   CUpti_SubscriberHandle subscriber_ = nullptr;
-  std::string path_;
-  int file_ = -1;
+  RawFile file_;
+  Activities activities_{cupti_, file_};
   std::thread thread_;
   /// Since when it records; 0 while it does not.
   std::atomic<int64_t> recording_since_{0};
@@ -577,12 +411,6 @@ private:
   std::vector<Lane *> lanes_, left_lanes_;
   /// Whether a lane is half full.
   bool lanes_fill_ = false;
-
-  std::string out_;
-  std::unordered_map<std::string, uint32_t> names_;
-  std::unordered_map<const char *, std::pair<std::string, uint32_t>> kernels_;
-  std::unordered_map<uint64_t, uint32_t> calls_;
-  uint64_t described_ = 0, dropped_ = 0;
 };
 
 std::atomic<Tracer *> tracer{nullptr};

@@ -10,7 +10,7 @@ use tch::{TchError, Tensor};
 use torch_sys::C_tensor;
 
 use super::cuda;
-use super::host::{check, check_pointer, own};
+use super::host::{check, check_pointer, done, own};
 
 unsafe extern "C" {
     fn mc_store_open(path: *const c_char, timeout_ms: i64) -> *mut c_void;
@@ -135,15 +135,13 @@ impl ProcessGroup {
     /// Sets how long a collective may take from now on. Only over gloo.
     pub fn set_timeout(&self, timeout: Duration) -> Result<(), TchError> {
         // SAFETY: created by the shim and not freed.
-        check(unsafe { mc_group_set_timeout(self.0, milliseconds(timeout)) })?;
-        Ok(())
+        done(unsafe { mc_group_set_timeout(self.0, milliseconds(timeout)) })
     }
 
     /// Frees the group. All ranks must call it.
     pub fn leave(self) -> Result<(), TchError> {
         // SAFETY: created by the shim, and given up here by its only owner.
-        check(unsafe { mc_group_leave(self.0) })?;
-        Ok(())
+        done(unsafe { mc_group_leave(self.0) })
     }
 
     /// The number of ranks, as c10d reports it.
@@ -171,8 +169,7 @@ impl ProcessGroup {
             Combine::Max => 2,
         };
         // SAFETY: see `size`; the tensor lives until the call returns.
-        check(unsafe { mc_group_reduce(self.0, tensor.as_ptr(), operation) })?;
-        Ok(())
+        done(unsafe { mc_group_reduce(self.0, tensor.as_ptr(), operation) })
     }
 
     /// Sends a number to each rank, in their order, and receives one from each.
@@ -187,8 +184,7 @@ impl ProcessGroup {
     pub fn broadcast(&self, tensors: &[Tensor]) -> Result<(), TchError> {
         let pointers = pointers(tensors);
         // SAFETY: see `size`; the tensors live until the call returns.
-        check(unsafe { mc_group_broadcast(self.0, pointers.as_ptr(), pointers.len()) })?;
-        Ok(())
+        done(unsafe { mc_group_broadcast(self.0, pointers.as_ptr(), pointers.len()) })
     }
 
     /// Batch normalisation in training, over the images `[images, channels, height, width]` of all ranks.
@@ -232,15 +228,13 @@ impl Reducer {
     /// Call it before each forward pass of training. The second call arranges the buckets in the order in which gradients arrived.
     pub fn before_forward(&self) -> Result<(), TchError> {
         // SAFETY: created in `new` and freed only in `drop`; the same holds below.
-        check(unsafe { mc_reducer_before_forward(self.raw) })?;
-        Ok(())
+        done(unsafe { mc_reducer_before_forward(self.raw) })
     }
 
     /// Call it between a forward pass and its backward pass, which then averages the gradients.
     pub fn before_backward(&self) -> Result<(), TchError> {
         // SAFETY: see `before_forward`.
-        check(unsafe { mc_reducer_before_backward(self.raw) })?;
-        Ok(())
+        done(unsafe { mc_reducer_before_backward(self.raw) })
     }
 
     /// The number of buckets.
@@ -261,16 +255,14 @@ impl Drop for Reducer {
 pub fn copy_all(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     let (to, from) = (pointers(to), pointers(from));
     // SAFETY: both lists hold as many tensors as the shorter one, and all tensors live until the call returns.
-    check(unsafe { mc_copy_all(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })?;
-    Ok(())
+    done(unsafe { mc_copy_all(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })
 }
 
 /// Adds the gradients of one model's parameters to those of another, and drops them from the first.
 pub fn add_gradients(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     let (to, from) = (pointers(to), pointers(from));
     // SAFETY: as in `copy_all`.
-    check(unsafe { mc_add_gradients(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })?;
-    Ok(())
+    done(unsafe { mc_add_gradients(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })
 }
 
 /// Ends the process immediately, for a rank that failed while it has peers: destructors of their group may wait for ever.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use tch::TchError;
 
-use super::host::check;
+use super::host::done;
 use crate::recording;
 
 unsafe extern "C" {
@@ -38,6 +38,5 @@ unsafe extern "C" fn end(name: *const c_char, bytes: i64, begun: i64) {
 /// libtorch accepts no observer.
 pub fn record_collectives(on_host: bool) -> Result<(), TchError> {
     // SAFETY: both functions may be called from any thread at any time.
-    check(unsafe { mc_record_collectives(begin, end, c_int::from(on_host)) })?;
-    Ok(())
+    done(unsafe { mc_record_collectives(begin, end, c_int::from(on_host)) })
 }

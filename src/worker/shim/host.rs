@@ -44,6 +44,11 @@ pub(super) fn check(status: c_int) -> Result<c_int, TchError> {
     if status < 0 { Err(error_from(mc_last_error)) } else { Ok(status) }
 }
 
+/// Like [`check`], for calls that return nothing else.
+pub(super) fn done(status: c_int) -> Result<(), TchError> {
+    check(status).map(drop)
+}
+
 pub(super) fn check_pointer(pointer: *mut c_void) -> Result<*mut c_void, TchError> {
     if pointer.is_null() { Err(error_from(mc_last_error)) } else { Ok(pointer) }
 }
@@ -72,8 +77,7 @@ pub fn torch_version() -> String {
 /// autograd.
 pub fn place(tensor: &Tensor, device: Device, kind: Kind, channels_last: bool) -> Result<(), TchError> {
     // SAFETY: the tensor lives until the call returns.
-    check(unsafe { mc_place(tensor.as_ptr(), cuda_index(device), scalar_type(kind), channels_last.into()) })?;
-    Ok(())
+    done(unsafe { mc_place(tensor.as_ptr(), cuda_index(device), scalar_type(kind), channels_last.into()) })
 }
 
 /// Whether the tensor lies in memory as channels last.
@@ -121,8 +125,7 @@ pub unsafe fn adopt<T: Send + 'static>(
 /// Copies values, without blocking if both sides allow it.
 pub fn copy(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<(), TchError> {
     // SAFETY: both live until the call returns; libtorch keeps their storage alive until a copy on the device has finished.
-    check(unsafe { mc_copy(to.as_ptr(), from.as_ptr(), non_blocking.into()) })?;
-    Ok(())
+    done(unsafe { mc_copy(to.as_ptr(), from.as_ptr(), non_blocking.into()) })
 }
 
 /// Writes as much of an error's text as there is room for, and leaves the terminating zero in place.
@@ -160,15 +163,13 @@ where
     }
     let owner = Box::into_raw(Box::new(hook)).cast();
     // SAFETY: the tensor lives until the call returns; the hook may be called and dropped by any thread.
-    check(unsafe { mc_on_gradient(tensor.as_ptr(), call::<F>, release::<F>, owner) })?;
-    Ok(())
+    done(unsafe { mc_on_gradient(tensor.as_ptr(), call::<F>, release::<F>, owner) })
 }
 
 /// Sets the number of threads for arithmetic on the CPU. Call it once in a process, before any arithmetic.
 pub fn set_threads(compute: u32, interop: u32) -> Result<(), TchError> {
     // SAFETY: plain values.
-    check(unsafe { mc_set_threads(compute as c_int, interop as c_int) })?;
-    Ok(())
+    done(unsafe { mc_set_threads(compute as c_int, interop as c_int) })
 }
 
 /// Mixed precision for the operations of this thread, for as long as the value lives.
@@ -214,8 +215,7 @@ impl Flags {
         let Self { cudnn_benchmark, tf32_conv, tf32_matmul, deterministic } = self;
         let (conv, matmul) = (tf32_conv.into(), tf32_matmul.into());
         // SAFETY: plain values. The function sets an environment variable: ranks call it before they start a thread.
-        check(unsafe { mc_set_flags(cudnn_benchmark.into(), conv, matmul, deterministic.into()) })?;
-        Ok(())
+        done(unsafe { mc_set_flags(cudnn_benchmark.into(), conv, matmul, deterministic.into()) })
     }
 
     /// The switches in effect.

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use multicard::protocol::{MemoryPolicy, ranges_text};
 use tch::TchError;
 
-use super::host::check;
+use super::host::{check, done};
 
 /// A bit for each of 1024 nodes.
 type Mask = [u64; 16];
@@ -40,8 +40,7 @@ impl ThreadPolicy {
     /// Sets it as the calling thread's policy.
     pub fn set(&self) -> Result<(), TchError> {
         // SAFETY: the shim reads 1024 bits.
-        check(unsafe { mc_set_memory_policy(self.mode, self.mask.as_ptr()) })?;
-        Ok(())
+        done(unsafe { mc_set_memory_policy(self.mode, self.mask.as_ptr()) })
     }
 
     /// The nodes that it names.

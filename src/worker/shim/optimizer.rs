@@ -9,7 +9,7 @@ use torch_sys::C_tensor;
 
 use super::c10d::ProcessGroup;
 use super::cuda_index;
-use super::host::{check, check_pointer, own};
+use super::host::{check, check_pointer, done, own};
 
 unsafe extern "C" {
     fn mc_sgd_new(
@@ -55,8 +55,7 @@ impl LossScale {
     /// Makes an overflow in the gradients of any rank count on all ranks. The group must outlive the scale.
     pub fn share(&self, group: &ProcessGroup) -> Result<(), TchError> {
         // SAFETY: created by `mc_scale_new` and freed only in `drop`; the group is alive, and the shim keeps a reference.
-        check(unsafe { mc_scale_share(self.0, group.0) })?;
-        Ok(())
+        done(unsafe { mc_scale_share(self.0, group.0) })
     }
 
     /// The loss times the scale.
@@ -105,16 +104,14 @@ impl Updates {
     /// Drops the gradients, so that the next backward pass writes them instead of adding to them.
     pub fn zero(&mut self) -> Result<(), TchError> {
         // SAFETY: created by the shim and freed only in `drop`; the same holds below.
-        check(unsafe { mc_optimizer_zero(self.0) })?;
-        Ok(())
+        done(unsafe { mc_optimizer_zero(self.0) })
     }
 
     /// Makes one update. With a scale, the gradients are those of the scaled loss.
     pub fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
         let scale = scale.map_or(ptr::null_mut(), |scale| scale.0);
         // SAFETY: see `zero`; the scale is alive.
-        check(unsafe { mc_optimizer_step(self.0, scale) })?;
-        Ok(())
+        done(unsafe { mc_optimizer_step(self.0, scale) })
     }
 
     /// Number of gradients that had to be copied because their strides were not those of their parameter.
@@ -202,8 +199,7 @@ impl AdamW {
     /// Sets the learning rate of the device's updates from now on.
     pub fn set_learning_rate(&mut self, learning_rate: f64) -> Result<(), TchError> {
         // SAFETY: created by `mc_adamw_new` and freed only in `drop`.
-        check(unsafe { mc_adamw_learning_rate(self.0.0, learning_rate) })?;
-        Ok(())
+        done(unsafe { mc_adamw_learning_rate(self.0.0, learning_rate) })
     }
 
     /// The learning rate in fp32, on the device.

@@ -7,7 +7,7 @@ use tch::{TchError, Tensor};
 use torch_sys::C_tensor;
 
 use super::c10d::{ProcessGroup, pointers};
-use super::host::{check, check_pointer, own};
+use super::host::{check, check_pointer, done, own};
 
 unsafe extern "C" {
     fn mc_unit_new(
@@ -59,15 +59,13 @@ impl ShardedUnit {
     /// Makes work that is queued from now on wait for the whole parameters.
     pub fn wait(&self) -> Result<(), TchError> {
         // SAFETY: see `gather`.
-        check(unsafe { mc_unit_wait(self.0) })?;
-        Ok(())
+        done(unsafe { mc_unit_wait(self.0) })
     }
 
     /// Frees the memory of the whole parameters.
     pub fn release(&self) -> Result<(), TchError> {
         // SAFETY: see `gather`.
-        check(unsafe { mc_unit_release(self.0) })?;
-        Ok(())
+        done(unsafe { mc_unit_release(self.0) })
     }
 
     /// Whether whole parameters have gradients that were not reduced yet.
@@ -86,8 +84,7 @@ impl ShardedUnit {
     /// Adds the averages to the gradients of this rank's parts, if some are being reduced.
     pub fn settle(&self) -> Result<(), TchError> {
         // SAFETY: see `gather`.
-        check(unsafe { mc_unit_settle(self.0) })?;
-        Ok(())
+        done(unsafe { mc_unit_settle(self.0) })
     }
 
     /// This rank's parts of the trained parameters: flat tensors with gradients.
@@ -111,8 +108,7 @@ impl ShardedUnit {
     /// Leaves the whole trained parameters on the host, on ranks that `keep` them. They can then be read but not trained any more.
     pub fn finish(&self, keep: bool) -> Result<(), TchError> {
         // SAFETY: see `gather`.
-        check(unsafe { mc_unit_finish(self.0, keep.into()) })?;
-        Ok(())
+        done(unsafe { mc_unit_finish(self.0, keep.into()) })
     }
 }
 

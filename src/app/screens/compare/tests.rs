@@ -180,7 +180,7 @@ fn harness(state: State, size: [f32; 2]) -> Harness<'static, Screened> {
             ui.ctx().request_discard("fonts");
             return;
         }
-        CentralPanel::default()
+        eframe::egui::CentralPanel::default()
             .show(ui, |ui| State::draw::<CompareScreen>(ui, &screened.state, &mut screened.commands));
     };
     let screened = Screened { state, commands: Vec::new() };

@@ -12,7 +12,7 @@ use crate::app::deliberate;
 use crate::app::desk::{Desk, Source};
 use crate::app::engine::read_session;
 use crate::app::screens::figures::View;
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken_about};
 use crate::app::theme::GRID;
 use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::figure::paper::panel_letter;
@@ -112,14 +112,7 @@ impl FiguresScreen {
 
     /// Takes over the sessions of an opened file once they are read.
     pub(super) fn poll_composing(&mut self) {
-        let Some((names, reading)) = self.composing.reading.take() else { return };
-        let read = match reading.try_take() {
-            Ok(read) => read,
-            Err(reading) => {
-                self.composing.reading = Some((names, reading));
-                return;
-            }
-        };
+        let Some((_, read)) = taken_about(&mut self.composing.reading) else { return };
         let Composing { known, lost, .. } = &mut self.composing;
         for (name, source) in read {
             match source {

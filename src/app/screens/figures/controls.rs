@@ -90,33 +90,16 @@ fn style_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
     let style = &study.style;
     Grid::new("figures-style").num_columns(2).spacing([8.0, GRID]).show(ui, |ui| {
-        ui.label("Width");
-        ui.horizontal(|ui| {
-            for (width, name) in [(Width::Column, "85 mm"), (Width::Page, "178 mm")] {
-                if option_ui(ui, style.width == width, name, &format!("Width {name}")) {
-                    edit::<FiguresCommand>(commands, study, None, |study| study.style.width = width);
-                }
-            }
-        });
-        ui.end_row();
-        ui.label("Typeface");
-        ui.horizontal(|ui| {
-            for (font, name) in [(Family::Sans, "Sans"), (Family::Serif, "Serif")] {
-                if option_ui(ui, style.font == font, name, &format!("Typeface {name}")) {
-                    edit::<FiguresCommand>(commands, study, None, |study| study.style.font = font);
-                }
-            }
-        });
-        ui.end_row();
-        ui.label("Palette");
-        ui.horizontal(|ui| {
-            for (palette, name) in [(Palette::Colour, "Colour"), (Palette::Grey, "Grey")] {
-                if option_ui(ui, style.palette == palette, name, &format!("Palette {name}")) {
-                    edit::<FiguresCommand>(commands, study, None, |study| study.style.palette = palette);
-                }
-            }
-        });
-        ui.end_row();
+        if let Some(width) = options_ui(ui, "Width", style.width, [(Width::Column, "85 mm"), (Width::Page, "178 mm")]) {
+            edit::<FiguresCommand>(commands, study, None, |study| study.style.width = width);
+        }
+        if let Some(font) = options_ui(ui, "Typeface", style.font, [(Family::Sans, "Sans"), (Family::Serif, "Serif")]) {
+            edit::<FiguresCommand>(commands, study, None, |study| study.style.font = font);
+        }
+        let palettes = [(Palette::Colour, "Colour"), (Palette::Grey, "Grey")];
+        if let Some(palette) = options_ui(ui, "Palette", style.palette, palettes) {
+            edit::<FiguresCommand>(commands, study, None, |study| study.style.palette = palette);
+        }
         let label = ui.label("Type size");
         let mut size = style.size_pt;
         let range = Style::LEAST_PT..=Style::MOST_PT;
@@ -126,6 +109,16 @@ fn style_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
         ui.end_row();
     });
+}
+
+/// Draws a row of a grid with two options; returns the one that was clicked.
+fn options_ui<T: Copy + PartialEq>(ui: &mut Ui, about: &str, now: T, options: [(T, &str); 2]) -> Option<T> {
+    ui.label(about);
+    let clicked = ui.horizontal(|ui| {
+        options.map(|(option, name)| option_ui(ui, now == option, name, &format!("{about} {name}")).then_some(option))
+    });
+    ui.end_row();
+    clicked.inner.into_iter().flatten().next()
 }
 
 fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {

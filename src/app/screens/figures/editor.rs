@@ -5,7 +5,7 @@ use eframe::egui::{DragValue, Grid, Role, Ui, WidgetInfo};
 use strum::{EnumMessage, VariantArray};
 
 use super::FiguresCommand;
-use super::typed::{Field, Typing, any_text, field, number, number_field};
+use super::typed::{Field, Typing, any_text, field, number, number_field, read_field, whole_field};
 use crate::analysis::CellKey;
 use crate::app::command::{Command, edit};
 use crate::app::deliberate;
@@ -185,26 +185,12 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
         let shown: Vec<String> = now.ticks.iter().map(ToString::to_string).collect();
         let name = format!("Ticks of {about}");
         let input = Field { name: &name, hint: "0, 1, 2", width: 84.0 };
-        if let Some(text) = field(ui, typing, input, &shown.join(", "), |text| numbers(text).map(drop))
-            && let Ok(ticks) = numbers(&text)
-        {
+        if let Some(ticks) = read_field(ui, typing, input, &shown.join(", "), numbers) {
             editing.change("ticks", |one| one.axis_mut(axis, nth).ticks = ticks);
         }
-        let (least, most) = Overrides::TICKS;
-        let count = |text: &str| -> Result<Option<usize>, String> {
-            let text = text.trim();
-            if text.is_empty() {
-                return Ok(None);
-            }
-            let count = text.parse().ok().filter(|count| (least..=most).contains(count));
-            count.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from {least} to {most}"))
-        };
-        let shown = now.tick_count.map_or(String::new(), |count| count.to_string());
         let name = format!("Count of ticks of {about}");
-        let number = Field { name: &name, hint: "count", width: 64.0 };
-        if let Some(text) = field(ui, typing, number, &shown, |text| count(text).map(drop))
-            && let Ok(count) = count(&text)
-        {
+        let input = Field { name: &name, hint: "count", width: 64.0 };
+        if let Some(count) = whole_field(ui, typing, input, now.tick_count, Overrides::TICKS) {
             editing.change("tick count", |one| one.axis_mut(axis, nth).tick_count = count);
         }
     });
@@ -223,19 +209,8 @@ pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
         }
         ui.end_row();
         ui.label(muted(ui, "columns"));
-        let shown = columns.map_or(String::new(), |columns| columns.to_string());
-        let read = |text: &str| -> Result<Option<usize>, String> {
-            let text = text.trim();
-            if text.is_empty() {
-                return Ok(None);
-            }
-            let columns = text.parse().ok().filter(|columns| (1..=255).contains(columns));
-            columns.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from 1 to 255"))
-        };
         let input = Field { name: "Columns of the legend", hint: "auto", width: 52.0 };
-        if let Some(text) = field(ui, editing.typing, input, &shown, |text| read(text).map(drop))
-            && let Ok(columns) = read(&text)
-        {
+        if let Some(columns) = whole_field(ui, editing.typing, input, columns, (1, 255)) {
             editing.change("legend columns", |one| one.legend_columns = columns);
         }
         ui.end_row();
@@ -312,11 +287,9 @@ pub(super) fn annotation_ui(ui: &mut Ui, editing: &mut Editing<'_>, place: usize
             editing.commands.push(FiguresCommand::Point(None).into());
             return;
         }
-        let check = |text: &str| Annotation::parse(now.kind, text).map(drop);
         let name = name_of_annotation(place);
-        if let Some(text) = field(ui, editing.typing, Field { name: &name, hint: "", width: 190.0 }, &words, check)
-            && let Ok(read) = Annotation::parse(now.kind, &text)
-        {
+        let input = Field { name: &name, hint: "", width: 190.0 };
+        if let Some(read) = read_field(ui, editing.typing, input, &words, |text| Annotation::parse(now.kind, text)) {
             let text = if now.kind == AnnotationKind::Bracket { now.text.clone() } else { read.text.clone() };
             set(editing, Annotation { chart: now.chart, panel: now.panel, text, ..read });
         }

@@ -9,7 +9,7 @@ use super::composing::Asked;
 use super::drawn::analysed;
 use crate::app::command::ScreenName;
 use crate::app::desk::{Desk, Notice, Source};
-use crate::app::task::{on_thread, typed_path};
+use crate::app::task::{on_thread, taken, typed_path};
 use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, read_file, write_file};
 use crate::figure::{self, Study, counted};
 use crate::store::Reader;
@@ -98,37 +98,27 @@ impl FiguresScreen {
     /// Takes over the results of exports and dialogs.
     pub(super) fn poll_export(&mut self, desk: &mut Desk, context: &Context) {
         let had_said = self.said.clone();
-        if let Some(describing) = self.describing.take() {
-            match describing.try_take() {
-                Ok(Ok(text)) => {
-                    let words = counted(text.split_whitespace().count(), "word");
-                    self.said = Some((format!("Copied: methods paragraph, {words}"), true));
-                    context.copy_text(text);
-                }
-                Ok(Err(message)) => self.said = Some((message, false)),
-                Err(describing) => self.describing = Some(describing),
+        match taken(&mut self.describing) {
+            Some(Ok(text)) => {
+                let words = counted(text.split_whitespace().count(), "word");
+                self.said = Some((format!("Copied: methods paragraph, {words}"), true));
+                context.copy_text(text);
             }
+            Some(Err(message)) => self.said = Some((message, false)),
+            None => {}
         }
-        if let Some(choosing) = self.choosing.take() {
-            match choosing.try_take() {
-                Ok(Some(path)) => self.path = path.display().to_string(),
-                Ok(None) => {}
-                Err(choosing) => self.choosing = Some(choosing),
-            }
+        if let Some(path) = taken(&mut self.choosing).flatten() {
+            self.path = path.display().to_string();
         }
-        if let Some(exporting) = self.exporting.take() {
-            match exporting.try_take() {
-                Ok(Ok(path)) => self.said = Some((format!("Written: {}", path.display()), true)),
-                Ok(Err(Refusal::Failed(message))) => self.said = Some((message, false)),
-                Ok(Err(Refusal::Exists(path))) => {
-                    let message = format!(
-                        "{} exists and is no figure of multicard: press Replace to overwrite it.",
-                        path.display()
-                    );
-                    (self.said, self.replaceable) = (Some((message, false)), Some(path));
-                }
-                Err(exporting) => self.exporting = Some(exporting),
+        match taken(&mut self.exporting) {
+            Some(Ok(path)) => self.said = Some((format!("Written: {}", path.display()), true)),
+            Some(Err(Refusal::Failed(message))) => self.said = Some((message, false)),
+            Some(Err(Refusal::Exists(path))) => {
+                let message =
+                    format!("{} exists and is no figure of multicard: press Replace to overwrite it.", path.display());
+                (self.said, self.replaceable) = (Some((message, false)), Some(path));
             }
+            None => {}
         }
         // A message beside the buttons may be out of sight.
         if let Some((text, true)) = self.said.clone().filter(|outcome| Some(outcome) != had_said.as_ref()) {

@@ -8,7 +8,7 @@ use super::FiguresScreen;
 use crate::app::command::ScreenName;
 use crate::app::desk::Desk;
 use crate::app::engine::Request;
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken_about};
 use crate::figure::paper::{Provenance, read_file};
 use crate::session::find_session;
 
@@ -23,15 +23,12 @@ impl FiguresScreen {
 
     /// Takes over a figure file that was read.
     pub(super) fn poll_open(&mut self, desk: &mut Desk, context: &Context) {
-        let Some((file, opening)) = self.opening.take() else { return };
-        match opening.try_take() {
-            Ok(Ok(provenance)) => self.show_figure(&file, provenance, desk, context),
-            Ok(Err(error)) => self.said = Some((format!("{}: {error}", file.display()), false)),
-            Err(opening) => self.opening = Some((file, opening)),
+        let Some((file, read)) = taken_about(&mut self.opening) else { return };
+        match read {
+            Ok(provenance) => self.show_figure(&file, provenance, desk, context),
+            Err(error) => self.said = Some((format!("{}: {error}", file.display()), false)),
         }
-        if self.opening.is_none() {
-            self.said_of_file = self.said.as_ref().map(|(message, _)| message.clone());
-        }
+        self.said_of_file = self.said.as_ref().map(|(message, _)| message.clone());
     }
 
     fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk, context: &Context) {

@@ -12,9 +12,9 @@ use egui_kittest::kittest::Queryable;
 use super::*;
 use crate::analysis::{fixture, summarise_run};
 use crate::app::desk::OpenSession;
+use crate::app::dressed::dressed;
 use crate::app::engine::Records;
-use crate::app::{Request, Window as State};
-use crate::app::{Settings, theme};
+use crate::app::{Request, Settings, Window as State};
 use crate::figure::paper::{NodeFacts, Origin, PaperFormat, PlanText, encode, read_file, write_file};
 use crate::figure::render;
 use crate::store::RunRecord;
@@ -69,20 +69,10 @@ fn send(state: &mut State, command: FiguresCommand) -> Vec<Request> {
 }
 
 fn harness(state: State) -> Harness<'static, (State, Vec<Command>)> {
-    let mut themed = false;
-    let draw = move |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
-        if !themed {
-            themed = true;
-            // Typefaces are there from the next frame on.
-            theme::install(ui.ctx());
-            return;
-        }
+    let draw = |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
         State::draw::<FiguresScreen>(ui, state, commands);
     };
-    let mut harness =
-        Harness::builder().with_max_steps(24).with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
-    harness.run();
-    harness
+    dressed(Harness::builder().with_size([1176.0, 740.0]), (state, Vec::new()), draw)
 }
 
 /// Clicks what has a name, and executes what that asks for.

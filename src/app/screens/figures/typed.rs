@@ -1,10 +1,10 @@
 //! Fields for the parts of a figure. Typed text counts at once, or when Enter ends it. Text that is not valid for its
 //! field is not taken, and a tooltip says why.
 
-use eframe::egui::{Context, Id, Key, Role, Ui, WidgetInfo};
+use eframe::egui::{Context, Id, Key, Ui};
 
 use crate::app::theme::palette;
-use crate::app::widgets::{select_all, text_field};
+use crate::app::widgets::{named_text, select_all, text_field};
 
 /// When typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +65,7 @@ pub(super) fn field(
     let wrong = check(&typed).err();
     let colour = wrong.is_some().then(|| palette(ui.visuals()).bad);
     let mut response = ui.add(text_field(&mut typed, hint, width).id(id).text_color_opt(colour));
-    response.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
-        info.current_text_value = Some(typed.clone());
-        info
-    });
+    response.widget_info(|| named_text(name, &typed));
     if is_asked {
         ui.data_mut(|data| data.remove_temp::<String>(focus_id()));
         response.request_focus();
@@ -122,7 +118,37 @@ pub(super) fn number(text: &str) -> Result<Option<f64>, String> {
 /// A field for a number, or nothing.
 pub(super) fn number_field(ui: &mut Ui, typing: Typing, name: &str, value: Option<f64>) -> Option<Option<f64>> {
     let shown = value.map_or(String::new(), |value| value.to_string());
-    let input = Field { name, hint: "auto", width: 52.0 };
-    let typed = field(ui, typing, input, &shown, |text| number(text).map(drop))?;
-    number(&typed).ok().filter(|asked| *asked != value)
+    let asked = read_field(ui, typing, Field { name, hint: "auto", width: 52.0 }, &shown, number);
+    asked.filter(|asked| *asked != value)
+}
+
+/// A field for a whole number within limits, or nothing.
+pub(super) fn whole_field(
+    ui: &mut Ui,
+    typing: Typing,
+    input: Field<'_>,
+    value: Option<usize>,
+    (least, most): (usize, usize),
+) -> Option<Option<usize>> {
+    let shown = value.map_or(String::new(), |value| value.to_string());
+    read_field(ui, typing, input, &shown, |text| {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from {least} to {most}"))
+    })
+}
+
+/// A field for what can be read from a text. Returns what was typed once it counts, can be read and differs from `shown`.
+pub(super) fn read_field<T>(
+    ui: &mut Ui,
+    typing: Typing,
+    input: Field<'_>,
+    shown: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let typed = field(ui, typing, input, shown, |text| read(text).map(drop))?;
+    read(&typed).ok()
 }

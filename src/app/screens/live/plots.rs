@@ -16,6 +16,7 @@ use crate::app::screens::live::View;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::ticks::{log_text, log_ticks, y_text, y_ticks};
 use crate::app::widgets::{muted, strong};
+use crate::plan::groups;
 
 /// Least height of a panel.
 const LEAST_HEIGHT: f32 = 100.0;
@@ -98,14 +99,7 @@ fn times_ui(ui: &Ui, scene: &Scene, plots: Rect, top: f32) {
 
 /// One line per reason for empty panels.
 fn empty_lines(scene: &Scene, view: View<'_>, empty: &[(Kind, Vec<Curve>)]) -> Vec<String> {
-    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
-    for (kind, _) in empty {
-        let reason = scene.why_empty(*kind, view);
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) => names.push(kind.name(scene.step())),
-            None => reasons.push((reason, vec![kind.name(scene.step())])),
-        }
-    }
+    let reasons = groups(empty.iter().map(|(kind, _)| (scene.why_empty(*kind, view), kind.name(scene.step()))));
     reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
 }
 

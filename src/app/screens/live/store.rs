@@ -10,6 +10,7 @@ use poll_promise::Promise;
 use crate::app::curves::Curves;
 use crate::app::curves::{Smooth, Track};
 use crate::app::engine::{LiveBatch, RunCurves};
+use crate::app::task::taken;
 
 /// Most runs whose curves are kept.
 pub(super) const KEPT_RUNS: usize = 16;
@@ -218,14 +219,10 @@ impl Shelf {
 
     /// Smooths curves with `factor`: short ones at once, others in the background.
     pub fn smooth(&mut self, factor: f32, context: &Context) {
-        if let Some(work) = self.smoothing.take() {
-            match work.try_take() {
-                Ok(done) => done.into_iter().for_each(|smoothed| self.install(smoothed, factor)),
-                Err(work) => {
-                    self.smoothing = Some(work);
-                    return;
-                }
-            }
+        if let Some(done) = taken(&mut self.smoothing) {
+            done.into_iter().for_each(|smoothed| self.install(smoothed, factor));
+        } else if self.smoothing.is_some() {
+            return;
         }
         let mut long = Vec::new();
         for Chosen { run, .. } in &self.chosen {

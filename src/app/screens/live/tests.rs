@@ -75,6 +75,12 @@ fn running(state: &mut State) {
     state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
 }
 
+fn running_state() -> State {
+    let mut state = state();
+    running(&mut state);
+    state
+}
+
 fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
     let context = Context::default();
     state.execute(Command::from(command), &context);
@@ -128,8 +134,7 @@ fn an_empty_screen_leads_to_the_plan() {
 
 #[test]
 fn smoothing_is_labelled_and_keeps_the_raw_curve() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=50).map(|n| step(0, n)).collect(), vec![]));
     let mut screen = screen(state);
     assert!(screen.query_by_label_contains("smoothed").is_none());
@@ -147,8 +152,7 @@ fn smoothing_is_labelled_and_keeps_the_raw_curve() {
 
 #[test]
 fn long_curves_are_smoothed_in_the_background() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=60_000).map(|n| step(0, n)).collect(), vec![]));
     let context = Context::default();
     state.execute(Command::from(LiveCommand::Smoothing(0.5)), &context);
@@ -175,8 +179,7 @@ fn newest(state: &State, kind: Kind) -> Vec<f64> {
 
 #[test]
 fn gpus_and_ranks_are_drawn_together_or_separately() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     let both = [(3_000_000_000, 60.0), (4_000_000_000, 70.0)];
     let steps = (1..=3).flat_map(|n| [step(0, n), step(1, n)]).chain([step(0, 4)]).collect();
     state.take(batch(steps, vec![sample(1_002.0, &both)]));
@@ -195,8 +198,7 @@ fn gpus_and_ranks_are_drawn_together_or_separately() {
 
 #[test]
 fn the_newest_values_of_a_run_that_has_ended_are_those_from_while_its_steps_ran() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     let samples = vec![sample(1_004.0, &[(3_000_000_000, 60.0)]), sample(1_007.0, &[(0, 40.0)])];
     // Its last step ends at 1,005 s; the last sample was taken after it had freed its memory.
     state.take(batch((1..=3).map(|n| step(0, n)).collect(), samples));
@@ -236,8 +238,7 @@ fn a_restarted_run_starts_new_curves() {
 
 #[test]
 fn a_hole_in_the_samples_is_a_gap() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     let mut samples: Vec<Sample> = (0..20).map(|n| sample(1_000.0 + 0.1 * f64::from(n), &[(1, 1.0)])).collect();
     for n in 0..20 {
         let mut late = sample(1_010.0 + 0.1 * f64::from(n), &[(1, 1.0)]);
@@ -256,8 +257,7 @@ fn a_hole_in_the_samples_is_a_gap() {
 
 #[test]
 fn a_million_steps_are_drawn_with_few_points() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=1_000_000).map(|n| step(0, n)).collect(), vec![]));
     let scene = scene_of(&state);
     let panels = scene.panels();
@@ -269,8 +269,7 @@ fn a_million_steps_are_drawn_with_few_points() {
 
 #[test]
 fn the_logarithm_of_a_loss_that_has_none_is_a_gap() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     let mut steps: Vec<LiveStep> = (1..=9).map(|n| step(0, n)).collect();
     steps[4].step.loss = 0.0;
     steps[6].step.loss = f64::NAN;
@@ -283,8 +282,7 @@ fn the_logarithm_of_a_loss_that_has_none_is_a_gap() {
 
 #[test]
 fn time_runs_from_each_runs_own_start_or_by_the_clock_or_by_steps() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=9).map(|n| step(0, n)).collect(), vec![sample(1_000.0, &[(1, 1.0)])]));
     let ends = |state: &State| scene_of(state).all;
     let close = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 0.6 && (b - d).abs() < 0.6;
@@ -301,8 +299,7 @@ fn time_runs_from_each_runs_own_start_or_by_the_clock_or_by_steps() {
 
 #[test]
 fn a_zoomed_view_follows_the_newest_values_until_it_is_moved() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=9).map(|n| step(0, n)).collect(), vec![]));
     execute(&mut state, LiveCommand::View(0.0, 2.0));
     let view = |state: &State| scene_of(state).view;
@@ -321,8 +318,7 @@ fn a_zoomed_view_follows_the_newest_values_until_it_is_moved() {
 
 #[test]
 fn no_frame_is_asked_for_when_nothing_changed() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=50).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[(1, 1.0)])]));
     execute(&mut state, LiveCommand::Smoothing(0.5));
     let context = Context::default();
@@ -353,8 +349,7 @@ fn in_a_small_window_nothing_of_the_smoothing_is_cut_off() {
 #[test]
 fn steps_closer_than_a_pixel_are_lines_and_no_areas() {
     use eframe::egui::Shape;
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=2000).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[])]));
     let mut screen = screen(state);
     screen.run_steps(3);

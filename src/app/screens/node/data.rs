@@ -72,13 +72,14 @@ impl Work {
         self.shared.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// The outcome, or the work itself while it goes on.
-    pub fn result(self) -> Result<(Key, Result<String, String>), Self> {
-        let Self { key, shared, promise } = self;
-        match promise.try_take() {
-            Ok(outcome) => Ok((key, outcome)),
-            Err(promise) => Err(Self { key, shared, promise }),
-        }
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.promise.ready().is_some()
+    }
+
+    /// The key of the set and the outcome; waits while the work goes on.
+    pub fn outcome(self) -> (Key, Result<String, String>) {
+        (self.key, self.promise.block_and_take())
     }
 }
 

@@ -5,14 +5,14 @@ mod rates;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eframe::egui::Vec2;
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
+use crate::app::Settings;
 use crate::app::Window as State;
+use crate::app::dressed::dressed;
 use crate::app::engine::UiEvent;
-use crate::app::{Settings, theme};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::{Gpu, Link, LinkKind, Nsys, NumaNode, RunState, Topology, Worker};
 use crate::protocol::Sample;
@@ -23,7 +23,6 @@ struct Window {
     state: State,
     commands: Vec<Command>,
     requests: Vec<Request>,
-    dressed: bool,
 }
 
 fn node(gpus: u32) -> Node {
@@ -64,14 +63,8 @@ fn window(node: Node, places: Places) -> Harness<'static, Window> {
     state.take(UiEvent::Node(Arc::new(node)));
     state.desk.screen = ScreenName::NODE;
     state.own_mut::<NodeScreen>().places = Some(places);
-    let window = Window { state, commands: Vec::new(), requests: Vec::new(), dressed: false };
+    let window = Window { state, commands: Vec::new(), requests: Vec::new() };
     let show = |ui: &mut Ui, window: &mut Window| {
-        if !window.dressed {
-            theme::install(ui.ctx());
-            window.dressed = true;
-            ui.ctx().request_repaint();
-            return;
-        }
         State::draw::<NodeScreen>(ui, &window.state, &mut window.commands);
         for command in std::mem::take(&mut window.commands) {
             window.state.execute(command, ui.ctx());
@@ -79,10 +72,7 @@ fn window(node: Node, places: Places) -> Harness<'static, Window> {
             ui.ctx().request_repaint();
         }
     };
-    let mut harness =
-        Harness::builder().with_max_steps(24).with_size(Vec2::new(1200.0, 1400.0)).build_ui_state(show, window);
-    harness.run();
-    harness
+    dressed(Harness::builder().with_size([1200.0, 1400.0]), window, show)
 }
 
 fn sees(harness: &Harness<'_, Window>, text: &str) -> bool {

@@ -8,7 +8,7 @@ use poll_promise::Promise;
 
 use super::PlanScreen;
 use crate::analysis::{check_measures, check_search};
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::figure::check_studies;
 use crate::foreign;
 use crate::plan::{Plan, PlanError};
@@ -75,8 +75,8 @@ impl PlanScreen {
     /// Acts on what was chosen in the system's dialog.
     pub(super) fn poll_question(&mut self, context: &Context) {
         let Some(question) = &mut self.question else { return };
-        let Some(chosen) = question.dialog.take_if(|dialog| dialog.ready().is_some()) else { return };
-        match (chosen.block_and_take(), question.purpose) {
+        let Some(chosen) = taken(&mut question.dialog) else { return };
+        match (chosen, question.purpose) {
             (Some(path), Purpose::Open) => {
                 self.question = None;
                 self.opening = Some(read(path, context));
@@ -94,8 +94,8 @@ impl PlanScreen {
 
     /// The file that was just saved, if any.
     pub(super) fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
-        let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
-        match saved.block_and_take() {
+        let Some(saved) = taken(&mut self.saving) else { return Ok(None) };
+        match saved {
             Saved::Done(plan, path) => {
                 let before = Arc::clone(self.document.shown());
                 self.document.saved(plan, path.clone());

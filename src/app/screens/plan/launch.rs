@@ -9,7 +9,7 @@ use super::{PlanScreen, View};
 use crate::app::command::ScreenName;
 use crate::app::desk::Desk;
 use crate::app::engine::Request;
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken};
 use crate::plan::Plan;
 
 /// Progress of a launch.
@@ -27,8 +27,8 @@ pub(super) enum Launch {
 impl PlanScreen {
     /// Stores an outlook that is ready, and starts to compute the next one if the plan or the machine changed.
     pub(super) fn poll_outlook(&mut self, desk: &Desk, context: &Context) {
-        if let Some(outlook) = self.pending.take_if(|pending| pending.ready().is_some()) {
-            self.outlook = Some(Arc::new(outlook.block_and_take()));
+        if let Some(outlook) = taken(&mut self.pending) {
+            self.outlook = Some(Arc::new(outlook));
         }
         let Some(node) = desk.node.clone() else { return };
         if self.pending.is_none() && (View { own: self, desk }).outlook().is_none() {

@@ -7,7 +7,7 @@ use eframe::egui::{
 
 use crate::app::deliberate;
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{muted, select_all, text_field};
+use crate::app::widgets::{muted, named_text, select_all, text_field};
 
 /// Width of the button at the end of a line.
 const BUTTON_WIDTH: f32 = 72.0;
@@ -224,9 +224,5 @@ pub(super) fn lines_ui(ui: &mut Ui, name: &str, text: &mut String, hint: &str, h
 
 /// Gives a field its accessible name.
 pub(super) fn named(field: &Response, name: &str, text: &dyn TextBuffer) {
-    field.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
-        info.current_text_value = Some(text.as_str().to_owned());
-        info
-    });
+    field.widget_info(|| named_text(name, text.as_str()));
 }

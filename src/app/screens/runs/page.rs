@@ -12,7 +12,7 @@ use crate::app::engine::RunPage;
 use crate::app::listing::number_of;
 use crate::app::screens::runs::View;
 use crate::app::theme::GRID;
-use crate::app::widgets::{card, muted, strong, text_field};
+use crate::app::widgets::{card, muted, named_text, strong, text_field};
 
 /// A run's page, with long texts prepared for drawing.
 pub struct Page {
@@ -117,11 +117,7 @@ fn note_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Command>) 
         view.locked().is_none(),
         text_field(&mut text, "Note: what is special about this run; words with # are tags", f32::INFINITY),
     );
-    field.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Note on the run");
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    field.widget_info(|| named_text("Note on the run", &text));
     if field.lost_focus() && text.trim() != row.note {
         text = text.trim().to_owned();
         commands.push(Command::from(RunsCommand::Note(row.run.clone(), text.clone())));
@@ -140,7 +136,7 @@ fn note_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Command>) 
 /// Draws why it did not finish, and what to do.
 fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
     let Some(record) = page.map(|page| &page.read.record).filter(|record| record.state == row.state) else { return };
-    let Some(heading) = advice::heading(record) else { return };
+    let Some((heading, advice)) = advice::advice(record) else { return };
     let color = list::sign(ui, row.state).1;
     card(ui).stroke(Stroke::new(1.0, color)).show(ui, |ui| {
         ui.take_available_width();
@@ -152,9 +148,7 @@ fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
                 ui.add(Label::new(reason).wrap().selectable(true));
             });
         }
-        if let Some(advice) = advice::advice(record) {
-            ui.add(Label::new(muted(ui, advice)).wrap());
-        }
+        ui.add(Label::new(muted(ui, advice)).wrap());
     });
     ui.add_space(GRID);
 }

@@ -17,6 +17,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::analysis::{fixture, summarise_run};
 use crate::app::desk::OpenSession;
+use crate::app::dressed::dressed;
 use crate::app::engine::{RunPage, UiEvent};
 use crate::app::{Records, Settings, Window as State, shell_ui, theme};
 use crate::conduct::{QueueRow, QueueView};
@@ -70,7 +71,6 @@ struct Window {
     state: State,
     commands: Vec<Command>,
     requests: Vec<Request>,
-    dressed: bool,
 }
 
 type Draw = fn(&mut Ui, &State, &mut Vec<Command>);
@@ -81,15 +81,8 @@ fn window(state: State, draw: Draw) -> Harness<'static, Window> {
 
 /// The same with so many seconds between frames.
 fn window_by(step_s: f32, state: State, draw: Draw) -> Harness<'static, Window> {
-    let window = Window { state, commands: Vec::new(), requests: Vec::new(), dressed: false };
+    let window = Window { state, commands: Vec::new(), requests: Vec::new() };
     let show = move |ui: &mut Ui, window: &mut Window| {
-        if !window.dressed {
-            theme::install(ui.ctx());
-            window.dressed = true;
-            // Fonts are available from the next frame on.
-            ui.ctx().request_repaint();
-            return;
-        }
         draw(ui, &window.state, &mut window.commands);
         for command in std::mem::take(&mut window.commands) {
             window.state.execute(command, ui.ctx());
@@ -99,10 +92,7 @@ fn window_by(step_s: f32, state: State, draw: Draw) -> Harness<'static, Window> 
         window.state.poll(ui.ctx());
         window.requests.extend(window.state.desk.take_requests());
     };
-    let builder = Harness::builder().with_max_steps(24).with_size(Vec2::new(1400.0, 800.0)).with_step_dt(step_s);
-    let mut harness = builder.build_ui_state(show, window);
-    harness.run();
-    harness
+    dressed(Harness::builder().with_size([1400.0, 800.0]).with_step_dt(step_s), window, show)
 }
 
 fn click(harness: &mut Harness<'_, Window>, name: &str) {

@@ -8,8 +8,12 @@ use super::layout::Detail;
 use super::{Anchor, MOST_ITEMS, Pick, Shown, Tab, TimelineScreen, tables};
 use crate::app::command::ScreenName;
 use crate::app::desk::Desk;
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken, taken_about};
 use crate::trace::{Timeline, TraceError};
+
+/// The message of a recording whose times were not added up.
+const CANCELLED_SPLIT: &str =
+    "Adding up the times of this recording was cancelled. Open the recording again to add them up.";
 
 /// The result of a thread: the row and its events.
 pub(super) type Details = Vec<(usize, usize, Detail)>;
@@ -31,11 +35,8 @@ impl TimelineScreen {
         for place in 0..self.runs.len() {
             let wanted = self.step_of_path(&self.runs[place]).filter(|_| self.tab == Tab::Path);
             let run = &mut self.runs[place];
-            if let Some((step, following)) = run.following.take() {
-                match following.try_take() {
-                    Ok(path) => run.path = Some((step, path.map_err(|error| error.to_string()))),
-                    Err(following) => run.following = Some((step, following)),
-                }
+            if let Some((step, path)) = taken_about(&mut run.following) {
+                run.path = Some((step, path.map_err(|error| error.to_string())));
             }
             let Some(step) = wanted.filter(|step| run.path.as_ref().is_none_or(|(known, _)| known != step)) else {
                 continue;
@@ -60,18 +61,11 @@ impl TimelineScreen {
         self.poll_paths(context);
         self.poll_anchor();
         for run in &mut self.runs {
-            if let Some(split) = run.splitting.take() {
-                match split.try_take() {
-                    Ok(split) => {
-                        run.split = Some(split.map_err(|error| match error {
-                            TraceError::Cancelled => {
-                                "Adding up the times of this recording was cancelled. Open the recording again to add them up.".to_owned()
-                            }
-                            error => error.to_string(),
-                        }));
-                    }
-                    Err(split) => run.splitting = Some(split),
-                }
+            if let Some(ended) = run.splitting.take_if(|splitting| splitting.has_ended()) {
+                run.split = Some(ended.result().map_err(|error| match error {
+                    TraceError::Cancelled => CANCELLED_SPLIT.to_owned(),
+                    error => error.to_string(),
+                }));
             }
         }
         let known = self.runs.iter().filter(|run| run.split.is_some()).count();
@@ -80,27 +74,24 @@ impl TimelineScreen {
             self.ordered_by = by;
             self.step_order = tables::step_order(self);
         }
-        if let Some(finding) = self.finding.take() {
-            match finding.try_take() {
-                Ok(Ok(Some(pick))) => {
-                    self.said = None;
-                    self.select(Some(pick));
-                    self.show_selected();
-                }
-                Ok(Ok(None)) => {
-                    self.said =
-                        Some((format!("No event whose name contains \"{}\" after the selection.", self.search), false));
-                }
-                Ok(Err(error)) => self.said = Some((error, false)),
-                Err(finding) => self.finding = Some(finding),
+        match taken(&mut self.finding) {
+            Some(Ok(Some(pick))) => {
+                self.said = None;
+                self.select(Some(pick));
+                self.show_selected();
             }
+            Some(Ok(None)) => {
+                let message = format!("No event whose name contains \"{}\" after the selection.", self.search);
+                self.said = Some((message, false));
+            }
+            Some(Err(error)) => self.said = Some((error, false)),
+            None => {}
         }
-        if let Some(exporting) = self.exporting.take() {
-            match exporting.try_take() {
-                Ok(Ok(said)) => self.said = Some((said, true)),
-                Ok(Err(said)) => self.said = Some((said, false)),
-                Err(exporting) => self.exporting = Some(exporting),
-            }
+        if let Some(ended) = self.exporting.take_if(|exporting| exporting.has_ended()) {
+            self.said = Some(match ended.result() {
+                Ok(said) => (said, true),
+                Err(said) => (said, false),
+            });
         }
     }
 
@@ -132,18 +123,16 @@ impl TimelineScreen {
 
     /// Reads single events if the view shows few enough of them.
     fn poll_details(&mut self, desk: &Desk, context: &Context) {
-        if let Some(reading) = self.reading.take() {
-            match reading.try_take() {
-                Ok(Ok(details)) => {
-                    for (run, row, detail) in details {
-                        if let Some(run) = self.runs.get_mut(run) {
-                            run.details.insert(row, detail);
-                        }
+        match taken(&mut self.reading) {
+            Some(Ok(details)) => {
+                for (run, row, detail) in details {
+                    if let Some(run) = self.runs.get_mut(run) {
+                        run.details.insert(row, detail);
                     }
                 }
-                Ok(Err(error)) => self.said = Some((error, false)),
-                Err(reading) => self.reading = Some(reading),
             }
+            Some(Err(error)) => self.said = Some((error, false)),
+            None => {}
         }
         if self.reading.is_some() || desk.screen != ScreenName::TIMELINE {
             return;

@@ -1,14 +1,14 @@
 //! The bar above the rows, and the content of an empty screen.
 
 use eframe::egui::containers::menu::{MenuButton, MenuConfig};
-use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, WidgetInfo, vec2};
+use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, vec2};
 use strum::VariantArray;
 
 use super::{Anchor, Arrangement, TimelineCommand, layout, search_id};
 use crate::app::deliberate;
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, main_button, muted, path_ui, strong, text_field};
+use crate::app::widgets::{choice, main_button, muted, named_text, path_ui, strong, text_field};
 use crate::trace::{MarkKind, StepsFrom};
 
 /// The field for a recording's path.
@@ -163,11 +163,7 @@ fn arrangement_ui(ui: &mut Ui, now: Arrangement, commands: &mut Vec<TimelineComm
 fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     let mut text = view.own.search.clone();
     let field = ui.add(text_field(&mut text, "Search names  /", 150.0).id(search_id()));
-    field.widget_info(|| {
-        let mut info = WidgetInfo::labeled(eframe::egui::Role::TextInput, true, "Search names");
-        info.current_text_value = Some(text.clone());
-        info
-    });
+    field.widget_info(|| named_text("Search names", &text));
     let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
     if field.changed() {
         commands.push(TimelineCommand::Search(text.clone()));

@@ -10,7 +10,7 @@ use poll_promise::Promise;
 use super::layout::{self, Line, time_text};
 use super::panes::Scale;
 use super::{Pick, TimelineCommand, TimelineScreen};
-use crate::app::task::on_thread;
+use crate::app::task::{on_thread, taken_about};
 use crate::trace::{Class, Flow, Found, TraceError};
 
 /// Length and half the width of an arrow's head.
@@ -39,15 +39,11 @@ impl TimelineScreen {
 
     /// Looks up what is connected with the selected event and with the event under the pointer.
     pub(super) fn poll_flows(&mut self, context: &Context) {
-        if let Some((pick, reading)) = self.flows.reading.take() {
-            match reading.try_take() {
-                Ok(Ok(flow)) => self.flows.known.push((pick, Some(flow))),
-                Ok(Err(error)) => {
-                    self.said = Some((error.to_string(), false));
-                    self.flows.known.push((pick, None));
-                }
-                Err(reading) => self.flows.reading = Some((pick, reading)),
+        if let Some((pick, flow)) = taken_about(&mut self.flows.reading) {
+            if let Err(error) = &flow {
+                self.said = Some((error.to_string(), false));
             }
+            self.flows.known.push((pick, flow.ok()));
         }
         let wanted = [self.selected, self.hovered];
         self.flows.known.retain(|(pick, _)| wanted.contains(&Some(*pick)));

@@ -11,8 +11,7 @@ use super::{Shown, TimelineCommand, counters};
 use crate::analysis::RunSummary;
 use crate::app::command::ScreenName;
 use crate::app::desk::Desk;
-use crate::app::task::Task;
-use crate::app::task::on_thread;
+use crate::app::task::{Task, on_thread, taken};
 use crate::foreign::cache_folder;
 use crate::protocol::EVENTS_FILE;
 use crate::trace::{Progress, StepsFrom, Timeline, TraceError, keep_for_timeline};
@@ -88,19 +87,18 @@ impl TimelineScreen {
 
     /// Takes over recordings that are open.
     pub(super) fn poll_recordings(&mut self, desk: &mut Desk, context: &Context) {
-        if let Some(choosing) = self.choosing.take() {
-            match choosing.try_take() {
-                Ok(Some(file)) => {
-                    let name = name_of(&file);
-                    self.open_recording(file, name, desk, context);
-                }
-                Ok(None) => self.said = Some((NOTHING_CHOSEN.to_owned(), true)),
-                Err(choosing) => self.choosing = Some(choosing),
+        match taken(&mut self.choosing) {
+            Some(Some(file)) => {
+                let name = name_of(&file);
+                self.open_recording(file, name, desk, context);
             }
+            Some(None) => self.said = Some((NOTHING_CHOSEN.to_owned(), true)),
+            None => {}
         }
-        for Opening { order, name, file, cell, task } in std::mem::take(&mut self.opening) {
-            match task.try_take() {
-                Ok(Ok((timeline, counters))) => {
+        let ended: Vec<Opening> = self.opening.extract_if(.., |opening| opening.task.has_ended()).collect();
+        for Opening { order, name, file, cell, task } in ended {
+            match task.result() {
+                Ok((timeline, counters)) => {
                     let timeline = Arc::new(timeline);
                     let splitting_timeline = Arc::clone(&timeline);
                     let splitting =
@@ -135,11 +133,10 @@ impl TimelineScreen {
                         self.fit();
                     }
                 }
-                Ok(Err(TraceError::Cancelled)) => {
+                Err(TraceError::Cancelled) => {
                     self.said = Some((format!("{name} was not opened, because it was cancelled"), true));
                 }
-                Ok(Err(error)) => self.said = Some((error.to_string(), false)),
-                Err(task) => self.opening.push(Opening { order, name, file, cell, task }),
+                Err(error) => self.said = Some((error.to_string(), false)),
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::app::theme::palette;
 use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
 use crate::figure::{counted, significant};
+use crate::plan::groups;
 use crate::trace::{Class, CriticalPath, NoSize, Part, PartTime, Split, StepSplit, StepsFrom, over_repeats};
 
 /// The most lines of a table that are drawn.
@@ -243,14 +244,8 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
 
 /// Draws the parts over repeats, for each cell with several shown runs.
 fn repeats_ui(ui: &mut Ui, splits: &[(&Shown, &Split)]) {
-    let mut cells: Vec<(&str, Vec<&Split>)> = Vec::new();
-    for (run, split) in splits.iter().filter(|(_, split)| split.has_steps) {
-        let Some(cell) = run.cell.as_deref() else { continue };
-        match cells.iter_mut().find(|(known, _)| *known == cell) {
-            Some((_, splits_of_cell)) => splits_of_cell.push(split),
-            None => cells.push((cell, vec![split])),
-        }
-    }
+    let with_steps = splits.iter().filter(|(_, split)| split.has_steps);
+    let cells = groups(with_steps.filter_map(|(run, split)| Some((run.cell.as_deref()?, *split))));
     for (cell, splits_of_cell) in cells.iter().filter(|(_, splits_of_cell)| splits_of_cell.len() > 1) {
         ui.add_space(6.0);
         ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", splits_of_cell.len())).small())

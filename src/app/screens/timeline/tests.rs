@@ -10,7 +10,8 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 
 use super::*;
-use crate::app::{Settings, Window as State, theme};
+use crate::app::dressed::dressed;
+use crate::app::{Settings, Window as State};
 use crate::trace::{Recorder, keep_for_timeline};
 
 mod opening;
@@ -81,21 +82,11 @@ fn send(state: &mut State, command: TimelineCommand) {
 type Window = Harness<'static, (State, Vec<Command>)>;
 
 fn harness(state: State) -> Window {
-    let mut themed = false;
-    let draw = move |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
-        if !themed {
-            themed = true;
-            // Typefaces are there from the next frame on.
-            theme::install(ui.ctx());
-            return;
-        }
+    let draw = |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
         crate::app::keys::commands(ui.ctx(), state, commands);
         State::draw::<TimelineScreen>(ui, state, commands);
     };
-    let mut harness =
-        Harness::builder().with_max_steps(24).with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
-    harness.run();
-    harness
+    dressed(Harness::builder().with_size([1176.0, 740.0]), (state, Vec::new()), draw)
 }
 
 /// Executes what was asked for, and draws.

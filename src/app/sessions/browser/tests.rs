@@ -7,51 +7,40 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
 use super::*;
-use crate::app::{Settings, Window as State, install_theme};
+use crate::app::dressed::dressed;
+use crate::app::{Settings, Window as State};
 use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
 use crate::store::{Decision, Store, set_origin};
 
-struct Window {
-    state: State,
-    is_dressed: bool,
-}
-
-fn window(recent: Vec<PathBuf>) -> Harness<'static, Window> {
+fn window(recent: Vec<PathBuf>) -> Harness<'static, State> {
     let mut state = State::new(Settings::default());
     state.desk.settings.recent = recent;
-    let draw = |ui: &mut Ui, window: &mut Window| {
-        if !std::mem::replace(&mut window.is_dressed, true) {
-            install_theme(ui.ctx());
-            ui.ctx().request_repaint();
-            return;
-        }
+    let draw = |ui: &mut Ui, state: &mut State| {
         let mut commands = Vec::new();
-        if window.state.sessions.browser.is_open {
-            browser_ui(ui.ctx(), &window.state.sessions.browser, &window.state.desk, &mut commands);
+        if state.sessions.browser.is_open {
+            browser_ui(ui.ctx(), &state.sessions.browser, &state.desk, &mut commands);
         }
         for command in commands {
-            window.state.execute(command, ui.ctx());
+            state.execute(command, ui.ctx());
         }
-        window.state.poll(&ui.ctx().clone());
+        state.poll(&ui.ctx().clone());
     };
-    let window = Window { state, is_dressed: false };
-    let mut harness = Harness::builder().with_size([1200.0, 800.0]).with_max_steps(24).build_ui_state(draw, window);
-    harness.run();
+    let mut harness = dressed(Harness::builder().with_size([1200.0, 800.0]), state, draw);
     send(&mut harness, SessionsCommand::Browse(true));
     harness
 }
 
-fn send(window: &mut Harness<'_, Window>, command: SessionsCommand) {
+fn send(window: &mut Harness<'_, State>, command: SessionsCommand) {
     let context = window.ctx.clone();
-    window.state_mut().state.execute(Command::Sessions(command), &context);
+    window.state_mut().execute(Command::Sessions(command), &context);
     settle(window);
 }
 
-fn settle(window: &mut Harness<'_, Window>) {
+fn settle(window: &mut Harness<'_, State>) {
     let begun = Instant::now();
-    let is_idle = |window: &Harness<'_, Window>| {
-        let browser = &window.state().state.sessions.browser;
+    let is_idle = |window: &Harness<'_, State>| {
+        let browser = &window.state().sessions.browser;
         browser.reading.is_none() && browser.acting.is_none()
     };
     loop {
@@ -79,7 +68,7 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     let home = tempfile::tempdir().unwrap();
     let (night, day) = (session(home.path(), "night-study"), session(home.path(), "day-study"));
     let mut window = window(vec![night.clone(), day.clone()]);
-    let lists = |window: &Harness<'_, Window>, name: &str| window.query_by_label(&format!("Session {name}")).is_some();
+    let lists = |window: &Harness<'_, State>, name: &str| window.query_by_label(&format!("Session {name}")).is_some();
     assert!(lists(&window, "night-study") && lists(&window, "day-study"));
     send(&mut window, SessionsCommand::Search("night-study".to_owned()));
     assert!(lists(&window, "night-study") && !lists(&window, "day-study"));
@@ -109,7 +98,7 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     send(&mut window, SessionsCommand::Rename(day.clone(), "second study".to_owned()));
     assert!(lists(&window, "second study") && !day.exists());
     let second = home.path().join("second study");
-    assert_eq!(window.state().state.desk.settings.recent[1], second, "it is found under its new name");
+    assert_eq!(window.state().desk.settings.recent[1], second, "it is found under its new name");
     send(&mut window, SessionsCommand::Pick(second.clone()));
     window.get_by_label("Delete …").click();
     settle(&mut window);
@@ -117,7 +106,7 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     assert!(window.query_by_label_contains("then it is removed for good").is_some(), "what is lost is said");
     window.key_press(Key::Escape);
     settle(&mut window);
-    assert!(second.exists() && window.state().state.sessions.browser.is_open, "Esc closes the question alone");
+    assert!(second.exists() && window.state().sessions.browser.is_open, "Esc closes the question alone");
     window.get_by_label("Delete …").click();
     settle(&mut window);
     window.get_by_label("Delete it").click();
@@ -128,7 +117,7 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     assert!(second.join("session.toml").exists());
     send(&mut window, SessionsCommand::Delete(second));
     send(&mut window, SessionsCommand::AnswerDelete(true));
-    window.state_mut().state.sessions.browser.forget_deleted();
+    window.state_mut().sessions.browser.forget_deleted();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
 }
 
@@ -175,7 +164,7 @@ fn enter_opens_the_chosen_session() {
     settle(&mut window);
     window.key_press(Key::Enter);
     settle(&mut window);
-    let state = &window.state().state;
+    let state = window.state();
     assert!(!state.sessions.browser.is_open && state.desk.opening.as_ref() == Some(&night), "{:?}", state.desk.opening);
 }
 
@@ -186,7 +175,7 @@ fn a_session_on_another_machine_is_neither_renamed_nor_deleted_and_what_to_type_
     set_origin(&copy, "ssh://me@node/~/runs/study").unwrap();
     let mut window = window(vec![copy.clone()]);
     send(&mut window, SessionsCommand::Rename(copy.clone(), "other".to_owned()));
-    let says = |window: &Harness<'_, Window>, text: &str| window.query_by_label_contains(text).is_some();
+    let says = |window: &Harness<'_, State>, text: &str| window.query_by_label_contains(text).is_some();
     assert!(says(&window, "`ssh me@node mv runs/study runs/other`"));
     send(&mut window, SessionsCommand::Delete(copy.clone()));
     assert!(says(&window, "`ssh me@node rm -r runs/study`"));
@@ -201,16 +190,16 @@ fn archived_sessions_are_named_where_nothing_is_listed_without_a_search() {
     note_session(&only, None, "done #archived".to_owned()).unwrap();
     let mut window = window(vec![only]);
     // The test must not find sessions of the machine on which it runs.
-    window.state_mut().state.sessions.browser.headings = {
-        let browser = &window.state().state.sessions.browser;
+    window.state_mut().sessions.browser.headings = {
+        let browser = &window.state().sessions.browser;
         let known = browser.headings.iter().filter(|known| known.heading.folder.starts_with(home.path()));
         Arc::new(known.cloned().collect())
     };
-    let says = |window: &Harness<'_, Window>, text: &str| window.query_by_label_contains(text).is_some();
+    let says = |window: &Harness<'_, State>, text: &str| window.query_by_label_contains(text).is_some();
     let context = window.ctx.clone();
     for (search, text) in [("", "All sessions are archived"), ("nothing-like-it", "No session matches")] {
         let search = Command::Sessions(SessionsCommand::Search(search.to_owned()));
-        window.state_mut().state.execute(search, &context);
+        window.state_mut().execute(search, &context);
         window.run();
         assert!(says(&window, text));
     }

@@ -7,49 +7,37 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::app::{Settings, Window as State, install_theme};
+use crate::app::dressed::dressed;
+use crate::app::{Settings, Window as State};
 
-struct Window {
-    state: State,
-    is_dressed: bool,
-}
-
-fn window(size: [f32; 2]) -> Harness<'static, Window> {
-    let draw = |ui: &mut Ui, window: &mut Window| {
-        if !std::mem::replace(&mut window.is_dressed, true) {
-            install_theme(ui.ctx());
-            ui.ctx().request_repaint();
-            return;
-        }
+fn window(size: [f32; 2]) -> Harness<'static, State> {
+    let draw = |ui: &mut Ui, state: &mut State| {
         let mut commands = Vec::new();
-        if let Some(dialog) = &window.state.sessions.mapping {
+        if let Some(dialog) = &state.sessions.mapping {
             mapping_ui(ui.ctx(), dialog, &mut commands);
         }
         for command in commands {
-            window.state.execute(command, ui.ctx());
+            state.execute(command, ui.ctx());
         }
-        window.state.poll(&ui.ctx().clone());
+        state.poll(&ui.ctx().clone());
     };
-    let window = Window { state: State::new(Settings::default()), is_dressed: false };
-    let mut harness = Harness::builder().with_size(size).with_max_steps(24).build_ui_state(draw, window);
-    harness.run();
-    harness
+    dressed(Harness::builder().with_size(size), State::new(Settings::default()), draw)
 }
 
 /// Imports a file with this content, and waits until it was read.
-fn import(window: &mut Harness<'_, Window>, folder: &Path, content: &str) {
+fn import(window: &mut Harness<'_, State>, folder: &Path, content: &str) {
     let file = folder.join("bench.csv");
     std::fs::write(&file, content).unwrap();
     let context = window.ctx.clone();
-    window.state_mut().state.execute(Command::Sessions(SessionsCommand::Import(file)), &context);
+    window.state_mut().execute(Command::Sessions(SessionsCommand::Import(file)), &context);
     settle(window);
 }
 
-fn settle(window: &mut Harness<'_, Window>) {
+fn settle(window: &mut Harness<'_, State>) {
     let begun = Instant::now();
     loop {
         window.run();
-        let dialog = window.state().state.sessions.mapping.as_ref();
+        let dialog = window.state().sessions.mapping.as_ref();
         if dialog.is_none_or(|dialog| !dialog.is_reading()) {
             window.run();
             return;
@@ -59,8 +47,8 @@ fn settle(window: &mut Harness<'_, Window>) {
     }
 }
 
-fn roles(window: &Harness<'_, Window>) -> Vec<String> {
-    let dialog = window.state().state.sessions.mapping.as_ref().unwrap();
+fn roles(window: &Harness<'_, State>) -> Vec<String> {
+    let dialog = window.state().sessions.mapping.as_ref().unwrap();
     let Some(Ok(read)) = &dialog.read else { panic!("nothing was read") };
     read.mapping.columns.iter().map(|(_, role, _)| role.to_string()).collect()
 }
@@ -85,7 +73,7 @@ fn a_file_of_results_is_shown_with_what_its_columns_mean_which_can_be_changed() 
     assert_eq!(roles(&window)[1], "measure ms lower as step_time_s");
     window.get_by_label("Cancel").click();
     window.run();
-    assert!(window.state().state.sessions.mapping.is_none());
+    assert!(window.state().sessions.mapping.is_none());
 }
 
 #[test]
@@ -98,7 +86,7 @@ fn wrong_values_are_named_and_cannot_be_imported() {
     assert!(window.get_by_label("Import").accesskit_node().is_disabled());
     window.key_press(eframe::egui::Key::Escape);
     window.run();
-    assert!(window.state().state.sessions.mapping.is_none());
+    assert!(window.state().sessions.mapping.is_none());
     import(&mut window, folder.path(), "");
     assert!(window.query_by_label("⚠ it is empty").is_some());
 }
@@ -111,9 +99,9 @@ fn a_file_is_not_imported_before_a_change_of_its_mapping_was_read() {
     let context = window.ctx.clone();
     // A change and the button in one frame.
     for command in [SessionsCommand::MapColumn(2, "factor".to_owned()), SessionsCommand::TakeMapping] {
-        window.state_mut().state.execute(Command::Sessions(command), &context);
+        window.state_mut().execute(Command::Sessions(command), &context);
     }
-    let sessions = &window.state().state.sessions;
+    let sessions = &window.state().sessions;
     assert!(sessions.mapping.is_some() && !sessions.is_transferring());
     settle(&mut window);
     assert_eq!(roles(&window)[2], "factor");

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::Scenario;
-use crate::plan::{Data, DataSetRule, Factor, Level, Obtainable, Obtained};
+use crate::plan::{Data, DataSetRule, Factor, Level, Obtainable, Obtained, named};
 
 /// A data set of the `image` workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,15 +40,7 @@ pub enum Decode {
     EachEpoch,
 }
 
-impl Decode {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+named!(Decode: names, name);
 
 /// What happens with an image file that cannot be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
@@ -61,15 +53,7 @@ pub enum Corrupt {
     Skip,
 }
 
-impl Corrupt {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+named!(Corrupt: names, name);
 
 impl DataSet {
     /// The names used in plans, the default first.

@@ -133,8 +133,7 @@ fn curves_of_another_session_are_not_taken() {
 
 #[test]
 fn a_running_run_is_drawn_automatically() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=5).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[(5_000_000_000, 60.0)])]));
     let mut screen = screen(state);
     screen.get_by_label("GPU memory over time");
@@ -160,8 +159,7 @@ fn a_reattached_run_is_read_from_its_beginning() {
 }
 
 fn is_read_from_its_beginning(samples: Vec<Sample>) {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     let (context, mut requests) = (Context::default(), Vec::new());
     if !samples.is_empty() {
         state.take(batch(vec![], samples));
@@ -182,8 +180,7 @@ fn is_read_from_its_beginning(samples: Vec<Sample>) {
 
 #[test]
 fn panels_can_be_hidden_and_runs_filtered() {
-    let mut state = state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch(vec![step(0, 1)], vec![]));
     let mut screen = screen(state);
     screen.get_by_label("Panel Loss").click();

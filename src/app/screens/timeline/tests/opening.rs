@@ -113,14 +113,7 @@ fn work_that_was_cancelled_says_so_and_stops() {
     }
     assert_eq!(task.done(), 0.25);
     task.cancel();
-    let mut task = Some(task);
-    let message = loop {
-        match task.take().unwrap().try_take() {
-            Ok(message) => break message,
-            Err(under_way) => task = Some(under_way),
-        }
-    };
-    assert_eq!(message, "cancelled");
+    assert_eq!(task.result(), "cancelled");
 }
 
 #[test]

@@ -4,14 +4,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod early_ends;
+#[path = "../training/mod.rs"]
 mod training;
 
-use training::{alone, data_folder, multicard, rank_logs, run_command, table, text, wait_for, worker};
+use training::{alone, multicard, rank_logs, run_command, table, text};
 
 /// A small plan: two precisions, two layouts, a few steps of tiny images.
 const SMALL: &str = r#"
@@ -40,12 +42,30 @@ fn run_plan(folder: &TempDir, plan: &str, more: &[&str]) -> (Output, PathBuf) {
     (command.args(more).output().unwrap(), session)
 }
 
+/// Runs a plan of which every run finishes.
+#[track_caller]
+fn finish_plan(folder: &TempDir, plan: &str, more: &[&str]) -> (Output, PathBuf) {
+    let (output, session) = run_plan(folder, plan, more);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    (output, session)
+}
+
+/// The small plan's first cell alone.
+fn one_cell() -> String {
+    SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#)
+}
+
+/// The decisions in a session's journal.
+fn journal(session: &Path) -> Vec<Value> {
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
+    journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn a_plan_becomes_finished_runs_and_tables() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
-    let (output, session) = run_plan(&folder, SMALL, &["--format", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (output, session) = finish_plan(&folder, SMALL, &["--format", "json"]);
     let events: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     let count = |name: &str| events.iter().filter(|event| event["event"] == name).count();
@@ -93,8 +113,7 @@ fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side
         .replace("repeats = 1", "repeats = 3")
         .replace("epochs = 2", "epochs = 1")
         .replace("warm_up_steps = 1", "warm_up_steps = 1\ntrace = [\"off\", \"built-in\"]");
-    let (output, session) = run_plan(&folder, &plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (_, session) = finish_plan(&folder, &plan, &[]);
     let mut runs: Vec<PathBuf> = fs::read_dir(session.join("runs")).unwrap().flatten().map(|run| run.path()).collect();
     runs.sort();
     assert_eq!(runs.len(), 2 * 2 * 3);
@@ -145,8 +164,7 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
     for repeats in 1..=6 {
         let with_repeats = |plan: &str| plan.replace("repeats = 1", &format!("repeats = {repeats}"));
         for plan in [&quick, &full] {
-            let (output, _) = run_plan(&folder, &with_repeats(plan), &["--resume"]);
-            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let (output, _) = finish_plan(&folder, &with_repeats(plan), &["--resume"]);
             let kept = match repeats - 1 {
                 1 => "1 existing run is kept".to_owned(),
                 runs => format!("{runs} existing runs are kept"),
@@ -178,9 +196,8 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
 fn repeats_go_on_until_the_training_time_is_known_as_asked() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
-    let one = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
-    let (output, session) = run_plan(&folder, &one, &["--until", "50%", "--most-repeats", "7"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let one = one_cell();
+    let (output, session) = finish_plan(&folder, &one, &["--until", "50%", "--most-repeats", "7"]);
     assert!(text(&output.stderr).contains("5 more runs of 1 cell\n"), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("training time known to ±"), "{}", text(&output.stderr));
     let row = table(&session, "times", &[])["rows"][0].clone();
@@ -215,14 +232,10 @@ fn busy_cpus() -> f64 {
 #[test]
 fn a_run_beside_busy_loops_is_marked_contended_and_one_alone_is_not() {
     let _alone = alone();
-    let one = SMALL
-        .replace(r#"["fp32", "fp64"]"#, r#""fp32""#)
-        .replace(r#"["nchw", "nhwc"]"#, r#""nchw""#)
-        .replace("train_images = 96", "train_images = 192");
+    let one = one_cell().replace("train_images = 96", "train_images = 192");
     let marks = || {
         let folder = TempDir::new().unwrap();
-        let (output, session) = run_plan(&folder, &one, &[]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let (_, session) = finish_plan(&folder, &one, &[]);
         table(&session, "times", &[])
     };
     let over = std::sync::atomic::AtomicBool::new(false);
@@ -251,12 +264,10 @@ fn a_run_beside_busy_loops_is_marked_contended_and_one_alone_is_not() {
 fn resuming_runs_only_what_is_missing() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
-    let one = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
-    let (first, _) = run_plan(&folder, &one, &[]);
-    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let one = one_cell();
+    finish_plan(&folder, &one, &[]);
     let more = one.replace("repeats = 1", "repeats = 2");
-    let (second, session) = run_plan(&folder, &more, &["--resume"]);
-    assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
+    let (_, session) = finish_plan(&folder, &more, &["--resume"]);
     assert_eq!(fs::read_dir(session.join("runs")).unwrap().count(), 2);
     let rows = table(&session, "times", &[]);
     assert_eq!(rows["rows"][0]["step_time_s"]["n"], 2);
@@ -294,8 +305,7 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
         .replace("test_images = 32", "test_images = 7")
         .replace("batch_size = 16", "batch_size = 8")
         .replace("epochs = 2", "epochs = 1\nloader = [\"host\", \"device\"]");
-    let (run, session) = run_plan(&folder, &plan, &[]);
-    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    let (_, session) = finish_plan(&folder, &plan, &[]);
     let losses = table(&session, "loss", &[]);
     let loss = |row: usize| losses["rows"][row]["train_loss"]["median"].as_f64().unwrap();
     // Batch norm over eight images of so few pixels magnifies roundings.
@@ -337,8 +347,7 @@ fn an_untrained_model_guesses_one_of_as_many_classes_as_a_set_has_folders_but_at
         .replace("epochs = 2", "epochs = 1");
     for classes in [10.0_f64, 12.0] {
         let folder = TempDir::new().unwrap();
-        let (run, session) = run_plan(&folder, &plan, &[]);
-        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        let (_, session) = finish_plan(&folder, &plan, &[]);
         let losses = table(&session, "loss", &[]);
         let loss = losses["rows"][0]["train_loss"]["median"].as_f64().unwrap();
         assert!((loss - classes.ln()).abs() < 0.01, "{classes} classes: {losses}");
@@ -357,7 +366,7 @@ fn an_untrained_model_guesses_one_of_as_many_classes_as_a_set_has_folders_but_at
 fn the_same_seed_gives_the_same_losses_bit_for_bit() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
-    let one = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
+    let one = one_cell();
     let losses = |output: &Output| -> Vec<String> {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let lines = text(&output.stdout);
@@ -374,8 +383,7 @@ fn the_same_seed_gives_the_same_losses_bit_for_bit() {
 
 /// When each run was under way, from its journal: (started, ended), in the order of starting.
 fn spans(session: &Path) -> Vec<(f64, f64)> {
-    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
-    let lines: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = journal(session);
     let time = |decision: &str, run: &Value| {
         let line = lines.iter().find(|line| line["decision"] == decision && line["run"] == *run).unwrap();
         line["time_s"].as_f64().unwrap()
@@ -394,16 +402,13 @@ fn runs_that_may_share_the_machine_go_side_by_side_and_their_times_enter_no_tabl
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let plan = two_cells().replace("[measure]", "[limits]\nexclusive = false\n[measure]");
-    let (output, session) = run_plan(&folder, &plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (output, session) = finish_plan(&folder, &plan, &[]);
     assert!(text(&output.stderr).contains("share the machine"), "{}", text(&output.stderr));
     let spans = spans(&session);
     assert_eq!(spans.len(), 4);
     assert!(spans.windows(2).any(|pair| pair[1].0 < pair[0].1), "none met another: {spans:?}");
     // Where two run at a time, each has CPUs of its own.
-    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
-    let placed = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let placed: Vec<Value> = placed.filter(|line| line["decision"] == "run_placed").collect();
+    let placed: Vec<Value> = journal(&session).into_iter().filter(|line| line["decision"] == "run_placed").collect();
     let cpus = |line: &Value| line["placement"]["ranks"][0]["cpus"].clone();
     for line in &placed {
         assert_eq!(cpus(line).as_array().unwrap().len(), 1, "{line}");
@@ -433,171 +438,10 @@ fn runs_that_may_share_the_machine_go_side_by_side_and_their_times_enter_no_tabl
 fn exclusive_runs_never_overlap() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
-    let (output, session) = run_plan(&folder, &two_cells(), &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (_, session) = finish_plan(&folder, &two_cells(), &[]);
     let spans = spans(&session);
     assert_eq!(spans.len(), 4);
     assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{spans:?}");
     let rows = table(&session, "times", &[]);
     assert!(rows["rows"].as_array().unwrap().iter().all(|row| row["step_time_s"]["n"] == 2), "{rows}");
-}
-
-/// The process of the rank of the first run, once it has said `word`.
-fn pid_of_first_run(session: &Path, word: &str) -> Option<u64> {
-    let log = rank_logs(session).into_iter().next().filter(|log| log.contains(word))?;
-    let started: Value = serde_json::from_str(log.lines().next()?).ok()?;
-    started["pid"].as_u64()
-}
-
-#[test]
-fn an_interrupt_ends_the_whole_group_and_exits_130() {
-    let _alone = alone();
-    let folder = TempDir::new().unwrap();
-    let plan = SMALL.replace("epochs = 2", "epochs = 10000");
-    let (mut command, session) = run_command(&folder, &plan);
-    let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let pid = wait_for(|| pid_of_first_run(&session, "\"step\""));
-    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupt.success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    // One was running, three never started.
-    let stderr = text(&output.stderr);
-    assert!(stderr.contains("0 finished, 4 did not"), "{stderr}");
-    wait_for(|| (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()));
-}
-
-#[test]
-fn a_rank_that_is_killed_fails_its_run_and_the_queue_goes_on() {
-    let _alone = alone();
-    let folder = TempDir::new().unwrap();
-    let plan = SMALL.replace(r#"["nchw", "nhwc"]"#, r#""nchw""#).replace("epochs = 2", "epochs = 8");
-    let (mut command, session) = run_command(&folder, &plan);
-    let mut child = command.spawn().unwrap();
-    let pid = wait_for(|| pid_of_first_run(&session, "\"started\""));
-    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
-    let ended: Vec<Value> = journal
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|line| line["decision"] == "run_ended")
-        .collect();
-    let states: Vec<_> = ended.iter().map(|line| line["state"].as_str().unwrap()).collect();
-    assert_eq!(states, ["failed", "finished"]);
-    assert!(ended[0]["reason"].as_str().unwrap().contains("SIGKILL"), "{}", ended[0]["reason"]);
-}
-
-#[test]
-fn bad_input_is_named_and_exits_2_with_nothing_written() {
-    let cases = [
-        ("misspelt key", SMALL.replace("precision =", "precison ="), "precision"),
-        ("unknown level", SMALL.replace("\"fp32\"", "\"fp23\""), "fp32"),
-        ("wrong type", SMALL.replace("image_size = 32", "image_size = \"big\""), "image_size"),
-        ("empty factor", SMALL.replace(r#"["fp32", "fp64"]"#, "[]"), "precision"),
-        ("newer version", SMALL.replace("version = 1", "version = 99"), "99"),
-        ("study of no form", format!("{SMALL}[[study]]\nname = \"mine\"\nform = \"bras\"\n"), ":21: study.form: "),
-        ("absent data", SMALL.replace("\"digits\"", "\"mnist\""), "mnist"),
-    ];
-    for (name, plan, expected) in cases {
-        let folder = TempDir::new().unwrap();
-        let (output, session) = run_plan(&folder, &plan, &[]);
-        assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(expected), "{name}: {}", text(&output.stderr));
-        assert!(!session.exists(), "{name} left a session behind");
-    }
-}
-
-#[test]
-fn without_a_worker_the_message_says_what_to_do() {
-    let folder = TempDir::new().unwrap();
-    let (mut command, session) = run_command(&folder, SMALL);
-    let output = command.env("MULTICARD_WORKER", folder.path().join("absent")).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("absent"), "{}", text(&output.stderr));
-    assert!(!session.exists());
-}
-
-#[test]
-fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() {
-    let _alone = alone();
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, SMALL).unwrap();
-    let room = folder.path().join("room");
-    fs::create_dir(&room).unwrap();
-    let unshare = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-Urm", "sh", "-euc", script, env!("CARGO_BIN_EXE_multicard")]).arg(&room).arg(&file);
-        command.env("MULTICARD_WORKER", worker()).env("MULTICARD_DATA", data_folder());
-        command.output()
-    };
-    if !unshare("mount -t tmpfs none /mnt").is_ok_and(|output| output.status.success()) {
-        println!("skipped: this system does not permit mounts in a user namespace (unshare -Urm)");
-        return;
-    }
-    let output = unshare(
-        "mount -t tmpfs -o size=16m none \"$1\"
-        \"$0\" run \"$2\" --session \"$1/s\" 2> \"$1.said\" & run=$!
-        until [ -n \"$(ls \"$1\"/s/runs/*/rank-0.jsonl 2> /dev/null)\" ]; do kill -0 $run; sleep 0.02; done
-        dd if=/dev/zero of=\"$1/fill\" bs=64k 2> /dev/null || true
-        until grep -q 'space on' \"$1.said\"; do kill -0 $run; sleep 0.02; done
-        rm \"$1/fill\"; mount -o remount,size=64m \"$1\"
-        wait $run || test $? = 1
-        cat \"$1.said\" >&2
-        \"$0\" run \"$2\" --session \"$1/s\" --resume
-        \"$0\" table \"$1/s\" --preset times --format json",
-    );
-    let output = output.unwrap();
-    assert!(output.status.success(), "{:?} {}", output.status.code(), text(&output.stderr));
-    let stderr = text(&output.stderr);
-    assert!(stderr.contains("free some space"), "{stderr}");
-    let times: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = times["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4);
-    assert!(rows.iter().all(|row| row["step_time_s"]["n"] == 1), "{times}");
-}
-
-/// A plan of two runs that take a while.
-fn long_plan() -> String {
-    SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace("epochs = 2", "epochs = 200")
-}
-
-#[test]
-fn a_closed_pipe_interrupts_a_run_and_the_journal_says_so() {
-    use std::io::{BufRead, BufReader};
-    let _alone = alone();
-    let folder = TempDir::new().unwrap();
-    let (mut command, session) = run_command(&folder, &long_plan());
-    let mut child = command.args(["--format", "json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // As `| head -1` does.
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(
-        text(&output.stderr).contains("cannot write events: writing to standard output: Broken pipe"),
-        "{}",
-        text(&output.stderr)
-    );
-    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
-    assert_eq!(journal.lines().filter(|line| line.contains(r#""decision":"run_ended""#)).count(), 2, "{journal}");
-    assert_eq!(journal.matches(r#""state":"cancelled""#).count(), 2, "{journal}");
-}
-
-#[test]
-fn a_run_whose_log_is_deleted_while_it_runs_has_not_finished() {
-    let _alone = alone();
-    let folder = TempDir::new().unwrap();
-    let plan = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, "\"nchw\"");
-    let (mut command, session) = run_command(&folder, &plan.replace("train_images = 96", "train_images = 64"));
-    let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let steps = |log: &String| log.contains(r#""event":"step""#);
-    wait_for(|| rank_logs(&session).iter().any(steps).then_some(()));
-    let run = fs::read_dir(session.join("runs")).unwrap().flatten().next().unwrap().path();
-    fs::remove_file(run.join("rank-0.jsonl")).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("rank-0.jsonl was deleted, replaced or cut off"), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("0 finished, 1 did not"), "{}", text(&output.stderr));
 }

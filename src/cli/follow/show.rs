@@ -1,0 +1,89 @@
+//! How notices and the progress of the queue are shown on the terminal.
+
+use std::path::Path;
+
+use indicatif::ProgressBar;
+
+use super::EventFormat;
+use crate::analysis::counted;
+use crate::cli::{print, say};
+use crate::conduct::QueueView;
+use crate::figure::duration_text;
+use crate::foreign;
+use crate::protocol::{TraceOutcome, now_s};
+use crate::session::Notice;
+
+/// Shows a notice; events are printed if `format` asks for them.
+///
+/// # Errors
+/// Events cannot be written to stdout.
+pub(super) fn show(
+    notice: &Notice,
+    folder: &Path,
+    bar: &ProgressBar,
+    format: Option<EventFormat>,
+) -> Result<(), std::io::Error> {
+    match notice {
+        Notice::Event(line) if format == Some(EventFormat::Json) => print(&serde_json::to_string(line)?)?,
+        Notice::Event(_) | Notice::Sample { .. } => {}
+        Notice::Importing { name, fraction } => {
+            let message = format!("importing the report of {name}: {:.0} %", fraction * 100.0);
+            bar.set_message(foreign::message(&message).into_owned());
+        }
+        Notice::Trace { name, outcome } => match outcome {
+            Some(TraceOutcome::Imported(trace)) => {
+                let lost = trace.evidence.iter().filter(|evidence| !evidence.in_effect);
+                let lost =
+                    lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
+                let lost: String = lost.collect();
+                bar.suspend(|| {
+                    let gpus = if trace.gpus > 0 {
+                        format!(" of {}", counted(trace.gpus as usize, "GPU"))
+                    } else {
+                        String::new()
+                    };
+                    say(format_args!("run {name} traced: {:.1} s{gpus}{lost}", trace.wall_s));
+                });
+            }
+            Some(TraceOutcome::Failed(reason)) => {
+                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")));
+            }
+            None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
+        },
+        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable line in a log: {message}"))),
+        Notice::State { run, state, reason } if state.is_final() => {
+            // A cancelled run has no further reason.
+            let reason = reason.as_deref().filter(|reason| *reason != state.name());
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+            let log = if reason.is_empty() {
+                String::new()
+            } else {
+                format!(" (log: {})", folder.join("runs").join(run).join("stderr.log").display())
+            };
+            bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
+        }
+        Notice::Waits { run, reason: Some(reason) } => bar.suspend(|| say(format_args!("run {run}: {reason}"))),
+        Notice::State { .. } | Notice::Waits { .. } => {}
+    }
+    Ok(())
+}
+
+/// Draws the progress of the queue.
+pub(super) fn draw(bar: &ProgressBar, queue: &QueueView) {
+    bar.set_length(queue.queued as u64);
+    bar.set_position(queue.ended as u64);
+    let running = queue.rows.iter().filter(|row| row.state.is_active()).map(|at| {
+        let loss = at.loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
+        match at.steps {
+            // Nothing is known of its steps yet.
+            0 => format!("{} {}  ", at.run, at.state.name()),
+            steps => format!("{} step {}/{steps}{loss}  ", at.run, at.step),
+        }
+    });
+    let remaining_s = (queue.remaining_s - (now_s() - queue.time_s)).max(0.0);
+    let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
+    let measuring = measuring.map_or(String::new(), |at| format!("rates: {}  ", at.doing()));
+    let word = queue.remaining_word();
+    let message = format!("{measuring}{}ETA {word}{}", running.collect::<String>(), duration_text(remaining_s));
+    bar.set_message(foreign::message(&message).into_owned());
+}
