@@ -9,7 +9,7 @@ use super::check::{CheckPairs, check_pairs, paired};
 use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
 use super::verdict::{Verdict, judgement_of};
-use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, RunSummary, Value, finished};
+use super::{Cell, Comparison, Incomparable, Judgement, Measure, Method, RunState, RunSummary, Value, finished};
 use crate::statistics::{Interval, student_t_quantile};
 
 /// A cell before a change and after it.
@@ -61,9 +61,9 @@ impl SessionComparison {
         let of_means = of_shifted(&|_| 0.0);
         let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
         let cells = || before.iter().chain(after);
-        let is_speed = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| measure.on_speed);
+        let is_told = cells().find_map(|cell| cell.measure(key)).is_some_and(Measure::is_told);
         let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
-        let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_speed);
+        let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_told);
         let has_arrivals = timed().any(|run| run.clock.is_some());
         // A line that arrives later than the program reports makes a time longer and a rate lower.
         let sign = if is_rate { 1.0 } else { -1.0 };

@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::check::{CheckPairs, check_pairs, merged, paired};
 use super::environment::machine_differs;
-use super::{Cell, Clock, Doubt, RunState, RunSummary};
+use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary};
 use crate::statistics::median;
 
 /// Paired runs may always be started this far apart.
@@ -248,14 +248,14 @@ impl Comparison {
             let with = || machine_differs(super::finished(cell), super::finished(base));
             (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })
         });
-        let is_speed = cell.measure(key).is_some_and(|measure| measure.on_speed);
-        let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_speed));
+        let is_told = cell.measure(key).is_some_and(Measure::is_told);
+        let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_told));
         let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
         let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
-        let has_arrivals = is_speed && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
+        let has_arrivals = is_told && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
         Self {
             logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
-            rounding: if is_speed { rounding(&near) } else { 0.0 },
+            rounding: if is_told { rounding(&near) } else { 0.0 },
             looks: looks(cell, base),
             to_come,
             least,
@@ -267,14 +267,15 @@ impl Comparison {
     }
 
     /// The limits of the design for several pairs of cells together: the first reason why one of them cannot be compared, and the check
-    /// values of the repeats that all pairs have. `of_speed` says that the clocks of the runs give the measure with this key.
-    pub(super) fn of_design(pairs: &[(&Cell, &Cell)], measure: &str, of_speed: bool) -> Self {
+    /// values of the repeats that all pairs have.
+    pub(super) fn of_design(pairs: &[(&Cell, &Cell)], measure: &str) -> Self {
+        let is_told = pairs.iter().find_map(|(cell, _)| cell.measure(measure)).is_some_and(Measure::is_told);
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
         for (cell, base) in pairs {
             let (near, reason) = Self::design(cell, base, &paired(cell, base));
-            all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| of_speed));
-            all.rounding = if of_speed { all.rounding.max(rounding(&near)) } else { 0.0 };
+            all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| is_told));
+            all.rounding = if is_told { all.rounding.max(rounding(&near)) } else { 0.0 };
             all.looks = all.looks.max(looks(cell, base));
             all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
             all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);

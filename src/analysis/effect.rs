@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use super::comparison::clock_ratio;
 use super::value::{Intervals, complete_blocks};
 use super::verdict::judge_comparisons;
-use super::{Cell, Comparison, Judgement, Level, Setting, Value, varying};
+use super::{Cell, Comparison, Judgement, Level, Measure, Setting, Value, varying};
 
 /// The most interactions that are computed; nobody compares more of them one by one.
 pub const MOST_INTERACTIONS: usize = 1_000;
@@ -98,13 +98,13 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         None => design.grouped(&reading),
     };
     let sign = if reading.inverse { -1.0 } else { 1.0 };
+    let is_told = cells.iter().find_map(|cell| cell.measure(reading.measure)).is_some_and(Measure::is_told);
     for Estimate { combined, comparison, .. } in &mut effects {
         combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
         comparison.logs = combined.logs();
         comparison.least = comparison.logs.len();
         // A step that arrived later than the program reports makes a time longer and a rate lower: both mean a lower speed.
-        let clocks =
-            comparison.by_arrival.take().filter(|clocks| reading.of_speed && clocks.len() == comparison.logs.len());
+        let clocks = comparison.by_arrival.take().filter(|clocks| is_told && clocks.len() == comparison.logs.len());
         comparison.by_arrival =
             clocks.map(|clocks| comparison.logs.iter().zip(clocks).map(|(log, clock)| log + clock).collect());
     }
@@ -407,7 +407,7 @@ impl<'a, 'r> Design<'a, 'r> {
                 .collect()
         };
         let pairs: Vec<_> = groups.iter().flat_map(pairs).collect();
-        Comparison::of_design(&pairs, reading.measure, reading.of_speed)
+        Comparison::of_design(&pairs, reading.measure)
     }
 }
 

@@ -59,6 +59,9 @@ pub(super) const OF_GPM: [&str; 9] = [
 /// The key of the step time.
 const STEP_TIME: &str = "step_time_s";
 
+/// What multicard measures itself, whatever times a program reports.
+const TIMED_HERE: [&str; 5] = ["total_time_s", "energy_j", "steady_energy_j", "energy_per_unit_j", "power_w"];
+
 /// How the values of ranks become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverRanks {
@@ -236,6 +239,11 @@ impl Measure {
     /// Whether its values are times, whose ratios are inverted: twice as fast is 2.
     pub fn is_time(&self) -> bool {
         self.unit == "s"
+    }
+
+    /// Whether the clock that timed a run's steps, which may be its program's, gives its values.
+    pub fn is_told(&self) -> bool {
+        self.on_speed && !TIMED_HERE.contains(&&*self.key)
     }
 
     /// Whether its ratios (inverted for times) are speeds, so that above 1 means faster.

@@ -1,6 +1,6 @@
 //! Sessions that have runs in common: one session is then a copy of the other, and its runs are not additional observations.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
 
 use super::limit::{BYTES_SHARE, FLOP_SHARE};
@@ -16,34 +16,49 @@ pub type Named<'a> = (&'a dyn Display, &'a [RunSummary]);
 
 /// Why two sessions, each given with its name, cannot both be counted; `None` if each has runs of its own.
 pub fn refused_copy(one: Named<'_>, other: Named<'_>) -> Option<String> {
+    let mut to_do = "give only one of the two".to_owned();
     let found = match shared_run(one.1, other.1) {
         Some(run) => {
             format!("both contain the run {run}: one is a copy of the other, or both are copies of a third session")
         }
-        None if are_one_import(one.1, other.1) => {
-            "were imported with exactly the same values in the same order: they are copies of one file".to_owned()
+        None => {
+            let left_out = one_import(one.1, other.1)?;
+            let keys: Vec<&str> = left_out.iter().map(|key| &***key).collect();
+            let measures = if keys.is_empty() {
+                String::new()
+            } else {
+                to_do += ", or import the file once with all columns";
+                format!(" of the measures that both have (one import left out {})", keys.join(", "))
+            };
+            format!(
+                "were imported with exactly the same values{measures} in the same order: they are copies of one file"
+            )
         }
-        None => return None,
     };
-    Some(format!(
-        "{} and {} {found}. The same runs are no further observations: give only one of the two",
-        one.0, other.0
-    ))
+    Some(format!("{} and {} {found}. The same runs are no further observations: {to_do}", one.0, other.0))
 }
 
-/// Whether two sessions were imported from copies of one file, whatever the copies are called: run by run, all facts and values agree. A few
-/// values, or values that are all the same, may agree by chance.
-fn are_one_import(one: &[RunSummary], other: &[RunSummary]) -> bool {
-    let with_values = |run: &&RunSummary| !run.values.is_empty();
-    let one: Vec<&RunSummary> = one.iter().filter(with_values).collect();
-    let other: Vec<&RunSummary> = other.iter().filter(with_values).collect();
-    one.len() >= LEAST_RUNS
-        && one.len() == other.len()
-        && one.iter().zip(&other).all(|(one, other)| is_same_import(one, other))
-        && one.windows(2).any(|runs| recorded(runs[0]) != recorded(runs[1]))
+/// If two sessions were imported from copies of one file, whatever the copies are called: the measures that only one of the imports took
+/// from it. Run by run, all facts agree, and all values of the measures that both have. A few values, or values that are all the same, may
+/// agree by chance.
+fn one_import<'r>(one: &'r [RunSummary], other: &'r [RunSummary]) -> Option<BTreeSet<&'r Key>> {
+    let [one, other] =
+        [one, other].map(|runs| -> Vec<&'r RunSummary> { runs.iter().filter(|run| !run.values.is_empty()).collect() });
+    if one.len() < LEAST_RUNS || one.len() != other.len() || !one.iter().zip(&other).all(|(a, b)| is_same_import(a, b))
+    {
+        return None;
+    }
+    let [own, others] = [&one, &other]
+        .map(|runs| -> BTreeSet<&'r Key> { runs.iter().flat_map(|&run| recorded(run).into_keys()).collect() });
+    let values = |run: &'r RunSummary| -> BTreeMap<&'r Key, u64> {
+        recorded(run).into_iter().filter(|(key, _)| own.contains(key) && others.contains(key)).collect()
+    };
+    let agree = one.iter().zip(&other).all(|(&one, &other)| values(one) == values(other))
+        && one.windows(2).any(|runs| values(runs[0]) != values(runs[1]));
+    agree.then(|| own.symmetric_difference(&others).copied().collect())
 }
 
-/// Whether two records of imported runs differ at most in the name of the file.
+/// Whether two records of imported runs may be of one run: they differ at most in the name of the file and in values.
 fn is_same_import(one: &RunSummary, other: &RunSummary) -> bool {
     let facts = |run: &RunSummary| -> BTreeMap<String, String> {
         let all = run.environment.iter().flat_map(|environment| environment.facts());
@@ -53,7 +68,6 @@ fn is_same_import(one: &RunSummary, other: &RunSummary) -> bool {
     one.is_imported()
         && other.is_imported()
         && (one.identity, one.repeat, start(one)) == (other.identity, other.repeat, start(other))
-        && recorded(one) == recorded(other)
         && facts(one) == facts(other)
 }
 
@@ -158,6 +172,30 @@ mod tests {
         );
         assert_eq!(refused_copy((&"a", &night), (&"b", &imported_from(&[0.1, 0.2], "next.csv"))), None);
     }
+
+    #[test]
+    fn an_import_of_the_same_file_with_one_more_column_is_the_same_session() {
+        let narrow = |times_s: &[f64]| imported(session(1000.0, times_s), "r.csv");
+        let wide = |mut runs: Vec<RunSummary>| {
+            for (run, bytes) in runs.iter_mut().zip([1e9, 2e9, 3e9]) {
+                run.values.insert(Key::from("further_bytes"), bytes);
+            }
+            runs
+        };
+        let (first, second) = (narrow(&[0.1, 0.2, 0.3]), wide(narrow(&[0.1, 0.2, 0.3])));
+        for (one, other) in [(&first, &second), (&second, &first)] {
+            let message = refused_copy((&"first", one), (&"second", other)).unwrap();
+            assert!(message.contains("the measures that both have (one import left out further_bytes)"), "{message}");
+            assert!(message.ends_with("or import the file once with all columns"), "{message}");
+        }
+        assert_eq!(refused_copy((&"first", &first), (&"second", &wide(narrow(&[0.1, 0.2, 0.31])))), None);
+        // With a coarse clock, what both have is all the same.
+        let mut even = first;
+        let values = even[0].values.clone();
+        even.iter_mut().for_each(|run| run.values.clone_from(&values));
+        assert_eq!(refused_copy((&"first", &even), (&"second", &wide(even.clone()))), None);
+    }
+
     #[test]
     fn one_file_that_was_imported_under_two_names_is_one_session() {
         let imported_from = |times_s: &[f64], file: &str| imported(session(1000.0, times_s), file);

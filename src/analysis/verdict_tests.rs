@@ -302,6 +302,28 @@ fn a_verdict_stands_only_where_both_clocks_give_it() {
 }
 
 #[test]
+fn what_multicard_times_itself_is_compared_whatever_the_programs_clock_is_like() {
+    let mut runs = two_cells(&repeats(0.02, 0.0, 60.0), &repeats(0.01, 30.0, 60.0));
+    for run in &mut runs {
+        let step_time_s = run.value("step_time_s").unwrap();
+        run.values.insert("total_time_s".into(), 1000.0 * step_time_s);
+        run.told_resolution_s = Some(0.02);
+    }
+    let verdict_on = |runs: &[RunSummary], measure: &str| {
+        let cells = cells(runs);
+        let comparison = Comparison::between(&cells[1], &cells[0], measure, true);
+        judge_comparisons(&[comparison], 0, true, 0.01)[0].to_string()
+    };
+    assert!(verdict_on(&runs, "step_time_s").contains("too coarse"), "{}", verdict_on(&runs, "step_time_s"));
+    assert_eq!(verdict_on(&runs, "total_time_s"), "faster");
+    for run in &mut runs {
+        run.clock = Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 9.0, passed_s: 1.0 }));
+    }
+    assert!(verdict_on(&runs, "step_time_s").contains("impossible times"), "{}", verdict_on(&runs, "step_time_s"));
+    assert_eq!(verdict_on(&runs, "total_time_s"), "faster");
+}
+
+#[test]
 fn comparisons_that_a_filter_hides_belong_to_the_family() {
     let logs = vec![0.010, 0.013, 0.016];
     let alone = judge_comparisons(&[Comparison::of_logs(logs.clone())], 0, true, 0.001);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
-use crate::analysis::{Cell, CellKey, Key, MADE_WITH, Source, THROUGHPUT, cells_of};
+use crate::analysis::{Cell, CellKey, Key, Level, MADE_WITH, Source, THROUGHPUT, cells_of};
 
 /// The text by which a study names a cell as its baseline.
 pub fn baseline_name(cell: &CellKey) -> String {
@@ -58,13 +58,50 @@ fn is_by_making(study: &Study, only: &Cell, all: &[Cell], shown: &[Cell]) -> boo
     !study.baseline.as_ref().is_some_and(chooses) && shown.iter().any(|cell| !is_part(&cell))
 }
 
+/// The cells with requested levels, of which each cell is compared with the one that has the same levels in all other settings.
+struct OfEach<'a> {
+    /// The requested levels.
+    levels: Vec<(String, String)>,
+    /// Factors that all cells have, with a level that matters, and that are not requested: a cell and its baseline have the same levels.
+    keys: Vec<&'a Key>,
+    /// The cells by their levels of these factors.
+    groups: HashMap<Vec<Option<&'a Level>>, Vec<&'a Cell<'a>>>,
+}
+
+impl<'a> OfEach<'a> {
+    fn new(levels: Vec<(String, String)>, named: &[&'a Cell<'a>], all: &'a [Cell<'a>]) -> Self {
+        let is_requested = |key: &Key| levels.iter().any(|(requested, _)| *requested == **key);
+        let matters =
+            |cell: &Cell, key: &Key| cell.levels.get(key).is_some() && cell.workload.has_meaning(key, cell.levels);
+        let first = all.first().into_iter().flat_map(|cell| cell.levels.iter().map(|(key, _)| key));
+        let keys: Vec<&Key> =
+            first.filter(|key| !is_requested(key) && all.iter().all(|cell| matters(cell, key))).collect();
+        let mut groups: HashMap<Vec<Option<&Level>>, Vec<&Cell>> = HashMap::new();
+        for cell in named {
+            groups.entry(keys.iter().map(|key| cell.levels.get(key)).collect()).or_default().push(*cell);
+        }
+        Self { levels, keys, groups }
+    }
+
+    /// The baseline of this cell; a cell with the requested levels is its own.
+    fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
+        let levels: Vec<Option<&Level>> = self.keys.iter().map(|key| cell.levels.get(key)).collect();
+        let group = self.groups.get(levels.as_slice())?;
+        let requested: Vec<&str> = self.levels.iter().map(|(key, _)| key.as_str()).collect();
+        let is_own =
+            |named: &&&Cell| (named.session, named.id, &named.made_with) == (cell.session, cell.id, &cell.made_with);
+        let own = group.iter().find(is_own);
+        own.or_else(|| group.iter().find(|named| cell.is_like(named, &requested))).copied()
+    }
+}
+
 /// The cells by which speed-ups and ratios divide: one for all cells, or one for each cell.
 pub(super) struct Baseline<'a> {
     /// The requested cell, or all cells with the requested levels; each cell is then compared with the one that has the same levels in
     /// all other settings.
     named: Vec<&'a Cell<'a>>,
-    /// The requested levels, if each cell has its own baseline.
-    of_each: Option<Vec<(String, String)>>,
+    /// What finds it, if each cell has its own baseline.
+    of_each: Option<OfEach<'a>>,
     /// All cells of the study, among which each cell's baseline is searched.
     pub(super) among: &'a [Cell<'a>],
     /// The parts of the requested cell by what they were made with, if each cell is compared with the part that was made with the same
@@ -123,6 +160,7 @@ impl<'a> Baseline<'a> {
                 parts.entry(&*part.made_with).or_insert(part);
             }
         }
+        let of_each = of_each.map(|levels| OfEach::new(levels, &named, all));
         Self { named, of_each, among: all, parts, unknown, is_hidden, ratio_of }
     }
 
@@ -133,15 +171,13 @@ impl<'a> Baseline<'a> {
 
     /// The baseline of this cell.
     pub(super) fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
-        let Some(levels) = &self.of_each else {
-            let only = self.only()?;
-            return Some(self.parts.get(&*cell.made_with).copied().unwrap_or(only));
-        };
-        let asked: Vec<&str> = levels.iter().map(|(key, _)| key.as_str()).collect();
-        let is_own =
-            |named: &&&Cell| (named.session, named.id, &named.made_with) == (cell.session, cell.id, &cell.made_with);
-        let own = self.named.iter().find(is_own);
-        own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()
+        match &self.of_each {
+            Some(of_each) => of_each.of(cell),
+            None => {
+                let only = self.only()?;
+                Some(self.parts.get(&*cell.made_with).copied().unwrap_or(only))
+            }
+        }
     }
 
     /// Whether the part of the baseline by which a cell is divided depends on what the cell was made with.
@@ -151,8 +187,8 @@ impl<'a> Baseline<'a> {
 
     /// The levels by which each cell's baseline differs from the cell, if each cell has its own: `workload = pytorch`.
     pub(super) fn of_each(&self) -> Option<String> {
-        let levels = self.of_each.as_ref().filter(|_| !self.named.is_empty())?;
-        Some(levels.iter().map(|(key, level)| format!("{key} = {level}")).collect::<Vec<_>>().join(", "))
+        let of_each = self.of_each.as_ref().filter(|_| !self.named.is_empty())?;
+        Some(of_each.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect::<Vec<_>>().join(", "))
     }
 
     /// Whether it has a value of the measure whose ratios are shown.

@@ -162,3 +162,20 @@ fn eight_hundred_steps_a_second_stay_below_100_kilobytes_and_an_idle_line_is_alm
     eprintln!("idle: {bytes_per_s:.0} B/s");
     assert!(bytes_per_s < 200.0, "{bytes_per_s:.0} B/s while nothing goes on");
 }
+
+#[test]
+fn the_end_of_very_short_runs_reaches_each_of_a_hundred_followers() {
+    // Below the number of connections at which sshd begins to refuse new ones.
+    const AT_ONCE: usize = 8;
+    let scene = Scene::new();
+    scene.plan("short", 3, "sleep 0.1");
+    for _ in 0..100_usize.div_ceil(AT_ONCE) {
+        scene.detach("short.toml");
+        let mut followers: Vec<Child> = (0..AT_ONCE).map(|_| scene.start(&["attach", &scene.address()])).collect();
+        wait("each follower is told the end", || {
+            followers.iter_mut().filter_map(|follower| follower.try_wait().unwrap()).count() == AT_ONCE
+        });
+        assert!(followers.iter_mut().all(|follower| follower.wait().unwrap().success()));
+    }
+    assert!(scene.states().iter().all(|state| *state == RunState::Finished));
+}

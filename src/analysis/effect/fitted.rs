@@ -87,7 +87,7 @@ fn compared(design: &Design<'_, '_>, weights: &[f64], reading: &Reading<'_>) -> 
     let with = |sign: f64| places.iter().copied().filter(move |place| sign * weights[*place] > 1e-6 * largest);
     let (positive, negative): (Vec<usize>, Vec<usize>) = (with(1.0).collect(), with(-1.0).collect());
     if positive.is_empty() || negative.is_empty() {
-        return Comparison::of_design(&[], reading.measure, reading.of_speed);
+        return Comparison::of_design(&[], reading.measure);
     }
     let count = positive.len().max(negative.len());
     let pair = |at: usize| {
@@ -95,5 +95,5 @@ fn compared(design: &Design<'_, '_>, weights: &[f64], reading: &Reading<'_>) -> 
         (cell(&positive), cell(&negative))
     };
     let pairs: Vec<_> = (0..count).map(pair).collect();
-    Comparison::of_design(&pairs, reading.measure, reading.of_speed)
+    Comparison::of_design(&pairs, reading.measure)
 }

@@ -40,7 +40,7 @@ fn field(runs: &[Vec<&Trial>], measure: &Measure) -> Field {
         whole.filter_map(|run| run.values.as_ref().ok()?.get(key).copied()).collect()
     };
     let rounding = |runs: &Vec<&Trial>| {
-        if measure.on_speed { runs.iter().map(|run| run.rounding).fold(0.0, f64::max) } else { 0.0 }
+        if measure.is_told() { runs.iter().map(|run| run.rounding).fold(0.0, f64::max) } else { 0.0 }
     };
     Field::new(runs.iter().map(row).collect(), runs.iter().map(rounding).collect())
 }

@@ -67,7 +67,7 @@ impl Trial {
 
 /// The value of a measure of a finished run, or the reason why it has none.
 fn value(run: &RunSummary, measure: &crate::analysis::Measure) -> Result<f64, String> {
-    if measure.on_speed && is_impossible(run) {
+    if measure.is_told() && is_impossible(run) {
         return Err("its program reported impossible times".to_owned());
     }
     match run.value_alone(measure) {

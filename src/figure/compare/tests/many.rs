@@ -47,18 +47,40 @@ fn cost_s(runs: &[RunSummary], study: &Study) -> f64 {
     (cpu_time() - before).as_secs_f64()
 }
 
+/// Checks that a figure of many cells costs no more for each of them than one of few.
+fn check_growth(study: &Study, runs: impl Fn(usize) -> Vec<RunSummary>) {
+    let costs_s = COUNTS.map(|count| cost_s(&runs(count), study));
+    assert!(costs_s[1] / costs_s[0] < MOST_GROWTH, "{:?}, {:?}: {costs_s:?} s", study.form, study.baseline);
+}
+
+fn of_form(form: Form) -> Study {
+    Study { form, measure: Some("step_time_s".into()), ..Study::default() }
+}
+
 #[test]
 fn a_figure_of_many_cells_costs_no_more_for_each_than_one_of_few() {
     let number = |place: usize| Level::Integer(place as i64);
     let name = |place: usize| Level::text(&format!("size {place}"));
     let levels: [&dyn Fn(usize) -> Level; 2] = [&number, &name];
-    let study = |form: Form| Study { form, measure: Some("step_time_s".into()), ..Study::default() };
-    let scatter = Study { across: Some("size".into()), ..study(Form::Scatter) };
-    for (level, study) in [(0, study(Form::Bars)), (1, study(Form::Bars)), (0, scatter), (0, study(Form::Effects))] {
-        let costs_s = COUNTS.map(|count| cost_s(&runs_of(&(0..count).map(levels[level]).collect::<Vec<_>>()), &study));
-        let growth = costs_s[1] / costs_s[0];
-        assert!(growth < MOST_GROWTH, "{:?}: {costs_s:?} s", study.form);
+    let scatter = Study { across: Some("size".into()), ..of_form(Form::Scatter) };
+    for (level, study) in
+        [(0, of_form(Form::Bars)), (1, of_form(Form::Bars)), (0, scatter), (0, of_form(Form::Effects))]
+    {
+        check_growth(&study, |count| runs_of(&(0..count).map(levels[level]).collect::<Vec<_>>()));
     }
+}
+
+#[test]
+fn many_cells_that_each_have_a_baseline_of_their_own_cost_no_more_for_each_than_few() {
+    let study = Study { baseline: Some("each side=a".to_owned()), ..of_form(Form::Bars) };
+    check_growth(&study, |count| {
+        let mut runs = runs_of(&(0..count as i64).map(Level::Integer).collect::<Vec<_>>());
+        for (place, run) in (0..).zip(&mut runs) {
+            let side = if place % 2 == 0 { "a" } else { "b" };
+            run.levels = Levels::new(vec![("size", Level::Integer(place / 2)), ("side", Level::text(side))]);
+        }
+        runs
+    });
 }
 
 #[test]
