@@ -57,7 +57,7 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
     let mut of_cells = Vec::with_capacity(cells.len());
     let mut tracks = Vec::with_capacity(groups.len());
     let is_alone = groups.len() == 1;
-    for mut rows in groups {
+    for (_, mut rows) in groups {
         rows.sort_by_key(|row| occasions.of_cells[*row]);
         let first = ordered.len();
         ordered.extend(rows.iter().map(|row| cells[*row].clone()));
