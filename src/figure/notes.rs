@@ -16,8 +16,6 @@ use crate::analysis::{
 };
 use crate::plan::groups;
 
-pub(super) use divided::{baseline_warning, summary_of_baseline};
-
 /// Measures that include the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
 

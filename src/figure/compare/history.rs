@@ -1,6 +1,6 @@
 //! A measure over sessions in the order of their dates or commits: one line for each cell, with the places where its level changes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::arrange::name_of;
 use super::curves::Lines;

@@ -152,7 +152,7 @@ fn a_renamed_session_gets_its_name_back() {
     window.get_by_label("Undo: rename other to study").click();
     settle(&mut window);
     assert!(study.exists() && !home.path().join("other").exists());
-    assert_eq!(window.state().state.desk.settings.recent, [study]);
+    assert_eq!(window.state().desk.settings.recent, [study]);
 }
 
 #[test]
