@@ -23,8 +23,6 @@ PATIENT = OMP_WAIT_POLICY=PASSIVE
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
-# beside DOWNLOADS,BUILD: compiles the workbench, which needs none of it, while libtorch and others are downloaded.
-beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads || { echo "setup: a download failed, as it says above" >&2; exit 1; }; exit $$built
 # Recorded with each run.
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
@@ -50,7 +48,7 @@ window: quick ## build and open the window
 	$(BUILT)/quick/multicard
 
 test: test-packages ## run every test: library, window, both programs, end to end
-	$(call beside,.ci/libtorch && .ci/dali > /dev/null && .ci/readers > /dev/null,cargo test --features torch --no-run)
+	@.ci/beside '.ci/libtorch && .ci/dali > /dev/null && .ci/readers > /dev/null' 'cargo test --features torch --no-run'
 	$(PATIENT) $(TORCH_CARGO) test $(TESTS)
 
 test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
@@ -63,11 +61,11 @@ lint: libtorch ## check form, lints and dependencies, with and without the windo
 	.ci/audit
 
 quick: packages # both programs in a fraction of the time, at nearly the speed of a release
-	$(call beside,.ci/libtorch,$(COMMIT) cargo build --profile quick)
+	@.ci/beside .ci/libtorch '$(COMMIT) cargo build --profile quick'
 	$(COMMIT) $(TORCH_CARGO) build --profile quick $(ALL)
 
 build: packages ## build both programs for packages and measurements; they know their git commit
-	$(call beside,.ci/libtorch,$(COMMIT) cargo build --release)
+	@.ci/beside .ci/libtorch '$(COMMIT) cargo build --release'
 	$(COMMIT) $(TORCH_CARGO) build --release $(ALL)
 
 build-cuda: packages ## build both programs and the CUDA part of the worker; needs neither GPU nor driver

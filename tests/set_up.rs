@@ -1,4 +1,4 @@
-//! `multicard setup` as a user types it: a download that is killed goes on at the next try.
+//! `multicard setup` as a user types it, and the scripts by which `make` sets up: a download that is killed goes on at the next try.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -111,4 +111,26 @@ fn what_would_be_downloaded_is_listed_with_sums_and_a_list_that_is_not_there_is_
         "{}",
         text(&absent.stderr)
     );
+}
+
+#[test]
+fn a_build_that_needs_no_download_is_made_only_while_downloads_take_long() {
+    let folder = TempDir::new().unwrap();
+    let built = folder.path().join("built");
+    let touch = format!("touch '{}'", built.display());
+    let until_built = format!("while [ ! -e '{}' ]; do sleep 0.1; done", built.display());
+    let beside = |long_s: u32, downloads: &str, build: &str| {
+        let _ = fs::remove_file(&built);
+        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/beside"));
+        let output = command.args([downloads, build]).env("LONG_S", long_s.to_string()).output().unwrap();
+        (output.status.code(), built.exists(), text(&output.stderr))
+    };
+    let (code, is_built, said) = beside(60, "true", &touch);
+    assert_eq!((code, is_built), (Some(0), false), "{said}");
+    let (code, is_built, said) = beside(0, &until_built, &touch);
+    assert_eq!((code, is_built), (Some(0), true), "{said}");
+    let (code, _, said) = beside(0, &until_built, &format!("{touch}; exit 7"));
+    assert_eq!(code, Some(7), "{said}");
+    let (code, _, said) = beside(60, "exit 3", "true");
+    assert!(code == Some(1) && said.contains("a download failed"), "{said}");
 }
