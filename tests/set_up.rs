@@ -113,6 +113,61 @@ fn what_would_be_downloaded_is_listed_with_sums_and_a_list_that_is_not_there_is_
     );
 }
 
+/// A wheel with these files in a folder that pip searches.
+fn wheel_in(folder: &Path, name: &str, version: &str, tag: &str, files: &[(&str, &str)]) {
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let mut archive =
+        zip::ZipWriter::new(fs::File::create(folder.join(format!("{name}-{version}-{tag}.whl"))).unwrap());
+    let about = [
+        ("METADATA", format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")),
+        ("WHEEL", format!("Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n")),
+        ("RECORD", String::new()),
+    ];
+    let about = about.map(|(file, text)| (format!("{name}-{version}.dist-info/{file}"), text));
+    let files = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned()));
+    for (file, text) in files.chain(about) {
+        archive.start_file(file, stored).unwrap();
+        archive.write_all(text.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+#[test]
+fn make_keeps_each_wheel_that_is_complete_and_asks_at_the_next_try_for_the_others() {
+    // Where there is a driver, more wheels are wanted.
+    if Path::new("/proc/driver/nvidia/version").exists() {
+        return;
+    }
+    let (repository, wheels) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::create_dir(repository.path().join(".ci")).unwrap();
+    for file in [".ci/libtorch", ".ci/torch-version"] {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), repository.path().join(file)).unwrap();
+    }
+    let set_up = || {
+        let mut command = Command::new(repository.path().join(".ci/libtorch"));
+        command.env("XDG_CACHE_HOME", repository.path().join("cache")).env_remove("MULTICARD_TORCH");
+        command.env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", wheels.path()).output().unwrap()
+    };
+    let any = "py3-none-any";
+    let torch = [
+        ("torch/lib/libtorch_cpu.so", ""),
+        ("torch/include/a.h", ""),
+        ("torch/version.py", "__version__ = '2.11.0+cu130'\n"),
+    ];
+    wheel_in(wheels.path(), "torch", "2.11.0", any, &torch);
+    wheel_in(wheels.path(), "nvidia_cuda_runtime", "13.0.96", any, &[("nvidia/cu13/lib/libcudart.so.13", "")]);
+    let first = set_up();
+    let said = text(&first.stderr);
+    assert_eq!(first.status.code(), Some(1), "{said}");
+    assert!(said.contains("could not download nvidia-cuda-cupti") && said.contains("MULTICARD_TORCH=DIR"), "{said}");
+    fs::remove_file(wheels.path().join(format!("torch-2.11.0-{any}.whl"))).unwrap();
+    wheel_in(wheels.path(), "nvidia_cuda_cupti", "13.0.85", any, &[("nvidia/cu13/lib/libcupti.so.13", "")]);
+    let second = set_up();
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    let linked = repository.path().join("target/libtorch");
+    assert!(linked.join("lib/libtorch_cpu.so").exists() && linked.join("../nvidia/cu13/lib/libcupti.so.13").exists());
+}
+
 #[test]
 fn a_build_that_needs_no_download_is_made_only_while_downloads_take_long() {
     let folder = TempDir::new().unwrap();
