@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+mod executable;
 mod seeded;
 
 use seeded::{command, text};
@@ -166,6 +167,35 @@ fn make_keeps_each_wheel_that_is_complete_and_asks_at_the_next_try_for_the_other
     assert!(second.status.success(), "{}", text(&second.stderr));
     let linked = repository.path().join("target/libtorch");
     assert!(linked.join("lib/libtorch_cpu.so").exists() && linked.join("../nvidia/cu13/lib/libcupti.so.13").exists());
+}
+
+#[test]
+fn a_cargo_that_is_missing_broken_or_too_old_is_named_before_anything_is_installed() {
+    let bin = TempDir::new().unwrap();
+    for tool in ["dirname", "sed", "sort"] {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(tool), bin.path().join(tool)).unwrap();
+    }
+    let refused = |cargo: Option<&str>| {
+        if let Some(cargo) = cargo {
+            executable::write(&bin.path().join("cargo"), cargo);
+        }
+        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/packages"));
+        let output = command.env("PATH", bin.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    let missing = refused(None);
+    assert!(
+        missing.contains("cargo was not found: install Rust 1.") && missing.contains("https://rustup.rs"),
+        "{missing}"
+    );
+    let broken = refused(Some("#!/bin/sh\necho 'no toolchain' >&2; exit 1\n"));
+    assert!(broken.contains("no toolchain\nsetup: cargo does not run, as it says above"), "{broken}");
+    let old = refused(Some("#!/bin/sh\necho 'cargo 1.65.0 (as Debian has it)'\n"));
+    assert!(old.contains("cargo 1.65.0 is too old: install Rust 1."), "{old}");
+    // What else is missing is said for a cargo that is new enough.
+    let new = refused(Some("#!/bin/sh\necho 'cargo 1.1000.0 (of a day to come)'\n"));
+    assert!(new.contains("missing, by their names in Debian: g++"), "{new}");
 }
 
 #[test]
