@@ -48,13 +48,14 @@ window: quick ## build and open the window
 	$(BUILT)/quick/multicard
 
 test: test-packages ## run every test: library, window, both programs, end to end
-	@.ci/beside '.ci/libtorch && .ci/dali > /dev/null && .ci/readers > /dev/null' 'cargo test --features torch --no-run'
+	@.ci/beside '.ci/libtorch && .ci/dali > /dev/null && .ci/from-pypi readers > /dev/null' 'cargo test --features torch --no-run'
 	$(PATIENT) $(TORCH_CARGO) test $(TESTS)
 
 test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
 	@$(CUDA_PART) .ci/test-gpu
 
-lint: libtorch ## check form, lints and dependencies, with and without the window
+lint: libtorch ## check form, lints, scripts and dependencies, with and without the window
+	.ci/scripts
 	cargo fmt --check
 	$(TORCH_CARGO) clippy --all-targets $(TESTS) -- -D warnings
 	$(TORCH_CARGO) clippy --no-default-features $(ALL) -- -D warnings
@@ -99,7 +100,7 @@ dali: packages ## fetch NVIDIA DALI (230 MB, once, into the user's cache): loade
 	@.ci/dali > /dev/null
 
 readers: packages # pandas and DuckDB, which read exported tables back, once into the user's cache
-	@.ci/readers > /dev/null
+	@.ci/from-pypi readers > /dev/null
 
 clean: ## remove what was built; downloads and sessions stay
 	cargo clean
