@@ -163,6 +163,25 @@ fn the_readme_names_the_versions_that_are_used() {
 }
 
 #[test]
+fn make_targets_that_texts_name_are_there() {
+    let is_of_a_name = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+    let makefile = read("Makefile");
+    let targets: BTreeSet<&str> = makefile.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    let mut named = 0;
+    for file in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "src/cli/manual/elsewhere.md"] {
+        let text = read(file);
+        for start in ["`make ", "\nmake ", "&& make "] {
+            for rest in text.split(start).skip(1) {
+                let target = rest.split(|letter| !is_of_a_name(letter)).next().unwrap_or_default();
+                assert!(targets.contains(target), "{file}: make {target}: the Makefile has no such target");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 20, "the texts name {named} targets");
+}
+
+#[test]
 fn files_that_texts_link_to_are_there() {
     for text in ["README.md", "CONTRIBUTING.md"] {
         let links = read(text);
