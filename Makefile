@@ -23,8 +23,6 @@ PATIENT = OMP_WAIT_POLICY=PASSIVE
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
-# beside DOWNLOADS,BUILD: compiles the workbench, which needs none of it, while libtorch and others are downloaded.
-beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads || { echo "setup: a download failed, as it says above" >&2; exit 1; }; exit $$built
 # Recorded with each run.
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
@@ -50,24 +48,25 @@ window: quick ## build and open the window
 	$(BUILT)/quick/multicard
 
 test: test-packages ## run every test: library, window, both programs, end to end
-	$(call beside,.ci/libtorch && .ci/dali > /dev/null && .ci/readers > /dev/null,cargo test --features torch --no-run)
+	@.ci/beside '.ci/libtorch && .ci/dali > /dev/null && .ci/from-pypi readers > /dev/null' 'cargo test --features torch --no-run'
 	$(PATIENT) $(TORCH_CARGO) test $(TESTS)
 
 test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
 	@$(CUDA_PART) .ci/test-gpu
 
-lint: libtorch ## check form, lints and dependencies, with and without the window
+lint: libtorch ## check form, lints, scripts and dependencies, with and without the window
+	.ci/scripts
 	cargo fmt --check
 	$(TORCH_CARGO) clippy --all-targets $(TESTS) -- -D warnings
 	$(TORCH_CARGO) clippy --no-default-features $(ALL) -- -D warnings
 	.ci/audit
 
 quick: packages # both programs in a fraction of the time, at nearly the speed of a release
-	$(call beside,.ci/libtorch,$(COMMIT) cargo build --profile quick)
+	@.ci/beside .ci/libtorch '$(COMMIT) cargo build --profile quick'
 	$(COMMIT) $(TORCH_CARGO) build --profile quick $(ALL)
 
 build: packages ## build both programs for packages and measurements; they know their git commit
-	$(call beside,.ci/libtorch,$(COMMIT) cargo build --release)
+	@.ci/beside .ci/libtorch '$(COMMIT) cargo build --release'
 	$(COMMIT) $(TORCH_CARGO) build --release $(ALL)
 
 build-cuda: packages ## build both programs and the CUDA part of the worker; needs neither GPU nor driver
@@ -101,7 +100,7 @@ dali: packages ## fetch NVIDIA DALI (230 MB, once, into the user's cache): loade
 	@.ci/dali > /dev/null
 
 readers: packages # pandas and DuckDB, which read exported tables back, once into the user's cache
-	@.ci/readers > /dev/null
+	@.ci/from-pypi readers > /dev/null
 
 clean: ## remove what was built; downloads and sessions stay
 	cargo clean

@@ -1,5 +1,5 @@
-//! What holds the house together where no compiler looks: the names of GPU tests, the length of functions, and the versions and files
-//! that texts and container files name.
+//! What holds the house together where no compiler looks: the names of GPU tests, the length of functions, the versions and files that
+//! texts and container files name, and what is compiled how.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -163,6 +163,25 @@ fn the_readme_names_the_versions_that_are_used() {
 }
 
 #[test]
+fn make_targets_that_texts_name_are_there() {
+    let is_of_a_name = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+    let makefile = read("Makefile");
+    let targets: BTreeSet<&str> = makefile.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    let mut named = 0;
+    for file in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "src/cli/manual/elsewhere.md"] {
+        let text = read(file);
+        for start in ["`make ", "\nmake ", "&& make "] {
+            for rest in text.split(start).skip(1) {
+                let target = rest.split(|letter| !is_of_a_name(letter)).next().unwrap_or_default();
+                assert!(targets.contains(target), "{file}: make {target}: the Makefile has no such target");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 20, "the texts name {named} targets");
+}
+
+#[test]
 fn files_that_texts_link_to_are_there() {
     for text in ["README.md", "CONTRIBUTING.md"] {
         let links = read(text);
@@ -250,4 +269,44 @@ fn the_workbench_alone_is_compiled_with_the_features_that_it_has_beside_the_work
         twice.is_empty(),
         "compiled twice, as the worker asks for more: name its features in Cargo.toml: {twice:?}"
     );
+}
+
+#[test]
+fn packages_that_profiles_name_are_dependencies() {
+    let [manifest, lock] = ["Cargo.toml", "Cargo.lock"].map(|file| toml::from_str::<toml::Table>(&read(file)).unwrap());
+    let text = |package: &toml::Value, key: &str| package[key].as_str().unwrap().to_owned();
+    let locked: Vec<(String, String)> = lock["package"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| (text(package, "name"), text(package, "version")))
+        .collect();
+    let mut named = 0;
+    for (profile, settings) in manifest["profile"].as_table().unwrap() {
+        let packages = settings.get("package").and_then(toml::Value::as_table);
+        for package in packages.into_iter().flat_map(|packages| packages.keys()) {
+            // `zip@0.6` is every 0.6.x.
+            let (name, wanted) = package.split_once('@').unwrap_or((package, ""));
+            let is_wanted = |version: &str| wanted.is_empty() || version.starts_with(&format!("{wanted}."));
+            let is_locked = locked.iter().any(|(locked, version)| locked == name && is_wanted(version));
+            assert!(
+                is_locked,
+                "profile {profile} has settings for {package}, which is not in Cargo.lock: take them out"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 20, "Cargo.toml has settings for {named} packages");
+}
+
+#[test]
+fn sqlite_is_compiled_without_the_extensions_that_nothing_uses() {
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    let mut statement = connection.prepare("PRAGMA compile_options").unwrap();
+    let options: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert!(options.iter().any(|option| option == "ENABLE_COLUMN_METADATA"), "{options:?}");
+    let extensions = ["ENABLE_FTS", "ENABLE_RTREE", "ENABLE_STAT4", "ENABLE_DBSTAT", "SOUNDEX"];
+    let compiled: Vec<_> =
+        options.iter().filter(|option| extensions.iter().any(|extension| option.starts_with(extension))).collect();
+    assert!(compiled.is_empty(), "{compiled:?}: LIBSQLITE3_FLAGS in .cargo/config.toml leaves them out");
 }

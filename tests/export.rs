@@ -100,9 +100,10 @@ fn export(folder: &Path, session: &Path) -> PathBuf {
     out
 }
 
-/// Runs Python with pandas and DuckDB, which `.ci/readers` installs.
+/// Runs Python with pandas and DuckDB, which `.ci/from-pypi readers` installs.
 fn python(arguments: &[&Path]) -> String {
-    let readers = Command::new("python3").arg(root().join(".ci/readers")).arg("--print").output().unwrap();
+    let readers =
+        Command::new("python3").arg(root().join(".ci/from-pypi")).args(["readers", "--print"]).output().unwrap();
     let readers = PathBuf::from(String::from_utf8(readers.stdout).unwrap().trim());
     assert!(readers.is_dir(), "pandas and DuckDB are not in {}: type `make readers`", readers.display());
     let output = succeed(Command::new("python3").env("PYTHONPATH", readers).args(arguments));

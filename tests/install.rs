@@ -110,6 +110,7 @@ fn removing_leaves_nothing_and_what_is_missing_is_said_before_anything_is_writte
     for (arguments, built, reason) in [
         (&["/opt"][..], Some(empty.path()), "type `make build` first"),
         (&["opt"], None, "is no absolute path"),
+        (&["/opt", "--remove"], None, "--remove is one word too many"),
         (&["--remove", "/opt"], None, "is not installed in"),
         (&[], None, "name the prefix"),
     ] {

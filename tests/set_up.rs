@@ -1,4 +1,4 @@
-//! `multicard setup` as a user types it: a download that is killed goes on at the next try.
+//! `multicard setup` as a user types it, and the scripts by which `make` sets up: a download that is killed goes on at the next try.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+mod executable;
 mod seeded;
 
 use seeded::{command, text};
@@ -111,4 +112,110 @@ fn what_would_be_downloaded_is_listed_with_sums_and_a_list_that_is_not_there_is_
         "{}",
         text(&absent.stderr)
     );
+}
+
+/// A wheel with these files in a folder that pip searches.
+fn wheel_in(folder: &Path, name: &str, version: &str, tag: &str, files: &[(&str, &str)]) {
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let mut archive =
+        zip::ZipWriter::new(fs::File::create(folder.join(format!("{name}-{version}-{tag}.whl"))).unwrap());
+    let about = [
+        ("METADATA", format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")),
+        ("WHEEL", format!("Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n")),
+        ("RECORD", String::new()),
+    ];
+    let about = about.map(|(file, text)| (format!("{name}-{version}.dist-info/{file}"), text));
+    let files = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned()));
+    for (file, text) in files.chain(about) {
+        archive.start_file(file, stored).unwrap();
+        archive.write_all(text.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+#[test]
+fn make_keeps_each_wheel_that_is_complete_and_asks_at_the_next_try_for_the_others() {
+    // Where there is a driver, more wheels are wanted.
+    if Path::new("/proc/driver/nvidia/version").exists() {
+        return;
+    }
+    let (repository, wheels) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::create_dir(repository.path().join(".ci")).unwrap();
+    for file in [".ci/libtorch", ".ci/torch-version"] {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), repository.path().join(file)).unwrap();
+    }
+    let set_up = || {
+        let mut command = Command::new(repository.path().join(".ci/libtorch"));
+        command.env("XDG_CACHE_HOME", repository.path().join("cache")).env_remove("MULTICARD_TORCH");
+        command.env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", wheels.path()).output().unwrap()
+    };
+    let any = "py3-none-any";
+    let torch = [
+        ("torch/lib/libtorch_cpu.so", ""),
+        ("torch/include/a.h", ""),
+        ("torch/version.py", "__version__ = '2.11.0+cu130'\n"),
+    ];
+    wheel_in(wheels.path(), "torch", "2.11.0", any, &torch);
+    wheel_in(wheels.path(), "nvidia_cuda_runtime", "13.0.96", any, &[("nvidia/cu13/lib/libcudart.so.13", "")]);
+    let first = set_up();
+    let said = text(&first.stderr);
+    assert_eq!(first.status.code(), Some(1), "{said}");
+    assert!(said.contains("could not download nvidia-cuda-cupti") && said.contains("MULTICARD_TORCH=DIR"), "{said}");
+    fs::remove_file(wheels.path().join(format!("torch-2.11.0-{any}.whl"))).unwrap();
+    wheel_in(wheels.path(), "nvidia_cuda_cupti", "13.0.85", any, &[("nvidia/cu13/lib/libcupti.so.13", "")]);
+    let second = set_up();
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    let linked = repository.path().join("target/libtorch");
+    assert!(linked.join("lib/libtorch_cpu.so").exists() && linked.join("../nvidia/cu13/lib/libcupti.so.13").exists());
+}
+
+#[test]
+fn a_cargo_that_is_missing_broken_or_too_old_is_named_before_anything_is_installed() {
+    let bin = TempDir::new().unwrap();
+    for tool in ["dirname", "sed", "sort"] {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(tool), bin.path().join(tool)).unwrap();
+    }
+    let refused = |cargo: Option<&str>| {
+        if let Some(cargo) = cargo {
+            executable::write(&bin.path().join("cargo"), cargo);
+        }
+        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/packages"));
+        let output = command.env("PATH", bin.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    let missing = refused(None);
+    assert!(
+        missing.contains("cargo was not found: install Rust 1.") && missing.contains("https://rustup.rs"),
+        "{missing}"
+    );
+    let broken = refused(Some("#!/bin/sh\necho 'no toolchain' >&2; exit 1\n"));
+    assert!(broken.contains("no toolchain\nsetup: cargo does not run, as it says above"), "{broken}");
+    let old = refused(Some("#!/bin/sh\necho 'cargo 1.65.0 (as Debian has it)'\n"));
+    assert!(old.contains("cargo 1.65.0 is too old: install Rust 1."), "{old}");
+    // What else is missing is said for a cargo that is new enough.
+    let new = refused(Some("#!/bin/sh\necho 'cargo 1.1000.0 (of a day to come)'\n"));
+    assert!(new.contains("missing, by their names in Debian: g++"), "{new}");
+}
+
+#[test]
+fn a_build_that_needs_no_download_is_made_only_while_downloads_take_long() {
+    let folder = TempDir::new().unwrap();
+    let built = folder.path().join("built");
+    let touch = format!("touch '{}'", built.display());
+    let until_built = format!("while [ ! -e '{}' ]; do sleep 0.1; done", built.display());
+    let beside = |long_s: u32, downloads: &str, build: &str| {
+        let _ = fs::remove_file(&built);
+        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/beside"));
+        let output = command.args([downloads, build]).env("LONG_S", long_s.to_string()).output().unwrap();
+        (output.status.code(), built.exists(), text(&output.stderr))
+    };
+    let (code, is_built, said) = beside(60, "true", &touch);
+    assert_eq!((code, is_built), (Some(0), false), "{said}");
+    let (code, is_built, said) = beside(0, &until_built, &touch);
+    assert_eq!((code, is_built), (Some(0), true), "{said}");
+    let (code, _, said) = beside(0, &until_built, &format!("{touch}; exit 7"));
+    assert_eq!(code, Some(7), "{said}");
+    let (code, _, said) = beside(60, "exit 3", "true");
+    assert!(code == Some(1) && said.contains("a download failed"), "{said}");
 }

@@ -404,6 +404,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_the_method_explains_every_mark() {
+        let labels =
+            include_str!("mark.rs").split("pub fn label(").nth(1).and_then(|rest| rest.split("\n    }").next());
+        let labels: Vec<&str> = labels.unwrap_or_default().split('"').skip(1).step_by(2).collect();
+        assert!(labels.len() > 20 && labels.contains(&"throttled"), "{labels:?}");
+        let explained = |label: &&str| include_str!("method.md").contains(&format!("\n| `{label}` | "));
+        let missing: Vec<_> = labels.into_iter().filter(|label| !explained(label)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
     fn a_run_that_lost_cpus_to_others_is_marked_and_one_that_did_not_is_not() {
         assert_eq!(marks(2, 1.99, 1.33, 0.0), ["contended"]);
         assert_eq!(marks(2, 1.99, 0.03, 0.0), [""; 0], "alone it keeps all CPUs busy itself");

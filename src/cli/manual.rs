@@ -202,6 +202,7 @@ field.addEventListener('input', () => {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use clap::error::ErrorKind;
 
     use super::*;
     use crate::plan::Plan;
@@ -257,15 +258,42 @@ mod tests {
         lines.filter(|line| line.starts_with("multicard")).map(str::to_owned).collect()
     }
 
+    /// The words of a command line; what stands in quotation marks is one word.
+    fn words(line: &str) -> Vec<&str> {
+        let parts = line.split('"').enumerate();
+        parts
+            .flat_map(|(index, part)| if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+            .collect()
+    }
+
+    /// The commands that sentences of a text name.
+    fn named_commands(text: &str) -> Vec<String> {
+        let sentences: String = text.split("```").step_by(2).collect();
+        let named = sentences.split("`multicard ").skip(1).filter_map(|rest| rest.split('`').next());
+        named.map(|rest| format!("multicard {rest}")).collect()
+    }
+
+    #[test]
+    fn the_commands_and_options_that_sentences_name_are_there() {
+        let changelog = include_str!("../../CHANGELOG.md").to_owned();
+        let lines: Vec<String> = texts().iter().chain([&changelog]).flat_map(|text| named_commands(text)).collect();
+        assert!(lines.len() > 60, "{lines:?}");
+        for line in lines {
+            // A sentence may leave out arguments, or name all values of an option.
+            let error = super::super::Arguments::try_parse_from(words(&line)).err().map(|error| error.kind());
+            let is_there = !matches!(error, Some(ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand));
+            assert!(is_there, "{line}: there is no such command or option");
+        }
+    }
+
     #[test]
     fn the_command_lines_of_the_manual_and_the_readme_are_understood() {
         let lines: Vec<String> = texts().iter().flat_map(|text| command_lines(text)).collect();
         assert!(lines.len() > 25, "{lines:?}");
         for line in lines {
             // What follows a sign of the shell is another command.
-            let words =
-                line.split(" > ").next().unwrap_or_default().split_whitespace().map(|word| word.trim_matches('"'));
-            if let Err(error) = super::super::Arguments::try_parse_from(words) {
+            let command = line.split(" > ").next().unwrap_or_default();
+            if let Err(error) = super::super::Arguments::try_parse_from(words(command)) {
                 panic!("{line}\n{error}");
             }
         }

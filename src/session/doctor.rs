@@ -59,8 +59,14 @@ const LEAST_SHARED_BYTES: u64 = 1 << 30;
 const WINDOW_LIBRARIES: [(&str, &str); 3] =
     [("libxkbcommon-x11.so.0", "libxkbcommon-x11-0"), ("libEGL.so.1", "libegl1"), ("libGL.so.1", "libgl1")];
 /// Where the dynamic linker looks on Debian, Ubuntu, Fedora and others.
-const LIBRARY_FOLDERS: [&str; 5] =
-    ["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
+const LIBRARY_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/lib64",
+    "/usr/lib",
+];
 
 /// Checks this machine, described by `node`. It is fast, since it starts no program.
 pub fn examine(node: &Node) -> Vec<Check> {

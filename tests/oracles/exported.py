@@ -2,7 +2,7 @@
 
     exported.py SESSION FOLDER
 
-FOLDER holds WHAT.csv and WHAT.parquet for each WHAT. PYTHONPATH must name the folder that `.ci/readers` prints.
+FOLDER holds WHAT.csv and WHAT.parquet for each WHAT. PYTHONPATH must name the folder that `.ci/from-pypi readers` prints.
 """
 
 import json
