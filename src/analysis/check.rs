@@ -73,13 +73,19 @@ impl CheckMeasure {
         (!last.is_empty()).then(|| last.iter().map(|point| point.loss).sum::<f64>() / last.len() as f64)
     }
 
-    /// The difference on the scale on which the margin is symmetric.
-    fn difference(&self, over: f64, base: f64) -> f64 {
-        match self.margin {
+    /// The differences of pairs, on the scale on which the margin is symmetric.
+    fn differences(&self, pairs: &[(u32, f64, f64)]) -> Vec<(u32, f64)> {
+        let log = |over: f64, base: f64| if over == base { 0.0 } else { (over / base).ln() };
+        let have_logs = pairs.iter().all(|(_, over, base)| log(*over, *base).is_finite());
+        // A ratio of values with different signs, or of 0, has no logarithm: differences are then shares of the usual size.
+        let sizes = pairs.iter().map(|(_, over, base)| over.abs() / 2.0 + base.abs() / 2.0);
+        let size = sizes.sum::<f64>() / pairs.len() as f64;
+        let difference = |over: f64, base: f64| match self.margin {
             Margin::Absolute(_) => over - base,
-            Margin::Relative(_) if over == base => 0.0,
-            Margin::Relative(_) => (over / base).ln(),
-        }
+            Margin::Relative(_) if have_logs => log(over, base),
+            Margin::Relative(_) => (over - base) / size,
+        };
+        pairs.iter().map(|(repeat, over, base)| (*repeat, difference(*over, *base))).collect()
     }
 
     fn margin(&self) -> f64 {
@@ -168,7 +174,7 @@ impl CheckPairs {
             let values: Vec<f64> = finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect();
             if values.is_empty() { f64::NAN } else { median(&values) }
         };
-        let differences = finite.iter().map(|(repeat, over, base)| (*repeat, of.difference(*over, *base))).collect();
+        let differences = of.differences(&finite);
         let (over, base) = (middle(|one| one.1), middle(|one| one.2));
         (!finite.is_empty() || not_finite != (0, 0)).then_some(Self { of, over, base, differences, not_finite })
     }

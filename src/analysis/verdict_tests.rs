@@ -257,6 +257,27 @@ fn work_is_checked_by_what_the_plan_names() {
 }
 
 #[test]
+fn check_values_of_different_signs_differ_by_any_relative_margin() {
+    let checked: Arc<[Checked]> = [Checked { measure: "q".into(), margin: Margin::Relative(0.02) }].into();
+    let judged = |q: f64, base: f64, spread: f64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+        for (place, run) in runs.iter_mut().enumerate() {
+            run.checked = Arc::clone(&checked);
+            let own = if run.cell.starts_with("fp16") { q } else { base };
+            run.values.insert("q".into(), own + spread * [1.0, -2.0, 0.5, 1.5, -0.5, -1.0, 0.2][place % 7]);
+        }
+        verdict(&runs)
+    };
+    assert_eq!(judged(-5.0, 0.503, 0.001).to_string(), "faster, but q differs: -5.000 against 0.503");
+    assert_eq!(judged(0.503, -0.503, 0.001).check.name(), "differs");
+    assert_eq!(judged(0.503, 0.0, 0.0).to_string(), "faster, but q differs: 0.503 against 0");
+    assert_eq!(judged(-5.0, -5.0, 0.001).check, Check::Same, "both are negative");
+    assert_eq!(judged(0.0, 0.0, 0.0).check, Check::Same);
+    // The signs of noise around 0 are no difference.
+    assert_eq!(judged(0.0, 0.0, 1.0).check.name(), "unknown");
+}
+
+#[test]
 fn nothing_is_decided_below_the_resolution_of_a_clock() {
     // 12.4 against 12.6 ms, and 12.05 against 12.95, told in whole milliseconds.
     let coarse = |logs: [f64; 2]| {
