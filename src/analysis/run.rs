@@ -526,7 +526,7 @@ fn epochs(ranks: &[RankRecord], values: BTreeMap<u32, BTreeMap<Key, f64>>) -> Ve
     values.into_iter().map(summary).collect()
 }
 
-/// Removes measures that are not finite, and marks them.
+/// Removes measures that are not finite, and marks them. Those with an impossible reading are marked already.
 fn refuse_not_finite(summary: &mut RunSummary) {
     let RunSummary { measures, values, epochs, marks, .. } = summary;
     let of_all = std::iter::once(values).chain(epochs.iter_mut().map(|epoch| &mut epoch.values));
@@ -540,9 +540,9 @@ fn refuse_not_finite(summary: &mut RunSummary) {
         });
         // In the order of columns.
         refused.sort_by_key(|key| measures.iter().position(|measure| measure.key == *key).unwrap_or(usize::MAX));
-        for mark in refused.into_iter().map(Mark::NotFinite) {
-            if !marks.contains(&mark) {
-                marks.push(mark);
+        for key in refused {
+            if ![Mark::Impossible(key.clone()), Mark::NotFinite(key.clone())].iter().any(|mark| marks.contains(mark)) {
+                marks.push(Mark::NotFinite(key));
             }
         }
     }
