@@ -55,12 +55,21 @@ impl SessionJudgement {
 impl SessionComparison {
     /// Compares one cell in the sessions of each side that have it, by a measure; `lower_is_better` inverts the ratio.
     pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
+        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
+        let cells = || before.iter().chain(after);
+        let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
+        if !cells().flat_map(|cell| finished(cell)).filter_map(value).all(|value| value > 0.0) {
+            return Self {
+                failing: failing(before, after),
+                checks: check_pairs(&runs, key),
+                sessions: cells().count(),
+                reason: Some(Incomparable::NoRatio),
+                ..Self::of_means(&[], &[], lower_is_better)
+            };
+        }
         let of_shifted = |shift: &dyn Fn(&RunSummary) -> f64| {
             Self::of_means(&means(before, key, shift), &means(after, key, shift), lower_is_better)
         };
-        let of_means = of_shifted(&|_| 0.0);
-        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
-        let cells = || before.iter().chain(after);
         let is_told = cells().find_map(|cell| cell.measure(key)).is_some_and(Measure::is_told);
         let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
         let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_told);
@@ -74,7 +83,7 @@ impl SessionComparison {
             rounding: timed().map(comparison::clock_resolution).fold(0.0, f64::max),
             by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
             reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
-            ..of_means
+            ..of_shifted(&|_| 0.0)
         }
     }
 
@@ -219,6 +228,31 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::{cells, fixture, summarise_run};
+
+    #[test]
+    fn sessions_with_values_that_are_not_above_0_have_no_verdict_by_ratios() {
+        let session = |score: f64| -> Vec<RunSummary> {
+            let run = |repeat: u32| {
+                let mut run = summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1));
+                run.values.insert("train_loss".into(), score + 0.01 * f64::from(repeat));
+                run
+            };
+            (1..=3).map(run).collect()
+        };
+        let verdict = |scores: [f64; 4]| {
+            let sessions = scores.map(session);
+            let cells: Vec<Cell> = sessions.iter().flat_map(|runs| cells(runs)).collect();
+            let (before, after) = ([&cells[0], &cells[1]], [&cells[2], &cells[3]]);
+            let compared = SessionComparison::of(&before, &after, "train_loss", false);
+            assert_eq!(compared.value().is_some(), scores[0] > 0.0);
+            judge_sessions(&[compared], false, 0.01).remove(0).judgement.to_string()
+        };
+        let expected = "not comparable: ratios need values above 0";
+        assert!(verdict([-100.0, -101.0, -200.0, -201.0]).starts_with(expected));
+        assert!(verdict([0.0, -101.0, 200.0, 201.0]).starts_with(expected));
+        assert!(verdict([100.0, 101.0, 200.0, 201.0]).starts_with("higher"));
+    }
 
     #[test]
     fn the_interval_of_a_ratio_is_students_of_the_pooled_spread_between_sessions() {

@@ -51,6 +51,8 @@ pub enum Incomparable {
         /// Names of facts about the machine in which they differ.
         with: Vec<String>,
     },
+    /// A value is 0 or negative.
+    NoRatio,
     /// The difference is smaller than the resolution of the clock.
     CoarseClock {
         /// The resolution of the clock, as a share of a value.
@@ -90,6 +92,7 @@ impl Incomparable {
             Self::FarApart { .. } => "far_apart",
             Self::Mixed => "mixed",
             Self::NoPartners { .. } => "no_partners",
+            Self::NoRatio => "no_ratio",
             Self::CoarseClock { .. } => "coarse_clock",
             Self::ClocksDisagree { .. } => "clocks_disagree",
             Self::Unconfirmed { .. } => "unconfirmed",
@@ -108,6 +111,9 @@ impl Incomparable {
             Self::OneSession => "give several sessions on at least one side: multicard diff A1 A2 A3 -- B",
             Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
                 "run both cells again in one launch, which interleaves their repeats"
+            }
+            Self::NoRatio => {
+                "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)"
             }
             Self::CoarseClock { .. } => "let the program print more digits of its durations",
             Self::Unconfirmed { .. } => {
@@ -148,6 +154,7 @@ impl fmt::Display for Incomparable {
                     if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
                 write!(f, "no repeat of one has a partner in the other{with}")
             }
+            Self::NoRatio => f.write_str("ratios need values above 0"),
             Self::CoarseClock { resolution } => {
                 write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
             }
@@ -238,12 +245,14 @@ impl Comparison {
         let least =
             super::finished(cell).filter(has_value).count().min(super::finished(base).filter(has_value).count());
         let (near, reason) = Self::design(cell, base, &pairs);
+        let has_ratios = super::finished(cell).chain(super::finished(base)).filter_map(value).all(|value| value > 0.0);
         let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
-            log.is_finite().then_some(log)
+            (has_ratios && log.is_finite()).then_some(log)
         };
         let to_come = to_come(cell).max(to_come(base));
+        let reason = if has_ratios { reason } else { Some(Incomparable::NoRatio) };
         let reason = reason.or_else(|| {
             let with = || machine_differs(super::finished(cell), super::finished(base));
             (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })

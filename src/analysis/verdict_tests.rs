@@ -283,6 +283,25 @@ fn check_values_of_different_signs_differ_by_any_relative_margin() {
 }
 
 #[test]
+fn values_that_are_not_above_0_have_no_verdict_by_ratios() {
+    let judged = |new: f64, old: f64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.1, 30.0, 60.0));
+        for (place, run) in runs.iter_mut().enumerate() {
+            let own = if run.cell.starts_with("fp16") { new } else { old };
+            run.values.insert("train_loss".into(), own + 0.001 * (place % 3) as f64);
+        }
+        let cells = cells(&runs);
+        let comparison = Comparison::between(&cells[1], &cells[0], "train_loss", false);
+        judge_comparisons(&[comparison], 0, false, 0.01).remove(0)
+    };
+    for (new, old) in [(-200.0, -100.0), (1.0, -1.0), (0.0, 1.0)] {
+        let judged = judged(new, old);
+        assert_eq!((judged.to_string().as_str(), judged.p), ("not comparable: ratios need values above 0", None));
+    }
+    assert_eq!(judged(200.0, 100.0).verdict, Verdict::Higher);
+}
+
+#[test]
 fn nothing_is_decided_below_the_resolution_of_a_clock() {
     // 12.4 against 12.6 ms, and 12.05 against 12.95, told in whole milliseconds.
     let coarse = |logs: [f64; 2]| {
