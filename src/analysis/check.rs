@@ -325,7 +325,7 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
             return Check::Differs { measure: Arc::clone(&one.of.name), over, base };
         }
         let open = checks.iter().zip(contrasts).find(|(one, contrast)| {
-            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin(), 0.0) >= ERROR)
+            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin()) >= ERROR)
         });
         match open {
             None if checks.is_empty() => Check::None,

@@ -248,6 +248,11 @@ impl RunSummary {
         self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
     }
 
+    /// Whether a program of the user's own or a file gave its values.
+    pub(super) fn is_reported(&self) -> bool {
+        self.workload.command.is_some() || self.is_imported()
+    }
+
     /// Whether other runs of the session were on the machine at the same time, which affects its times.
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))

@@ -316,6 +316,39 @@ fn nothing_is_decided_below_the_resolution_of_a_clock() {
 }
 
 #[test]
+fn nothing_is_decided_below_the_step_of_values_that_a_program_rounds() {
+    let command = Some(Arc::new(Command::default()));
+    let judged = |key: &str, new: f64, old: f64, is_program: bool, count: usize| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0)[..count], &repeats(0.1, 30.0, 60.0)[..count]);
+        for run in &mut runs {
+            if is_program {
+                run.workload = Arc::new(WorkloadSpec { command: command.clone(), ..(*run.workload).clone() });
+            }
+            run.values.insert(key.into(), if run.cell.starts_with("fp16") { new } else { old });
+        }
+        let cells = cells(&runs);
+        let is_time = key.ends_with("_s");
+        let comparison = Comparison::between(&cells[1], &cells[0], key, is_time);
+        judge_comparisons(&[comparison], 0, is_time, 0.01).remove(0)
+    };
+    let seconds = "load_from_disk_s";
+    let coarse = judged(seconds, 2.0, 1.0, true, 2);
+    assert_eq!(coarse.to_string(), "not comparable: the values have too few digits: they resolve 75 %");
+    assert_eq!(coarse.p, Some(1.0), "1.5 s can be rounded to both");
+    // 1.005 against 1.025 s is a difference of 2 %.
+    assert_eq!(judged(seconds, 1.02, 1.01, true, 6).reason.unwrap().name(), "coarse_values");
+    // Two pairs without spread say little, and six say more.
+    assert_eq!(judged(seconds, 9.0, 1.0, true, 2).verdict, Verdict::NotComparable);
+    assert_eq!(judged(seconds, 9.0, 1.0, true, 6).verdict, Verdict::Slower);
+    // What multicard measures, counts and bytes are exact.
+    assert_eq!(judged(seconds, 2.0, 1.0, false, 2).verdict, Verdict::Slower);
+    for exact in ["skipped_updates", "peak_allocated_bytes"] {
+        let judged = judged(exact, 2.0, 1.0, true, 2);
+        assert_eq!((judged.verdict, judged.p), (Verdict::Higher, Some(0.0)), "{exact}");
+    }
+}
+
+#[test]
 fn a_verdict_stands_only_where_both_clocks_give_it() {
     // Steps of 20 ms on both sides; fp16 tells 2 ms, as it does not wait for the GPU.
     let mut runs = two_cells(&repeats(0.02, 0.0, 60.0), &repeats(0.002, 30.0, 60.0));
