@@ -38,6 +38,7 @@ mod recorded;
 mod recording_cost;
 mod renamed_kernels;
 mod resolution;
+mod rounding;
 mod run;
 mod search;
 mod shared_run;

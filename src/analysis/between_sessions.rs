@@ -8,6 +8,7 @@
 use super::check::{CheckPairs, check_pairs, paired};
 use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
+use super::rounding::{Rounding, step_in_runs};
 use super::verdict::{Verdict, judgement_of};
 use super::{Cell, Comparison, Incomparable, Judgement, Measure, Method, RunState, RunSummary, Value, finished};
 use crate::statistics::{Interval, student_t_quantile};
@@ -24,8 +25,8 @@ pub struct SessionComparison {
     /// it.
     failing: Option<(usize, usize)>,
     checks: Vec<CheckPairs>,
-    /// The largest change of the difference that rounding by clocks can cause.
-    rounding: f64,
+    /// How much rounding can change the difference.
+    rounding: Rounding,
     /// The same difference, measured by the arrival times of a program's lines, with its ratio. `None` if these times are unknown.
     by_arrival: Option<(Contrast, f64)>,
     /// Why the cells cannot be compared, whatever the numbers are.
@@ -55,26 +56,41 @@ impl SessionJudgement {
 impl SessionComparison {
     /// Compares one cell in the sessions of each side that have it, by a measure; `lower_is_better` inverts the ratio.
     pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
+        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
+        let cells = || before.iter().chain(after);
+        let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
+        if !cells().flat_map(|cell| finished(cell)).filter_map(value).all(|value| value > 0.0) {
+            return Self {
+                failing: failing(before, after),
+                checks: check_pairs(&runs, key),
+                sessions: cells().count(),
+                reason: Some(Incomparable::NoRatio),
+                ..Self::of_means(&[], &[], lower_is_better)
+            };
+        }
         let of_shifted = |shift: &dyn Fn(&RunSummary) -> f64| {
             Self::of_means(&means(before, key, shift), &means(after, key, shift), lower_is_better)
         };
-        let of_means = of_shifted(&|_| 0.0);
-        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
-        let cells = || before.iter().chain(after);
-        let is_told = cells().find_map(|cell| cell.measure(key)).is_some_and(Measure::is_told);
-        let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
-        let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_told);
+        let measure = cells().find_map(|cell| cell.measure(key));
+        let is_told = measure.is_some_and(Measure::is_told);
+        let is_rate = measure.is_some_and(|measure| !measure.is_time());
+        let runs_of_all = || cells().flat_map(|cell| finished(cell));
+        let timed = || runs_of_all().filter(|_| is_told);
         let has_arrivals = timed().any(|run| run.clock.is_some());
+        let rounding = |measure: &Measure| {
+            let step = step_in_runs(runs_of_all(), measure);
+            Rounding::most(runs_of_all().map(|run| Rounding::of_run(run, measure, step)))
+        };
         // A line that arrives later than the program reports makes a time longer and a rate lower.
         let sign = if is_rate { 1.0 } else { -1.0 };
         let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));
         Self {
             failing: failing(before, after),
             checks: check_pairs(&runs, key),
-            rounding: timed().map(comparison::clock_resolution).fold(0.0, f64::max),
+            rounding: measure.map(rounding).unwrap_or_default(),
             by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
             reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
-            ..of_means
+            ..of_shifted(&|_| 0.0)
         }
     }
 
@@ -99,16 +115,17 @@ impl SessionComparison {
         let change = (!old.is_empty() && !new.is_empty()).then(|| sign * (mean(new) - mean(old)));
         let squares = |values: &[f64]| values.iter().map(|value| (value - mean(values)).powi(2)).sum::<f64>();
         let freedom = (old.len() + new.len()) as f64 - 2.0;
-        let error =
-            ((squares(old) + squares(new)) / freedom * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
-        let contrast = change.filter(|_| freedom >= 1.0).map(|mean| Contrast { mean, error, freedom });
+        let share = 1.0 / old.len() as f64 + 1.0 / new.len() as f64;
+        let error = ((squares(old) + squares(new)) / freedom * share).sqrt();
+        let contrast = change.filter(|_| freedom >= 1.0);
+        let contrast = contrast.map(|mean| Contrast { mean, error, freedom, scale: share.sqrt(), rounding: 0.0 });
         Self {
             contrast,
             ratio: change.map(f64::exp),
             sessions: old.len() + new.len(),
             failing: None,
             checks: Vec::new(),
-            rounding: 0.0,
+            rounding: Rounding::default(),
             by_arrival: None,
             reason: None,
         }
@@ -116,7 +133,7 @@ impl SessionComparison {
 
     /// The ratio with its 95 % interval by Student's t between sessions.
     pub fn value(&self) -> Option<Value> {
-        let interval = self.contrast.as_ref().map(|Contrast { mean, error, freedom }| {
+        let interval = self.contrast.as_ref().map(|Contrast { mean, error, freedom, .. }| {
             let half = student_t_quantile(ERROR / 2.0, *freedom) * error;
             Interval { low: (mean - half).exp(), high: (mean + half).exp() }
         });
@@ -152,44 +169,42 @@ fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
 /// Judges cells as one family. `margin` is the share by which a cell may become worse, and also the bound for equality.
 pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64) -> Vec<SessionJudgement> {
     let bound = margin.max(0.0).ln_1p();
-    let by_own_clock: Vec<Option<&Contrast>> = family.iter().map(|one| one.contrast.as_ref()).collect();
-    let arrived: Vec<Option<&Contrast>> = family
-        .iter()
-        .map(|one| one.by_arrival.as_ref().map(|(contrast, _)| contrast).or(one.contrast.as_ref()))
-        .collect();
+    let rounded = |one: &SessionComparison, contrast: Option<Contrast>| Some(contrast?.rounded(one.rounding.step));
+    let exact: Vec<Option<Contrast>> = family.iter().map(|one| one.contrast).collect();
+    let found: Vec<Option<Contrast>> = family.iter().map(|one| rounded(one, one.contrast)).collect();
+    let arrived = |one: &SessionComparison| one.by_arrival.as_ref().map(|(contrast, _)| *contrast).or(one.contrast);
+    let arrived: Vec<Option<Contrast>> = family.iter().map(|one| rounded(one, arrived(one))).collect();
     // Differences and equalities, adjusted over the family.
-    let adjusted = |contrasts: &[Option<&Contrast>], rounded: bool| -> Vec<(Option<f64>, Option<f64>)> {
-        let of_all = |p: &dyn Fn(&Contrast, f64) -> f64| {
-            let rounding = |one: &SessionComparison| if rounded { one.rounding } else { 0.0 };
-            let each =
-                family.iter().zip(contrasts).map(|(one, contrast)| contrast.map(|contrast| p(contrast, rounding(one))));
-            let all: Vec<Option<f64>> = each.collect();
+    let adjusted = |contrasts: &[Option<Contrast>]| -> Vec<(Option<f64>, Option<f64>)> {
+        let of_all = |p: &dyn Fn(&Contrast) -> f64| {
+            let all: Vec<Option<f64>> = contrasts.iter().map(|contrast| contrast.as_ref().map(p)).collect();
             let mut adjusted = holm(&all.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
             all.into_iter().map(|p| p.and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
         };
-        let equalities = of_all(&|one, rounding| one.equality(bound, rounding));
-        of_all(&|one, rounding| one.difference(rounding)).into_iter().zip(equalities).collect()
+        let equalities = of_all(&|one| one.equality(bound));
+        of_all(&Contrast::difference).into_iter().zip(equalities).collect()
     };
-    let (unrounded, by_arrival) = (adjusted(&by_own_clock, false), adjusted(&arrived, true));
+    let (unrounded, by_arrival) = (adjusted(&exact), adjusted(&arrived));
     let comparisons: Vec<Comparison> =
         family.iter().map(|one| Comparison { checks: one.checks.clone(), ..Comparison::of_logs(Vec::new()) }).collect();
     let checked = super::judge_comparisons(&comparisons, 0, of_speed, margin);
-    let adjusted = adjusted(&by_own_clock, true);
+    let adjusted = adjusted(&found);
     let judgement = |(place, checked): (usize, Judgement)| {
         let one = &family[place];
-        let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
+        let contrast = found[place].as_ref();
+        let judgement = judgement_of(contrast, adjusted[place], of_speed, margin);
         let verdict =
-            |contrast: Option<&Contrast>, adjusted| judgement_of(contrast, adjusted, of_speed, margin).verdict;
+            |contrast: &Option<Contrast>, adjusted| judgement_of(contrast.as_ref(), adjusted, of_speed, margin).verdict;
         let reason = match one {
             _ if one.reason.is_some() => one.reason.clone(),
             _ if one.ratio.is_some() && one.contrast.is_none() => Some(Incomparable::OneSession),
-            _ if verdict(by_own_clock[place], unrounded[place]) != judgement.verdict => {
-                Some(Incomparable::CoarseClock { resolution: one.rounding })
+            _ if one.rounding.step > 0.0 && verdict(&exact[place], unrounded[place]) != judgement.verdict => {
+                Some(Incomparable::of_rounding(one.rounding))
             }
             _ if judgement.verdict == Verdict::Undecided => None,
-            _ if verdict(arrived[place], by_arrival[place]) != judgement.verdict => {
+            _ if verdict(&arrived[place], by_arrival[place]) != judgement.verdict => {
                 one.ratio.zip(one.by_arrival.as_ref()).map(|(own_ratio, (_, by_lines))| {
-                    let is_open = verdict(arrived[place], by_arrival[place]) == Verdict::Undecided;
+                    let is_open = verdict(&arrived[place], by_arrival[place]) == Verdict::Undecided;
                     Incomparable::of_clocks(is_open, own_ratio, *by_lines)
                 })
             }
@@ -199,7 +214,7 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let judgement = Judgement {
             verdict,
             reason,
-            detectable: by_own_clock[place].map(|contrast| contrast.detectable(family.len(), 1)),
+            detectable: contrast.map(|contrast| contrast.detectable(family.len(), 1)),
             n: one.sessions,
             counts: "session",
             family: family.len(),
@@ -207,10 +222,8 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
             ..judgement
         };
         // "No worse" has to be shown for each cell separately, so having many cells gives no advantage and needs no correction.
-        let no_worse = |contrast: Option<&Contrast>| {
-            contrast.is_some_and(|contrast| contrast.no_worse((bound - one.rounding).max(0.0)) < ERROR)
-        };
-        let is_no_worse = one.reason.is_none() && no_worse(by_own_clock[place]) && no_worse(arrived[place]);
+        let no_worse = |contrast: &Option<Contrast>| contrast.is_some_and(|contrast| contrast.no_worse(bound) < ERROR);
+        let is_no_worse = one.reason.is_none() && no_worse(&found[place]) && no_worse(&arrived[place]);
         SessionJudgement { judgement, is_no_worse, failing: one.failing }
     };
     checked.into_iter().enumerate().map(judgement).collect()
@@ -218,7 +231,48 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::analysis::{cells, fixture, summarise_run};
+    use crate::plan::{Command, WorkloadSpec};
+
+    /// The verdict on a score in two sessions before a change and two after it. The score grows a little from repeat to repeat.
+    fn verdict_on(scores: [f64; 4], growth: f64, is_program: bool) -> String {
+        let session = |score: f64| -> Vec<RunSummary> {
+            let run = |repeat: u32| {
+                let mut run = summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1));
+                run.values.insert("train_loss".into(), score + growth * f64::from(repeat));
+                let command = is_program.then(|| Arc::new(Command::default()));
+                run.workload = Arc::new(WorkloadSpec { command, ..(*run.workload).clone() });
+                run
+            };
+            (1..=3).map(run).collect()
+        };
+        let sessions = scores.map(session);
+        let cells: Vec<Cell> = sessions.iter().flat_map(|runs| cells(runs)).collect();
+        let (before, after) = ([&cells[0], &cells[1]], [&cells[2], &cells[3]]);
+        let compared = SessionComparison::of(&before, &after, "train_loss", false);
+        assert_eq!(compared.value().is_some(), scores[0] > 0.0);
+        judge_sessions(&[compared], false, 0.01).remove(0).judgement.to_string()
+    }
+
+    #[test]
+    fn sessions_with_values_that_are_not_above_0_have_no_verdict_by_ratios() {
+        let verdict = |scores: [f64; 4]| verdict_on(scores, 0.01, false);
+        let expected = "not comparable: ratios need values above 0";
+        assert!(verdict([-100.0, -101.0, -200.0, -201.0]).starts_with(expected));
+        assert!(verdict([0.0, -101.0, 200.0, 201.0]).starts_with(expected));
+        assert!(verdict([100.0, 101.0, 200.0, 201.0]).starts_with("higher"));
+    }
+
+    #[test]
+    fn sessions_with_values_that_a_program_rounds_have_no_verdict_below_their_step() {
+        let expected = "not comparable: the values have too few digits: they resolve 100 %";
+        assert_eq!(verdict_on([1.0, 1.0, 2.0, 2.0], 0.0, true), expected);
+        assert!(verdict_on([1.0, 1.0, 2.0, 2.0], 0.0, false).starts_with("higher"));
+        assert!(verdict_on([100.0, 101.0, 200.0, 201.0], 0.0, true).starts_with("higher"));
+    }
 
     #[test]
     fn the_interval_of_a_ratio_is_students_of_the_pooled_spread_between_sessions() {

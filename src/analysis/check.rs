@@ -64,8 +64,9 @@ impl CheckMeasure {
             return training.map(|training| training.steps as f64);
         }
         if *self.key != *LAST_LOSS {
-            // A value that is not finite was removed from the run's values, and is reported by its mark.
-            let is_marked = |mark: &Mark| matches!(mark, Mark::NotFinite(key) if *key == self.key);
+            // A value that is not finite, or impossible, was removed from the run's values, and is reported by its mark.
+            let is_marked =
+                |mark: &Mark| matches!(mark, Mark::NotFinite(key) | Mark::Impossible(key) if *key == self.key);
             return run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
         }
         let tail = run.losses.len().div_ceil(10);
@@ -73,13 +74,19 @@ impl CheckMeasure {
         (!last.is_empty()).then(|| last.iter().map(|point| point.loss).sum::<f64>() / last.len() as f64)
     }
 
-    /// The difference on the scale on which the margin is symmetric.
-    fn difference(&self, over: f64, base: f64) -> f64 {
-        match self.margin {
+    /// The differences of pairs, on the scale on which the margin is symmetric.
+    fn differences(&self, pairs: &[(u32, f64, f64)]) -> Vec<(u32, f64)> {
+        let log = |over: f64, base: f64| if over == base { 0.0 } else { (over / base).ln() };
+        let have_logs = pairs.iter().all(|(_, over, base)| log(*over, *base).is_finite());
+        // A ratio of values with different signs, or of 0, has no logarithm: differences are then shares of the usual size.
+        let sizes = pairs.iter().map(|(_, over, base)| over.abs() / 2.0 + base.abs() / 2.0);
+        let size = sizes.sum::<f64>() / pairs.len() as f64;
+        let difference = |over: f64, base: f64| match self.margin {
             Margin::Absolute(_) => over - base,
-            Margin::Relative(_) if over == base => 0.0,
-            Margin::Relative(_) => (over / base).ln(),
-        }
+            Margin::Relative(_) if have_logs => log(over, base),
+            Margin::Relative(_) => (over - base) / size,
+        };
+        pairs.iter().map(|(repeat, over, base)| (*repeat, difference(*over, *base))).collect()
     }
 
     fn margin(&self) -> f64 {
@@ -153,31 +160,31 @@ pub(super) struct CheckPairs {
     base: f64,
     /// The difference in each repeat, with the repeat's number.
     differences: Vec<(u32, f64)>,
-    /// The number of pairs in which only the cell's value is not finite, and the number in which only the baseline's is not.
-    not_finite: (usize, usize),
+    /// The number of pairs in which only the cell's value is not finite or impossible, and the number in which only the baseline's is.
+    not_valid: (usize, usize),
 }
 
 impl CheckPairs {
-    /// From the values of paired repeats. A pair in which both values are not finite is left out.
+    /// From the values of paired repeats; a value that is not finite or impossible is NaN. A pair of two such values is left out.
     fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
         let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|one| is(one)).count();
-        let not_finite = (lone(|one| one.2.is_finite()), lone(|one| one.1.is_finite()));
+        let not_valid = (lone(|one| one.2.is_finite()), lone(|one| one.1.is_finite()));
         let middle = |side: fn(&(u32, f64, f64)) -> f64| {
             let values: Vec<f64> = finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect();
             if values.is_empty() { f64::NAN } else { median(&values) }
         };
-        let differences = finite.iter().map(|(repeat, over, base)| (*repeat, of.difference(*over, *base))).collect();
+        let differences = of.differences(&finite);
         let (over, base) = (middle(|one| one.1), middle(|one| one.2));
-        (!finite.is_empty() || not_finite != (0, 0)).then_some(Self { of, over, base, differences, not_finite })
+        (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { of, over, base, differences, not_valid })
     }
 
-    /// The median of one side in words; or the statement that it is not finite in some repeats.
-    fn shown(&self, value: f64, not_finite: usize) -> String {
-        match not_finite {
+    /// The median of one side in words; or the statement that some repeats have no valid value.
+    fn shown(&self, value: f64, not_valid: usize) -> String {
+        match not_valid {
             0 => self.of.shown(value),
-            count => format!("not finite in {}", super::counted(count, "repeat")),
+            count => format!("no valid value in {}", super::counted(count, "repeat")),
         }
     }
 
@@ -228,7 +235,7 @@ pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
             over: mean(|one| one.over),
             base: mean(|one| one.base),
             differences: complete_blocks(&differences),
-            not_finite: same.iter().fold((0, 0), |all, one| (all.0 + one.not_finite.0, all.1 + one.not_finite.1)),
+            not_valid: same.iter().fold((0, 0), |all, one| (all.0 + one.not_valid.0, all.1 + one.not_valid.1)),
         })
     };
     known.into_iter().filter_map(merge).collect()
@@ -311,14 +318,14 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let mut adjusted = holm(&all).into_iter();
     let check = |(checks, contrasts): (&Vec<&CheckPairs>, &Vec<Option<Contrast>>)| {
         let differ: Vec<f64> = adjusted.by_ref().take(checks.len()).collect();
-        let is_shown = |(one, p): &(&&CheckPairs, &f64)| **p < ERROR || one.not_finite != (0, 0);
+        let is_shown = |(one, p): &(&&CheckPairs, &f64)| **p < ERROR || one.not_valid != (0, 0);
         if let Some((one, _)) = checks.iter().zip(&differ).find(is_shown) {
-            let (over, base) = (one.shown(one.over, one.not_finite.0), one.shown(one.base, one.not_finite.1));
+            let (over, base) = (one.shown(one.over, one.not_valid.0), one.shown(one.base, one.not_valid.1));
             let base = base + &one.of.unit();
             return Check::Differs { measure: Arc::clone(&one.of.name), over, base };
         }
         let open = checks.iter().zip(contrasts).find(|(one, contrast)| {
-            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin(), 0.0) >= ERROR)
+            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin()) >= ERROR)
         });
         match open {
             None if checks.is_empty() => Check::None,

@@ -81,8 +81,7 @@ pub(super) fn fact<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
 
 /// The commit of the program that a run measures, or of the worker for a built-in workload.
 fn commit(run: &RunSummary) -> Option<String> {
-    let is_program = run.workload.command.is_some() || run.is_imported();
-    let of_worker = || fact(run, "worker_build").filter(|_| !is_program);
+    let of_worker = || fact(run, "worker_build").filter(|_| !run.is_reported());
     fact(run, "program_git").or_else(of_worker).map(short)
 }
 

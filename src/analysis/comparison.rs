@@ -10,6 +10,7 @@ use std::fmt;
 
 use super::check::{CheckPairs, check_pairs, merged, paired};
 use super::environment::machine_differs;
+use super::rounding::{Rounding, step_in_runs};
 use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary};
 use crate::statistics::median;
 
@@ -51,9 +52,16 @@ pub enum Incomparable {
         /// Names of facts about the machine in which they differ.
         with: Vec<String>,
     },
+    /// A value is 0 or negative.
+    NoRatio,
     /// The difference is smaller than the resolution of the clock.
     CoarseClock {
         /// The resolution of the clock, as a share of a value.
+        resolution: f64,
+    },
+    /// The difference is smaller than the step between the values that a program or a file gives.
+    CoarseValues {
+        /// The step, as a share of a value.
         resolution: f64,
     },
     /// The times that the program reports give another verdict than the times at which its lines arrived.
@@ -80,6 +88,12 @@ impl Incomparable {
         if arrival_is_open { Self::Unconfirmed { told, arrived } } else { Self::ClocksDisagree { told, arrived } }
     }
 
+    /// The reason if the verdict changes once values are shifted by their rounding.
+    pub(super) fn of_rounding(rounding: Rounding) -> Self {
+        let resolution = rounding.step;
+        if rounding.is_written { Self::CoarseValues { resolution } } else { Self::CoarseClock { resolution } }
+    }
+
     /// The name in files.
     pub fn name(&self) -> &'static str {
         match self {
@@ -90,7 +104,9 @@ impl Incomparable {
             Self::FarApart { .. } => "far_apart",
             Self::Mixed => "mixed",
             Self::NoPartners { .. } => "no_partners",
+            Self::NoRatio => "no_ratio",
             Self::CoarseClock { .. } => "coarse_clock",
+            Self::CoarseValues { .. } => "coarse_values",
             Self::ClocksDisagree { .. } => "clocks_disagree",
             Self::Unconfirmed { .. } => "unconfirmed",
             Self::ImpossibleClock => "impossible_clock",
@@ -109,7 +125,13 @@ impl Incomparable {
             Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
                 "run both cells again in one launch, which interleaves their repeats"
             }
+            Self::NoRatio => {
+                "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)"
+            }
             Self::CoarseClock { .. } => "let the program print more digits of its durations",
+            Self::CoarseValues { .. } => {
+                "write the values with more digits; those of a count are exact with the unit `count`"
+            }
             Self::Unconfirmed { .. } => {
                 "print each step when it ends, on a quiet machine, or run more repeats: lines must arrive when steps end"
             }
@@ -148,8 +170,12 @@ impl fmt::Display for Incomparable {
                     if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
                 write!(f, "no repeat of one has a partner in the other{with}")
             }
+            Self::NoRatio => f.write_str("ratios need values above 0"),
             Self::CoarseClock { resolution } => {
                 write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
+            }
+            Self::CoarseValues { resolution } => {
+                write!(f, "the values have too few digits: they resolve {}", percent(*resolution))
             }
             Self::ClocksDisagree { told, arrived } => {
                 write!(f, "{told:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
@@ -194,8 +220,8 @@ pub(super) fn long_time(time_s: f64) -> String {
 pub struct Comparison {
     /// The logarithms of the ratios of pairs.
     pub(super) logs: Vec<f64>,
-    /// The largest change of each logarithm that rounding by the clock can cause.
-    pub(super) rounding: f64,
+    /// How much rounding can change each logarithm.
+    pub(super) rounding: Rounding,
     /// The same ratios from the arrival of a program's lines, if these times are known.
     pub(super) by_arrival: Option<Vec<f64>>,
     /// How often somebody could have looked at the results: once for each launch that added repeats, and once more if some were cancelled.
@@ -225,7 +251,7 @@ impl Comparison {
 
     /// The same, with values that a clock rounded to this share of them.
     pub fn rounded(self, resolution: f64) -> Self {
-        Self { rounding: resolution, ..self }
+        Self { rounding: Rounding { step: resolution, is_written: false }, ..self }
     }
 
     /// Compares a cell with a base by a measure that both have; `inverse` for the ratio of the base to the cell, so that half the time
@@ -238,24 +264,30 @@ impl Comparison {
         let least =
             super::finished(cell).filter(has_value).count().min(super::finished(base).filter(has_value).count());
         let (near, reason) = Self::design(cell, base, &pairs);
+        let has_ratios = super::finished(cell).chain(super::finished(base)).filter_map(value).all(|value| value > 0.0);
         let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
-            log.is_finite().then_some(log)
+            (has_ratios && log.is_finite()).then_some(log)
         };
         let to_come = to_come(cell).max(to_come(base));
+        let reason = if has_ratios { reason } else { Some(Incomparable::NoRatio) };
         let reason = reason.or_else(|| {
             let with = || machine_differs(super::finished(cell), super::finished(base));
             (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })
         });
-        let is_told = cell.measure(key).is_some_and(Measure::is_told);
+        let measure = cell.measure(key);
+        let is_told = measure.is_some_and(Measure::is_told);
         let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_told));
-        let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
+        let is_rate = measure.is_some_and(|measure| !measure.is_time());
         let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
         let has_arrivals = is_told && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
         Self {
             logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
-            rounding: if is_told { rounding(&near) } else { 0.0 },
+            rounding: measure.map_or_else(Rounding::default, |measure| {
+                let step = step_in_runs(super::finished(cell).chain(super::finished(base)), measure);
+                Rounding::of_pairs(&near, measure, step)
+            }),
             looks: looks(cell, base),
             to_come,
             least,
@@ -269,13 +301,17 @@ impl Comparison {
     /// The limits of the design for several pairs of cells together: the first reason why one of them cannot be compared, and the check
     /// values of the repeats that all pairs have.
     pub(super) fn of_design(pairs: &[(&Cell, &Cell)], measure: &str) -> Self {
-        let is_told = pairs.iter().find_map(|(cell, _)| cell.measure(measure)).is_some_and(Measure::is_told);
+        let known = pairs.iter().find_map(|(cell, _)| cell.measure(measure));
+        let is_told = known.is_some_and(Measure::is_told);
+        let runs = pairs.iter().flat_map(|(cell, base)| super::finished(cell).chain(super::finished(base)));
+        let step = known.map_or(0.0, |known| step_in_runs(runs, known));
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
         for (cell, base) in pairs {
             let (near, reason) = Self::design(cell, base, &paired(cell, base));
             all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| is_told));
-            all.rounding = if is_told { all.rounding.max(rounding(&near)) } else { 0.0 };
+            let rounding = known.map(|known| Rounding::of_pairs(&near, known, step));
+            all.rounding = Rounding::most([Some(all.rounding), rounding].into_iter().flatten());
             all.looks = all.looks.max(looks(cell, base));
             all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
             all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);
@@ -356,18 +392,6 @@ pub(super) fn is_impossible(run: &RunSummary) -> bool {
 fn impossible_clock(pairs: &[(&RunSummary, &RunSummary)]) -> Option<Incomparable> {
     let is_one = pairs.iter().any(|(own, other)| is_impossible(own) || is_impossible(other));
     is_one.then_some(Incomparable::ImpossibleClock)
-}
-
-/// By how much a pair's ratio can be wrong because clocks round times, as a difference of logarithms: the largest such error of all pairs.
-fn rounding(pairs: &[(&RunSummary, &RunSummary)]) -> f64 {
-    let of_pair = pairs.iter().map(|(own, other)| (clock_resolution(own) + clock_resolution(other)) / 2.0);
-    of_pair.fold(0.0, f64::max)
-}
-
-/// The resolution of the clock that timed a run's steps, as a share of a step; 0 if the resolution does not matter.
-pub(super) fn clock_resolution(run: &RunSummary) -> f64 {
-    let share = run.told_resolution_s.zip(run.value("step_time_s")).map(|(resolution_s, step_s)| resolution_s / step_s);
-    share.filter(|share| share.is_finite()).unwrap_or(0.0)
 }
 
 /// Reported time over the time in which the same lines arrived; 1 if there is no second clock, or if it is not usable.

@@ -14,10 +14,15 @@ pub(super) const POWER: f64 = 0.8;
 /// The most further repeats that are suggested for one comparison.
 const MOST_MORE_REPEATS: u32 = 200;
 /// The mean of values on a scale on which 0 means no difference, with its standard error.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Contrast {
     pub(super) mean: f64,
     pub(super) error: f64,
     pub(super) freedom: f64,
+    /// The standard error over the standard deviation of a single value.
+    pub(super) scale: f64,
+    /// By how much rounding can change the mean.
+    pub(super) rounding: f64,
 }
 
 impl Contrast {
@@ -28,7 +33,14 @@ impl Contrast {
         // If values are equal except for rounding, the spread counts as zero instead of the rounding error.
         let error = if deviation < 1e-14 { 0.0 } else { deviation / n.sqrt() };
         let mean = if mean.abs() < 1e-14 { 0.0 } else { mean };
-        mean.is_finite().then_some(Self { mean, error, freedom: n - 1.0 })
+        let scale = 1.0 / n.sqrt();
+        mean.is_finite().then_some(Self { mean, error, freedom: n - 1.0, scale, rounding: 0.0 })
+    }
+
+    /// The same if rounding can change each value by as much as `rounding`. Values that were rounded to the same number may have differed:
+    /// their standard deviation counts as at least the half of that.
+    pub(super) fn rounded(self, rounding: f64) -> Self {
+        Self { error: self.error.max(self.scale * rounding / 2.0), rounding, ..self }
     }
 
     /// The t of a distance from 0; without spread, any distance is infinitely far.
@@ -40,19 +52,19 @@ impl Contrast {
         }
     }
 
-    /// The p-value: how probable a mean at least this far from 0 is without a real difference, after a shift by `rounding` towards 0.
-    pub(super) fn difference(&self, rounding: f64) -> f64 {
-        (2.0 * student_t_above(self.t((self.mean.abs() - rounding).max(0.0)), self.freedom)).min(1.0)
+    /// The p-value: how probable a mean at least this far from 0 is without a real difference, after a shift by rounding towards 0.
+    pub(super) fn difference(&self) -> f64 {
+        (2.0 * student_t_above(self.t((self.mean.abs() - self.rounding).max(0.0)), self.freedom)).min(1.0)
     }
 
-    /// The p of two one-sided tests against the hypothesis that the mean lies outside ± margin.
-    pub(super) fn equality(&self, margin: f64, rounding: f64) -> f64 {
-        student_t_above(self.t(margin - self.mean.abs() - rounding), self.freedom)
+    /// The p of two one-sided tests against the hypothesis that the mean lies outside ± margin, after a shift by rounding away from 0.
+    pub(super) fn equality(&self, margin: f64) -> f64 {
+        student_t_above(self.t(margin - self.mean.abs() - self.rounding), self.freedom)
     }
 
-    /// The p of a test against the hypothesis that the mean lies below −margin.
+    /// The p of a test against the hypothesis that the mean lies below −margin, after a shift by rounding towards it.
     pub(super) fn no_worse(&self, margin: f64) -> f64 {
-        student_t_above(self.t(self.mean + margin), self.freedom)
+        student_t_above(self.t(self.mean + margin - self.rounding), self.freedom)
     }
 
     /// The p of a test, on the mean's side, against the hypothesis that the mean lies within ± margin.
@@ -122,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_repeats_that_are_needed_are_those_of_the_normal_approximation_and_a_few_more() {
-        let of_ten = |mean| Contrast { mean, error: 1.0 / 10_f64.sqrt(), freedom: 9.0 };
+        let of_ten = |mean| Contrast { mean, error: 1.0 / 10_f64.sqrt(), freedom: 9.0, ..Contrast::default() };
         let needed = |mean, margin| of_ten(mean).repeats_needed(1, 1, margin);
         // Equality at alpha = 0.04: ((1.7507 + 0.8416) / 0.3)² = 74.7 repeats are needed; there are ten.
         assert!(needed(0.0, 0.3).is_some_and(|more| (65..70).contains(&more)), "{:?}", needed(0.0, 0.3));
@@ -130,5 +142,20 @@ mod tests {
         assert!(needed(0.3, 0.01).is_some_and(|more| (83..89).contains(&more)), "{:?}", needed(0.3, 0.01));
         // ((2.0537 + 0.8416) / 0.15)² = 373, which is more than anybody is advised to make.
         assert_eq!(needed(0.15, 0.01), None);
+    }
+
+    #[test]
+    fn rounded_values_without_spread_are_neither_surely_different_nor_surely_equal() {
+        let near = |contrast: Option<Contrast>, p: &dyn Fn(&Contrast) -> f64, expected: f64| {
+            contrast.is_some_and(|contrast| (p(&contrast) - expected).abs() < 1e-9)
+        };
+        let exact = || Contrast::of(&[0.5; 2]);
+        let rounded = |rounding| exact().map(|exact| exact.rounded(rounding));
+        assert!(near(exact(), &Contrast::difference, 0.0));
+        // Shifted by 0.1 and with a deviation of 0.05, t is 0.4 / (0.05 / √2) = 8 √2; with one degree of freedom, p = 1 − 2 atan(t) / π.
+        let expected = 1.0 - 2.0 * (8.0 * 2.0_f64.sqrt()).atan() / std::f64::consts::PI;
+        assert!(near(rounded(0.1), &Contrast::difference, expected));
+        assert!(near(rounded(0.5), &Contrast::difference, 1.0));
+        assert!(near(exact(), &|one| one.equality(0.6), 0.0) && near(rounded(0.1), &|one| one.equality(0.6), 0.5));
     }
 }

@@ -407,7 +407,10 @@ impl<'a, 'r> Design<'a, 'r> {
                 .collect()
         };
         let pairs: Vec<_> = groups.iter().flat_map(pairs).collect();
-        Comparison::of_design(&pairs, reading.measure)
+        let mut comparison = Comparison::of_design(&pairs, reading.measure);
+        // An interaction is the ratio of two ratios.
+        comparison.rounding.step *= groups.first().map_or(1.0, |group| group.len() as f64 / 2.0);
+        comparison
     }
 }
 

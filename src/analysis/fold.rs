@@ -23,7 +23,8 @@ pub(super) struct Folded {
     pub of_epochs: BTreeMap<u32, BTreeMap<Key, f64>>,
     /// Whether a median over epochs without warm-up was requested, but each epoch has some warm-up.
     pub includes_warm_up: bool,
-    /// Keys of readings that were left out because the value is impossible for their measure.
+    /// Keys of readings with values that are impossible for their measure. They count as values that are not finite, or are left out of
+    /// medians.
     pub impossible: BTreeSet<Key>,
 }
 
@@ -33,15 +34,20 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
     let mut folded = Folded::default();
     for rank in ranks {
         for reading in &rank.readings {
-            if measures.find(&reading.key).is_some_and(|measure| !measure.is_possible(reading.value)) {
+            let mut value = reading.value;
+            if let Some(measure) = measures.find(&reading.key).filter(|measure| !measure.is_possible(value)) {
                 folded.impossible.insert(reading.key.clone());
-                continue;
+                // A median needs no particular reading. In any other fold, another reading, such as an earlier one, would stand for it.
+                if matches!(measure.origin, Origin::Readings(_, OverTime::Median | OverTime::MedianOfSteady)) {
+                    continue;
+                }
+                value = f64::NAN;
             }
             let moments = readings_by_key.entry(&reading.key).or_default();
             let ranks = moments.entry((reading.epoch, reading.step)).or_default();
             match ranks.last_mut() {
-                Some((of, values)) if of.rank == rank.rank => values.push(reading.value),
-                _ => ranks.push((rank, vec![reading.value])),
+                Some((of, values)) if of.rank == rank.rank => values.push(value),
+                _ => ranks.push((rank, vec![value])),
             }
         }
     }

@@ -137,6 +137,8 @@ pub struct Measure {
     pub scaling: Scaling,
     /// The smallest and the largest possible value; other values are left out and marked.
     pub possible: (f64, f64),
+    /// Whether it is a formula with a part whose values may be rounded.
+    pub has_inexact_part: bool,
 }
 
 impl Measure {
@@ -154,6 +156,7 @@ impl Measure {
             origin: Origin::Readings(OverRanks::First, OverTime::Last),
             scaling: Scaling::None,
             possible: (f64::MIN, f64::MAX),
+            has_inexact_part: false,
         }
     }
 
@@ -244,6 +247,13 @@ impl Measure {
     /// Whether the clock that timed a run's steps, which may be its program's, gives its values.
     pub fn is_told(&self) -> bool {
         self.on_speed && !TIMED_HERE.contains(&&*self.key)
+    }
+
+    /// Whether its values have all their digits: counts, bytes, and what multicard computes itself. A program or a file may have rounded
+    /// other values.
+    pub(super) fn is_exact(&self) -> bool {
+        let is_computed = self.origin == Origin::Derived && !self.has_inexact_part;
+        is_computed || self.possible == COUNT || ["B", "count"].contains(&&*self.unit)
     }
 
     /// Whether its ratios (inverted for times) are speeds, so that above 1 means faster.

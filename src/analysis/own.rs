@@ -381,9 +381,16 @@ impl<'a> Resolver<'a> {
             shown_factor: shown.1,
             better: own.better,
             on_speed,
+            has_inexact_part: formula.names().into_iter().any(|name| self.is_inexact(name)),
             ..Measure::derived(own.key.clone(), name, &unit.to_string())
         };
         Ok((measure, code, unit))
+    }
+
+    /// Whether a name means a measure whose values may be rounded.
+    fn is_inexact(&self, name: &Key) -> bool {
+        let of_list = |place: &usize| matches!(&self.states[*place], State::Known(measure, _) if !measure.is_exact());
+        self.base.find(name).map_or_else(|| self.places.get(name).is_some_and(of_list), |measure| !measure.is_exact())
     }
 
     fn part(&self, formula: &Formula, place: &Place, on_speed: &mut bool) -> Checked {

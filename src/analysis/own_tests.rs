@@ -46,6 +46,14 @@ fn a_formula_is_computed_for_each_run_and_summarised_like_any_measure() {
 }
 
 #[test]
+fn a_formula_is_as_exact_as_its_parts() {
+    let is_inexact = |measures: &[(&str, &str)]| checked(measures).unwrap().has_inexact_part;
+    assert!(!is_inexact(&[("own", "2 * step_time_s")]) && !is_inexact(&[("own", "peak_allocated_bytes - 2 GB")]));
+    assert!(is_inexact(&[("own", "step_time_s / accuracy")]));
+    assert!(is_inexact(&[("own", "2 * other"), ("other", "train_loss / 2")]));
+}
+
+#[test]
 fn units_follow_from_those_of_the_measures() {
     for (formula, unit) in [
         ("throughput / power_w", "images/J"),

@@ -1,7 +1,9 @@
-//! The resolution of a clock, estimated from the times that it gave.
+//! The resolution of a clock, estimated from the times that it gave, and the decimal step with which values were written.
 
 /// The finest step that is searched for: 10⁻⁹ s. A finer resolution does not matter.
 const MOST_DECIMALS: i32 = 9;
+/// Values with more digits than this are as good as exact.
+const MOST_DIGITS: i32 = 7;
 /// The number of different values from which a common divisor must come from the clock.
 const LEAST_DIFFERENT: usize = 3;
 
@@ -23,15 +25,26 @@ pub fn resolution(durations_s: &[f64]) -> Option<f64> {
     Some(common as f64 / 10_f64.powi(decimals))
 }
 
-/// The durations in units of a decimal; `None` if one of them is not a whole multiple of it.
-fn multiples(durations_s: &[f64], decimals: i32) -> Option<Vec<u64>> {
-    let multiple = |time_s: &f64| {
-        let exact = time_s * 10_f64.powi(decimals);
+/// The largest power of ten, up to 10 to the power of `largest`, of which all of these values are whole multiples: the unit of the last
+/// digit with which they were written. `None` if values have more than seven digits, and if all of them are 0.
+pub(super) fn decimal_step(values: &[f64], largest: i32) -> Option<f64> {
+    let sizes: Vec<f64> = values.iter().map(|value| value.abs()).collect();
+    let greatest = sizes.iter().copied().fold(0.0, f64::max);
+    (greatest > 0.0 && greatest.is_finite()).then_some(())?;
+    let exponent = greatest.log10().floor() as i32;
+    let mut decimals = -exponent.min(largest)..MOST_DIGITS - exponent;
+    decimals.find(|decimals| multiples(&sizes, *decimals).is_some()).map(|decimals| 10_f64.powi(-decimals))
+}
+
+/// The values in units of a decimal; `None` if one of them is not a whole multiple of it.
+fn multiples(values: &[f64], decimals: i32) -> Option<Vec<u64>> {
+    let multiple = |value: &f64| {
+        let exact = value * 10_f64.powi(decimals);
         let whole = exact.round();
-        let is_whole = (exact - whole).abs() <= 1e-6 + 4.0 * f64::EPSILON * exact && (1.0..1e15).contains(&whole);
-        is_whole.then_some(whole as u64)
+        let is_whole = (exact - whole).abs() <= 1e-6 + 4.0 * f64::EPSILON * exact && whole < 1e15;
+        (is_whole && (whole >= 1.0 || *value == 0.0)).then_some(whole as u64)
     };
-    durations_s.iter().map(multiple).collect()
+    values.iter().map(multiple).collect()
 }
 
 fn divisor(a: u64, b: u64) -> u64 {
@@ -70,5 +83,16 @@ mod tests {
         assert_eq!(resolution(&[0.012, 0.014]), Some(1e-3), "two durations suffice");
         assert_eq!(resolution(&[3.0, 5.0, 4.0]), Some(1.0));
         assert_eq!((resolution(&[0.012]), resolution(&[]), resolution(&[0.0, f64::NAN])), (None, None, None));
+    }
+
+    #[test]
+    fn written_values_lie_on_the_step_of_their_last_digit() {
+        let step = |values: &[f64]| decimal_step(values, i32::MAX);
+        assert_eq!((step(&[1.0, 2.0, -3.0]), step(&[0.0, 0.5])), (Some(1.0), Some(0.1)));
+        assert_eq!((step(&[1.01, 1.02]), step(&[1200.0, 1500.0])), (Some(0.01), Some(100.0)));
+        assert_eq!(decimal_step(&[1200.0, 1500.0], 0), Some(1.0));
+        assert_eq!((step(&[1.234_567, 2.0]), step(&[1.234_567_8, 2.0])), (Some(1e-6), None));
+        assert!(step(&[3e-12, 5e-12]).is_some_and(|step| (step - 1e-12).abs() < 1e-20) && step(&[4e300]).is_some());
+        assert_eq!([step(&[]), step(&[0.0]), step(&[1e-320]), step(&[1.0, f64::INFINITY])], [None; 4]);
     }
 }

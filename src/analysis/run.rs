@@ -248,6 +248,11 @@ impl RunSummary {
         self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
     }
 
+    /// Whether a program of the user's own or a file gave its values.
+    pub(super) fn is_reported(&self) -> bool {
+        self.workload.command.is_some() || self.is_imported()
+    }
+
     /// Whether other runs of the session were on the machine at the same time, which affects its times.
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
@@ -526,7 +531,7 @@ fn epochs(ranks: &[RankRecord], values: BTreeMap<u32, BTreeMap<Key, f64>>) -> Ve
     values.into_iter().map(summary).collect()
 }
 
-/// Removes measures that are not finite, and marks them.
+/// Removes measures that are not finite, and marks them. Those with an impossible reading are marked already.
 fn refuse_not_finite(summary: &mut RunSummary) {
     let RunSummary { measures, values, epochs, marks, .. } = summary;
     let of_all = std::iter::once(values).chain(epochs.iter_mut().map(|epoch| &mut epoch.values));
@@ -540,9 +545,9 @@ fn refuse_not_finite(summary: &mut RunSummary) {
         });
         // In the order of columns.
         refused.sort_by_key(|key| measures.iter().position(|measure| measure.key == *key).unwrap_or(usize::MAX));
-        for mark in refused.into_iter().map(Mark::NotFinite) {
-            if !marks.contains(&mark) {
-                marks.push(mark);
+        for key in refused {
+            if ![Mark::Impossible(key.clone()), Mark::NotFinite(key.clone())].iter().any(|mark| marks.contains(mark)) {
+                marks.push(Mark::NotFinite(key));
             }
         }
     }

@@ -167,11 +167,18 @@ fn shares_and_counts_beyond_their_range_are_left_out_and_named() {
         record.ranks[0].readings.push(fixture::reading_record(key, value, Some(2)));
         let summary = summarise_run(&record);
         assert!(summary.marks.contains(&mark), "{key} = {value}: {:?}", summary.marks);
-        assert_ne!(summary.value(key), Some(value));
+        assert_eq!(summary.value(key), None, "{key}: an earlier value does not stand for {value}");
+        assert!(!summary.marks.contains(&Mark::NotFinite(key.into())), "{:?}", summary.marks);
     }
     let mut whole = finished();
     whole.ranks[0].readings.push(fixture::reading_record("accuracy", 1.0, Some(2)));
     assert_eq!(summarise_run(&whole).value("accuracy"), Some(1.0));
+    // An impossible value that a possible one follows is only marked.
+    let mut mended = finished();
+    *fixture::reading(&mut mended.ranks[0], "accuracy", 1) = 42.0;
+    let summary = summarise_run(&mended);
+    assert_eq!((summary.value("accuracy"), summary.epochs[0].value("accuracy")), (Some(0.95), None));
+    assert!(summary.marks.contains(&Mark::Impossible("accuracy".into())), "{:?}", summary.marks);
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl Judgement {
     pub fn repeats_needed(&self) -> Option<u32> {
         let is_open = self.verdict == Verdict::Undecided && self.to_come == 0 && self.counts == PAIR;
         let (mean, error) = self.seen.filter(|_| is_open)?;
-        let contrast = Contrast { mean, error, freedom: self.n as f64 - 1.0 };
+        let contrast = Contrast { mean, error, freedom: self.n as f64 - 1.0, ..Contrast::default() };
         contrast.repeats_needed(self.family, self.looks + 1, self.equal_within.ln_1p())
     }
 
@@ -220,23 +220,24 @@ pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judg
 /// is faster. `equal_within` is the bound for equality as a share: 0.01 for 1 %.
 pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let margin = equal_within.max(0.0).ln_1p();
-    let contrasts = contrasts_of(family.iter().map(|one| one.logs.as_slice()));
-    let tested = contrasts.iter().flatten().count() + others;
     let own_logs: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
-    let clocked = decide(family, &own_logs, &contrasts, others, margin, |one| one.rounding);
-    // What the program's clock gives, and what the arrival of lines gives.
-    let unrounded = decide(family, &own_logs, &contrasts, others, margin, |_| 0.0);
+    let contrasts = contrasts_of(family, &own_logs, |one| one.rounding.step);
+    let tested = contrasts.iter().flatten().count() + others;
+    let found = decide(family, &own_logs, &contrasts, others, margin);
+    // What the values give without their rounding, and what the arrival of lines gives.
+    let unrounded = contrasts_of(family, &own_logs, |_| 0.0);
+    let unrounded = decide(family, &own_logs, &unrounded, others, margin);
     let lines: Vec<&[f64]> = family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)).collect();
-    let arrived = contrasts_of(lines.iter().copied());
-    let by_arrival = decide(family, &lines, &arrived, others, margin, |one| one.rounding);
+    let arrived = contrasts_of(family, &lines, |one| one.rounding.step);
+    let by_arrival = decide(family, &lines, &arrived, others, margin);
     let checks: Vec<&[CheckPairs]> = family.iter().map(|one| one.checks.as_slice()).collect();
     let mut checks = judge_checks(&checks).into_iter();
     let judgement = |(place, one): (usize, &Comparison)| {
         let contrast = contrasts[place].as_ref();
-        let found = &clocked[place];
+        let found = &found[place];
         let reason = one.reason.clone().or_else(|| {
-            if found.decision != unrounded[place].decision {
-                return Some(Incomparable::CoarseClock { resolution: one.rounding });
+            if one.rounding.step > 0.0 && found.decision != unrounded[place].decision {
+                return Some(Incomparable::of_rounding(one.rounding));
             }
             let ratio = |contrast: &Option<Contrast>| contrast.as_ref().map_or(1.0, |contrast| contrast.mean.exp());
             let (own_ratio, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
@@ -265,7 +266,7 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
             looks: one.looks,
             gap_s: one.gap_s,
             check: checks.next().unwrap_or_default(),
-            lack: if is_open { Lack::between(excludes_1(&one.logs), found.p_adjusted) } else { None },
+            lack: if is_open { Lack::between(excludes_1(&one.logs, 0.0), found.p_adjusted) } else { None },
             ..plain
         }
     };
@@ -288,7 +289,7 @@ pub(super) fn judgement_of(
     Judgement {
         verdict,
         reason: None,
-        p: contrast.map(|one| one.difference(0.0)),
+        p: contrast.map(Contrast::difference),
         p_holm: difference,
         detectable: contrast.map(|one| one.detectable(1, 1)),
         equal_within,
@@ -304,7 +305,7 @@ pub(super) fn judgement_of(
         // Student's interval, which is shown beside means, excludes 1 if the uncorrected p is below 5 %.
         lack: contrast
             .filter(|_| verdict == Verdict::Undecided)
-            .and_then(|one| Lack::between(one.difference(0.0) < ERROR, difference)),
+            .and_then(|one| Lack::between(one.difference() < ERROR, difference)),
     }
 }
 
@@ -340,14 +341,20 @@ struct Decided {
     p_adjusted: Option<f64>,
 }
 
-/// Whether the interval of the median of ratios, given by their logarithms, lies on one side of 1.
-fn excludes_1(logs: &[f64]) -> bool {
+/// Whether the interval of the median of ratios, given by their logarithms, lies on one side of 1 even after a shift by rounding.
+fn excludes_1(logs: &[f64], rounding: f64) -> bool {
     let interval = Intervals::ByCount.of_ratios(logs.iter().map(|log| log.exp())).and_then(|value| value.interval);
-    interval.is_some_and(|ends| ends.low > 1.0 || ends.high < 1.0)
+    interval.is_some_and(|ends| ends.low > rounding.exp() || ends.high < (-rounding).exp())
 }
 
-fn contrasts_of<'a>(family: impl Iterator<Item = &'a [f64]>) -> Vec<Option<Contrast>> {
-    family.map(Contrast::of).collect()
+/// The contrast of each comparison of a family from its logarithms, which rounding can change by as much as `rounding` says.
+fn contrasts_of(
+    family: &[Comparison],
+    logs: &[&[f64]],
+    rounding: impl Fn(&Comparison) -> f64,
+) -> Vec<Option<Contrast>> {
+    let contrast = |(one, logs): (&Comparison, &&[f64])| Some(Contrast::of(logs)?.rounded(rounding(one)));
+    family.iter().zip(logs).map(contrast).collect()
 }
 
 /// Decides a family from the logarithms of each comparison and their contrasts.
@@ -357,11 +364,9 @@ fn decide(
     contrasts: &[Option<Contrast>],
     others: usize,
     margin: f64,
-    rounding: impl Fn(&Comparison) -> f64,
 ) -> Vec<Decided> {
-    let adjusted = |p: &dyn Fn(&Contrast, f64) -> f64| {
-        let of_one =
-            |(contrast, one): (&Contrast, &Comparison)| (p(contrast, rounding(one)) / spent_at(one.looks)).min(1.0);
+    let adjusted = |p: &dyn Fn(&Contrast) -> f64| {
+        let of_one = |(contrast, one): (&Contrast, &Comparison)| (p(contrast) / spent_at(one.looks)).min(1.0);
         let all: Vec<f64> = contrasts
             .iter()
             .zip(family)
@@ -371,11 +376,13 @@ fn decide(
         contrasts.iter().map(|one| one.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
     };
     let differences = adjusted(&Contrast::difference);
-    let equalities = adjusted(&|contrast, rounding| contrast.equality(margin, rounding));
+    let equalities = adjusted(&|contrast| contrast.equality(margin));
     let decided = |(place, (difference, equality)): (usize, (Option<f64>, Option<f64>))| {
         // The interval that is shown with the verdict must agree with it.
-        let decision = match Decision::of(contrasts[place].as_ref(), difference, equality) {
-            Decision::Above | Decision::Below if !excludes_1(logs[place]) => Decision::Open,
+        let contrast = contrasts[place].as_ref();
+        let rounding = contrast.map_or(0.0, |contrast| contrast.rounding);
+        let decision = match Decision::of(contrast, difference, equality) {
+            Decision::Above | Decision::Below if !excludes_1(logs[place], rounding) => Decision::Open,
             decision => decision,
         };
         Decided { decision, p_adjusted: difference }

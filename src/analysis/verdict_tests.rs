@@ -215,7 +215,12 @@ fn a_diverged_loss_and_fewer_steps_are_other_work() {
         run.marks.push(analysis::Mark::NotFinite("test_loss".into()));
     }
     let judged = verdict(&runs).to_string();
-    assert!(judged.starts_with("faster, but test loss differs: not finite in 6 repeats against"), "{judged}");
+    assert!(judged.starts_with("faster, but test loss differs: no valid value in 6 repeats against"), "{judged}");
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+        run.values.remove("accuracy");
+        run.marks.push(analysis::Mark::Impossible("accuracy".into()));
+    }
+    assert_eq!(verdict(&runs).to_string(), "faster, but accuracy differs: no valid value in 6 repeats against 95 %");
     let command = Some(Arc::new(Command::default()));
     let program = Arc::new(WorkloadSpec { command, ..(*runs[0].workload).clone() });
     let by_training = |steps: u64| {
@@ -257,6 +262,46 @@ fn work_is_checked_by_what_the_plan_names() {
 }
 
 #[test]
+fn check_values_of_different_signs_differ_by_any_relative_margin() {
+    let checked: Arc<[Checked]> = [Checked { measure: "q".into(), margin: Margin::Relative(0.02) }].into();
+    let judged = |q: f64, base: f64, spread: f64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+        for (place, run) in runs.iter_mut().enumerate() {
+            run.checked = Arc::clone(&checked);
+            let own = if run.cell.starts_with("fp16") { q } else { base };
+            run.values.insert("q".into(), own + spread * [1.0, -2.0, 0.5, 1.5, -0.5, -1.0, 0.2][place % 7]);
+        }
+        verdict(&runs)
+    };
+    assert_eq!(judged(-5.0, 0.503, 0.001).to_string(), "faster, but q differs: -5.000 against 0.503");
+    assert_eq!(judged(0.503, -0.503, 0.001).check.name(), "differs");
+    assert_eq!(judged(0.503, 0.0, 0.0).to_string(), "faster, but q differs: 0.503 against 0");
+    assert_eq!(judged(-5.0, -5.0, 0.001).check, Check::Same, "both are negative");
+    assert_eq!(judged(0.0, 0.0, 0.0).check, Check::Same);
+    // The signs of noise around 0 are no difference.
+    assert_eq!(judged(0.0, 0.0, 1.0).check.name(), "unknown");
+}
+
+#[test]
+fn values_that_are_not_above_0_have_no_verdict_by_ratios() {
+    let judged = |new: f64, old: f64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.1, 30.0, 60.0));
+        for (place, run) in runs.iter_mut().enumerate() {
+            let own = if run.cell.starts_with("fp16") { new } else { old };
+            run.values.insert("train_loss".into(), own + 0.001 * (place % 3) as f64);
+        }
+        let cells = cells(&runs);
+        let comparison = Comparison::between(&cells[1], &cells[0], "train_loss", false);
+        judge_comparisons(&[comparison], 0, false, 0.01).remove(0)
+    };
+    for (new, old) in [(-200.0, -100.0), (1.0, -1.0), (0.0, 1.0)] {
+        let judged = judged(new, old);
+        assert_eq!((judged.to_string().as_str(), judged.p), ("not comparable: ratios need values above 0", None));
+    }
+    assert_eq!(judged(200.0, 100.0).verdict, Verdict::Higher);
+}
+
+#[test]
 fn nothing_is_decided_below_the_resolution_of_a_clock() {
     // 12.4 against 12.6 ms, and 12.05 against 12.95, told in whole milliseconds.
     let coarse = |logs: [f64; 2]| {
@@ -268,6 +313,39 @@ fn nothing_is_decided_below_the_resolution_of_a_clock() {
     assert_eq!(coarse([0.0; 2]).verdict, Verdict::NotComparable);
     // Twice as long is seen by any clock.
     assert_eq!(coarse([2.0_f64.ln(), 2.01_f64.ln()]).verdict, Verdict::Faster);
+}
+
+#[test]
+fn nothing_is_decided_below_the_step_of_values_that_a_program_rounds() {
+    let command = Some(Arc::new(Command::default()));
+    let judged = |key: &str, new: f64, old: f64, is_program: bool, count: usize| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0)[..count], &repeats(0.1, 30.0, 60.0)[..count]);
+        for run in &mut runs {
+            if is_program {
+                run.workload = Arc::new(WorkloadSpec { command: command.clone(), ..(*run.workload).clone() });
+            }
+            run.values.insert(key.into(), if run.cell.starts_with("fp16") { new } else { old });
+        }
+        let cells = cells(&runs);
+        let is_time = key.ends_with("_s");
+        let comparison = Comparison::between(&cells[1], &cells[0], key, is_time);
+        judge_comparisons(&[comparison], 0, is_time, 0.01).remove(0)
+    };
+    let seconds = "load_from_disk_s";
+    let coarse = judged(seconds, 2.0, 1.0, true, 2);
+    assert_eq!(coarse.to_string(), "not comparable: the values have too few digits: they resolve 75 %");
+    assert_eq!(coarse.p, Some(1.0), "1.5 s can be rounded to both");
+    // 1.005 against 1.025 s is a difference of 2 %.
+    assert_eq!(judged(seconds, 1.02, 1.01, true, 6).reason.unwrap().name(), "coarse_values");
+    // Two pairs without spread say little, and six say more.
+    assert_eq!(judged(seconds, 9.0, 1.0, true, 2).verdict, Verdict::NotComparable);
+    assert_eq!(judged(seconds, 9.0, 1.0, true, 6).verdict, Verdict::Slower);
+    // What multicard measures, counts and bytes are exact.
+    assert_eq!(judged(seconds, 2.0, 1.0, false, 2).verdict, Verdict::Slower);
+    for exact in ["skipped_updates", "peak_allocated_bytes"] {
+        let judged = judged(exact, 2.0, 1.0, true, 2);
+        assert_eq!((judged.verdict, judged.p), (Verdict::Higher, Some(0.0)), "{exact}");
+    }
 }
 
 #[test]

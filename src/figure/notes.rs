@@ -10,7 +10,7 @@ use super::ratio::{by_repeat, finished};
 use super::study::{RATIO, SPEEDUP, STEP_COST, Study, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Check, Condition, Judgement, Mark, Method, PER_STEP, RunState, checked_by, conditions, counted,
+    Cell, Check, Condition, Incomparable, Judgement, Mark, Method, PER_STEP, RunState, checked_by, conditions, counted,
     environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread, step_of,
     usual_spread,
 };
@@ -257,7 +257,11 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
         false => ("Student's t on logarithms of paired ratios", "repeats"),
     };
     let power = format!("a difference \"would show\" if the same number of new {again} would show it in 80 % of cases");
+    let no_ratio = Incomparable::NoRatio;
     let how = match tested.as_slice() {
+        [0] if all.iter().any(|one| one.reason.as_ref() == Some(&no_ratio)) => {
+            format!("verdicts: none, because {no_ratio}")
+        }
         [0] if of_sessions => "verdicts: none, because two sessions do not show how much sessions differ".to_owned(),
         [0] => "verdicts: none, because no two repeats form pairs".to_owned(),
         [1] => format!("verdict: {test} at 5 %, equality within {within} % by two one-sided tests; {power}"),

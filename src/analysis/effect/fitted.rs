@@ -47,6 +47,8 @@ pub(super) fn fitted(design: &Design<'_, '_>, interactions: &[Term], reading: &R
         });
         let mut comparison = compared(design, &weights, reading);
         comparison.by_arrival = Some(weighted(&weights, &design.clocks).logs());
+        // The weights of the ratio of two values are 1 and -1.
+        comparison.rounding.step *= weights.iter().map(|weight| weight.abs()).sum::<f64>() / 2.0;
         let fitted = Some(Fitted { cells: weights.len(), mixed: mixed.collect() });
         Some(Estimate {
             changes: design.named(&changes),

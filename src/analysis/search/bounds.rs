@@ -61,10 +61,11 @@ impl Bounds {
         Self { error: error.clamp(1e-12, 0.5) }
     }
 
-    /// The bound of the mean of these values. A cell is looked at each time it has one more value, from two values on.
-    /// `None` for fewer than two values, and if the mean or its variance is not finite: nothing is known then, least of
-    /// all that values are equal.
-    pub fn of(&self, values: &[f64], prior: Prior) -> Option<Bounded> {
+    /// The bound of the mean of these values, each of which can be wrong by `rounding`. A cell is looked at each time it
+    /// has one more value, from two values on. Values that were rounded to the same number may have differed: their
+    /// standard deviation counts as at least half of `rounding`. `None` for fewer than two values, and if the mean or its
+    /// variance is not finite: nothing is known then, least of all that values are equal.
+    pub fn of(&self, values: &[f64], prior: Prior, rounding: f64) -> Option<Bounded> {
         let n = values.len();
         if n < 2 {
             return None;
@@ -77,8 +78,10 @@ impl Bounds {
         if !(mean.is_finite() && variance.is_finite()) {
             return None;
         }
+        let variance = variance.max((rounding / 2.0).powi(2));
         let error = if variance < LEAST_VARIANCE { 0.0 } else { (variance / n as f64).sqrt() };
-        Some(Bounded { mean, half: if error > 0.0 { self.quantile(n, freedom) * error } else { 0.0 } })
+        let by_chance = if error > 0.0 { self.quantile(n, freedom) * error } else { 0.0 };
+        Some(Bounded { mean, half: by_chance + rounding })
     }
 
     /// The quantile for this number of values. A search needs the same few quantiles again and again, and computing one
@@ -106,18 +109,18 @@ mod tests {
     #[test]
     fn equal_values_are_exact_and_one_value_has_no_bound() {
         let bounds = Bounds::new(0.05);
-        assert!(bounds.of(&[1.0], Prior { variance: 1.0, freedom: 9.0 }).is_none());
-        let exact = bounds.of(&[3.0, 3.0], Prior::default()).unwrap();
+        assert!(bounds.of(&[1.0], Prior { variance: 1.0, freedom: 9.0 }, 0.0).is_none());
+        let exact = bounds.of(&[3.0, 3.0], Prior::default(), 0.0).unwrap();
         assert_eq!((exact.low(), exact.high()), (3.0, 3.0));
-        let wide = bounds.of(&[3.0, 3.0], Prior { variance: 1.0, freedom: 9.0 }).unwrap();
+        let wide = bounds.of(&[3.0, 3.0], Prior { variance: 1.0, freedom: 9.0 }, 0.0).unwrap();
         assert!(wide.half > 1.0, "the spread of others counts: {}", wide.half);
     }
 
     #[test]
     fn a_variance_that_is_no_number_gives_no_bound() {
         let bounds = Bounds::new(0.05);
-        assert!(bounds.of(&[1.0, 2.0], Prior { variance: f64::NAN, freedom: 9.0 }).is_none());
-        assert!(bounds.of(&[1.0, 2.0], Prior { variance: f64::INFINITY, freedom: 9.0 }).is_none());
+        assert!(bounds.of(&[1.0, 2.0], Prior { variance: f64::NAN, freedom: 9.0 }, 0.0).is_none());
+        assert!(bounds.of(&[1.0, 2.0], Prior { variance: f64::INFINITY, freedom: 9.0 }, 0.0).is_none());
     }
 
     #[test]
@@ -129,7 +132,7 @@ mod tests {
             let mut values = Vec::new();
             let fails = |_: u32| {
                 values.push(noise.normal());
-                bounds.of(&values, Prior { variance: 1.0, freedom: 30.0 }).is_some_and(|bound| bound.high() < 0.0)
+                bounds.of(&values, Prior { variance: 1.0, freedom: 30.0 }, 0.0).is_some_and(|bound| bound.high() < 0.0)
             };
             failed += u32::from((0..30).any(fails));
         }

@@ -6,6 +6,7 @@ use super::limits::{Keeps, LimitField};
 use super::question::{LimitBound, Question, Sought};
 use super::trial::Trial;
 use crate::analysis::Measure;
+use crate::analysis::rounding::step_of_values;
 use crate::plan::{DropReason, Dropped, Level, SearchEnd};
 
 /// The candidates after a round.
@@ -32,17 +33,15 @@ enum GoalField {
 }
 
 /// The values of one measure by candidate and round. A candidate's values end at its first run without one.
-fn field(runs: &[Vec<&Trial>], measure: &Measure) -> Field {
-    let key = &measure.key;
-    let row = |runs: &Vec<&Trial>| {
-        let value = |run: &&&Trial| run.values.as_ref().is_ok_and(|values| values.contains_key(key));
-        let whole = runs.iter().take_while(value);
-        whole.filter_map(|run| run.values.as_ref().ok()?.get(key).copied()).collect()
-    };
-    let rounding = |runs: &Vec<&Trial>| {
-        if measure.is_told() { runs.iter().map(|run| run.rounding).fold(0.0, f64::max) } else { 0.0 }
-    };
-    Field::new(runs.iter().map(row).collect(), runs.iter().map(rounding).collect())
+fn field(question: &Question, runs: &[Vec<&Trial>], measure: &Measure) -> Field {
+    let value = |run: &&Trial| run.values.as_ref().ok()?.get(&measure.key).copied();
+    let rows: Vec<Vec<f64>> = runs.iter().map(|runs| runs.iter().map_while(value).collect()).collect();
+    let reported = rows.iter().flatten().copied().filter(|_| question.is_program);
+    let step = step_of_values(reported, measure);
+    let by_clock = |run: &&Trial| value(run).filter(|_| measure.is_told()).map(|value| run.rounding * value.abs());
+    let rounding = |runs: &Vec<&Trial>| (step + runs.iter().filter_map(by_clock).fold(0.0, f64::max)) / 2.0;
+    let rounding = runs.iter().map(rounding).collect();
+    Field::new(rows, rounding)
 }
 
 impl<'a> Standings<'a> {
@@ -73,12 +72,13 @@ impl<'a> Standings<'a> {
         // it is for the goal.
         let share = if question.limits.is_empty() { 1.0 } else { 0.5 };
         let of_limit = question.error / 2.0 / (2.0 * cells * limits.max(1.0));
+        let values = |measure: &Measure| field(question, runs, measure);
         let limits =
-            question.limits.iter().map(|limit| LimitField::new(limit, &field(runs, &limit.measure), of_limit, &ran));
+            question.limits.iter().map(|limit| LimitField::new(limit, &values(&limit.measure), of_limit, &ran));
         let sign = if question.is_max { 1.0 } else { -1.0 };
         let goal = match &question.goal {
             Sought::Measure(measure) => {
-                let field = field(runs, measure).logarithms().map(|logarithm| sign * logarithm);
+                let field = values(measure).logarithms().signed(sign);
                 let (prior, error) = (field.of_differences(), question.error * share / (cells - 1.0).max(1.0));
                 GoalField::Measure { field, bounds: Bounds::new(error), prior }
             }
@@ -135,8 +135,7 @@ impl<'a> Standings<'a> {
     /// How much better a cell is than another one, as a logarithm; `None` before two rounds, and for levels.
     fn ahead(&self, cell: usize, other: usize) -> Option<Bounded> {
         let GoalField::Measure { field, bounds, prior } = &self.goal else { return None };
-        let bound = bounds.of(&field.differences(cell, other), *prior)?;
-        Some(Bounded { half: bound.half + field.rounding(cell, other), ..bound })
+        field.difference(cell, other, bounds, *prior)
     }
 
     fn drop_by_goal(&mut self) {

@@ -1,12 +1,12 @@
 //! The values of a measure in all cells and rounds.
 
-use super::bounds::Prior;
+use super::bounds::{Bounded, Bounds, Prior};
 
 /// For each cell the values of its rounds, in order. Dropped cells have fewer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Field {
     rows: Vec<Vec<f64>>,
-    /// For each cell the share of a value that the rounding of its clock can change.
+    /// For each cell how far rounding can move a value: half of the step between values.
     rounding: Vec<f64>,
 }
 
@@ -15,19 +15,21 @@ impl Field {
         Self { rows, rounding }
     }
 
-    /// The same with each value changed.
-    pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
-        let rows = self.rows.iter().map(|row| row.iter().map(|value| change(*value)).collect());
+    /// The same with another sign.
+    pub fn signed(&self, sign: f64) -> Self {
+        let rows = self.rows.iter().map(|row| row.iter().map(|value| sign * value).collect());
         Self { rows: rows.collect(), rounding: self.rounding.clone() }
     }
 
     /// The same as logarithms. A cell's values end at its first one without a logarithm, which would make the spread of
     /// all cells infinite.
     pub fn logarithms(&self) -> Self {
-        let logarithms = |row: &Vec<f64>| -> Vec<f64> {
-            row.iter().take_while(|value| **value > 0.0).map(|value| value.ln()).collect()
-        };
-        Self { rows: self.rows.iter().map(logarithms).collect(), rounding: self.rounding.clone() }
+        let sound = |row: &[f64]| -> Vec<f64> { row.iter().copied().take_while(|value| *value > 0.0).collect() };
+        let rows: Vec<Vec<f64>> = self.rows.iter().map(|row| sound(row)).collect();
+        let least = |row: &Vec<f64>| row.iter().copied().fold(f64::INFINITY, f64::min);
+        let rounding = rows.iter().zip(&self.rounding).map(|(row, rounding)| rounding / least(row)).collect();
+        let logarithms = |row: &Vec<f64>| -> Vec<f64> { row.iter().map(|value| value.ln()).collect() };
+        Self { rows: rows.iter().map(logarithms).collect(), rounding }
     }
 
     pub fn of_cell(&self, cell: usize) -> &[f64] {
@@ -48,9 +50,14 @@ impl Field {
         self.rows[one].iter().zip(&self.rows[other]).map(|(one, other)| one - other).collect()
     }
 
-    /// How far the rounding of clocks can move the difference of two cells.
-    pub fn rounding(&self, one: usize, other: usize) -> f64 {
-        (self.rounding[one] + self.rounding[other]) / 2.0
+    /// How far rounding can move the mean of a cell.
+    pub fn rounding(&self, cell: usize) -> f64 {
+        self.rounding[cell]
+    }
+
+    /// The difference of two cells, bounded.
+    pub fn difference(&self, one: usize, other: usize, bounds: &Bounds, prior: Prior) -> Option<Bounded> {
+        bounds.of(&self.differences(one, other), prior, self.rounding[one] + self.rounding[other])
     }
 
     /// The variance of the difference of two cells, estimated from all cells: from their changes between one round and
@@ -101,5 +108,18 @@ mod tests {
         let field = Field::new(vec![vec![1.0, 0.0, 1.0], vec![-1.0], vec![1.0, 1.0, 1.0]], vec![0.0; 3]).logarithms();
         assert_eq!((field.of_cell(0), field.of_cell(1).len(), field.of_cell(2).len()), (&[0.0][..], 0, 3));
         assert!(field.of_differences().variance.is_finite());
+    }
+
+    #[test]
+    fn rounding_is_a_share_of_a_cells_least_value_once_values_are_logarithms() {
+        let field = Field::new(vec![vec![4.0, 2.0], vec![8.0, 10.0]], vec![0.5; 2]);
+        assert_eq!([0, 1].map(|cell| field.logarithms().rounding(cell)), [0.25, 0.0625]);
+        let exact = Field::new(vec![vec![1.0, 1.0], vec![2.0, 2.0]], vec![0.0; 2]);
+        let coarse = Field::new(vec![vec![1.0, 1.0], vec![2.0, 2.0]], vec![0.5; 2]);
+        let high = |field: &Field| {
+            let bound = field.logarithms().difference(0, 1, &Bounds::new(0.05), Prior::default());
+            bound.map_or(f64::NAN, Bounded::high)
+        };
+        assert!(high(&exact) < -0.69 && high(&coarse) > 0.0, "1.49 and 1.51 are written as 1 and 2");
     }
 }

@@ -38,11 +38,11 @@ impl<'a> LimitField<'a> {
         };
         let is_logarithmic = is_of_best || bound > 0.0 && values.all().all(|value| value > 0.0);
         let is_up = if is_of_best { limit.measure.better == Better::Higher } else { limit.is_above };
-        let up = |value: f64| if is_up { value } else { -value };
-        let field = if is_logarithmic { values.logarithms().map(up) } else { values.map(up) };
+        let sign = if is_up { 1.0 } else { -1.0 };
+        let field = if is_logarithmic { values.logarithms().signed(sign) } else { values.signed(sign) };
         let bounds = Bounds::new(error);
         let prior = if is_of_best { field.of_differences() } else { field.of_repeats() };
-        let bound = if is_of_best { -bound.ln().abs() } else { up(if is_logarithmic { bound.ln() } else { bound }) };
+        let bound = if is_of_best { -bound.ln().abs() } else { sign * if is_logarithmic { bound.ln() } else { bound } };
         let mut all = Self { limit, field, is_logarithmic, bound, bounds, prior, best: Vec::new() };
         if is_of_best {
             all.best = all.may_be_best(ran);
@@ -62,8 +62,12 @@ impl<'a> LimitField<'a> {
     }
 
     fn difference(&self, one: usize, other: usize) -> Option<Bounded> {
-        let bound = self.bounds.of(&self.field.differences(one, other), self.prior)?;
-        Some(Bounded { half: bound.half + self.field.rounding(one, other), ..bound })
+        self.field.difference(one, other, &self.bounds, self.prior)
+    }
+
+    /// The cell's value, bounded.
+    fn value(&self, cell: usize) -> Option<Bounded> {
+        self.bounds.of(self.field.of_cell(cell), self.prior, self.field.rounding(cell))
     }
 
     /// The cells that have to run again so that others can be compared with the best one. None if the bound is a
@@ -89,7 +93,7 @@ impl<'a> LimitField<'a> {
                 () => Keeps::Yes,
             };
         }
-        let Some(bound) = self.bounds.of(self.field.of_cell(cell), self.prior) else { return Keeps::Open };
+        let Some(bound) = self.value(cell) else { return Keeps::Open };
         let is_in = |value: f64| if self.limit.is_strict { value > self.bound } else { value >= self.bound };
         match (is_in(bound.low()), is_in(bound.high())) {
             (true, _) => Keeps::Yes,
@@ -131,8 +135,8 @@ impl<'a> LimitField<'a> {
             let value = if self.limit.is_above { value } else { -value };
             if self.is_logarithmic { value.exp() } else { value }
         };
-        let bound = self.bounds.of(self.field.of_cell(cell), self.prior);
-        let ends = bound.filter(|bound| bound.half > 0.0).map(|bound| (back(bound.low()), back(bound.high())));
+        let bound = self.value(cell).filter(|bound| bound.half > 0.0);
+        let ends = bound.map(|bound| (back(bound.low()), back(bound.high())));
         shown_interval(&self.limit.measure, back(self.field.mean(cell)), ends)
     }
 

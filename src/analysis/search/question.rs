@@ -21,6 +21,8 @@ pub struct Question {
     pub(super) limits: Vec<Limit>,
     /// The plan's own measures, from which values are computed whatever the session's measures of these names are now.
     pub(super) own_measures: Arc<[OwnMeasure]>,
+    /// Whether a program of the user's own reports the values.
+    pub(super) is_program: bool,
     /// The logarithm of the largest ratio that counts as equal.
     pub(super) tie: f64,
     /// The probability of dropping the best cell.
@@ -106,6 +108,7 @@ impl Question {
             is_max: search.goal.is_max,
             limits,
             own_measures,
+            is_program: spec.command.is_some(),
             tie: search.tie.ln_1p(),
             error: 1.0 - search.confidence,
             runs: search.runs,

@@ -158,6 +158,25 @@ fn runs_that_fail_drop_their_cells_with_the_reason_and_cost_too() {
 }
 
 #[test]
+fn a_cell_is_not_dropped_by_values_that_a_program_rounds_unless_they_count_something() {
+    let question = |unit: &str| {
+        let text = format!(
+            "version = 1\nrepeats = 6\n[command]\nrun = [\"x\", \"{{n}}\"]\n[command.measures.score]\nunit = \"{unit}\"\n\
+             better = \"higher\"\n[factors]\nn = [1, 2]\n[search]\ngoal = \"max score\"\n"
+        );
+        Question::of(&Plan::parse(&text, "p.toml").unwrap()).unwrap().unwrap()
+    };
+    let searched = |unit: &str, scores: [f64; 2]| {
+        searched(&question(unit), 2, |cell, repeat| trial(cell, repeat, &[("score", scores[cell])]))
+    };
+    // 1.49 and 1.51 are rounded to 1 and 2.
+    let rounded = searched("", [1.0, 2.0]);
+    assert_eq!((rounded.why_dropped(0), rounded.verdict().end), (None, SearchEnd::Repeats), "{:?}", rounded.steps);
+    assert!(matches!(searched("", [1.0, 9.0]).why_dropped(0), Some(DropReason::Worse { .. })));
+    assert!(matches!(searched("count", [1.0, 2.0]).why_dropped(0), Some(DropReason::Worse { .. })));
+}
+
+#[test]
 fn a_value_that_is_not_above_0_in_a_later_round_drops_its_own_cell_only() {
     let rates = [[100.0, 105.0, 98.0, 103.0], [101.0, 99.0, 104.0, 97.0], [50.0, 0.0, 50.0, 50.0]];
     let seen =

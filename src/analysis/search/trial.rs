@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::question::{Question, Sought};
-use crate::analysis::comparison::{clock_resolution, is_impossible};
+use crate::analysis::comparison::is_impossible;
+use crate::analysis::rounding::clock_resolution;
 use crate::analysis::{Key, Level, RunState, RunSummary, summarise_run};
 use crate::plan::DropReason;
 use crate::store::RunRecord;
@@ -17,7 +18,7 @@ pub struct Trial {
     pub repeat: u32,
     /// The values of the measures that the search needs, or why the cell is dropped.
     pub values: Result<BTreeMap<Key, f64>, DropReason>,
-    /// The largest share by which the clock's rounding can change a time.
+    /// The resolution of the clock of its steps, as a share of a step.
     pub rounding: f64,
     /// The level of the factor that is sought, if one is.
     pub level: Option<Level>,

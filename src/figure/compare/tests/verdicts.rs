@@ -169,3 +169,15 @@ fn outliers_are_named_with_their_marks_and_stay_in_the_values() {
     let column = table.columns.iter().position(|column| column.key == "epoch_time_s").unwrap();
     assert!(matches!(&table.rows[0].values[column], CellValue::Measure(value) if value.n == 6));
 }
+
+#[test]
+fn a_table_of_values_that_are_not_above_0_says_why_it_has_no_verdicts() {
+    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)], 3);
+    for run in &mut runs {
+        run.values.insert("train_loss".into(), -100.0 - f64::from(run.repeat));
+    }
+    let notes = of(&runs, &Study { measure: Some("train_loss".into()), ..Study::default() }).table.notes;
+    assert!(notes.contains(&"verdicts: none, because ratios need values above 0".to_owned()), "{notes:?}");
+    let why = "not comparable in 1 row: ratios need values above 0; compare a formula";
+    assert!(notes.iter().any(|note| note.starts_with(why)), "{notes:?}");
+}
