@@ -16,6 +16,7 @@ mod losses;
 mod others;
 mod pattern;
 mod printed;
+mod program_clock;
 mod tensorboard;
 
 use std::collections::HashSet;
@@ -105,8 +106,10 @@ pub struct FoundStep {
     pub units: Option<f64>,
     /// Whether the program excludes it from statistics; `None` leaves that to the plan.
     pub warm_up: Option<bool>,
-    /// When it ended, in seconds since the Unix epoch.
+    /// When it ended, in seconds since the Unix epoch: as the program reports it, or when its line was read.
     pub at_s: f64,
+    /// When its line was read, if the program reports when the step ended, in seconds since the Unix epoch.
+    pub read_s: Option<f64>,
 }
 
 /// A number without the inexact last digits that unit conversions leave: 0.0041 instead of 0.0040999999999999995.
@@ -119,7 +122,18 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_step = |step: Option<u64>| step.map_or(String::new(), |step| format!(" of step {step}"));
         match self {
-            Self::Step(FoundStep { step, steps, epoch, duration_s, wait_s, loss, units, warm_up, at_s: _ }) => {
+            Self::Step(FoundStep {
+                step,
+                steps,
+                epoch,
+                duration_s,
+                wait_s,
+                loss,
+                units,
+                warm_up,
+                at_s: _,
+                read_s: _,
+            }) => {
                 f.write_str("step")?;
                 step.map_or(Ok(()), |step| write!(f, " {step}"))?;
                 steps.map_or(Ok(()), |steps| write!(f, " of {steps}"))?;

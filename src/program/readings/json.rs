@@ -202,6 +202,7 @@ mod tests {
             units: Some(64.0),
             warm_up: Some(true),
             at_s: 2.0,
+            read_s: Some(7.0),
         };
         assert_eq!(found[0], Found::Phase { phase: crate::protocol::Phase::Steady, at_s: 1.0 });
         assert_eq!(found[1], Found::Step(step));
