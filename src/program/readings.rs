@@ -17,6 +17,7 @@ mod others;
 mod pattern;
 mod printed;
 mod program_clock;
+mod sentence;
 mod tensorboard;
 
 use std::collections::HashSet;
@@ -73,14 +74,18 @@ pub enum Found {
     Warning(String),
 }
 
-/// A number in a line of output that was not read, because neither its name nor its unit gives its meaning.
+/// Which numbers patterns read, as a message about the others.
+pub const READABLE: &str =
+    "patterns read numbers that are printed with a name, a decimal point and no other separators";
+
+/// A number in a line of output that was not read: neither its name nor its unit gives its meaning, or its separators do not show its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untaken {
     /// The name that is printed with it; empty if there is none.
     pub name: String,
     /// The number with its name and its unit.
     pub number: String,
-    /// A pattern for the plan that reads the number.
+    /// A pattern for the plan that reads the number; empty if no pattern does, see [`READABLE`].
     pub pattern: String,
     /// A pattern for the numbers in the line that were read. A plan needs it as well, because nothing is guessed once a plan declares
     /// patterns.
@@ -150,6 +155,9 @@ impl fmt::Display for Found {
             }
             Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
+            Self::Untaken(Untaken { number, pattern, .. }) if pattern.is_empty() => {
+                write!(f, "not read: {number}; {READABLE}")
+            }
             Self::Untaken(Untaken { number, pattern, .. }) => {
                 write!(f, "not read: {number}; a pattern that reads it: '{pattern}'")
             }

@@ -187,7 +187,10 @@ impl Fields {
             return Ok(());
         }
         // `\S+` also matches the comma after a number.
-        match text.trim_end_matches([',', ';', ')', ']', '|']).parse() {
+        let number = text.trim_end_matches([',', ';', ')', ']', '|']);
+        // Elsewhere a comma may be a decimal one.
+        let count = if name == "step" || name == "steps" { ungrouped(number) } else { None };
+        match count.as_deref().unwrap_or(number).parse() {
             Ok(number) => self.number(name, number),
             Err(_) => Err(format!("{name} is {}, but must be a number", shown(text))),
         }
@@ -212,6 +215,15 @@ impl Fields {
 /// Whether a step of this duration can have waited so long. Both may be rounded.
 pub(super) fn can_wait(wait_s: f64, duration_s: f64) -> bool {
     wait_s <= 1.1 * duration_s + 1e-3
+}
+
+/// The digits of a whole number that is printed with commas between its groups of three digits; `None` for any other text.
+pub(super) fn ungrouped(text: &str) -> Option<String> {
+    let (first, rest) = text.split_once(',')?;
+    let is_group = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let is_first = (1..=3).contains(&first.len()) && is_group(first) && !first.starts_with('0');
+    let is_grouped = is_first && rest.split(',').all(|group| group.len() == 3 && is_group(group));
+    is_grouped.then(|| text.replace(',', ""))
 }
 
 /// Turns a name into the key of a measure: without spaces and control characters, and shortened to the maximum length of keys.
@@ -277,9 +289,20 @@ mod tests {
         assert!(matches!(largest[0], Found::Step(FoundStep { step: Some(9_007_199_254_740_991), .. })), "{largest:?}");
         assert_eq!(refused("duration_s", "nan"), "duration_s is NaN, but must be a number from 0");
         assert_eq!(refused("units", "many"), "units is \"many\", but must be a number");
+        for text in ["1,5", "1,0000", "0,100", "1,,000", ",100"] {
+            assert_eq!(refused("step", text), format!("step is \"{text}\", but must be a number"));
+        }
+        assert_eq!(refused("loss", "2,345"), "loss is \"2,345\", but must be a number", "it may be a decimal comma");
         assert!(refused("phase", "lunch").contains("start, load, train, evaluate"));
         let Found::Step(step) = found(&[("loss", "NaN")])[0] else { panic!("not a step") };
         assert!(step.loss.unwrap().is_nan());
+    }
+
+    #[test]
+    fn commas_between_groups_of_three_digits_belong_to_the_number_of_a_step() {
+        let step =
+            FoundStep { step: Some(1_000), steps: Some(1_234_567), loss: Some(0.5), at_s: 9.0, ..FoundStep::default() };
+        assert_eq!(found(&[("step", "1,000"), ("steps", "1,234,567,"), ("loss", "0.5")]), [Found::Step(step)]);
     }
 
     #[test]
