@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::foreign;
 use crate::plan::{self, Plan, counted, suggestion};
-use crate::program::readings::{Found, PYTHON_ADAPTER, Untaken, read_log};
+use crate::program::readings::{Found, PYTHON_ADAPTER, READABLE, Untaken, read_log};
 
 /// The most bytes that are read of a log that is not a regular file: a device may have no end.
 const MOST_STREAM_BYTES: u64 = 1 << 30;
@@ -143,11 +143,18 @@ impl Read {
     }
 
     /// The numbers that were not read, with patterns that would read them.
-    fn untaken(&self, is_declared: bool) -> Option<String> {
-        if self.untaken.is_empty() {
-            return None;
+    fn untaken(&self, is_declared: bool) -> Vec<String> {
+        let has_pattern = |untaken: &&Untaken| !untaken.pattern.is_empty();
+        let (readable, others): (Vec<&Untaken>, Vec<&Untaken>) = self.untaken.iter().partition(has_pattern);
+        let numbers =
+            |untaken: &[&Untaken]| untaken.iter().map(|untaken| untaken.number.as_str()).collect::<Vec<_>>().join(", ");
+        let mut texts = Vec::new();
+        if !others.is_empty() {
+            texts.push(format!("Not read: {}; {READABLE}.", numbers(&others)));
         }
-        let numbers: Vec<&str> = self.untaken.iter().map(|untaken| untaken.number.as_str()).collect();
+        if readable.is_empty() {
+            return texts;
+        }
         // Lines of evaluations have no guess.
         let guess = self.untaken.iter().map(|untaken| &untaken.taken).find(|taken| !taken.is_empty());
         let what = match (is_declared, guess) {
@@ -156,13 +163,14 @@ impl Read {
             (false, None) if self.is_empty() => "",
             (false, None) => ", and replace the guess",
         };
-        let patterns = guess.into_iter().chain(self.untaken.iter().map(|untaken| &untaken.pattern));
+        let patterns = guess.into_iter().chain(readable.iter().map(|untaken| &untaken.pattern));
         let patterns: Vec<String> = patterns.map(|pattern| format!("    '{pattern}',\n")).collect();
-        Some(format!(
+        texts.push(format!(
             "Not read: {}. These patterns read them{what}:\n[command.readings]\npatterns = [\n{}]",
-            numbers.join(", "),
+            numbers(&readable),
             patterns.concat()
-        ))
+        ));
+        texts
     }
 }
 
@@ -208,13 +216,16 @@ mod tests {
         let said = |log: &str, is_declared: bool| {
             let mut read = Read::default();
             read_log(&plan::command::ReadingsSpec::default(), log.as_bytes(), |_, found| read.add(&found)).unwrap();
-            read.untaken(is_declared).unwrap()
+            read.untaken(is_declared).join("\n")
         };
         let unknown = said("latency: 12.5 ms\n", false);
         assert!(unknown.starts_with("Not read: latency 12.5 ms. These patterns read them:\n"), "{unknown}");
         assert!(unknown.contains("    'latency:\\s*(?<latency_ms>"), "{unknown}");
         let guessed = said("step 1 loss 0.5\nlatency: 12.5 ms\n", false);
         assert!(guessed.contains("These patterns read them, and replace the guess:"), "{guessed}");
+        let unclear = said("step 1 loss 0.5 time 17,79ms 42\n", false);
+        let expected = format!("Not read: time 17,79 ms, 42; {READABLE}.");
+        assert_eq!(unclear, expected, "neither a decimal comma nor a number without a name has a pattern");
         let declared = said("latency: 12.5 ms\n", true);
         assert!(declared.contains("These patterns read them; add them to the plan's:"), "{declared}");
     }

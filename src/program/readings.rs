@@ -16,6 +16,8 @@ mod losses;
 mod others;
 mod pattern;
 mod printed;
+mod program_clock;
+mod sentence;
 mod tensorboard;
 
 use std::collections::HashSet;
@@ -72,14 +74,18 @@ pub enum Found {
     Warning(String),
 }
 
-/// A number in a line of output that was not read, because neither its name nor its unit gives its meaning.
+/// Which numbers patterns read, as a message about the others.
+pub const READABLE: &str =
+    "patterns read numbers that are printed with a name, a decimal point and no other separators";
+
+/// A number in a line of output that was not read: neither its name nor its unit gives its meaning, or its separators do not show its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untaken {
     /// The name that is printed with it; empty if there is none.
     pub name: String,
     /// The number with its name and its unit.
     pub number: String,
-    /// A pattern for the plan that reads the number.
+    /// A pattern for the plan that reads the number; empty if no pattern does, see [`READABLE`].
     pub pattern: String,
     /// A pattern for the numbers in the line that were read. A plan needs it as well, because nothing is guessed once a plan declares
     /// patterns.
@@ -105,8 +111,10 @@ pub struct FoundStep {
     pub units: Option<f64>,
     /// Whether the program excludes it from statistics; `None` leaves that to the plan.
     pub warm_up: Option<bool>,
-    /// When it ended, in seconds since the Unix epoch.
+    /// When it ended, in seconds since the Unix epoch: as the program reports it, or when its line was read.
     pub at_s: f64,
+    /// When its line was read, if the program reports when the step ended, in seconds since the Unix epoch.
+    pub read_s: Option<f64>,
 }
 
 /// A number without the inexact last digits that unit conversions leave: 0.0041 instead of 0.0040999999999999995.
@@ -119,7 +127,18 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_step = |step: Option<u64>| step.map_or(String::new(), |step| format!(" of step {step}"));
         match self {
-            Self::Step(FoundStep { step, steps, epoch, duration_s, wait_s, loss, units, warm_up, at_s: _ }) => {
+            Self::Step(FoundStep {
+                step,
+                steps,
+                epoch,
+                duration_s,
+                wait_s,
+                loss,
+                units,
+                warm_up,
+                at_s: _,
+                read_s: _,
+            }) => {
                 f.write_str("step")?;
                 step.map_or(Ok(()), |step| write!(f, " {step}"))?;
                 steps.map_or(Ok(()), |steps| write!(f, " of {steps}"))?;
@@ -136,6 +155,9 @@ impl fmt::Display for Found {
             }
             Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
+            Self::Untaken(Untaken { number, pattern, .. }) if pattern.is_empty() => {
+                write!(f, "not read: {number}; {READABLE}")
+            }
             Self::Untaken(Untaken { number, pattern, .. }) => {
                 write!(f, "not read: {number}; a pattern that reads it: '{pattern}'")
             }

@@ -59,6 +59,46 @@ fn told_step_times_are_confirmed_doubted_or_impossible_by_when_their_lines_arriv
     assert!(whole.told_resolution_s.unwrap() >= 1e-3 - 1e-9 && whole.clock == Some(Clock::Confirmed), "{whole:?}");
 }
 
+/// 100 steps of 20 ms with the times at which they end: the right ones, or by a clock that runs at half the speed, or that is set by an
+/// hour in each step.
+const TIMES: &str = r#"
+import json, os, sys, time
+kind, begun = sys.argv[1], time.time()
+with open(os.environ["MULTICARD_READINGS"], "a", buffering=1) as file:
+    for step in range(100):
+        time.sleep(0.02)
+        now = time.time()
+        told = {"half": begun + (now - begun) / 2, "hours": now + 3600 * step}.get(kind, now)
+        file.write(json.dumps({"step": step, "loss": 1.0, "time_s": told}) + "\n")
+"#;
+
+#[test]
+fn reported_times_of_steps_are_held_against_the_arrival_of_their_lines_like_reported_durations() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), TIMES).unwrap();
+    scene.finish(&format!(
+        "[command]\nrun = [\"{python}\", \"{{programs}}/train.py\", \"{{kind}}\"]\n\
+         [factors]\nkind = [\"right\", \"half\", \"hours\"]\n"
+    ));
+    let reader = Reader::open(&scene.session()).unwrap();
+    let run = |kind: &str| -> RunSummary {
+        let runs = reader.runs().unwrap();
+        let of_kind = runs.iter().find(|run| run.levels.get("kind").unwrap().to_string() == kind).unwrap();
+        summarise_run(&reader.run(&of_kind.run).unwrap().unwrap())
+    };
+    let right = run("right");
+    assert!(right.clock.is_none_or(|clock| !clock.is_impossible()), "{:?}", right.clock);
+    let half = run("half").clock.unwrap();
+    assert!(matches!(half, Clock::Unconfirmed(_)), "{half}");
+    let hours = run("hours");
+    let Some(Clock::Impossible(Contradiction::LongerThanPassed { .. })) = hours.clock else {
+        panic!("{:?}", hours.clock)
+    };
+    let labels: Vec<_> = hours.marks.iter().map(|mark| mark.label()).collect();
+    assert!(labels.contains(&"impossible times") && !labels.contains(&"clock set"), "{labels:?}");
+}
+
 /// 300 steps of 10 ms; each tenth is printed with the time since the last one that was.
 const EACH_TENTH: &str = r#"
 import time

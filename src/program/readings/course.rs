@@ -7,7 +7,9 @@
 
 use std::collections::HashSet;
 
+use super::fields::can_wait;
 use super::losses::Losses;
+use super::program_clock::ProgramClock;
 use super::{Found, FoundStep};
 use crate::analysis::has_warmed_up;
 use crate::plan::Key;
@@ -20,6 +22,8 @@ const BLOCK: usize = 8;
 const BLOCK_SHARE: usize = 8;
 /// Steps that are reported together may be read this long after they ended.
 const READ_LATE_S: f64 = 0.5;
+/// The most steps that are kept until it is known whether the times that the program reports are right.
+const MOST_UNSURE: usize = 10_000;
 /// The search for the end of the warm-up is given up after this number of steps.
 const LATEST_WARM_UP: usize = 20_000;
 
@@ -58,8 +62,11 @@ pub struct Course {
     phase: Option<Phase>,
     losses: Losses,
     keys: HashSet<Key>,
-    /// When the first step with a reported duration ended, and the sum of the durations of the steps after it.
-    said: Option<(f64, f64)>,
+    /// The first step with a reported duration, and the sum of the durations of the steps after it.
+    said: Option<(FoundStep, f64)>,
+    /// The clock of the times that the program reports, and the steps that were logged with such times before it was known to be right.
+    clock: ProgramClock,
+    unsure: Vec<Logged>,
     /// The kinds of warnings that were already given.
     warned: HashSet<&'static str>,
 }
@@ -85,6 +92,8 @@ impl Course {
             losses: Losses::default(),
             keys: HashSet::new(),
             said: None,
+            clock: ProgramClock::new(started_s),
+            unsure: Vec::new(),
             warned: HashSet::new(),
         }
     }
@@ -92,10 +101,15 @@ impl Course {
     /// The machine's clock was set by `by_s` between these two times: the duration of the current step is unknown.
     pub fn clock_set(&mut self, before_s: f64, after_s: f64, by_s: f64) {
         self.set = Some((after_s - by_s, before_s + by_s));
+        self.started_s += by_s;
+        self.clock.machine_clock_set(by_s);
     }
 
     /// Processes what was found since the last call, and adds the events of the run's log with their times.
     pub fn take(&mut self, found: &mut Vec<Found>, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let impossible = self.clock.compare(found, now_s);
+        events.extend(impossible.map(|message| (now_s, Event::Warning { message })));
+        self.log_unsure_again(events);
         for found in found.drain(..) {
             match found {
                 Found::Step(step) => self.step(step, events),
@@ -112,7 +126,8 @@ impl Course {
                     self.times_step = matches!(phase, Phase::WarmUp | Phase::Steady);
                     // The phase of training is known only after a first step.
                     self.phase = (!self.times_step).then_some(phase);
-                    events.extend(self.phase.map(|phase| (at_s, Event::Phase { phase })));
+                    let began_s = self.clock.time_s(at_s, Some(now_s));
+                    events.extend(self.phase.map(|phase| (began_s, Event::Phase { phase })));
                 }
                 Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
@@ -129,11 +144,13 @@ impl Course {
     /// Gives the last events, once the program has ended.
     pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.log_waiting(events);
+        self.clock.end();
+        self.log_unsure_again(events);
         if let Some(last) = self.last.take() {
             self.add_loss(&last);
             self.end_epoch(last.epoch, now_s, events);
-            let late =
-                self.said.filter(|(first_s, said_s)| *said_s > 2.0 * (last.step.at_s - first_s).max(0.0) + READ_LATE_S);
+            let since_s = |first: &FoundStep| (self.end_s(&last.step) - self.end_s(first)).max(0.0);
+            let late = self.said.filter(|(first, said_s)| *said_s > 2.0 * since_s(first) + READ_LATE_S);
             let life_s = (now_s - self.started_s).max(0.0);
             if let Some((_, said_s)) = late.filter(|(_, said_s)| *said_s > life_s + READ_LATE_S) {
                 let message = format!(
@@ -170,6 +187,28 @@ impl Course {
         self.keys.insert(key.clone())
     }
 
+    /// When a step ended.
+    fn end_s(&self, step: &FoundStep) -> f64 {
+        self.clock.time_s(step.at_s, step.read_s)
+    }
+
+    /// Logs a step, and keeps it as long as its reported time may be wrong.
+    fn log(&mut self, logged: Logged, events: &mut Vec<(f64, Event)>) {
+        let is_unsure = logged.step.read_s.is_some() && self.clock.is_right().is_none();
+        if is_unsure && self.unsure.len() < MOST_UNSURE {
+            self.unsure.push(logged);
+        }
+        events.push((self.end_s(&logged.step), logged.event()));
+    }
+
+    /// Logs the steps that were kept again, with the times at which their lines were read, once their reported times are known to be wrong.
+    fn log_unsure_again(&mut self, events: &mut Vec<(f64, Event)>) {
+        if let Some(is_right) = self.clock.is_right() {
+            let unsure = std::mem::take(&mut self.unsure).into_iter().filter(|_| !is_right);
+            events.extend(unsure.map(|logged| (self.end_s(&logged.step), logged.event())));
+        }
+    }
+
     fn warn(&mut self, kind: &'static str, message: String, at_s: f64, events: &mut Vec<(f64, Event)>) {
         if self.warned.insert(kind) {
             events.push((at_s, Event::Warning { message }));
@@ -184,7 +223,8 @@ impl Course {
             None => self.steps.following(),
         };
         if step.loss.is_some_and(|loss| !loss.is_finite()) {
-            self.warn("loss", format!("the loss of step {number} is not a finite number"), step.at_s, events);
+            let at_s = self.end_s(&step);
+            self.warn("loss", format!("the loss of step {number} is not a finite number"), at_s, events);
         }
         let mut advance = 1;
         match newest {
@@ -198,7 +238,8 @@ impl Course {
                          counts steps from the start of each epoch without reporting the epoch; repeated step numbers replace the earlier \
                          ones"
                 );
-                self.warn("restart", message, step.at_s, events);
+                let at_s = self.end_s(&step);
+                self.warn("restart", message, at_s, events);
             }
             Some((newest, _)) => advance = number - newest,
             None => self.first = Some(number),
@@ -227,14 +268,33 @@ impl Course {
         if !is_waiting && before != format!("{step:?}") {
             newest.duration_s = step.duration_s.unwrap_or(newest.duration_s);
             newest.warm_up = step.warm_up.unwrap_or(newest.warm_up);
-            events.push((newest.step.at_s, newest.event()));
+            let mut logged = [*newest];
+            if let Some(duration_s) = logged[0].step.duration_s {
+                self.leave_out_impossible_waits(&mut logged, duration_s, events);
+                self.last = Some(logged[0]);
+            }
+            self.log(logged[0], events);
         }
+    }
+
+    /// Leaves out the waits of steps that waited longer than the time in which they were made.
+    fn leave_out_impossible_waits(&mut self, steps: &mut [Logged], most_s: f64, events: &mut Vec<(f64, Event)>) {
+        let waits_s: f64 = steps.iter().filter_map(|logged| logged.step.wait_s).sum();
+        let Some(newest) = steps.last().filter(|_| !can_wait(waits_s, most_s)) else { return };
+        let message = format!(
+            "the program reported {waits_s:.3} s of waiting for step {}, which took {most_s:.3} s at most: impossible waits are left out; \
+                 let wait_s be the part of the step's duration that was spent waiting for data",
+            newest.number
+        );
+        let at_s = self.end_s(&newest.step);
+        self.warn("wait", message, at_s, events);
+        steps.iter_mut().for_each(|logged| logged.step.wait_s = None);
     }
 
     /// Logs the steps that waited for other steps with the same time.
     fn log_waiting(&mut self, events: &mut Vec<(f64, Event)>) {
-        let waiting = std::mem::take(&mut self.waiting);
-        let Some(newest) = waiting.last() else { return };
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let Some(newest) = waiting.last().copied() else { return };
         let (number, end_s) = (newest.number, newest.step.at_s);
         let steps = waiting.iter().fold(0_u64, |steps, waiting| steps.saturating_add(waiting.advance));
         let passed_s = end_s - self.since_s;
@@ -246,13 +306,18 @@ impl Course {
             let message = format!(
                 "no time passed before step {number}, or the clock was set back: such steps are left out of statistics"
             );
-            self.warn("clock", message, end_s, events);
+            let at_s = self.end_s(&newest.step);
+            self.warn("clock", message, at_s, events);
+        }
+        let alone_s = newest.step.duration_s.filter(|_| waiting.len() == 1);
+        if let Some(most_s) = alone_s.or(each_s.map(|_| passed_s + READ_LATE_S)) {
+            self.leave_out_impossible_waits(&mut waiting, most_s, events);
         }
         for mut logged in waiting {
             let said_s = logged.step.duration_s;
             self.said = match (self.said, said_s) {
-                (Some((first_s, sum_s)), Some(said_s)) => Some((first_s, sum_s + said_s)),
-                (None, Some(_)) => Some((end_s, 0.0)),
+                (Some((first, sum_s)), Some(said_s)) => Some((first, sum_s + said_s)),
+                (None, Some(_)) => Some((logged.step, 0.0)),
                 (said, None) => said,
             };
             let is_timed = said_s.is_some() || each_s.is_some() && self.times_step;
@@ -261,18 +326,20 @@ impl Course {
             let phase = if logged.warm_up { Phase::WarmUp } else { Phase::Steady };
             if self.phase != Some(phase) {
                 self.phase = Some(phase);
-                let began_s = said_s.map_or(self.since_s, |said_s| end_s - said_s);
-                events.push((began_s.min(end_s).max(0.0), Event::Phase { phase }));
+                let at_s = self.end_s(&logged.step);
+                let began_s = said_s.map_or(self.since_s, |said_s| end_s - said_s) + (at_s - end_s);
+                events.push((began_s.max(self.started_s).min(at_s).max(0.0), Event::Phase { phase }));
             }
             if let Some(last) = self.last.take() {
                 self.add_loss(&last);
                 if logged.number < last.number {
                     self.losses.forget_from(logged.number);
                 } else if last.epoch != logged.epoch {
-                    self.end_epoch(last.epoch, last.step.at_s, events);
+                    let at_s = self.end_s(&last.step);
+                    self.end_epoch(last.epoch, at_s, events);
                 }
             }
-            events.push((end_s, logged.event()));
+            self.log(logged, events);
             if is_timed && logged.step.warm_up != Some(true) {
                 self.judge(&logged);
             }

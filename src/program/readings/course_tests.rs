@@ -278,8 +278,9 @@ prop_compose! {
         units in proptest::option::of(0.0..1e300),
         warm_up in proptest::option::of(any::<bool>()),
         at_s in any_time(),
+        read_s in proptest::option::of(any_time()),
     ) -> FoundStep {
-        FoundStep { step, steps, epoch, duration_s, wait_s: None, loss, units, warm_up, at_s }
+        FoundStep { step, steps, epoch, duration_s, wait_s: None, loss, units, warm_up, at_s, read_s }
     }
 }
 
@@ -366,4 +367,100 @@ fn steps_may_take_up_to_twice_the_time_over_which_they_were_reported() {
     let timed = |step| Found::Step(FoundStep { duration_s: Some(1.4), ..said(step, step as f64) });
     let log = events(WarmUp::Steps(0), &[(1..=21).map(timed).collect()]);
     assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+/// The last log of each step of a program that starts at 1000 s and makes a step each 20 ms, whose lines are read each 0.1 s and report
+/// the times that `told_s` makes of the number of seconds since the start: when the step ended, and its duration.
+fn placed(steps: u64, told_s: impl Fn(f64) -> f64) -> (Vec<(f64, f64)>, Vec<Event>) {
+    let (mut course, mut log) = (Course::new(1_000.0, WarmUp::Steps(0)), Vec::new());
+    let all: Vec<u64> = (1..=steps).collect();
+    for read_together in all.chunks(5) {
+        let read_s = 1_000.0 + 0.02 * *read_together.last().unwrap() as f64;
+        let found = |step: &u64| {
+            let at_s = 1_000.0 + told_s(0.02 * *step as f64);
+            Found::Step(FoundStep { read_s: Some(read_s), loss: Some(1.0), ..said(*step, at_s) })
+        };
+        course.take(&mut read_together.iter().map(found).collect(), read_s, &mut log);
+    }
+    course.finish(1_000.0 + 0.02 * steps as f64, &mut log);
+    let mut placed = std::collections::BTreeMap::new();
+    for (time_s, event) in &log {
+        if let Event::Step { step, duration_s, .. } = event {
+            placed.insert(*step, (time_s - 1_000.0, *duration_s));
+        }
+    }
+    (placed.into_values().collect(), log.into_iter().map(|(_, event)| event).collect())
+}
+
+#[test]
+fn steps_end_at_the_times_that_a_program_reports_if_these_advance_like_the_times_of_reading() {
+    let (placed, log) = placed(150, |since_s| since_s);
+    assert_eq!(log.iter().filter(|event| matches!(event, Event::Step { .. })).count(), 150, "each once");
+    assert!(
+        placed.iter().zip(1..).all(|((end_s, _), step)| (end_s - 0.02 * f64::from(step)).abs() < 1e-9),
+        "{placed:?}"
+    );
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+#[test]
+fn reported_times_that_are_no_times_of_the_machines_clock_give_durations_but_do_not_say_when_a_step_ended() {
+    for (steps, rate) in [(150, 0.5), (30, 0.5), (30, 1.5)] {
+        let (placed, log) = placed(steps, |since_s| rate * since_s);
+        for (place, (end_s, duration_s)) in placed.iter().enumerate() {
+            let read_s = 0.1 * (place / 5 + 1) as f64;
+            assert!((end_s - read_s).abs() < 1e-9, "{rate}: step {} ended at {end_s} s", place + 1);
+            assert!((duration_s - 0.02 * rate).abs() < 1e-9, "{rate}: {duration_s} s");
+        }
+        assert!(warnings(&log).is_empty(), "{log:?}");
+    }
+    let (placed, log) = placed(30, |since_s| since_s + 180_000.0 * since_s);
+    assert!(placed.iter().all(|(end_s, _)| (0.0..=0.6 + 1e-9).contains(end_s)), "{placed:?}");
+    assert!((placed[9].1 - 3_600.02).abs() < 1e-6, "the analysis finds that this is impossible: {placed:?}");
+    let [impossible] = warnings(&log)[..] else { panic!("{log:?}") };
+    assert!(
+        impossible.starts_with("the program reported a time (time_s) that is 3599.9 s after its line was read"),
+        "{impossible}"
+    );
+}
+
+#[test]
+fn more_about_a_step_stays_with_it_when_its_reported_time_turns_out_to_be_wrong() {
+    let (mut course, mut log) = (Course::new(1_000.0, WarmUp::Steps(0)), Vec::new());
+    let step = |at_s: f64| Found::Step(FoundStep { read_s: Some(1_001.0), ..said(1, at_s) });
+    let loss = Found::Step(FoundStep { loss: Some(0.5), ..said(1, 1_001.0) });
+    course.take(&mut vec![step(1_001.0)], 1_001.0, &mut log);
+    course.take(&mut vec![loss], 1_001.0, &mut log);
+    let late = FoundStep { read_s: Some(1_002.0), ..said(2, 9_000.0) };
+    course.take(&mut vec![Found::Step(late)], 1_002.0, &mut log);
+    let mut losses = log.iter().filter_map(|(_, event)| match event {
+        Event::Step { step: 1, loss, .. } => Some(*loss),
+        _ => None,
+    });
+    assert_eq!(losses.next_back(), Some(0.5), "{log:?}");
+}
+
+#[test]
+fn waits_that_are_longer_than_their_steps_are_left_out_and_said_once() {
+    let waits = |log: &[Event]| -> Vec<f64> {
+        let wait = |event: &Event| if let Event::Step { load_wait_s, .. } = event { Some(*load_wait_s) } else { None };
+        log.iter().filter_map(wait).collect()
+    };
+    let waited = |step: u64, wait_s| FoundStep { wait_s: Some(wait_s), ..said(step, step as f64) };
+    // Steps of 1 s by their lines; several lines are read together.
+    let by_lines = events(
+        WarmUp::Steps(0),
+        &[[0.9, 0.5, 2.5, 0.1].into_iter().zip(1..).map(|(wait_s, step)| Found::Step(waited(step, wait_s))).collect()],
+    );
+    assert_eq!(format!("{:?}", waits(&by_lines)), "[0.9, 0.5, NaN, 0.1]");
+    let [warning] = warnings(&by_lines)[..] else { panic!("{by_lines:?}") };
+    assert!(
+        warning.starts_with("the program reported 2.500 s of waiting for step 3, which took 1.500 s at most"),
+        "{warning}"
+    );
+    // The duration arrives in a line of its own.
+    let timed = FoundStep { duration_s: Some(0.01), ..said(1, 1.0) };
+    let apart = events(WarmUp::Steps(0), &[vec![Found::Step(waited(1, 0.5))], vec![Found::Step(timed)]]);
+    assert_eq!(format!("{:?}", waits(&apart)), "[0.5, NaN]");
+    assert_eq!(warnings(&apart).len(), 1, "{apart:?}");
 }

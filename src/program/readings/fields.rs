@@ -140,7 +140,13 @@ impl Fields {
                 if check_duration(name, value_s).is_err() {
                     return refused("the time of a step");
                 }
-                if name == "wait_s" { step.wait_s = Some(value_s) } else { step.duration_s = Some(value_s) }
+                let field = if name == "wait_s" { &mut step.wait_s } else { &mut step.duration_s };
+                *field = Some(value_s);
+                if let (Some(wait_s), Some(duration_s)) = (step.wait_s, step.duration_s)
+                    && !can_wait(wait_s, duration_s)
+                {
+                    return Err(format!("wait_s is {wait_s}, but must be part of the step's {duration_s} s"));
+                }
             }
             "time_s" => {
                 if check_moment(value).is_err() {
@@ -181,7 +187,10 @@ impl Fields {
             return Ok(());
         }
         // `\S+` also matches the comma after a number.
-        match text.trim_end_matches([',', ';', ')', ']', '|']).parse() {
+        let number = text.trim_end_matches([',', ';', ')', ']', '|']);
+        // Elsewhere a comma may be a decimal one.
+        let count = if name == "step" || name == "steps" { ungrouped(number) } else { None };
+        match count.as_deref().unwrap_or(number).parse() {
             Ok(number) => self.number(name, number),
             Err(_) => Err(format!("{name} is {}, but must be a number", shown(text))),
         }
@@ -192,7 +201,7 @@ impl Fields {
     /// They describe a step if they contain a loss, a duration or units, or nothing but a step number.
     pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
         let Self { mut step, time_s, phase, readings, rank: _ } = self;
-        step.at_s = time_s.unwrap_or(now_s);
+        (step.at_s, step.read_s) = (time_s.unwrap_or(now_s), time_s.map(|_| now_s));
         found.extend(phase.map(|phase| Found::Phase { phase, at_s: step.at_s }));
         let measured = step.loss.is_some() || step.duration_s.is_some() || step.units.is_some();
         if measured || step.step.is_some() && readings.is_empty() && phase.is_none() {
@@ -201,6 +210,20 @@ impl Fields {
         let reading = |(key, value)| Found::Reading { key, value, step: step.step, epoch: step.epoch };
         found.extend(readings.into_iter().map(reading));
     }
+}
+
+/// Whether a step of this duration can have waited so long. Both may be rounded.
+pub(super) fn can_wait(wait_s: f64, duration_s: f64) -> bool {
+    wait_s <= 1.1 * duration_s + 1e-3
+}
+
+/// The digits of a whole number that is printed with commas between its groups of three digits; `None` for any other text.
+pub(super) fn ungrouped(text: &str) -> Option<String> {
+    let (first, rest) = text.split_once(',')?;
+    let is_group = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let is_first = (1..=3).contains(&first.len()) && is_group(first) && !first.starts_with('0');
+    let is_grouped = is_first && rest.split(',').all(|group| group.len() == 3 && is_group(group));
+    is_grouped.then(|| text.replace(',', ""))
 }
 
 /// Turns a name into the key of a measure: without spaces and control characters, and shortened to the maximum length of keys.
@@ -242,7 +265,7 @@ mod tests {
             [Found::Step(step), reading.clone()]
         );
         assert_eq!(found(&[("step", "3"), ("learning_rate", "1e-3")]), [reading], "a number that belongs to a step");
-        let bare = FoundStep { step: Some(3), at_s: 2.0, ..FoundStep::default() };
+        let bare = FoundStep { step: Some(3), at_s: 2.0, read_s: Some(9.0), ..FoundStep::default() };
         assert_eq!(found(&[("step", "3"), ("time_s", "2")]), [Found::Step(bare)]);
         let units = FoundStep { units: Some(64.0), duration_s: Some(0.25), at_s: 9.0, ..FoundStep::default() };
         assert_eq!(found(&[("units", "64"), ("duration_ms", "250")]), [Found::Step(units)]);
@@ -266,9 +289,33 @@ mod tests {
         assert!(matches!(largest[0], Found::Step(FoundStep { step: Some(9_007_199_254_740_991), .. })), "{largest:?}");
         assert_eq!(refused("duration_s", "nan"), "duration_s is NaN, but must be a number from 0");
         assert_eq!(refused("units", "many"), "units is \"many\", but must be a number");
+        for text in ["1,5", "1,0000", "0,100", "1,,000", ",100"] {
+            assert_eq!(refused("step", text), format!("step is \"{text}\", but must be a number"));
+        }
+        assert_eq!(refused("loss", "2,345"), "loss is \"2,345\", but must be a number", "it may be a decimal comma");
         assert!(refused("phase", "lunch").contains("start, load, train, evaluate"));
         let Found::Step(step) = found(&[("loss", "NaN")])[0] else { panic!("not a step") };
         assert!(step.loss.unwrap().is_nan());
+    }
+
+    #[test]
+    fn commas_between_groups_of_three_digits_belong_to_the_number_of_a_step() {
+        let step =
+            FoundStep { step: Some(1_000), steps: Some(1_234_567), loss: Some(0.5), at_s: 9.0, ..FoundStep::default() };
+        assert_eq!(found(&[("step", "1,000"), ("steps", "1,234,567,"), ("loss", "0.5")]), [Found::Step(step)]);
+    }
+
+    #[test]
+    fn a_wait_that_is_longer_than_the_step_is_refused_in_either_order() {
+        for fields in [[("duration_s", "0.01"), ("wait_s", "0.5")], [("wait_s", "0.5"), ("duration_ms", "10")]] {
+            let mut said = Fields::default();
+            said.text(fields[0].0, fields[0].1).unwrap();
+            let refused = said.text(fields[1].0, fields[1].1).unwrap_err();
+            assert_eq!(refused, "wait_s is 0.5, but must be part of the step's 0.01 s");
+        }
+        let mut rounded = Fields::default();
+        rounded.text("duration_s", "0.31").unwrap();
+        rounded.text("wait_s", "0.312").unwrap();
     }
 
     #[test]

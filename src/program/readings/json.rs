@@ -120,7 +120,8 @@ fn without_nan(line: &str) -> String {
     plain
 }
 
-/// The fields of a line: its numbers, and those of the object `reading` in it. Other texts, lists and objects are ignored.
+/// The fields of a line: its numbers, and those of the object `reading` in it. Texts that are numbers count as numbers; other texts, lists
+/// and objects are ignored.
 fn fields(
     object: &Map<String, Value>,
     names: &mut Names,
@@ -141,6 +142,8 @@ fn fields(
                 let meaning = names.meaning(name, origin, found);
                 if super::fields::WORDS.contains(&meaning) {
                     fields.text(meaning, text)?;
+                } else if let Some(value) = number(value) {
+                    fields.reading(meaning, value);
                 }
             }
             Value::Bool(on) => {
@@ -160,9 +163,13 @@ fn fields(
     Ok(fields)
 }
 
-/// A number; `null` becomes NaN.
+/// A number, or a text that is one; `null` becomes NaN.
 fn number(value: &Value) -> Option<f64> {
-    if value.is_null() { Some(f64::NAN) } else { value.as_f64() }
+    match value {
+        Value::Null => Some(f64::NAN),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => value.as_f64(),
+    }
 }
 
 #[cfg(test)]
@@ -202,6 +209,7 @@ mod tests {
             units: Some(64.0),
             warm_up: Some(true),
             at_s: 2.0,
+            read_s: Some(7.0),
         };
         assert_eq!(found[0], Found::Phase { phase: crate::protocol::Phase::Steady, at_s: 1.0 });
         assert_eq!(found[1], Found::Step(step));
@@ -209,6 +217,23 @@ mod tests {
         let Found::Step(step) = found[3] else { panic!("{found:?}") };
         assert!(step.loss.unwrap().is_nan() && step.at_s == 8.0, "without a line break it was read last");
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn readings_that_are_texts_of_numbers_are_numbers() {
+        let found =
+            read("{\"accuracy\":\"NaN\",\"note\":\"best\"}\n{\"score\":\" 0.1 \",\"reading\":{\"f1\":\"0.5\"}}\n");
+        let values: Vec<(&str, f64)> = found
+            .iter()
+            .map(|found| match found {
+                Found::Reading { key, value, .. } => (&**key, *value),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(values[0].0 == "accuracy" && values[0].1.is_nan(), "{values:?}");
+        assert_eq!(values[1..], [("f1", 0.5), ("score", 0.1)]);
+        let refused = format!("{:?}", read("{\"reading\":{\"f1\":\"high\"}}\n"));
+        assert!(refused.contains("readings.jsonl:1: the reading f1 is not a number"), "{refused}");
     }
 
     #[test]

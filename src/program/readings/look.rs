@@ -12,7 +12,8 @@ use regex::{Captures, Regex};
 
 use super::fields::{Fields, shown};
 use super::json::JsonLines;
-use super::printed::{self, Meaning, Printed};
+use super::printed;
+use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
 use super::{Found, Source, Stream, Untaken};
 
@@ -96,16 +97,8 @@ impl Source for Look {
     }
 }
 
-/// A number as programs print it.
-const NUMBER: &str = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)";
-
 /// The numbers of a line.
 static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?").ok());
-
-/// A pattern of this file, with [`NUMBER`] in the place of `…`.
-fn pattern(text: &str) -> Option<Regex> {
-    Regex::new(&text.replace('…', NUMBER)).ok()
-}
 
 /// tqdm's bar: ` 12/100 [00:03<00:22,  4.00it/s, loss=0.5]`.
 static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -113,48 +106,20 @@ static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 /// The epoch in front of a bar.
 static BAR_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)^\s*epoch[ :\[]*(?<epoch>\d+)"));
-/// Hugging Face's Trainer: `{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.01}`.
-static ENTRY: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"'(?<name>[^']+)': '?(?<value>…)'?[,}]"));
-/// `loss: 0.5`, `train loss = 0.5`, `Loss 6.9e+00 (7.0e+00)`.
-static LOSS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/-])(?:train(?:ing)?[ _/])?loss\s*[:=]?\s*(?<loss>…)(?:[^\w.]|\.?$|\.\s)"));
-/// `step 12/100`, `iter: 12`, `Step [12/100]`.
-static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(
-        r"(?i)(?:^|[^\w/])(?:global[ _])?(?:step|iter|iteration)s?\s*[:=#]?\s*\[?\s*(?<step>\d+)(?:\s*/\s*(?<steps>\d+))?(?:[^\w.]|\.?$|\.\s)",
-    )
-});
-/// `epoch 3`, `Epoch: [3]`.
-static EPOCH: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/])epoch\s*[:=#]?\s*\[?\s*(?<epoch>\d+(?:\.\d+)?)(?:[^\w.]|$)"));
-/// Lines with these words report another loss than the training loss.
-static OTHERS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"(?i)\b(?:val|valid|validation|eval|evaluation|test)(?:\b|_)"));
-
-fn captures<'l>(regex: &Option<Regex>, line: &'l str) -> Option<Captures<'l>> {
-    regex.as_ref()?.captures(line)
-}
-
-fn count(captures: &Captures, name: &str) -> Option<u64> {
-    captures.name(name)?.as_str().parse().ok()
-}
-
-/// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
-static KERAS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"^\s*(?<step>\d+)/(?<steps>\d+)\s+(?<bar>\[[=>.]+\]|[━╸╺ ]+|-)\s*(?:-|\d|ETA)"));
+/// Hugging Face's Trainer: `{'loss': 0.5, 'learning_rate': '5e-05', 'epoch': 0.01}`.
+static ENTRY: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"'(?<name>[^']+)': (?:'(?<text>…)'|(?<value>…))[,}]"));
 /// Keras's line before an epoch: `Epoch 1/5`.
 static KERAS_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^Epoch (?<epoch>\d+)/\d+\s*$"));
-/// timm, and PyTorch's examples: `Train: 0 [  50/1251 (  4%)]`, `Epoch: [0][  10/5005]`.
-static BATCH: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"(?:Train: (?<epoch>\d+) |Epoch:? ?\[(?<e>\d+)\] ?)\[\s*(?<step>\d+)/\s*(?<steps>\d+)(?: \([^)]*\))?\]")
-});
 /// The table of Ultralytics' YOLO: its header, and the numbers before a bar.
 static YOLO_HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^\s*Epoch\s+(?i:gpu_mem)\s+\S*(?:box|loss)"));
 static YOLO_ROW: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^\s*(?<epoch>\d+)/\d+\s+(?<memory>[\d.]+)G\s+(?<numbers>(?:[\d.]+\s+)+[\d.]+):\s"));
 /// DeepSpeed's timer: `epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=123.4, …`.
 static TIMER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"global_step=(?<step>\d+), RunningAvgSamplesPerSec=[\d.]+, CurrSamplesPerSec=(?<rate>[\d.]+)")
+    pattern(
+        r"global_step=(?<step>\d+), RunningAvgSamplesPerSec=[\d.]+, CurrSamplesPerSec=(?<rate>[\d.]+)(?:,\D|[^\d.,]|,?$)",
+    )
 });
 
 /// The most unread numbers that are reported.
@@ -205,7 +170,7 @@ impl Source for Shapes {
             self.catch_up(found);
             self.dictionary(line, &mut fields)
         } else {
-            let (read, untaken) = sentence(line, self.epoch, &mut fields);
+            let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
             read
         };
@@ -221,9 +186,6 @@ impl Source for Shapes {
         Ok(())
     }
 }
-
-/// Whether a line has a format, and what is wrong with its numbers.
-type Read = Option<Result<(), String>>;
 
 impl Shapes {
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
@@ -281,7 +243,7 @@ impl Shapes {
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
         self.bar = Some((step, steps, epoch));
         let more = bar.name("more").map_or("", |more| more.as_str());
-        let mut entries: Vec<(&str, &str)> = more.split(',').filter_map(|entry| entry.trim().split_once('=')).collect();
+        let mut entries: Vec<(&str, &str)> = entries(more);
         let is_loss = |name: &str| ["loss", "train_loss", "train_loss_step", "train/loss"].contains(&name);
         let loss = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok())?;
         // A bar without a finished step contains no values.
@@ -303,10 +265,14 @@ impl Shapes {
     }
 
     /// A dictionary with a loss is a step if there is a bar that counts; its other numbers are readings.
-    fn dictionary(&mut self, line: &str, fields: &mut Fields) -> Read {
-        let entries = ENTRY.as_ref()?.captures_iter(line);
-        let entries: Vec<(&str, &str)> =
-            entries.filter_map(|entry| Some((entry.name("name")?.as_str(), entry.name("value")?.as_str()))).collect();
+    fn dictionary<'l>(&mut self, line: &'l str, fields: &mut Fields) -> Read {
+        let entry = |entry: Captures<'l>| {
+            let value = entry.name("text").or_else(|| entry.name("value"))?;
+            // A comma before a digit may be a decimal comma.
+            let is_whole = !line[entry.get(0)?.end()..].starts_with(|c: char| c.is_ascii_digit());
+            Some((entry.name("name")?.as_str(), value.as_str())).filter(|_| is_whole)
+        };
+        let entries: Vec<(&str, &str)> = ENTRY.as_ref()?.captures_iter(line).filter_map(entry).collect();
         let has_loss = entries.iter().any(|(name, _)| *name == "loss");
         let known = ["eval_loss", "train_runtime", "train_loss"];
         if !has_loss && !entries.iter().any(|(name, _)| known.contains(name)) {
@@ -327,6 +293,19 @@ impl Shapes {
     }
 }
 
+/// The names and values behind a bar. A digit directly after a comma continues a number with a comma, which is left out.
+fn entries(more: &str) -> Vec<(&str, &str)> {
+    let mut entries: Vec<Option<(&str, &str)>> = Vec::new();
+    for part in more.split(',') {
+        let is_rest = part.starts_with(|c: char| c.is_ascii_digit());
+        if is_rest {
+            entries.pop();
+        }
+        entries.push(part.trim().split_once('=').filter(|_| !is_rest));
+    }
+    entries.into_iter().flatten().collect()
+}
+
 /// Reads DeepSpeed's timer, which gives the rate of a step.
 fn timed(timer: &Captures, fields: &mut Fields) -> Read {
     fields.step.step = count(timer, "step");
@@ -335,135 +314,13 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
     Some(Ok(()))
 }
 
-/// The position of a step's number in a line, with the last step and the epoch.
-struct Numbered {
-    step: Option<u64>,
-    steps: Option<u64>,
-    epoch: Option<f64>,
-    /// Whether it is a line of Keras, and whether that line has a bar.
-    keras: bool,
-    has_bar: bool,
-    /// The positions of these numbers, in bytes.
-    places: Vec<std::ops::Range<usize>>,
-    /// Where the number of the step begins, except in lines of Keras.
-    step_at: Option<usize>,
-}
-
-impl Numbered {
-    fn of(line: &str, epoch: Option<f64>) -> Self {
-        let none =
-            Self { step: None, steps: None, epoch: None, keras: false, has_bar: false, places: vec![], step_at: None };
-        let at = |captures: &Captures| captures.name("step").map(|step| step.start());
-        let number = |captures: &Captures, name: &str| -> Option<f64> { captures.name(name)?.as_str().parse().ok() };
-        if let Some(found) = captures(&KERAS, line) {
-            let has_bar = found.name("bar").is_some_and(|bar| bar.as_str() != "-");
-            let end = found.name("bar").map_or(0, |bar| bar.start());
-            let (step, steps) = (count(&found, "step"), count(&found, "steps"));
-            return Self {
-                step,
-                steps,
-                keras: true,
-                has_bar,
-                places: std::iter::once(0..end).collect(),
-                epoch,
-                ..none
-            };
-        }
-        if let Some(found) = captures(&BATCH, line) {
-            let epoch = number(&found, "epoch").or_else(|| number(&found, "e"));
-            let whole = found.get(0).map_or(0..0, |whole| whole.range());
-            let (step, steps) = (count(&found, "step"), count(&found, "steps"));
-            return Self { step, steps, epoch, places: vec![whole], step_at: at(&found), ..none };
-        }
-        let (step, at_epoch) = (captures(&STEP, line), captures(&EPOCH, line));
-        let ranges = [(&step, "step"), (&step, "steps"), (&at_epoch, "epoch")];
-        let places = ranges.iter().filter_map(|(found, name)| Some(found.as_ref()?.name(name)?.range()));
-        let places = places.collect();
-        let of_step = |name| step.as_ref().and_then(|step| count(step, name));
-        let epoch = at_epoch.as_ref().and_then(|found| number(found, "epoch"));
-        let step_at = step.as_ref().and_then(at);
-        Self { step: of_step("step"), steps: of_step("steps"), epoch, places, step_at, ..none }
-    }
-}
-
-/// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
-/// or readings, judged by their names and units; numbers of unknown meaning are returned.
-fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
-    let (read, others, taken) = told_apart(line, epoch, fields);
-    (read, untaken(others.into_iter(), &taken))
-}
-
 /// A pattern that reads what is guessed in the line of a step; `None` for other lines, and for formats that a pattern would read otherwise.
 pub(super) fn pattern_of_guess(line: &str) -> Option<String> {
     if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with("{'") {
         return None;
     }
-    let (read, _, taken) = told_apart(line, None, &mut Fields::default());
+    let (read, _, taken) = sentence::told_apart(line, None, &mut Fields::default());
     (read == Some(Ok(())) && !taken.is_empty()).then_some(taken)
-}
-
-/// Reads a sentence as [`sentence`] does; returns the numbers of unknown meaning, and a pattern for the numbers that were read of a step.
-fn told_apart<'l>(line: &'l str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Printed<'l>>, String) {
-    let nothing = |read: Read| (read, Vec::new(), String::new());
-    let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return nothing(None) };
-    let numbered = Numbered::of(line, epoch);
-    if captures(&OTHERS, line).is_some() && !numbered.keras {
-        // This is an evaluation, not a step: if it repeats a training loss, the step would be counted twice.
-        let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
-        return (None, printed::numbers(line).into_iter().filter(is_other).collect(), String::new());
-    }
-    let Ok(value) = loss.as_str().parse::<f64>() else { return nothing(None) };
-    fields.step.epoch = numbered.epoch;
-    if numbered.step.is_none() {
-        fields.reading("loss", value);
-        return nothing(Some(Ok(())));
-    }
-    (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
-    fields.step.loss = Some(value);
-    let (mut others, mut taken, mut names_step) = (Vec::new(), Vec::new(), false);
-    for number in printed::numbers(line) {
-        if number.at == loss.start() || numbered.places.iter().any(|place| place.contains(&number.at)) {
-            let is_step = numbered.step_at == Some(number.at);
-            let name = if number.at == loss.start() { Some("loss") } else { is_step.then_some("step") };
-            taken.extend(name.map(|name| (number.at, number.pattern(Some(name)))));
-            names_step |= name == Some("step");
-            continue;
-        }
-        match meaning(&number, &numbered) {
-            Meaning::Duration(duration_s) if fields.step.duration_s.is_none() => {
-                fields.step.duration_s = Some(duration_s);
-                taken.push((number.at, number.pattern(Some(number.duration_group()))));
-            }
-            Meaning::Wait(wait_s) => fields.step.wait_s = Some(wait_s),
-            Meaning::Reading(key, value) => {
-                fields.reading(&key, value);
-                taken.push((number.at, number.pattern(None)));
-            }
-            Meaning::Duration(_) | Meaning::Unknown => others.push(number),
-        }
-    }
-    // A count in brackets, as in `Step [100/600]`, is not among the printed numbers.
-    if let Some(at) = numbered.step_at.filter(|_| !names_step) {
-        taken.push((at, printed::pattern_of_step(&line[..at])));
-        taken.sort();
-    }
-    let taken: Vec<String> = taken.into_iter().map(|(_, pattern)| pattern).collect();
-    (Some(Ok(())), others, taken.join(".*?"))
-}
-
-/// The numbers of a line that are not read, with the pattern of the numbers that are read.
-fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<Untaken> {
-    let words = |number: &Printed<'l>| {
-        let parts = [number.name, number.text, number.unit];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-    };
-    let of_number = |number: Printed<'l>| Untaken {
-        number: words(&number),
-        name: number.name.to_owned(),
-        pattern: number.pattern(None),
-        taken: taken.to_owned(),
-    };
-    numbers.map(of_number).collect()
 }
 
 /// The named numbers of a line from which nothing was read. Progress bars and the headers of epochs and of tables have none.
@@ -471,21 +328,7 @@ pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
     if [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
         return Vec::new();
     }
-    untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()), "")
-}
-
-/// The meaning of a number in a step's line. Keras prints all measures with their names; where it prints no bar, it prints the mean time of
-/// a step over the whole epoch.
-fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
-    match number.meaning() {
-        Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {
-            Meaning::Duration(value)
-        }
-        Meaning::Unknown if numbered.keras && !number.name.is_empty() && number.name != "ETA" => {
-            Meaning::Reading(number.key(), number.value)
-        }
-        meaning => meaning,
-    }
+    sentence::untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()), "")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::super::FoundStep;
+use super::super::{FoundStep, READABLE};
 use super::*;
 
 /// What the shapes of these lines come to.
@@ -64,6 +64,77 @@ fn a_sentence_with_a_step_and_a_loss_is_a_step() {
         ("loss: 0.5", reading("loss", 0.5, None, None)),
     ] {
         assert_eq!(format!("{:?}", shapes(&[line])), format!("{:?}", [expected]), "{line}");
+    }
+}
+
+#[test]
+fn step_numbers_with_commas_are_read_whole() {
+    for (line, expected) in [
+        ("step 1,000/1,500 loss 2.5", step(1_000, Some(1_500), None, 2.5)),
+        ("step 20/1,000 loss 2.5", step(20, Some(1_000), None, 2.5)),
+        ("Step [1,000/12,345], Loss: 2.5", step(1_000, Some(12_345), None, 2.5)),
+        ("iter 1,234,567: loss 2.5", step(1_234_567, None, None, 2.5)),
+        ("Train: 0 [ 1,000/1,251 ( 80%)]  Loss: 2.5", step(1_000, Some(1_251), Some(0.0), 2.5)),
+        ("step 5, loss 2.5", step(5, None, None, 2.5)),
+        ("step 3. loss 2.5", step(3, None, None, 2.5)),
+    ] {
+        assert_eq!(shapes(&[line]), [expected], "{line}");
+    }
+}
+
+#[test]
+fn a_line_whose_step_or_loss_has_unclear_separators_is_no_step_and_its_numbers_are_named() {
+    for (line, named) in [
+        ("step 1 000/1 500 loss 2.5", "step 1 000"),
+        ("step 1'000 loss 2.5", "step 1'000"),
+        ("step 1,5 loss 2.5", "step 1,5"),
+        ("step 4 loss 2,2", "loss 2,2"),
+        ("step 5 loss 2,345", "loss 2,345"),
+        ("step 6 loss 0,345 time 10ms", "loss 0,345"),
+    ] {
+        let found = shapes(&[line]);
+        let is_named = |found: &Found| matches!(found, Found::Untaken(Untaken { number, .. }) if number == named);
+        assert!(found.iter().all(|found| matches!(found, Found::Untaken(_))), "{line}: {found:?}");
+        assert!(found.iter().any(is_named), "{line}: {found:?}");
+    }
+    let bar = |more: &str| {
+        let line = format!(" 12%|█▏        | 12/100 [00:03<00:22,  4.00it/s, {more}]");
+        shapes(&[line.as_str()])
+    };
+    assert_eq!(bar("loss=0,5"), []);
+    assert_eq!(bar("loss=0.5, acc=0,25"), [step(12, Some(100), None, 0.5)]);
+    assert_eq!(shapes(&["{'loss': '2,5', 'epoch': '0.1'}", "{'loss': 2,5, 'epoch': 0.1}"]), []);
+}
+
+#[test]
+fn durations_and_readings_of_a_step_are_read_whole_or_named() {
+    let found = shapes(&["step 3 loss 2.5 time 17,79ms 17,5 samples/sec mem 12,5 GB lr 1e-3"]);
+    let is_step = |found: &&Found| !matches!(found, Found::Untaken(_));
+    let taken: Vec<Found> = found.iter().filter(is_step).cloned().collect();
+    assert_eq!(taken, [step(3, None, None, 2.5), reading("lr", 1e-3, Some(3), None)]);
+    let named: Vec<String> = found.iter().filter(|found| !is_step(found)).map(Found::to_string).collect();
+    let numbers = ["time 17,79 ms", "17,5 samples/sec", "mem 12,5 GB"];
+    assert_eq!(named, numbers.map(|number| format!("not read: {number}; {READABLE}")));
+    let grouped = shapes(&["step 3 loss 2.5 time 1,234.5ms"]);
+    let [Found::Step(FoundStep { duration_s: Some(duration_s), .. })] = grouped[..] else { panic!("{grouped:?}") };
+    assert!((duration_s - 1.2345).abs() < 1e-9, "{duration_s}");
+}
+
+#[test]
+fn a_wait_that_is_longer_than_its_step_is_not_taken() {
+    let found = shapes(&["step 12 loss 1.6 data 30ms time 20ms"]);
+    let [Found::Untaken(wait), Found::Step(read)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((wait.number.as_str(), read.duration_s, read.wait_s), ("data 30 ms", Some(0.02), None));
+}
+
+#[test]
+fn the_pattern_of_a_step_reads_its_number_with_and_without_commas() {
+    for line in ["step 5/1,500 loss 2.5 patches 7", "Step [5/1,500], Loss: 2.5, patches 7"] {
+        let found = shapes(&[line]);
+        let [Found::Untaken(patches), ..] = &found[..] else { panic!("{found:?}") };
+        let pattern = Regex::new(&patches.taken).unwrap();
+        let later = line.replace("5/", "1,005/");
+        assert_eq!(["step", "loss"].map(|name| pattern.captures(&later).unwrap()[name].to_owned()), ["1,005", "2.5"]);
     }
 }
 

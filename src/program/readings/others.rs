@@ -62,6 +62,12 @@ mod tests {
     }
 
     #[test]
+    fn numbers_whose_value_is_unclear_are_listed() {
+        let expected = [(1, "latency 12,5 ms".to_owned()), (2, "requests 1 900".to_owned())];
+        assert_eq!(untaken(&[], "latency: 12,5 ms\nrequests: 1 900\n"), expected);
+    }
+
+    #[test]
     fn numbers_that_no_pattern_of_the_plan_reads_are_listed() {
         let log = "latency: 12.5 ms\nrequests 900\n";
         assert_eq!(untaken(&[r"latency: (?<latency_ms>[\d.]+) ms"], log), [(2, "requests 900".to_owned())]);

@@ -2,10 +2,15 @@
 //!
 //! A number's name is the text in front of it, back to the previous number or a separator. A number in parentheses directly after another
 //! number is its mean, and has no name. Dates, times of day and the counts of progress bars do not count as numbers.
+//!
+//! Commas between groups of three digits belong to a number. It has no value if its separators may mean something else: `17,79`, `1 234`.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::{Regex, escape};
+
+use super::fields::ungrouped;
 
 /// A number of a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +23,8 @@ pub(super) struct Printed<'l> {
     pub at: usize,
     /// The number as it is printed.
     pub text: &'l str,
-    /// The number.
-    pub value: f64,
+    /// The number; `None` if its separators do not show its value.
+    pub value: Option<f64>,
     /// Its unit as it is printed, after the number or in parentheses after the name; empty if it has none.
     pub unit: &'l str,
     /// Whether its mean follows, as a number in parentheses.
@@ -28,14 +33,19 @@ pub(super) struct Printed<'l> {
 
 /// Dates with times, times of day, and the counts and durations of progress bars.
 static NO_NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?|\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\[[\d:]+<[^\]]*\]|\[Rank \d+\]|\[\w+\.\w+:\d+:\w+\]|\[\s*\d+/\s*\d+\s*(?:\([^)]*\))?\]|\w+_step=|/micro_step=\d+").ok()
+    Regex::new(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?|\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\[[\d:]+<[^\]]*\]|\[Rank \d+\]|\[\w+\.\w+:\d+:\w+\]|\[\s*[\d,]+/\s*[\d,]+\s*(?:\([^)]*\))?\]|\w+_step=|/micro_step=\d+").ok()
 });
-/// A number with its unit. Groups of three digits separated by commas are one number: `12,345`.
-static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(concat!(
-        r"(?<value>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*(?:[eE][-+]?\d+)?|nan\b|inf\b))",
-        r"(?<unit>\s?(?:[mµun]?s/(?:step|it|iter|batch)|(?:it|steps?|tok|tokens?|samples?|images?|imgs?|img)/s(?:ec)?|[TG]?FLOPS?(?:/s)?|/s(?:ec)?|msec|ms|µs|us|ns|secs?|seconds|s|%|[KMGT]i?B|[KMG])(?:[^\w/:=]|$))?",
-    ))
+/// A number with all points and commas between its digits.
+static NUMBER: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"[-+]?(?:(?:\d+(?:[.,]\d+)+|\d+\.?)(?:[eE][-+]?\d+)?|nan\b|inf\b)").ok());
+/// What follows the first digits of a number that has blanks or quotes between its groups of three digits, and perhaps decimals.
+static GROUPS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?:[ \u{a0}\u{2009}\u{202f}]\d{3}|['’]\d{3})+(?:[.,]\d+)*").ok());
+/// The unit after a number.
+static UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"^\s?(?<unit>[mµun]?s/(?:step|it|iter|batch)|(?:it|steps?|tok|tokens?|samples?|images?|imgs?|img)/s(?:ec)?|[TG]?FLOPS?(?:/s)?|/s(?:ec)?|msec|ms|µs|us|ns|secs?|seconds|s|%|[KMGT]i?B|[KMG])(?:[^\w/:=]|$)",
+    )
     .ok()
 });
 /// The unit in parentheses after a name: `elapsed time per iteration (ms):`.
@@ -44,44 +54,73 @@ static NAMED_UNIT: LazyLock<Option<Regex>> =
 
 /// The numbers of a line in order.
 pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
-    let (Some(number), Some(none)) = (&*NUMBER, &*NO_NUMBERS) else { return Vec::new() };
+    let (Some(number), Some(none), Some(units)) = (&*NUMBER, &*NO_NUMBERS, &*UNIT) else { return Vec::new() };
     let barred: Vec<(usize, usize)> = none.find_iter(line).map(|found| (found.start(), found.end())).collect();
     let (mut found, mut from, mut gap_from): (Vec<Printed<'_>>, _, _) = (Vec::new(), 0, 0);
-    while let Some(captures) = number.captures_at(line, from) {
-        let Some(value) = captures.name("value") else { break };
-        if let Some((_, end)) = barred.iter().find(|(start, end)| (*start..*end).contains(&value.start())) {
+    while let Some(digits) = number.find_at(line, from) {
+        let at = digits.start();
+        if let Some((_, end)) = barred.iter().find(|(start, end)| (*start..*end).contains(&at)) {
             (from, gap_from) = (*end, *end);
             continue;
         }
-        let before = line[..value.start()].chars().next_back();
-        let after = line[value.end()..].chars().next();
+        let (end, value) = whole(line, digits.range());
+        let text = &line[at..end];
+        let before = line[..at].chars().next_back();
+        let after = line[end..].chars().next();
+        let unit = units.captures(&line[end..]).and_then(|unit| unit.name("unit"));
         // A digit that belongs to a word: `Acc@1`, `rank0`, `1.2.3`. A letter after a number is a unit, or makes it a word: `2x`.
-        let is_word = before.is_some_and(|c| c.is_alphanumeric() || "_@./".contains(c));
-        let unit = captures.name("unit");
-        let unit_text =
-            unit.map_or("", |unit| unit.as_str().trim_matches(|c: char| !c.is_alphanumeric() && !"%/µ".contains(c)));
-        let joined = unit_text.is_empty() && after.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '@');
+        let is_word = before.is_some_and(|c| c.is_alphanumeric() || "_@./".contains(c)) || is_version(text);
+        let joined = unit.is_none() && after.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '@');
         if is_word || joined {
-            from = value.end();
+            from = end;
             continue;
         }
-        let end = unit
-            .filter(|_| !unit_text.is_empty())
-            .map_or(value.end(), |unit| unit.start() + unit.as_str().find(unit_text).unwrap_or(0) + unit_text.len());
-        let gap = &line[gap_from..value.start()];
-        (from, gap_from) = (end, end);
-        let (at, text) = (value.start(), value.as_str());
-        let Ok(value) = text.replace(',', "").parse::<f64>() else { continue };
+        let gap = &line[gap_from..at];
+        from = unit.map_or(end, |unit| end + unit.end());
+        gap_from = from;
         let follows = found.last_mut().filter(|_| gap.trim() == "(");
         if let Some(last) = follows {
             last.has_mean = true;
             continue;
         }
         let (name, named_unit) = name_of(gap);
-        let unit = if unit_text.is_empty() { named_unit } else { unit_text };
+        let unit = unit.map_or(named_unit, |unit| unit.as_str());
         found.push(Printed { name, gap, at, text, value, unit, has_mean: false });
     }
+    // A program that prints one decimal comma prints all decimals so.
+    if found.iter().any(|number| number.value.is_none() && number.text.matches(',').count() == 1) {
+        found.iter_mut().filter(|number| number.may_have_decimals()).for_each(|number| number.value = None);
+    }
     found
+}
+
+/// The end of the number that begins with these digits, and its value if its separators show it.
+fn whole(line: &str, digits: Range<usize>) -> (usize, Option<f64>) {
+    let (start, end) = (digits.start, digits.end);
+    let (text, rest) = (&line[digits], &line[end..]);
+    let first = text.trim_start_matches(['-', '+']);
+    let is_first_group =
+        (1..=3).contains(&first.len()) && first.bytes().all(|byte| byte.is_ascii_digit()) && !first.starts_with('0');
+    let groups = GROUPS.as_ref().filter(|_| is_first_group).and_then(|groups| groups.find(rest));
+    if let Some(groups) = groups.filter(|groups| !rest[groups.end()..].starts_with(|c: char| c.is_ascii_digit())) {
+        return (end + groups.end(), None);
+    }
+    let parts: Vec<&str> = text.split(',').collect();
+    // A list such as `0.5,0.25`.
+    if parts.len() > 1 && parts.iter().all(|part| part.contains('.')) {
+        return (start + parts[0].len(), parts[0].parse().ok());
+    }
+    if parts.len() == 1 {
+        return (end, text.parse().ok());
+    }
+    let (count, decimals) = first.split_once('.').unwrap_or((first, ""));
+    let is_grouped = ungrouped(count).is_some() && decimals.bytes().all(|byte| byte.is_ascii_digit());
+    (end, text.replace(',', "").parse().ok().filter(|_| is_grouped))
+}
+
+/// Whether a number with several points is a version or an address.
+fn is_version(text: &str) -> bool {
+    text.matches('.').count() > 1 && !text.contains([',', ' ', '\''])
 }
 
 /// Splits the text in front of a number into the name and the unit in parentheses after it.
@@ -200,11 +239,21 @@ pub(super) enum Meaning {
 }
 
 impl Printed<'_> {
+    /// Whether this number is longer than the text at this place, which is a part of it.
+    pub fn extends(&self, place: &Range<usize>) -> bool {
+        self.at == place.start && self.text.trim_end_matches('.').len() > place.len()
+    }
+
+    /// Whether its only comma may be a decimal comma.
+    pub fn may_have_decimals(&self) -> bool {
+        self.text.matches(',').count() == 1 && !self.text.contains('.')
+    }
+
     /// The meaning of the number, judged by its name and its unit.
     pub fn meaning(&self) -> Meaning {
         let name = self.name.to_lowercase().replace('_', " ");
         let (factor, ending) = unit_of(self.unit);
-        let value = self.value * factor;
+        let Some(value) = self.value.map(|value| value * factor) else { return Meaning::Unknown };
         // PyTorch's examples print seconds without a unit, followed by the mean.
         let is_time = ending == "_s" || self.unit.is_empty() && self.has_mean;
         let is_per_step = self.unit.contains("/step") || self.unit.contains("/it");
@@ -241,11 +290,16 @@ impl Printed<'_> {
         if key.is_empty() { "number".to_owned() } else { key }
     }
 
-    /// A pattern that reads this number, as the field or reading with the given name, or under its own key.
+    /// A pattern that reads this number, as the field or reading with the given name, or under its own key. It is empty if the number has
+    /// neither a name nor a unit, or has separators that patterns do not read.
     pub fn pattern(&self, name: Option<&str>) -> String {
         let gap = spaced(&self.gap[self.gap.rfind(self.name).unwrap_or(0)..]);
         let (group, unit) = self.group();
-        format!("{gap}(?<{}>[-+\\d.eE]+){unit}", name.unwrap_or(&group))
+        let is_named = name.is_some() || !self.name.is_empty() || !self.unit.is_empty();
+        let name = name.unwrap_or(&group);
+        let digits = if name == "step" { COUNT } else { PLAIN };
+        let is_read = self.value.is_some() && (name == "step" || !self.text.contains(','));
+        if is_named && is_read { format!("{gap}(?<{name}>{digits}){unit}") } else { String::new() }
     }
 
     /// The name of the group that reads it as the duration of a step.
@@ -272,6 +326,11 @@ impl Printed<'_> {
     }
 }
 
+/// A number in a pattern. It includes commas, so that no part of a number with commas is read.
+const PLAIN: &str = r"[-+]?\.?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?";
+/// The number of a step in a pattern.
+const COUNT: &str = r"\d(?:[\d,]*\d)?";
+
 /// A pattern that reads the step's number in lines like one in which it follows the text `before`: the last word of `before`, then the
 /// number. Other numbers in that word may differ from line to line.
 pub(super) fn pattern_of_step(before: &str) -> String {
@@ -285,7 +344,7 @@ pub(super) fn pattern_of_step(before: &str) -> String {
             Kind::Other => pattern += &escape(&part.iter().collect::<String>()),
         }
     }
-    pattern + "(?<step>\\d+)"
+    pattern + &format!("(?<step>{COUNT})")
 }
 
 /// What a character of a pattern stands for.
@@ -314,6 +373,58 @@ fn spaced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The numbers of a line as they are printed, each with its value.
+    fn values(line: &str) -> Vec<(&str, Option<f64>)> {
+        numbers(line).iter().map(|number| (number.text, number.value)).collect()
+    }
+
+    #[test]
+    fn a_number_is_read_whole_or_not_at_all() {
+        for (line, expected) in [
+            ("tps: 12,345", vec![("12,345", Some(12_345.0))]),
+            ("time 1,234.5ms of 1,234,567", vec![("1,234.5", Some(1_234.5)), ("1,234,567", Some(1_234_567.0))]),
+            ("time 17,79ms", vec![("17,79", None)]),
+            ("time 0,079 s", vec![("0,079", None)]),
+            ("rate 1.234,5", vec![("1.234,5", None)]),
+            ("1 234 ms, 1'234 ms, 1\u{202f}234,5 ms", vec![("1 234", None), ("1'234", None), ("1\u{202f}234,5", None)]),
+            ("loss 2,950 time 24,07ms", vec![("2,950", None), ("24,07", None)]),
+            ("torch 2.1.0 on 10.0.0.1", vec![]),
+            (
+                "loss 2.1, 3.4 shape (3, 224)",
+                vec![("2.1", Some(2.1)), ("3.4", Some(3.4)), ("3", Some(3.0)), ("224", Some(224.0))],
+            ),
+            ("losses 0.5,0.25", vec![("0.5", Some(0.5)), ("0.25", Some(0.25))]),
+            (
+                "batch 5  200 img/s 0 100 7 2048",
+                vec![
+                    ("5", Some(5.0)),
+                    ("200", Some(200.0)),
+                    ("0", Some(0.0)),
+                    ("100", Some(100.0)),
+                    ("7", Some(7.0)),
+                    ("2048", Some(2_048.0)),
+                ],
+            ),
+        ] {
+            assert_eq!(values(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_reads_a_number_with_a_digit_and_never_a_part_of_it() {
+        let pattern_of = |line: &str| numbers(line).pop().map(|number| number.pattern(None)).unwrap_or_default();
+        for line in ["42", "time 17,79ms", "tps: 12,345", "time 1 234 ms"] {
+            assert_eq!(pattern_of(line), "", "{line}");
+        }
+        let pattern = Regex::new(&pattern_of("patches: 7")).expect("a regular expression");
+        let read = |line: &'static str| pattern.captures(line).and_then(|found| Some(found.name("patches")?.as_str()));
+        assert_eq!(
+            ["patches: 1e-3.", "patches: -2.5, 3", "patches: 1,234 ms"].map(read),
+            [Some("1e-3"), Some("-2.5"), Some("1,234")]
+        );
+        assert_eq!(["patches: e", "patches: --", "patches: ."].map(read), [None, None, None]);
+    }
 
     #[test]
     fn a_pattern_names_a_number_whose_name_begins_with_a_digit() {

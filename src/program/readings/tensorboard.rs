@@ -107,7 +107,7 @@ fn prefix(root: &Path, folder: &Path) -> String {
 }
 
 impl Source for EventFiles {
-    fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+    fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
         if last || self.polls.is_multiple_of(LOOK_EVERY) {
             self.look(last);
         }
@@ -121,7 +121,7 @@ impl Source for EventFiles {
                 names.see(&tag, &name, &mut warnings);
                 let meaning = names.meaning(&tag, &name, &mut warnings).to_owned();
                 let mut fields = Fields::default();
-                fields.step.step = Some(scalar.step);
+                (fields.step.step, fields.time_s) = (Some(scalar.step), Some(scalar.time_s));
                 let read = if OF_RECORDS.contains(&meaning.as_str()) {
                     fields.reading(&tag, scalar.value);
                     Ok(())
@@ -129,7 +129,7 @@ impl Source for EventFiles {
                     fields.number(&meaning, scalar.value)
                 };
                 match read {
-                    Ok(()) => fields.found(scalar.time_s, found),
+                    Ok(()) => fields.found(now_s, found),
                     Err(why) => found.push(Found::Warning(format!("{name}: {why}; it was left out"))),
                 }
             };

@@ -126,8 +126,8 @@ fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left
     fs::write(file("validation"), golden("tensor")).unwrap();
     source.poll(true, 0.0, &mut found).unwrap();
     let first = expected("simple").into_iter().find(|scalar| scalar.tag == "train/loss").unwrap();
-    let step =
-        FoundStep { step: Some(first.step), loss: Some(first.value), at_s: first.time_s, ..FoundStep::default() };
+    let (step, loss) = (Some(first.step), Some(first.value));
+    let step = FoundStep { step, loss, at_s: first.time_s, read_s: Some(0.0), ..FoundStep::default() };
     assert!(found.contains(&Found::Step(step)), "{found:?}");
     let of_folder =
         found.iter().any(|found| matches!(found, Found::Reading { key, .. } if key.starts_with("validation/")));
@@ -194,7 +194,7 @@ fn tags_that_are_called_like_the_step_and_the_time_of_a_record_are_readings() {
     fs::write(folder.path().join("events.out.tfevents.1"), records.concat()).unwrap();
     let mut found = Vec::new();
     source.poll(true, 0.0, &mut found).unwrap();
-    let step = FoundStep { step: Some(3), loss: Some(0.5), at_s: 100.0, ..FoundStep::default() };
+    let step = FoundStep { step: Some(3), loss: Some(0.5), at_s: 100.0, read_s: Some(0.0), ..FoundStep::default() };
     let reading = |tag: &str| Found::Reading { key: tag.into(), value: 64.0, step: Some(3), epoch: None };
     let expected: Vec<Found> = tags.iter().map(|tag| reading(tag)).chain([Found::Step(step)]).collect();
     assert_eq!(found, expected);
