@@ -458,7 +458,8 @@ fn measure(
         name: title.as_str().into(),
         unit: shown.into(),
         better,
-        on_speed: shown == "s" || is_rate,
+        // Seconds of which few are not known to be good measure no speed.
+        on_speed: shown == "s" && better == Better::Lower || is_rate,
     };
     let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
     Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))

@@ -24,6 +24,19 @@ fn rows_become_repeats_of_cells_with_values_in_base_units() {
 }
 
 #[test]
+fn seconds_that_are_not_better_if_low_are_no_times_of_which_half_is_twice_as_fast() {
+    let is_time = |text: &str| {
+        let results = imported(text, &[]).unwrap();
+        let measures = Measures::of_workload(&results.spec);
+        let measure = measures.find(&results.runs[0].values[0].0).unwrap();
+        (measure.is_time(), measure.is_speed())
+    };
+    assert_eq!(is_time("a,wall_s\nx,1.5\ny,2.5\n"), (true, true));
+    assert_eq!(is_time("a,uptime_s\nx,1.5\ny,2.5\n"), (false, false));
+    assert_eq!(is_time("a,errors/s\nx,1.5\ny,2.5\n"), (false, false));
+}
+
+#[test]
 fn wrong_values_are_named_with_their_lines_and_columns() {
     let text = "kernel,time_s\na,1\na,NaN\nb,oops\n,2\nb,\"1,5\"\nb,-1\nb,\n";
     let expected = [
