@@ -1,6 +1,7 @@
 #![doc = include_str!("import/import.md")]
 
 mod columns;
+mod copies;
 mod csv_rows;
 mod file;
 mod json_rows;

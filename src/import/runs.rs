@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::columns::{is_unit, plain};
+use super::copies::copies;
 use super::moment::moment;
 use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
 use super::{Mapping, Problem, Role};
@@ -140,7 +141,13 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
         }
     }
     problems.end()?;
-    Ok(Results { spec, cells: cells.len(), runs })
+    let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
+    let measures: Vec<(usize, bool)> =
+        columns.measures.iter().map(|column| (column.place, column.declared.on_speed)).collect();
+    match copies(table, &of_rows, &measures) {
+        Some(problem) => Err(vec![problem]),
+        None => Ok(Results { spec, cells: cells.len(), runs }),
+    }
 }
 
 /// A value as JSON, to find equal values.

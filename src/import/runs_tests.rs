@@ -82,6 +82,23 @@ fn a_mapping_that_does_not_fit_is_refused() {
 }
 
 #[test]
+fn a_log_that_was_appended_to_itself_is_refused_unless_its_repeats_are_numbered() {
+    let rows = ["a,1.00123", "b,0.98234", "a,1.00456", "b,0.97811"];
+    let log = |numbered: bool| -> String {
+        let row = |(place, row): (usize, &&str)| match numbered {
+            true => format!("{row},{place}\n"),
+            false => format!("{row},mine\n"),
+        };
+        let header = if numbered { "algo,time_s,repeat\n" } else { "algo,time_s,host\n" };
+        header.to_owned() + &rows.iter().cycle().take(24).enumerate().map(row).collect::<String>()
+    };
+    let refused = imported(&log(false), &[]).unwrap_err();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].starts_with("line 6: line 2 to line 5 recur here"), "{refused:?}");
+    assert_eq!(imported(&log(true), &[]).unwrap().runs.len(), 24);
+}
+
+#[test]
 fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant() {
     let results = imported("gpu,rep,time_s\n007,0,1\n007,1,2\n", &[]).unwrap();
     assert_eq!(results.runs.iter().map(|run| run.repeat).collect::<Vec<_>>(), [1, 2]);
