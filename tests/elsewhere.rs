@@ -94,6 +94,24 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
 }
 
 #[test]
+fn an_import_of_several_files_that_stops_half_way_leaves_nothing_and_can_be_repeated() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let files = ["one", "two"].map(|name| file(home, &format!("{name}.csv"), "threads,time (s)\n1,2\n2,3\n"));
+    fs::create_dir(home.join("all")).unwrap();
+    // The second session is written in a folder of this name first.
+    fs::write(home.join("all/.two.importing"), "").unwrap();
+    let arguments = ["import", &files[0], &files[1], "--session", "all", "--yes"];
+    let error = refused(home, &arguments);
+    let removed = "the session that was written first is removed again: nothing is written";
+    assert!(error.contains(".two.importing") && error.contains(removed), "{error}");
+    assert!(!home.join("all/one").exists());
+    fs::remove_file(home.join("all/.two.importing")).unwrap();
+    succeed(command(home).args(arguments).current_dir(home));
+    assert!(home.join("all/one").is_dir() && home.join("all/two").is_dir());
+}
+
+#[test]
 fn what_is_wrong_with_files_and_mappings_is_named_and_nothing_is_written() {
     let home = TempDir::new().unwrap();
     let home = home.path();

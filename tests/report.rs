@@ -188,7 +188,7 @@ fn a_study_whose_name_is_too_long_for_a_file_is_in_the_report() {
         let study = r#"{"form":"bars","measure":"step_time_s","colour":"optimizer_impl"}"#;
         format!("{{\"time_s\":18.0,\"decision\":\"study_saved\",\"name\":\"{name}\",\"study\":{study}}}\n")
     };
-    let names = ["größer".repeat(40), "größer".repeat(41)];
+    let names = ["größer".repeat(33), "größer".repeat(33) + "s"];
     let journal = session.join("journal.jsonl");
     let lines = fs::read_to_string(&journal).unwrap() + &names.each_ref().map(|name| saved(name)).concat();
     fs::write(&journal, lines).unwrap();
