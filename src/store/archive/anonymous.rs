@@ -32,6 +32,9 @@ const ENVIRONMENT: &str = "environment";
 /// The fields that are left out: the sources of a program's readings.
 const LEFT_OUT: [&str; 1] = ["readings"];
 
+/// The tables of plans that are left out: they contain names within texts.
+const TABLES_LEFT_OUT: [&str; 4] = ["study", "constraint", "measures", "search"];
+
 /// Fields whose value is a name from a fixed list for the line's kind; parsing the line has already rejected all other values.
 const NAMES_OF_KINDS: [&str; 13] = [
     "decision", "event", "state", "phase", "kind", "mode", "tracer", "traced", "policy", "better", "source", "cuda",
@@ -217,8 +220,7 @@ impl Pseudonyms {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
-        // They contain names which are replaced here.
-        fields.retain(|(key, _)| !["study", "constraint", "measures", "search"].contains(&key.as_str()));
+        fields.retain(|(key, _)| !TABLES_LEFT_OUT.contains(&key.as_str()));
         toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
     }
 
@@ -291,7 +293,8 @@ impl Pseudonyms {
 
     /// One of multicard's words unchanged; for another text, its replacement. The placeholders in the text are kept after it.
     fn word(&mut self, text: &str) -> String {
-        if text.is_empty() || self.words.contains(text) {
+        let is_told = self.words.contains(text) || words::is_share(text) || words::is_gpu_list(text);
+        if text.is_empty() || is_told {
             return text.to_owned();
         }
         if let Some(known) = self.texts.get(text) {
