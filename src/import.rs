@@ -6,6 +6,7 @@ mod csv_rows;
 mod file;
 mod json_rows;
 mod moment;
+mod naming;
 mod role;
 mod runs;
 mod session;

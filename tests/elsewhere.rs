@@ -153,6 +153,32 @@ fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unl
     assert!(said.contains("each side is one session"), "{said}");
 }
 
+#[test]
+fn rows_that_were_sorted_form_no_pairs_unless_a_column_numbers_their_repeats() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let rows = |numbered: bool| -> String {
+        let row = |algo: &str, slower: f64, repeat: u32| {
+            let number = if numbered { format!(",{repeat}") } else { String::new() };
+            format!("{algo},{:.5}{number}\n", slower * (0.9 + 0.03 * f64::from(repeat)))
+        };
+        (1..=8).map(|repeat| row("a", 1.0, repeat)).chain((1..=8).map(|repeat| row("b", 1.02, repeat))).collect()
+    };
+    let sorted = file(home, "sorted.csv", &format!("algo,time_s\n{}", rows(false)));
+    let numbered = file(home, "numbered.csv", &format!("algo,time_s,repeat\n{}", rows(true)));
+    succeed(command(home).args(["import", &sorted, &numbered, "--session", "all", "--yes"]).current_dir(home));
+    let table = stdout(home, &["table", "all/sorted", "--baseline", "algo=a"]);
+    assert!(table.contains("undecided") && table.contains("Welch's t") && !table.contains("slower"), "{table}");
+    let table = stdout(home, &["table", "all/numbered", "--baseline", "algo=a"]);
+    assert!(table.contains("slower") && !table.contains("Welch's t"), "{table}");
+    // So it is after the archive was made anonymous.
+    succeed(
+        command(home).args(["session", "export", "all/numbered", "--anonymous", "--out", "n.zip"]).current_dir(home),
+    );
+    succeed(command(home).args(["session", "import", "n.zip", "--session", "again"]).current_dir(home));
+    assert!(stdout(home, &["table", "again"]).contains("slower"));
+}
+
 /// Results that name day, machine and commit: one session a day, slower from the 10th on.
 fn nights(days: u32) -> String {
     let mut csv = "batch,time_s,date,host,commit,commit_date\n".to_owned();

@@ -5,12 +5,11 @@
 //! between sessions is pooled over both sides, so one side may be a single session if the other has several: earlier sessions of unchanged
 //! code on the same machine show how much sessions differ.
 
-use super::check::{CheckPairs, check_pairs, paired};
+use super::check::{CheckPairs, check_groups, check_pairs, paired};
 use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
 use super::verdict::{Verdict, judgement_of};
 use super::{Cell, Comparison, Incomparable, Judgement, Measure, Method, RunState, RunSummary, Value, finished};
-use crate::statistics::{Interval, student_t_quantile};
 
 /// A cell before a change and after it.
 pub struct SessionComparison {
@@ -59,7 +58,11 @@ impl SessionComparison {
             Self::of_means(&means(before, key, shift), &means(after, key, shift), lower_is_better)
         };
         let of_means = of_shifted(&|_| 0.0);
-        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
+        let sessions = || after.iter().zip(before.iter().cycle());
+        let checks = match sessions().all(|(new, old)| new.pairs_with(old)) {
+            true => check_pairs(&sessions().flat_map(|(new, old)| paired(new, old)).collect::<Vec<_>>(), key),
+            false => check_groups(after, before),
+        };
         let cells = || before.iter().chain(after);
         let is_told = cells().find_map(|cell| cell.measure(key)).is_some_and(Measure::is_told);
         let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
@@ -70,7 +73,7 @@ impl SessionComparison {
         let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));
         Self {
             failing: failing(before, after),
-            checks: check_pairs(&runs, key),
+            checks,
             rounding: timed().map(comparison::clock_resolution).fold(0.0, f64::max),
             by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
             reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
@@ -116,10 +119,7 @@ impl SessionComparison {
 
     /// The ratio with its 95 % interval by Student's t between sessions.
     pub fn value(&self) -> Option<Value> {
-        let interval = self.contrast.as_ref().map(|Contrast { mean, error, freedom }| {
-            let half = student_t_quantile(ERROR / 2.0, *freedom) * error;
-            Interval { low: (mean - half).exp(), high: (mean + half).exp() }
-        });
+        let interval = self.contrast.as_ref().map(Contrast::interval_of_ratio);
         let method = if interval.is_some() { Method::BetweenSessions } else { Method::One };
         Some(Value { median: self.ratio?, interval, n: self.sessions, method })
     }

@@ -8,9 +8,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::check::{CheckPairs, check_pairs, merged, paired};
+use super::check::{CheckPairs, check_cells, merged, paired};
+use super::contrast::Sample;
 use super::environment::machine_differs;
-use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary};
+use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary, by_repeat};
 use crate::statistics::median;
 
 /// Paired runs may always be started this far apart.
@@ -192,12 +193,12 @@ pub(super) fn long_time(time_s: f64) -> String {
 /// Everything that a verdict on two cells is based on.
 #[derive(Default)]
 pub struct Comparison {
-    /// The logarithms of the ratios of pairs.
-    pub(super) logs: Vec<f64>,
+    /// The logarithms of the ratios of pairs, or of both sides where repeats form no pairs.
+    pub(super) sample: Sample,
     /// The largest change of each logarithm that rounding by the clock can cause.
     pub(super) rounding: f64,
     /// The same ratios from the arrival of a program's lines, if these times are known.
-    pub(super) by_arrival: Option<Vec<f64>>,
+    pub(super) by_arrival: Option<Sample>,
     /// How often somebody could have looked at the results: once for each launch that added repeats, and once more if some were cancelled.
     pub(super) looks: u32,
     /// The number of repeats that are still queued or active.
@@ -215,7 +216,7 @@ pub struct Comparison {
 impl Comparison {
     /// A comparison from logarithms of ratios, without runs.
     pub fn of_logs(logs: Vec<f64>) -> Self {
-        Self { least: logs.len(), logs, looks: 1, ..Self::default() }
+        Self { least: logs.len(), sample: Sample::Pairs(logs), looks: 1, ..Self::default() }
     }
 
     /// The same, with repeats that were added after this number of looks.
@@ -231,6 +232,9 @@ impl Comparison {
     /// Compares a cell with a base by a measure that both have; `inverse` for the ratio of the base to the cell, so that half the time
     /// gives 2.
     pub fn between(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
+        if !cell.pairs_with(base) {
+            return Self::of_groups(cell, base, key, inverse);
+        }
         let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
         let mut pairs: Vec<_> = paired(cell, base);
         pairs.retain(|(own, other)| value(own).is_some() && value(other).is_some());
@@ -253,16 +257,37 @@ impl Comparison {
         let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
         let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
         let has_arrivals = is_told && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
+        let logs = |scale: &dyn Fn(&RunSummary) -> f64| {
+            Sample::Pairs(near.iter().filter_map(|pair| log(pair, scale)).collect())
+        };
         Self {
-            logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
+            sample: logs(&|_| 1.0),
             rounding: if is_told { rounding(&near) } else { 0.0 },
             looks: looks(cell, base),
             to_come,
             least,
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
-            checks: check_pairs(&near, key),
-            by_arrival: has_arrivals.then(|| near.iter().filter_map(|pair| log(pair, &arrived)).collect()),
+            checks: check_cells(cell, base, &near, key),
+            by_arrival: has_arrivals.then(|| logs(&arrived)),
+        }
+    }
+
+    /// The same for cells whose repeats form no pairs.
+    fn of_groups(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
+        let logs = |cell: &Cell| -> Vec<f64> {
+            let logs = by_repeat(cell, key).into_iter().map(|(_, value)| value.ln());
+            logs.filter(|log| log.is_finite()).collect()
+        };
+        let sample = Sample::Groups(vec![(1.0, logs(cell)), (-1.0, logs(base))]);
+        Self {
+            least: sample.count(),
+            sample: if inverse { sample.negated() } else { sample },
+            looks: looks(cell, base),
+            to_come: to_come(cell).max(to_come(base)),
+            reason: Self::design(cell, base, &[]).1,
+            checks: check_cells(cell, base, &[], key),
+            ..Self::default()
         }
     }
 
@@ -274,18 +299,19 @@ impl Comparison {
         let mut checks = Vec::new();
         for (cell, base) in pairs {
             let (near, reason) = Self::design(cell, base, &paired(cell, base));
+            checks.push(check_cells(cell, base, &near, measure));
             all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| is_told));
             all.rounding = if is_told { all.rounding.max(rounding(&near)) } else { 0.0 };
             all.looks = all.looks.max(looks(cell, base));
             all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
             all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);
-            checks.push(check_pairs(&near, measure));
         }
         all.checks = merged(&checks);
         all
     }
 
-    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared.
+    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared. Cells whose repeats form no pairs
+    /// have none.
     fn design<'a>(
         cell: &Cell<'a>,
         base: &Cell<'a>,
@@ -298,15 +324,21 @@ impl Comparison {
             let with = machine_differs(super::finished(cell), super::finished(base));
             return (pairs.to_vec(), Some(Incomparable::Sessions { with }));
         }
+        let with = || machine_differs(super::finished(cell), super::finished(base));
+        let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };
+        if !cell.pairs_with(base) {
+            let runs = |cell: &Cell<'a>| super::finished(cell).collect::<Vec<_>>();
+            return (Vec::new(), separated_s(&runs(cell), &runs(base)).map(apart));
+        }
         let longest_s = NEAR_S.max(NEAR_REPEATS * usual_spacing_s(cell).max(usual_spacing_s(base)));
         let is_near = |pair: &&(&RunSummary, &RunSummary)| gap_s(pair).is_none_or(|gap_s| gap_s <= longest_s);
         let near: Vec<_> = pairs.iter().filter(is_near).copied().collect();
-        let with = || machine_differs(super::finished(cell), super::finished(base));
         let reason = if near.is_empty() && !pairs.is_empty() {
             let gaps: Vec<f64> = pairs.iter().filter_map(gap_s).collect();
             Some(Incomparable::FarApart { gap_s: median(&gaps), with: with() })
         } else {
-            separated_s(&near).map(|gap_s| Incomparable::OneAfterTheOther { gap_s, with: with() })
+            let (own, other): (Vec<_>, Vec<_>) = near.iter().copied().unzip();
+            separated_s(&own, &other).map(apart)
         };
         (near, reason)
     }
@@ -325,15 +357,14 @@ fn usual_spacing_s(cell: &Cell) -> f64 {
     if spacings.is_empty() { 0.0 } else { median(&spacings) }
 }
 
-/// The time from the last run of one side to the first run of the other, if there are two or more pairs and all runs of one side were
+/// The time from the last run of one side to the first run of the other, if each side has two or more runs and all runs of one side were
 /// started first.
-fn separated_s(pairs: &[(&RunSummary, &RunSummary)]) -> Option<f64> {
-    if pairs.len() < 2 {
+fn separated_s(own: &[&RunSummary], other: &[&RunSummary]) -> Option<f64> {
+    if own.len().min(other.len()) < 2 {
         return None;
     }
-    let starts =
-        |side: fn(&(&RunSummary, &RunSummary)) -> Option<f64>| pairs.iter().map(side).collect::<Option<Vec<f64>>>();
-    let (own, other) = (starts(|pair| pair.0.started_s)?, starts(|pair| pair.1.started_s)?);
+    let starts = |runs: &[&RunSummary]| runs.iter().map(|run| run.started_s).collect::<Option<Vec<f64>>>();
+    let (own, other) = (starts(own)?, starts(other)?);
     let least = |starts: &[f64]| starts.iter().copied().fold(f64::INFINITY, f64::min);
     let most = |starts: &[f64]| starts.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     [least(&own) - most(&other), least(&other) - most(&own)].into_iter().find(|gap_s| *gap_s > 0.0)

@@ -1,9 +1,12 @@
 //! Tests of a mean over repeats: for a difference, for equality within a margin, and their correction for families and repeated looks.
 //!
-//! Student's t; equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
+//! Student's t, and Welch's t for groups of values without partners (B. L. Welch, The generalization of Student's problem, *Biometrika* 34,
+//! 1947); equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
 //! families by S. Holm, A simple sequentially rejective multiple test procedure, *Scandinavian Journal of Statistics* 6(2), 1979.
 
-use crate::statistics::{CONFIDENCE, errors_to_show, least_that_suffices, student_t_above, student_t_quantile};
+use crate::statistics::{
+    CONFIDENCE, Interval, errors_to_show, least_that_suffices, student_t_above, student_t_quantile,
+};
 
 /// The probability of a false verdict of difference in a family, and of a false verdict of equality.
 pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
@@ -13,7 +16,53 @@ const LATER_LOOKS: f64 = 0.2;
 pub(super) const POWER: f64 = 0.8;
 /// The most further repeats that are suggested for one comparison.
 const MOST_MORE_REPEATS: u32 = 200;
+
+/// Values on a scale on which 0 means no difference.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Sample {
+    /// Differences between partners, such as one for each pair of repeats.
+    Pairs(Vec<f64>),
+    /// Values without partners: what is tested is the sum of the groups' means, each times its weight.
+    Groups(Vec<(f64, Vec<f64>)>),
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self::Pairs(Vec::new())
+    }
+}
+
+impl Sample {
+    /// The number of pairs, or of the values of the smallest group.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Pairs(values) => values.len(),
+            Self::Groups(groups) => groups.iter().map(|(_, values)| values.len()).min().unwrap_or(0),
+        }
+    }
+
+    /// The sums with the values of as many other pairs; `None` for other samples.
+    pub(super) fn plus(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Pairs(own), Self::Pairs(others)) if own.len() == others.len() => {
+                Some(Self::Pairs(own.iter().zip(others).map(|(own, other)| own + other).collect()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The values, or their weights, with the other sign.
+    pub(super) fn negated(mut self) -> Self {
+        match &mut self {
+            Self::Pairs(values) => values.iter_mut().for_each(|value| *value = -*value),
+            Self::Groups(groups) => groups.iter_mut().for_each(|(weight, _)| *weight = -*weight),
+        }
+        self
+    }
+}
+
 /// The mean of values on a scale on which 0 means no difference, with its standard error.
+#[derive(Clone, Copy)]
 pub(super) struct Contrast {
     pub(super) mean: f64,
     pub(super) error: f64,
@@ -21,6 +70,41 @@ pub(super) struct Contrast {
 }
 
 impl Contrast {
+    pub(super) fn of_sample(sample: &Sample) -> Option<Self> {
+        match sample {
+            Sample::Pairs(values) => Self::of(values),
+            Sample::Groups(groups) => Self::of_groups(groups),
+        }
+    }
+
+    /// Welch's contrast of groups; `None` if a group has fewer than two values.
+    fn of_groups(groups: &[(f64, Vec<f64>)]) -> Option<Self> {
+        let (mut sum, mut variance, mut of_freedom) = (0.0, 0.0, 0.0);
+        for (weight, values) in groups {
+            let own = Self::of(values)?;
+            let own_variance = (weight * own.error).powi(2);
+            sum += weight * own.mean;
+            variance += own_variance;
+            of_freedom += own_variance.powi(2) / own.freedom;
+        }
+        // Without spread the error is 0, and any freedom gives the same.
+        let freedom = if of_freedom > 0.0 { variance.powi(2) / of_freedom } else { 1.0 };
+        let mean = if sum.abs() < 1e-14 { 0.0 } else { sum };
+        (!groups.is_empty()).then_some(Self { mean, error: variance.sqrt(), freedom })
+    }
+
+    /// The 95 % interval of the mean.
+    pub(super) fn interval(&self) -> Interval {
+        let half = student_t_quantile(ERROR / 2.0, self.freedom) * self.error;
+        Interval { low: self.mean - half, high: self.mean + half }
+    }
+
+    /// The same of a ratio, if the values are logarithms.
+    pub(super) fn interval_of_ratio(&self) -> Interval {
+        let Interval { low, high } = self.interval();
+        Interval { low: low.exp(), high: high.exp() }
+    }
+
     pub(super) fn of(logs: &[f64]) -> Option<Self> {
         let n = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / n;
@@ -61,7 +145,9 @@ impl Contrast {
     }
 
     pub(super) fn detectable(&self, family: usize, looks: u32) -> f64 {
-        (errors_to_show(ERROR * spent_at(looks) / family.max(1) as f64, self.freedom, POWER) * self.error).exp_m1()
+        // Whole numbers are simulated once; Welch's are fractions.
+        let freedom = self.freedom.floor().max(1.0);
+        (errors_to_show(ERROR * spent_at(looks) / family.max(1) as f64, freedom, POWER) * self.error).exp_m1()
     }
 
     /// How many more repeats would show this difference, or show that it is within the margin, in about 80 % of cases.
@@ -119,6 +205,20 @@ pub(super) fn standard_deviation(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_without_partners_are_tested_by_welchs_t() {
+        // Variances of the means: 2 / 2 = 1 and 8 / 2 = 4; the freedom is (1 + 4)² / (1² / 1 + 4² / 1) = 25 / 17.
+        let groups = Sample::Groups(vec![(1.0, vec![10.0, 14.0]), (-1.0, vec![0.0, 2.0])]);
+        let found = Contrast::of_sample(&groups).map(|one| (one.mean, one.error, one.freedom));
+        let is_near = |(mean, error, freedom): (f64, f64, f64)| {
+            (mean - 11.0).abs() < 1e-9 && (error - 5_f64.sqrt()).abs() < 1e-9 && (freedom - 25.0 / 17.0).abs() < 1e-9
+        };
+        assert!(found.is_some_and(is_near), "{found:?}");
+        assert_eq!(Contrast::of_sample(&groups.negated()).map(|one| one.mean), Some(-11.0));
+        let single = Sample::Groups(vec![(1.0, vec![1.0, 2.0]), (-1.0, vec![1.0])]);
+        assert!(Contrast::of_sample(&single).is_none() && single.count() == 1);
+    }
 
     #[test]
     fn the_repeats_that_are_needed_are_those_of_the_normal_approximation_and_a_few_more() {

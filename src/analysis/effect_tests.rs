@@ -71,6 +71,26 @@ fn effects_on_the_time_of_training_see_that_a_program_made_fewer_steps() {
 }
 
 #[test]
+fn effects_on_rows_that_form_no_pairs_are_not_paired_by_their_places() {
+    let times_s = [1.0, 1.1, 1.2, 1.3];
+    let slower = times_s.map(|time_s| 1.02 * time_s);
+    let mut runs = runs(&[("fp32", 1, &times_s), ("fp16", 1, &slower), ("fp32", 2, &times_s), ("fp16", 2, &slower)]);
+    let effect_of = |runs: &[RunSummary]| {
+        let found = effects(&cells(runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect));
+        find(&found.collect::<Vec<_>>(), "fp16/fp32")
+    };
+    assert_eq!(effect_of(&runs).judgement.verdict, Verdict::Slower);
+    runs.iter_mut().for_each(|run| run.counts_rows = true);
+    let Effect { value, judgement, groups, .. } = effect_of(&runs);
+    assert_eq!((judgement.verdict, groups), (Verdict::Undecided, 2), "{judgement:?}");
+    assert_eq!((value.n, value.method), (4, crate::analysis::Method::GeometricMeans));
+    let ends = value.interval.unwrap();
+    assert!((value.median - 1.0 / 1.02).abs() < 1e-9 && ends.low < 1.0 && ends.high > 1.0, "{value:?}");
+    let means = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);
+    assert!(means.iter().all(|mean| mean.value.n == 4), "{means:?}");
+}
+
+#[test]
 fn a_main_effect_is_the_geometric_mean_over_pairs_that_are_otherwise_equal() {
     let found = effects_of(&[
         ("fp32", 1, &[40.0]),

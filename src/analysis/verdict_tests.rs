@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
 use super::*;
 use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, fixture, summarise_run};
 use crate::plan::{Checked, Command, Margin, WorkloadSpec};
@@ -392,4 +395,69 @@ fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
         (run.clock, run.told_resolution_s) = (None, Some(0.02));
     }
     assert!(effect(&runs).contains("the clock is too coarse"), "{}", effect(&runs));
+}
+
+/// Runs of two cells from a file that numbers no repeats: the times of its rows.
+fn rows(fp32: &[f64], fp16: &[f64]) -> Vec<RunSummary> {
+    let [fp32, fp16] = [fp32, fp16].map(|times| times.iter().map(|time_s| (*time_s, 0.0, "p1")).collect::<Vec<_>>());
+    let mut runs = two_cells(&fp32, &fp16);
+    runs.iter_mut().for_each(|run| run.counts_rows = true);
+    runs
+}
+
+#[test]
+fn rows_that_were_sorted_by_their_values_give_no_false_verdicts() {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    // Nearly normal.
+    let mut noise = || (0..12).map(|_| f64::from(random.next_u32()) / 4_294_967_296.0).sum::<f64>() - 6.0;
+    let mut runs = rows(&[1.0; 10], &[1.0; 10]);
+    let mut false_verdicts = 0;
+    for _ in 0..400 {
+        for cell in runs.chunks_mut(10) {
+            let mut times: Vec<f64> = (0..10).map(|_| 1.0 + 0.05 * noise()).collect();
+            times.sort_by(f64::total_cmp);
+            for (run, time_s) in cell.iter_mut().zip(times) {
+                run.values.insert("step_time_s".into(), time_s);
+            }
+        }
+        false_verdicts += usize::from(verdict(&runs).verdict.is_difference());
+    }
+    // 4 % are expected. Paired by their places, more than 30 % of such rows differ.
+    assert!(false_verdicts < 30, "{false_verdicts} of 400");
+}
+
+#[test]
+fn rows_that_form_no_pairs_all_count_and_numbers_in_the_order_of_starts_make_pairs() {
+    let times = [1.0, 1.02, 1.05, 1.09];
+    let shifted = |factor: f64| times.map(|time_s| time_s * factor);
+    let judged = verdict(&rows(&times, &shifted(1.02)));
+    assert_eq!((judged.verdict, judged.n, judged.counts), (Verdict::Undecided, 4, REPEAT), "{judged:?}");
+    assert!(judged.to_string().starts_with("undecided: with the spread of 4 repeats only"), "{judged}");
+    assert_eq!(judged.repeats_needed(), None);
+    let judged = verdict(&rows(&times, &[shifted(0.5), shifted(0.51)].concat()));
+    assert_eq!((judged.verdict, judged.n), (Verdict::Faster, 4), "{judged:?}");
+    assert_eq!(verdict(&rows(&[1.0], &times)).to_string(), "undecided: one repeat is too few");
+    let mut started = rows(&times, &shifted(1.02));
+    for run in &mut started {
+        run.started_s = Some(60.0 * f64::from(run.repeat));
+    }
+    let judged = verdict(&started);
+    assert_eq!((judged.verdict, judged.n, judged.counts), (Verdict::Slower, 4, PAIR), "{judged:?}");
+}
+
+#[test]
+fn the_work_of_rows_that_form_no_pairs_is_checked_without_pairs() {
+    let times = [1.0, 1.02, 1.05, 1.09];
+    let checked = |counts_rows: bool| {
+        let mut runs = rows(&times, &times.map(|time_s| time_s / 2.0));
+        for run in &mut runs {
+            run.counts_rows = counts_rows;
+            let shift = if run.cell.starts_with("fp16") { 0.011 } else { 0.0 };
+            run.values.insert("accuracy".into(), 0.9 + 0.01 * f64::from(run.repeat) + shift);
+            run.values.retain(|key, _| !key.ends_with("_loss"));
+        }
+        verdict(&runs).check
+    };
+    assert_eq!(checked(false).name(), "differs");
+    assert!(matches!(checked(true), Check::Unknown { needed: Some(5..), .. }), "{:?}", checked(true));
 }

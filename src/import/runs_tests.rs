@@ -109,6 +109,18 @@ fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant
 }
 
 #[test]
+fn rows_without_numbers_of_repeats_are_numbered_in_the_order_of_their_starts() {
+    let row = |second: u32| format!("a,{}.5,2026-11-26T08:30:{second:02}Z\n", 9 - second);
+    let text = format!("kernel,wall_s,started\n{}{}{}", row(7), row(3), row(5));
+    let results = imported(&text, &[]).unwrap();
+    let told: Vec<(&str, u32)> = results.runs.iter().map(|run| (run.run.as_str(), run.repeat)).collect();
+    assert_eq!(told, [("c1-r3", 3), ("c1-r1", 1), ("c1-r2", 2)]);
+    // On one day, the order of the rows counts.
+    let day = imported("kernel,wall_s,started\na,2.5,2026-11-26\na,1.5,2026-11-26\n", &[]).unwrap();
+    assert_eq!(day.runs.iter().map(|run| run.repeat).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
 fn levels_that_are_written_differently_stay_different_although_their_numbers_are_equal() {
     let levels = |text: &str, sets: &[(&str, &str)]| -> Vec<Level> {
         let results = imported(text, sets).unwrap();

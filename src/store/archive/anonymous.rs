@@ -19,6 +19,7 @@ use crate::foreign::{self, Line, Lines};
 use crate::plan::{Node, Plan, WorkloadSpec};
 use crate::protocol::{GroupLine, Job, node_log, read_event_line, read_sample_line};
 use crate::store::journal::read_journal_line;
+use crate::store::mapping::numbers_repeats;
 use crate::store::{Decision, folder};
 
 /// Longest file that is not a log: `session.toml` and `job.json`.
@@ -214,9 +215,9 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a plan without its studies, measures, search and constraints; empty if it is not a plan.
+    /// The text of a plan without its studies, measures, search and constraints, or of a mapping of imported runs; empty for another text.
     fn plan_text(&mut self, text: &str, name: &str) -> String {
-        if Plan::parse_with(text, name, &self.brought).is_err() {
+        if Plan::parse_with(text, name, &self.brought).is_err() && numbers_repeats(text).is_none() {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };

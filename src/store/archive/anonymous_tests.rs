@@ -309,6 +309,15 @@ gpu_set = "0,2"
 }
 
 #[test]
+fn an_anonymous_mapping_of_imported_runs_says_which_column_numbers_repeats() {
+    let text =
+        "name = \"sorting\"\n[columns]\nalice = \"factor\"\nbob = \"repeat\"\nslow = \"measure ms lower as eve\"\n";
+    let written = Pseudonyms::new([]).plan_text(text, "alice.csv");
+    assert_eq!(numbers_repeats(&written), Some(true), "{written}");
+    assert!(["alice", "bob", "slow", "eve", "sorting"].iter().all(|secret| !written.contains(secret)), "{written}");
+}
+
+#[test]
 fn an_anonymous_session_has_the_numbers_the_states_and_plans_that_can_be_read() {
     let folder = TempDir::new().unwrap();
     for name in ["commands", "traced", "ranks", "cells"] {

@@ -10,7 +10,7 @@ use crate::protocol::{BUILT_IN_TRACER, EVENTS_FILE, PASSES, PRODUCTS, PYTORCH_PR
 
 /// Words of plan files and logs that belong neither to a workload nor to the format of plans.
 const WORDS: &str =
-    "backend cpu multicard on ondemand own performance powersave repeat schedutil set steps units warm_up";
+    "backend columns cpu multicard on ondemand own performance powersave repeat schedutil set steps units warm_up";
 
 /// Units of measures.
 const UNITS: &str =
