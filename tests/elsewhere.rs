@@ -101,7 +101,7 @@ fn an_import_of_several_files_that_stops_half_way_leaves_nothing_and_can_be_repe
     fs::create_dir(home.join("all")).unwrap();
     // The second session is written in a folder of this name first.
     fs::write(home.join("all/.two.importing"), "").unwrap();
-    let arguments = ["import", &files[0], &files[1], "--session", "all", "--yes"];
+    let arguments: [&str; 6] = ["import", &files[0], &files[1], "--session", "all", "--yes"];
     let error = refused(home, &arguments);
     let removed = "the session that was written first is removed again: nothing is written";
     assert!(error.contains(".two.importing") && error.contains(removed), "{error}");
