@@ -98,7 +98,8 @@ pub use training::TrainingTime;
 pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_for, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
-    EQUAL_WITHIN, Judgement, Lack, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
+    EQUAL_WITHIN, Judgement, Lack, REPEAT, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread,
+    usual_spread,
 };
 pub use work_difference::{WorkChange, WorkDifference, WorkVerdict, folded, work_difference};
 

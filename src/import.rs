@@ -1,10 +1,12 @@
 #![doc = include_str!("import/import.md")]
 
 mod columns;
+mod copies;
 mod csv_rows;
 mod file;
 mod json_rows;
 mod moment;
+mod naming;
 mod role;
 mod runs;
 mod session;

@@ -73,6 +73,7 @@ pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order, round_order};
 pub use own::{MOST_OWN_MEASURES, PlannedMeasure};
 pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
+pub use read::plan_words;
 pub use remark::{Remark, remarks};
 pub use resolved::{Resolved, resolved};
 pub use run::RunState;

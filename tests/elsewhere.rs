@@ -94,6 +94,24 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
 }
 
 #[test]
+fn an_import_of_several_files_that_stops_half_way_leaves_nothing_and_can_be_repeated() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let files = ["one", "two"].map(|name| file(home, &format!("{name}.csv"), "threads,time (s)\n1,2\n2,3\n"));
+    fs::create_dir(home.join("all")).unwrap();
+    // The second session is written in a folder of this name first.
+    fs::write(home.join("all/.two.importing"), "").unwrap();
+    let arguments: [&str; 6] = ["import", &files[0], &files[1], "--session", "all", "--yes"];
+    let error = refused(home, &arguments);
+    let removed = "the session that was written first is removed again: nothing is written";
+    assert!(error.contains(".two.importing") && error.contains(removed), "{error}");
+    assert!(!home.join("all/one").exists());
+    fs::remove_file(home.join("all/.two.importing")).unwrap();
+    succeed(command(home).args(arguments).current_dir(home));
+    assert!(home.join("all/one").is_dir() && home.join("all/two").is_dir());
+}
+
+#[test]
 fn what_is_wrong_with_files_and_mappings_is_named_and_nothing_is_written() {
     let home = TempDir::new().unwrap();
     let home = home.path();
@@ -133,6 +151,32 @@ fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unl
     let both = ["diff", "sessions/before", "sessions/after", "--measure", "time_s"];
     let said = text(&command(home).current_dir(home).args(both).output().unwrap().stdout);
     assert!(said.contains("each side is one session"), "{said}");
+}
+
+#[test]
+fn rows_that_were_sorted_form_no_pairs_unless_a_column_numbers_their_repeats() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let rows = |numbered: bool| -> String {
+        let row = |algo: &str, slower: f64, repeat: u32| {
+            let number = if numbered { format!(",{repeat}") } else { String::new() };
+            format!("{algo},{:.5}{number}\n", slower * (0.9 + 0.03 * f64::from(repeat)))
+        };
+        (1..=8).map(|repeat| row("a", 1.0, repeat)).chain((1..=8).map(|repeat| row("b", 1.02, repeat))).collect()
+    };
+    let sorted = file(home, "sorted.csv", &format!("algo,time_s\n{}", rows(false)));
+    let numbered = file(home, "numbered.csv", &format!("algo,time_s,repeat\n{}", rows(true)));
+    succeed(command(home).args(["import", &sorted, &numbered, "--session", "all", "--yes"]).current_dir(home));
+    let table = stdout(home, &["table", "all/sorted", "--baseline", "algo=a"]);
+    assert!(table.contains("undecided") && table.contains("Welch's t") && !table.contains("slower"), "{table}");
+    let table = stdout(home, &["table", "all/numbered", "--baseline", "algo=a"]);
+    assert!(table.contains("slower") && !table.contains("Welch's t"), "{table}");
+    // So it is after the archive was made anonymous.
+    succeed(
+        command(home).args(["session", "export", "all/numbered", "--anonymous", "--out", "n.zip"]).current_dir(home),
+    );
+    succeed(command(home).args(["session", "import", "n.zip", "--session", "again"]).current_dir(home));
+    assert!(stdout(home, &["table", "again"]).contains("slower"));
 }
 
 /// Results that name day, machine and commit: one session a day, slower from the 10th on.

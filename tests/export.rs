@@ -274,8 +274,10 @@ fn sessions_after_a_change_are_worse_no_worse_or_open_by_the_spread_between_sess
     let (code, table, _) = diff(&before, &sessions([1.001, 0.997, 1.003]), &["--margin", "2%"]);
     assert_eq!((code, table.matches("equal within 2 %").count()), (Some(0), 2), "{table}");
     // A difference that is within the asked bound is no regression.
-    let (code, table, _) = diff(&before, &slower, &["--margin", "0.4"]);
+    let (code, table, _) = diff(&before, &slower, &["--margin", "40%"]);
     assert_eq!((code, table.matches("equal within 40 %").count()), (Some(0), 2), "{table}");
+    let (code, _, said) = diff(&before, &slower, &["--margin", "0.4"]);
+    assert!(code == Some(2) && said.contains("is that 0.4 % or 40 %?"), "{said}");
     // One session a side does not tell how far sessions differ.
     let (code, table, _) = diff(&before[..1], &slower[..1], &[]);
     assert_eq!((code, table.matches("each side is one session").count() > 1), (Some(3), true), "{table}");

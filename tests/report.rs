@@ -181,6 +181,27 @@ fn the_page_says_what_was_run_how_it_was_measured_and_what_must_be_known() {
 }
 
 #[test]
+fn a_study_whose_name_is_too_long_for_a_file_is_in_the_report() {
+    let home = TempDir::new().unwrap();
+    let session = hostile_session(home.path());
+    let saved = |name: &str| {
+        let study = r#"{"form":"bars","measure":"step_time_s","colour":"optimizer_impl"}"#;
+        format!("{{\"time_s\":18.0,\"decision\":\"study_saved\",\"name\":\"{name}\",\"study\":{study}}}\n")
+    };
+    let names = ["größer".repeat(33), "größer".repeat(33) + "s"];
+    let journal = session.join("journal.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap() + &names.each_ref().map(|name| saved(name)).concat();
+    fs::write(&journal, lines).unwrap();
+    let out = home.path().join("report");
+    let output = multicard_at_home(home.path(), &["report", session.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", printed(&output));
+    let figures = fs::read_dir(out.join("figures")).unwrap().map(|file| file.unwrap().file_name());
+    let long = figures.filter(|name| name.to_str().unwrap().starts_with("größergrößer"));
+    assert_eq!(long.count(), 6, "each of the two has its own three files");
+    assert!(fs::read_to_string(out.join("README.md")).unwrap().contains(&names[1]), "the whole name is its heading");
+}
+
+#[test]
 fn every_element_of_the_page_is_closed() {
     let home = TempDir::new().unwrap();
     let session = hostile_session(home.path());

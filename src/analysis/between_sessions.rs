@@ -5,13 +5,12 @@
 //! between sessions is pooled over both sides, so one side may be a single session if the other has several: earlier sessions of unchanged
 //! code on the same machine show how much sessions differ.
 
-use super::check::{CheckPairs, check_pairs, paired};
+use super::check::{CheckPairs, check_groups, check_pairs, paired};
 use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
 use super::rounding::{Rounding, step_in_runs};
 use super::verdict::{Verdict, judgement_of};
 use super::{Cell, Comparison, Incomparable, Judgement, Measure, Method, RunState, RunSummary, Value, finished};
-use crate::statistics::{Interval, student_t_quantile};
 
 /// A cell before a change and after it.
 pub struct SessionComparison {
@@ -56,13 +55,17 @@ impl SessionJudgement {
 impl SessionComparison {
     /// Compares one cell in the sessions of each side that have it, by a measure; `lower_is_better` inverts the ratio.
     pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
-        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
+        let sessions = || after.iter().zip(before.iter().cycle());
+        let checks = match sessions().all(|(new, old)| new.pairs_with(old)) {
+            true => check_pairs(&sessions().flat_map(|(new, old)| paired(new, old)).collect::<Vec<_>>(), key),
+            false => check_groups(after, before),
+        };
         let cells = || before.iter().chain(after);
-        let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
-        if !cells().flat_map(|cell| finished(cell)).filter_map(value).all(|value| value > 0.0) {
+        let runs_of_all = || cells().flat_map(|cell| finished(cell));
+        if !comparison::have_ratios(runs_of_all(), key) {
             return Self {
                 failing: failing(before, after),
-                checks: check_pairs(&runs, key),
+                checks,
                 sessions: cells().count(),
                 reason: Some(Incomparable::NoRatio),
                 ..Self::of_means(&[], &[], lower_is_better)
@@ -74,7 +77,6 @@ impl SessionComparison {
         let measure = cells().find_map(|cell| cell.measure(key));
         let is_told = measure.is_some_and(Measure::is_told);
         let is_rate = measure.is_some_and(|measure| !measure.is_time());
-        let runs_of_all = || cells().flat_map(|cell| finished(cell));
         let timed = || runs_of_all().filter(|_| is_told);
         let has_arrivals = timed().any(|run| run.clock.is_some());
         let rounding = |measure: &Measure| {
@@ -86,7 +88,7 @@ impl SessionComparison {
         let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));
         Self {
             failing: failing(before, after),
-            checks: check_pairs(&runs, key),
+            checks,
             rounding: measure.map(rounding).unwrap_or_default(),
             by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
             reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
@@ -133,10 +135,7 @@ impl SessionComparison {
 
     /// The ratio with its 95 % interval by Student's t between sessions.
     pub fn value(&self) -> Option<Value> {
-        let interval = self.contrast.as_ref().map(|Contrast { mean, error, freedom, .. }| {
-            let half = student_t_quantile(ERROR / 2.0, *freedom) * error;
-            Interval { low: (mean - half).exp(), high: (mean + half).exp() }
-        });
+        let interval = self.contrast.as_ref().map(Contrast::interval_of_ratio);
         let method = if interval.is_some() { Method::BetweenSessions } else { Method::One };
         Some(Value { median: self.ratio?, interval, n: self.sessions, method })
     }

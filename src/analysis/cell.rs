@@ -86,6 +86,21 @@ impl<'a> Cell<'a> {
         self.runs.iter().any(|run| run.is_imported())
     }
 
+    /// Whether a repeat has a partner in another cell: the repeat with the same number. If an imported file numbers no repeats, the numbers are
+    /// the places of rows, and mean something only if they are the order in which the runs were started: rows that were sorted by their values
+    /// would look as if they had partners.
+    pub(super) fn has_partners(&self) -> bool {
+        let is_later = |pair: &[&RunSummary]| {
+            pair[0].started_s.zip(pair[1].started_s).is_some_and(|(earlier, later)| earlier < later)
+        };
+        !self.runs.iter().any(|run| run.counts_rows) || self.runs.windows(2).all(is_later)
+    }
+
+    /// Whether repeats of two cells with the same number are partners.
+    pub fn pairs_with(&self, other: &Cell) -> bool {
+        self.has_partners() && other.has_partners()
+    }
+
     /// The mode of all of its runs.
     pub fn mode(&self) -> Mode {
         self.runs.first().map_or(Mode::Full, |run| run.mode)

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use super::contrast::{Contrast, ERROR, holm};
+use super::contrast::{Contrast, ERROR, Sample, holm};
 use super::value::complete_blocks;
 use super::{Cell, Key, Mark, RunSummary};
 use crate::plan::{Checked, Margin};
@@ -74,19 +74,20 @@ impl CheckMeasure {
         (!last.is_empty()).then(|| last.iter().map(|point| point.loss).sum::<f64>() / last.len() as f64)
     }
 
-    /// The differences of pairs, on the scale on which the margin is symmetric.
-    fn differences(&self, pairs: &[(u32, f64, f64)]) -> Vec<(u32, f64)> {
-        let log = |over: f64, base: f64| if over == base { 0.0 } else { (over / base).ln() };
-        let have_logs = pairs.iter().all(|(_, over, base)| log(*over, *base).is_finite());
+    /// The values of both sides on the scale on which the margin is symmetric.
+    fn scaled(&self, over: &[f64], base: &[f64]) -> [Vec<f64>; 2] {
+        let both = || over.iter().chain(base);
         // A ratio of values with different signs, or of 0, has no logarithm: differences are then shares of the usual size.
-        let sizes = pairs.iter().map(|(_, over, base)| over.abs() / 2.0 + base.abs() / 2.0);
-        let size = sizes.sum::<f64>() / pairs.len() as f64;
-        let difference = |over: f64, base: f64| match self.margin {
-            Margin::Absolute(_) => over - base,
-            Margin::Relative(_) if have_logs => log(over, base),
-            Margin::Relative(_) => (over - base) / size,
+        let have_logs = both().all(|value| *value > 0.0) || both().all(|value| *value < 0.0);
+        let mean_size = |side: &[f64]| side.iter().map(|value| value.abs()).sum::<f64>() / side.len() as f64;
+        // Zeros differ by 0, whatever divides them.
+        let size = (mean_size(over) / 2.0 + mean_size(base) / 2.0).max(f64::MIN_POSITIVE);
+        let scaled = |value: &f64| match self.margin {
+            Margin::Absolute(_) => *value,
+            Margin::Relative(_) if have_logs => value.abs().ln(),
+            Margin::Relative(_) => *value / size,
         };
-        pairs.iter().map(|(repeat, over, base)| (*repeat, difference(*over, *base))).collect()
+        [over, base].map(|side| side.iter().map(scaled).collect())
     }
 
     fn margin(&self) -> f64 {
@@ -139,10 +140,10 @@ pub fn check_keys<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> Vec<Key
     keys
 }
 
-/// The check measures of pairs of runs: those that their plans name, or the default ones.
-fn measures(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<Arc<CheckMeasure>> {
+/// The check measures of runs: those that their plans name, or the default ones.
+fn measures<'r>(runs: impl Iterator<Item = &'r RunSummary>) -> Vec<Arc<CheckMeasure>> {
     let mut named: Vec<Arc<CheckMeasure>> = Vec::new();
-    for run in pairs.iter().flat_map(|(over, base)| [*over, *base]) {
+    for run in runs {
         for checked in run.checked.iter() {
             if named.iter().all(|known| known.key != checked.measure) {
                 named.push(Arc::new(CheckMeasure::of(checked, run)));
@@ -152,15 +153,50 @@ fn measures(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<Arc<CheckMeasure>> {
     if named.is_empty() { USUAL.to_vec() } else { named }
 }
 
-/// The values of one check measure in two cells, repeat by repeat.
+/// How the values of a check measure differ between two cells.
+#[derive(Clone)]
+enum Differences {
+    /// In each repeat, with the repeat's number.
+    Paired(Vec<(u32, f64)>),
+    /// On the whole, where repeats form no pairs: the contrast, and the number of repeats of the cell that has fewer.
+    Whole(Option<Contrast>, usize),
+}
+
+impl Differences {
+    /// The mean over pairs of cells: of the repeats that all pairs have, or on the whole. Pairs of cells that share a cell are not independent,
+    /// so errors of whole cells are averaged as if they always went the same way.
+    fn mean(of_cells: &[&CheckPairs]) -> Self {
+        let paired: Option<Vec<&Vec<(u32, f64)>>> = of_cells.iter().map(|one| one.differences.paired()).collect();
+        if let Some(paired) = paired {
+            return Self::Paired(complete_blocks(&paired));
+        }
+        let contrasts: Option<Vec<Contrast>> = of_cells.iter().map(|one| one.contrast()).collect();
+        let mean = |contrasts: &[Contrast], part: fn(&Contrast) -> f64| {
+            contrasts.iter().map(part).sum::<f64>() / contrasts.len() as f64
+        };
+        let contrast = contrasts.map(|all| Contrast {
+            mean: mean(&all, |one| one.mean),
+            error: mean(&all, |one| one.error),
+            freedom: all.iter().map(|one| one.freedom).fold(f64::INFINITY, f64::min),
+            ..Contrast::default()
+        });
+        Self::Whole(contrast, of_cells.iter().map(|one| one.count()).min().unwrap_or(0))
+    }
+
+    fn paired(&self) -> Option<&Vec<(u32, f64)>> {
+        if let Self::Paired(differences) = self { Some(differences) } else { None }
+    }
+}
+
+/// The values of one check measure in two cells.
 #[derive(Clone)]
 pub(super) struct CheckPairs {
     of: Arc<CheckMeasure>,
     over: f64,
     base: f64,
-    /// The difference in each repeat, with the repeat's number.
-    differences: Vec<(u32, f64)>,
-    /// The number of pairs in which only the cell's value is not finite or impossible, and the number in which only the baseline's is.
+    differences: Differences,
+    /// The number of pairs in which only the cell's value is not finite or impossible, and the number in which only the baseline's is. Where
+    /// repeats form no pairs, the number of such repeats of the only cell that has some.
     not_valid: (usize, usize),
 }
 
@@ -171,13 +207,35 @@ impl CheckPairs {
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
         let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|one| is(one)).count();
         let not_valid = (lone(|one| one.2.is_finite()), lone(|one| one.1.is_finite()));
-        let middle = |side: fn(&(u32, f64, f64)) -> f64| {
-            let values: Vec<f64> = finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect();
-            if values.is_empty() { f64::NAN } else { median(&values) }
+        let valid = |side: fn(&(u32, f64, f64)) -> f64| {
+            finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect::<Vec<f64>>()
         };
-        let differences = of.differences(&finite);
-        let (over, base) = (middle(|one| one.1), middle(|one| one.2));
+        let (over, base): (Vec<f64>, Vec<f64>) = finite.iter().map(|(_, over, base)| (*over, *base)).unzip();
+        let [over, base] = of.scaled(&over, &base);
+        let scaled = over.iter().zip(&base).map(|(over, base)| over - base);
+        let differences = Differences::Paired(finite.iter().map(|(repeat, ..)| *repeat).zip(scaled).collect());
+        let (over, base) = (middle(&valid(|one| one.1)), middle(&valid(|one| one.2)));
         (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { of, over, base, differences, not_valid })
+    }
+
+    /// From the values of repeats that form no pairs; a value that is not finite or impossible is NaN. `None` if a side has no value, or if
+    /// both sides have such values and one has no other.
+    fn of_groups(of: Arc<CheckMeasure>, over: &[f64], base: &[f64]) -> Option<Self> {
+        if over.is_empty() || base.is_empty() {
+            return None;
+        }
+        let valid = |side: &[f64]| side.iter().copied().filter(|value| value.is_finite()).collect::<Vec<f64>>();
+        let sides = [over, base].map(valid);
+        let not_valid = match (over.len() - sides[0].len(), base.len() - sides[1].len()) {
+            (over, base) if over == 0 || base == 0 => (over, base),
+            _ => (0, 0),
+        };
+        let is_known = not_valid != (0, 0) || sides.iter().all(|side| !side.is_empty());
+        let [over, base] = of.scaled(&sides[0], &sides[1]);
+        let sample = Sample::Groups(vec![(1.0, over), (-1.0, base)]);
+        let differences = Differences::Whole(Contrast::of_sample(&sample), sample.count());
+        let (over, base) = (middle(&sides[0]), middle(&sides[1]));
+        is_known.then_some(Self { of, over, base, differences, not_valid })
     }
 
     /// The median of one side in words; or the statement that some repeats have no valid value.
@@ -190,12 +248,34 @@ impl CheckPairs {
 
     /// Whether it checks what was learned; equal numbers of steps do not show that.
     fn counts(&self) -> bool {
-        *self.of.key != *STEPS || self.differences.iter().any(|(_, difference)| *difference != 0.0)
+        *self.of.key != *STEPS
+            || match &self.differences {
+                Differences::Paired(differences) => differences.iter().any(|(_, difference)| *difference != 0.0),
+                Differences::Whole(..) => true,
+            }
     }
 
     fn contrast(&self) -> Option<Contrast> {
-        Contrast::of(&self.differences.iter().map(|(_, difference)| *difference).collect::<Vec<_>>())
+        match &self.differences {
+            Differences::Paired(differences) => {
+                Contrast::of(&differences.iter().map(|(_, difference)| *difference).collect::<Vec<_>>())
+            }
+            Differences::Whole(contrast, _) => *contrast,
+        }
     }
+
+    /// The number of repeats that are compared.
+    fn count(&self) -> usize {
+        match &self.differences {
+            Differences::Paired(differences) => differences.len(),
+            Differences::Whole(_, count) => *count,
+        }
+    }
+}
+
+/// The median; NaN without values.
+fn middle(values: &[f64]) -> f64 {
+    if values.is_empty() { f64::NAN } else { median(values) }
 }
 
 /// The check values of paired runs of two cells, for a comparison by `measure`. If the measure covers all steps, programs of the plan's own
@@ -209,13 +289,46 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -
             .collect();
         CheckPairs::of(check_measure, values)
     };
-    let mut all: Vec<CheckPairs> = measures(pairs).into_iter().filter_map(pairs_of).collect();
-    // The last losses are used if nothing else is reported.
+    let runs = pairs.iter().flat_map(|(over, base)| [*over, *base]);
+    let all = without_last_losses(measures(runs).into_iter().filter_map(pairs_of).collect());
+    let steps = OF_ALL_STEPS.contains(&measure).then(|| pairs_of(Arc::clone(&STEP_COUNT))).flatten();
+    all.into_iter().chain(steps).collect()
+}
+
+/// The check values of two cells for a comparison by `measure`: those of these pairs of runs, or of all finished runs if repeats form no
+/// pairs.
+pub(super) fn check_cells(
+    over: &Cell,
+    base: &Cell,
+    pairs: &[(&RunSummary, &RunSummary)],
+    measure: &str,
+) -> Vec<CheckPairs> {
+    if over.pairs_with(base) {
+        return check_pairs(pairs, measure);
+    }
+    check_groups(&[over], &[base])
+}
+
+/// The check values of cells whose repeats form no pairs.
+pub(super) fn check_groups(over: &[&Cell], base: &[&Cell]) -> Vec<CheckPairs> {
+    let values = |check_measure: &CheckMeasure, cells: &[&Cell]| -> Vec<f64> {
+        let runs = cells.iter().flat_map(|cell| super::finished(cell));
+        runs.filter_map(|run| check_measure.value(run)).collect()
+    };
+    let of_groups = |check_measure: Arc<CheckMeasure>| {
+        let (over, base) = (values(&check_measure, over), values(&check_measure, base));
+        CheckPairs::of_groups(check_measure, &over, &base)
+    };
+    let runs = over.iter().chain(base).flat_map(|cell| super::finished(cell));
+    without_last_losses(measures(runs).into_iter().filter_map(of_groups).collect())
+}
+
+/// Leaves out the last losses if something else is reported.
+fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
     if all.len() > 1 {
         all.retain(|one| *one.of.key != *LAST_LOSS);
     }
-    let steps = OF_ALL_STEPS.contains(&measure).then(|| pairs_of(Arc::clone(&STEP_COUNT))).flatten();
-    all.into_iter().chain(steps).collect()
+    all
 }
 
 /// The check values of several pairs of cells together: the means of their differences over the repeats that all pairs have.
@@ -228,13 +341,12 @@ pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     }
     let merge = |measure: &Arc<CheckMeasure>| {
         let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.of.key == measure.key).collect();
-        let differences: Vec<&Vec<(u32, f64)>> = same.iter().map(|one| &one.differences).collect();
         let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(|one| side(one)).sum::<f64>() / same.len() as f64;
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
             of: Arc::clone(measure),
             over: mean(|one| one.over),
             base: mean(|one| one.base),
-            differences: complete_blocks(&differences),
+            differences: Differences::mean(&same),
             not_valid: same.iter().fold((0, 0), |all, one| (all.0 + one.not_valid.0, all.1 + one.not_valid.1)),
         })
     };
@@ -297,7 +409,7 @@ impl fmt::Display for Check {
 
 /// Checks whether two cells that are compared by a measure did the same work, as a single comparison.
 pub fn check_between(over: &Cell, base: &Cell, measure: &str) -> Check {
-    judge_checks(&[&check_pairs(&paired(over, base), measure)]).pop().unwrap_or_default()
+    judge_checks(&[&check_cells(over, base, &paired(over, base), measure)]).pop().unwrap_or_default()
 }
 
 /// Checks a family of comparisons.
@@ -331,7 +443,7 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
             None if checks.is_empty() => Check::None,
             None => Check::Same,
             Some((one, contrast)) => {
-                let needed = contrast.as_ref().map(|contrast| needed(contrast, one.of.margin()));
+                let needed = contrast.as_ref().map(|contrast| needed(contrast, one.count(), one.of.margin()));
                 Check::Unknown { measure: Arc::clone(&one.of.name), needed }
             }
         }
@@ -339,16 +451,19 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     family.iter().zip(&contrasts).map(check).collect()
 }
 
-/// The number of repeats after which values with this spread could be shown to be equal within a margin.
-fn needed(contrast: &Contrast, margin: f64) -> u32 {
-    let deviation = contrast.error * (contrast.freedom + 1.0).sqrt();
+/// The number of repeats after which values with the spread of this number of repeats could be shown to be equal within a margin.
+fn needed(contrast: &Contrast, count: usize, margin: f64) -> u32 {
+    let deviation = contrast.error * (count as f64).sqrt();
     let suffices =
         |n: u32| student_t_quantile(ERROR, f64::from(n) - 1.0) * deviation / f64::from(n).sqrt() <= margin / 2.0;
-    least_that_suffices(1, 1_000, suffices).max(contrast.freedom as u32 + 2)
+    least_that_suffices(1, 1_000, suffices).max(count as u32 + 1)
 }
 
-/// The finished runs of two cells as pairs with the same repeat number; each run is used once.
+/// The finished runs of two cells as pairs with the same repeat number, if such repeats are partners; each run is used once.
 pub(super) fn paired<'a>(over: &Cell<'a>, base: &Cell<'a>) -> Vec<(&'a RunSummary, &'a RunSummary)> {
+    if !over.pairs_with(base) {
+        return Vec::new();
+    }
     let mut rest: Vec<&RunSummary> = super::finished(base).collect();
     let partner = |run: &'a RunSummary| {
         let place = rest.iter().position(|other| other.repeat == run.repeat)?;

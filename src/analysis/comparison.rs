@@ -8,10 +8,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::check::{CheckPairs, check_pairs, merged, paired};
+use super::check::{CheckPairs, check_cells, merged, paired};
+use super::contrast::Sample;
 use super::environment::machine_differs;
 use super::rounding::{Rounding, step_in_runs};
-use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary};
+use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary, by_repeat};
 use crate::statistics::median;
 
 /// Paired runs may always be started this far apart.
@@ -218,12 +219,12 @@ pub(super) fn long_time(time_s: f64) -> String {
 /// Everything that a verdict on two cells is based on.
 #[derive(Default)]
 pub struct Comparison {
-    /// The logarithms of the ratios of pairs.
-    pub(super) logs: Vec<f64>,
-    /// How much rounding can change each logarithm.
+    /// The logarithms of the ratios of pairs, or of both sides where repeats form no pairs.
+    pub(super) sample: Sample,
+    /// How much rounding can change the logarithm of a ratio.
     pub(super) rounding: Rounding,
     /// The same ratios from the arrival of a program's lines, if these times are known.
-    pub(super) by_arrival: Option<Vec<f64>>,
+    pub(super) by_arrival: Option<Sample>,
     /// How often somebody could have looked at the results: once for each launch that added repeats, and once more if some were cancelled.
     pub(super) looks: u32,
     /// The number of repeats that are still queued or active.
@@ -241,7 +242,7 @@ pub struct Comparison {
 impl Comparison {
     /// A comparison from logarithms of ratios, without runs.
     pub fn of_logs(logs: Vec<f64>) -> Self {
-        Self { least: logs.len(), logs, looks: 1, ..Self::default() }
+        Self { least: logs.len(), sample: Sample::Pairs(logs), looks: 1, ..Self::default() }
     }
 
     /// The same, with repeats that were added after this number of looks.
@@ -257,6 +258,20 @@ impl Comparison {
     /// Compares a cell with a base by a measure that both have; `inverse` for the ratio of the base to the cell, so that half the time
     /// gives 2.
     pub fn between(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
+        let compared = if cell.pairs_with(base) {
+            Self::of_pairs(cell, base, key, inverse)
+        } else {
+            Self::of_groups(cell, base, key, inverse)
+        };
+        if have_ratios(super::finished(cell).chain(super::finished(base)), key) {
+            return compared;
+        }
+        let (sample, reason) = (compared.sample.emptied(), Some(Incomparable::NoRatio));
+        Self { sample, by_arrival: None, reason, ..compared }
+    }
+
+    /// The same for values that have ratios, of cells whose repeats form pairs.
+    fn of_pairs(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
         let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
         let mut pairs: Vec<_> = paired(cell, base);
         pairs.retain(|(own, other)| value(own).is_some() && value(other).is_some());
@@ -264,14 +279,12 @@ impl Comparison {
         let least =
             super::finished(cell).filter(has_value).count().min(super::finished(base).filter(has_value).count());
         let (near, reason) = Self::design(cell, base, &pairs);
-        let has_ratios = super::finished(cell).chain(super::finished(base)).filter_map(value).all(|value| value > 0.0);
         let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
-            (has_ratios && log.is_finite()).then_some(log)
+            log.is_finite().then_some(log)
         };
         let to_come = to_come(cell).max(to_come(base));
-        let reason = if has_ratios { reason } else { Some(Incomparable::NoRatio) };
         let reason = reason.or_else(|| {
             let with = || machine_differs(super::finished(cell), super::finished(base));
             (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })
@@ -282,19 +295,35 @@ impl Comparison {
         let is_rate = measure.is_some_and(|measure| !measure.is_time());
         let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
         let has_arrivals = is_told && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
+        let logs = |scale: &dyn Fn(&RunSummary) -> f64| {
+            Sample::Pairs(near.iter().filter_map(|pair| log(pair, scale)).collect())
+        };
         Self {
-            logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
-            rounding: measure.map_or_else(Rounding::default, |measure| {
-                let step = step_in_runs(super::finished(cell).chain(super::finished(base)), measure);
-                Rounding::of_pairs(&near, measure, step)
-            }),
+            sample: logs(&|_| 1.0),
+            rounding: rounding(cell, base, &near, measure),
             looks: looks(cell, base),
             to_come,
             least,
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
-            checks: check_pairs(&near, key),
-            by_arrival: has_arrivals.then(|| near.iter().filter_map(|pair| log(pair, &arrived)).collect()),
+            checks: check_cells(cell, base, &near, key),
+            by_arrival: has_arrivals.then(|| logs(&arrived)),
+        }
+    }
+
+    /// The same for cells whose repeats form no pairs.
+    fn of_groups(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
+        let logs = |cell: &Cell| by_repeat(cell, key).into_iter().map(|(_, value)| value.ln()).collect();
+        let sample = Sample::Groups(vec![(1.0, logs(cell)), (-1.0, logs(base))]);
+        Self {
+            least: sample.count(),
+            rounding: rounding(cell, base, &[], cell.measure(key)),
+            sample: if inverse { sample.negated() } else { sample },
+            looks: looks(cell, base),
+            to_come: to_come(cell).max(to_come(base)),
+            reason: Self::design(cell, base, &[]).1,
+            checks: check_cells(cell, base, &[], key),
+            ..Self::default()
         }
     }
 
@@ -309,19 +338,20 @@ impl Comparison {
         let mut checks = Vec::new();
         for (cell, base) in pairs {
             let (near, reason) = Self::design(cell, base, &paired(cell, base));
+            checks.push(check_cells(cell, base, &near, measure));
             all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| is_told));
-            let rounding = known.map(|known| Rounding::of_pairs(&near, known, step));
+            let rounding = known.map(|known| Rounding::of_cells(cell, base, &near, known, step));
             all.rounding = Rounding::most([Some(all.rounding), rounding].into_iter().flatten());
             all.looks = all.looks.max(looks(cell, base));
             all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
             all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);
-            checks.push(check_pairs(&near, measure));
         }
         all.checks = merged(&checks);
         all
     }
 
-    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared.
+    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared. Cells whose repeats form no pairs
+    /// have none.
     fn design<'a>(
         cell: &Cell<'a>,
         base: &Cell<'a>,
@@ -334,15 +364,21 @@ impl Comparison {
             let with = machine_differs(super::finished(cell), super::finished(base));
             return (pairs.to_vec(), Some(Incomparable::Sessions { with }));
         }
+        let with = || machine_differs(super::finished(cell), super::finished(base));
+        let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };
+        if !cell.pairs_with(base) {
+            let runs = |cell: &Cell<'a>| super::finished(cell).collect::<Vec<_>>();
+            return (Vec::new(), separated_s(&runs(cell), &runs(base)).map(apart));
+        }
         let longest_s = NEAR_S.max(NEAR_REPEATS * usual_spacing_s(cell).max(usual_spacing_s(base)));
         let is_near = |pair: &&(&RunSummary, &RunSummary)| gap_s(pair).is_none_or(|gap_s| gap_s <= longest_s);
         let near: Vec<_> = pairs.iter().filter(is_near).copied().collect();
-        let with = || machine_differs(super::finished(cell), super::finished(base));
         let reason = if near.is_empty() && !pairs.is_empty() {
             let gaps: Vec<f64> = pairs.iter().filter_map(gap_s).collect();
             Some(Incomparable::FarApart { gap_s: median(&gaps), with: with() })
         } else {
-            separated_s(&near).map(|gap_s| Incomparable::OneAfterTheOther { gap_s, with: with() })
+            let (own, other): (Vec<_>, Vec<_>) = near.iter().copied().unzip();
+            separated_s(&own, &other).map(apart)
         };
         (near, reason)
     }
@@ -361,15 +397,14 @@ fn usual_spacing_s(cell: &Cell) -> f64 {
     if spacings.is_empty() { 0.0 } else { median(&spacings) }
 }
 
-/// The time from the last run of one side to the first run of the other, if there are two or more pairs and all runs of one side were
+/// The time from the last run of one side to the first run of the other, if each side has two or more runs and all runs of one side were
 /// started first.
-fn separated_s(pairs: &[(&RunSummary, &RunSummary)]) -> Option<f64> {
-    if pairs.len() < 2 {
+fn separated_s(own: &[&RunSummary], other: &[&RunSummary]) -> Option<f64> {
+    if own.len().min(other.len()) < 2 {
         return None;
     }
-    let starts =
-        |side: fn(&(&RunSummary, &RunSummary)) -> Option<f64>| pairs.iter().map(side).collect::<Option<Vec<f64>>>();
-    let (own, other) = (starts(|pair| pair.0.started_s)?, starts(|pair| pair.1.started_s)?);
+    let starts = |runs: &[&RunSummary]| runs.iter().map(|run| run.started_s).collect::<Option<Vec<f64>>>();
+    let (own, other) = (starts(own)?, starts(other)?);
     let least = |starts: &[f64]| starts.iter().copied().fold(f64::INFINITY, f64::min);
     let most = |starts: &[f64]| starts.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     [least(&own) - most(&other), least(&other) - most(&own)].into_iter().find(|gap_s| *gap_s > 0.0)
@@ -382,6 +417,19 @@ fn looks(cell: &Cell, base: &Cell) -> u32 {
         runs().filter(|run| run.state == RunState::Finished).map(|run| run.launch.as_str()).collect();
     let was_cut_short = runs().any(|run| run.state == RunState::Cancelled);
     launches.len().max(1) as u32 + u32::from(was_cut_short)
+}
+
+/// Whether ratios of a measure exist: all of its values are above 0.
+pub(super) fn have_ratios<'a>(mut runs: impl Iterator<Item = &'a RunSummary>, key: &str) -> bool {
+    runs.all(|run| run.measures.find(key).and_then(|measure| run.value_alone(measure)).is_none_or(|value| value > 0.0))
+}
+
+/// How much rounding can change the ratio of two cells by a measure; see [`Rounding::of_cells`].
+fn rounding(cell: &Cell, base: &Cell, pairs: &[(&RunSummary, &RunSummary)], measure: Option<&Measure>) -> Rounding {
+    measure.map_or_else(Rounding::default, |measure| {
+        let step = step_in_runs(super::finished(cell).chain(super::finished(base)), measure);
+        Rounding::of_cells(cell, base, pairs, measure, step)
+    })
 }
 
 /// Whether a run's program reported impossible times.

@@ -1,9 +1,12 @@
 //! Tests of a mean over repeats: for a difference, for equality within a margin, and their correction for families and repeated looks.
 //!
-//! Student's t; equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
+//! Student's t, and Welch's t for groups of values without partners (B. L. Welch, The generalization of Student's problem, *Biometrika* 34,
+//! 1947); equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
 //! families by S. Holm, A simple sequentially rejective multiple test procedure, *Scandinavian Journal of Statistics* 6(2), 1979.
 
-use crate::statistics::{CONFIDENCE, errors_to_show, least_that_suffices, student_t_above, student_t_quantile};
+use crate::statistics::{
+    CONFIDENCE, Interval, errors_to_show, least_that_suffices, student_t_above, student_t_quantile,
+};
 
 /// The probability of a false verdict of difference in a family, and of a false verdict of equality.
 pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
@@ -13,19 +16,113 @@ const LATER_LOOKS: f64 = 0.2;
 pub(super) const POWER: f64 = 0.8;
 /// The most further repeats that are suggested for one comparison.
 const MOST_MORE_REPEATS: u32 = 200;
+
+/// Values on a scale on which 0 means no difference.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Sample {
+    /// Differences between partners, such as one for each pair of repeats.
+    Pairs(Vec<f64>),
+    /// Values without partners: what is tested is the sum of the groups' means, each times its weight.
+    Groups(Vec<(f64, Vec<f64>)>),
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self::Pairs(Vec::new())
+    }
+}
+
+impl Sample {
+    /// The number of pairs, or of the values of the smallest group.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Pairs(values) => values.len(),
+            Self::Groups(groups) => groups.iter().map(|(_, values)| values.len()).min().unwrap_or(0),
+        }
+    }
+
+    /// The sums with the values of as many other pairs; `None` for other samples.
+    pub(super) fn plus(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Pairs(own), Self::Pairs(others)) if own.len() == others.len() => {
+                Some(Self::Pairs(own.iter().zip(others).map(|(own, other)| own + other).collect()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same without its values.
+    pub(super) fn emptied(&self) -> Self {
+        match self {
+            Self::Pairs(_) => Self::Pairs(Vec::new()),
+            Self::Groups(_) => Self::Groups(Vec::new()),
+        }
+    }
+
+    /// The values, or their weights, with the other sign.
+    pub(super) fn negated(mut self) -> Self {
+        match &mut self {
+            Self::Pairs(values) => values.iter_mut().for_each(|value| *value = -*value),
+            Self::Groups(groups) => groups.iter_mut().for_each(|(weight, _)| *weight = -*weight),
+        }
+        self
+    }
+}
+
 /// The mean of values on a scale on which 0 means no difference, with its standard error.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Contrast {
     pub(super) mean: f64,
     pub(super) error: f64,
     pub(super) freedom: f64,
-    /// The standard error over the standard deviation of a single value.
+    /// The standard error over half of `rounding`, if values spread only because they are rounded.
     pub(super) scale: f64,
     /// By how much rounding can change the mean.
     pub(super) rounding: f64,
 }
 
 impl Contrast {
+    pub(super) fn of_sample(sample: &Sample) -> Option<Self> {
+        match sample {
+            Sample::Pairs(values) => Self::of(values),
+            Sample::Groups(groups) => Self::of_groups(groups),
+        }
+    }
+
+    /// Welch's contrast of groups; `None` if a group has fewer than two values.
+    fn of_groups(groups: &[(f64, Vec<f64>)]) -> Option<Self> {
+        let part = |(weight, values): &(f64, Vec<f64>)| Some((*weight, Self::of(values)?));
+        let parts: Vec<(f64, Self)> = groups.iter().map(part).collect::<Option<_>>()?;
+        // The error of the sum and its degrees of freedom, if this is the error of a group's mean.
+        let welch = |error: fn(&Self) -> f64| -> (f64, f64) {
+            let variance = |(weight, own): &(f64, Self)| (weight * error(own)).powi(2);
+            let sum: f64 = parts.iter().map(variance).sum();
+            let of_freedom: f64 = parts.iter().map(|part| variance(part).powi(2) / part.1.freedom).sum();
+            (sum.sqrt(), if of_freedom > 0.0 { sum.powi(2) / of_freedom } else { 1.0 })
+        };
+        let (error, of_spread) = welch(|own| own.error);
+        // Rounding gives the values of all groups the same spread.
+        let (of_equal, freedom) = welch(|own| own.scale);
+        let freedom = if error > 0.0 { of_spread } else { freedom };
+        // The rounding of a sum is that of a value times the sum of all weights, which is 2 for the difference of two groups.
+        let scale = 2.0 * of_equal / parts.iter().map(|(weight, _)| weight.abs()).sum::<f64>();
+        let sum: f64 = parts.iter().map(|(weight, own)| weight * own.mean).sum();
+        let mean = if sum.abs() < 1e-14 { 0.0 } else { sum };
+        (!parts.is_empty()).then_some(Self { mean, error, freedom, scale, rounding: 0.0 })
+    }
+
+    /// The 95 % interval of the mean.
+    pub(super) fn interval(&self) -> Interval {
+        let half = student_t_quantile(ERROR / 2.0, self.freedom) * self.error;
+        Interval { low: self.mean - half, high: self.mean + half }
+    }
+
+    /// The same of a ratio, if the values are logarithms.
+    pub(super) fn interval_of_ratio(&self) -> Interval {
+        let Interval { low, high } = self.interval();
+        Interval { low: low.exp(), high: high.exp() }
+    }
+
     pub(super) fn of(logs: &[f64]) -> Option<Self> {
         let n = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / n;
@@ -73,7 +170,9 @@ impl Contrast {
     }
 
     pub(super) fn detectable(&self, family: usize, looks: u32) -> f64 {
-        (errors_to_show(ERROR * spent_at(looks) / family.max(1) as f64, self.freedom, POWER) * self.error).exp_m1()
+        // Whole numbers are simulated once; Welch's are fractions.
+        let freedom = self.freedom.floor().max(1.0);
+        (errors_to_show(ERROR * spent_at(looks) / family.max(1) as f64, freedom, POWER) * self.error).exp_m1()
     }
 
     /// How many more repeats would show this difference, or show that it is within the margin, in about 80 % of cases.
@@ -131,6 +230,35 @@ pub(super) fn standard_deviation(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_without_partners_are_tested_by_welchs_t() {
+        // Variances of the means: 2 / 2 = 1 and 8 / 2 = 4; the freedom is (1 + 4)² / (1² / 1 + 4² / 1) = 25 / 17.
+        let groups = Sample::Groups(vec![(1.0, vec![10.0, 14.0]), (-1.0, vec![0.0, 2.0])]);
+        let found = Contrast::of_sample(&groups).map(|one| (one.mean, one.error, one.freedom));
+        let is_near = |(mean, error, freedom): (f64, f64, f64)| {
+            (mean - 11.0).abs() < 1e-9 && (error - 5_f64.sqrt()).abs() < 1e-9 && (freedom - 25.0 / 17.0).abs() < 1e-9
+        };
+        assert!(found.is_some_and(is_near), "{found:?}");
+        assert_eq!(Contrast::of_sample(&groups.negated()).map(|one| one.mean), Some(-11.0));
+        let single = Sample::Groups(vec![(1.0, vec![1.0, 2.0]), (-1.0, vec![1.0])]);
+        assert!(Contrast::of_sample(&single).is_none() && single.count() == 1);
+    }
+
+    #[test]
+    fn the_spread_of_rounded_groups_is_at_least_half_a_step_of_each_value() {
+        let rounded = |weights: &[f64], rounding: f64| {
+            let groups = weights.iter().map(|weight| (*weight, vec![1.0; 4])).collect();
+            Contrast::of_sample(&Sample::Groups(groups)).map(|exact| exact.rounded(rounding))
+        };
+        let is_near = |found: Option<Contrast>, error: f64, freedom: f64| {
+            found.is_some_and(|one| (one.error - error).abs() < 1e-9 && (one.freedom - freedom).abs() < 1e-9)
+        };
+        // Each value can be wrong by 0.1: √(2 · 0.1² / 4), with 2 · 3 degrees of freedom.
+        assert!(is_near(rounded(&[1.0, -1.0], 0.2), 0.005_f64.sqrt(), 6.0));
+        assert!(is_near(rounded(&[1.0, -1.0, -1.0, 1.0], 0.4), 0.01_f64.sqrt(), 12.0));
+        assert!(is_near(rounded(&[0.5, -0.5, 0.5, -0.5], 0.2), 0.0025_f64.sqrt(), 12.0));
+    }
 
     #[test]
     fn the_repeats_that_are_needed_are_those_of_the_normal_approximation_and_a_few_more() {

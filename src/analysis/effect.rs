@@ -10,6 +10,7 @@ mod fitted;
 use std::collections::HashMap;
 
 use super::comparison::clock_ratio;
+use super::contrast::Sample;
 use super::value::{Intervals, complete_blocks};
 use super::verdict::judge_comparisons;
 use super::{Cell, Comparison, Judgement, Level, Measure, Setting, Value, varying};
@@ -97,16 +98,16 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         }
         None => design.grouped(&reading),
     };
-    let sign = if reading.inverse { -1.0 } else { 1.0 };
     let is_told = cells.iter().find_map(|cell| cell.measure(reading.measure)).is_some_and(Measure::is_told);
     for Estimate { combined, comparison, .. } in &mut effects {
-        combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
-        comparison.logs = combined.logs();
-        comparison.least = comparison.logs.len();
+        if reading.inverse {
+            combined.sample = std::mem::take(&mut combined.sample).negated();
+        }
+        comparison.sample = combined.sample.clone();
+        comparison.least = comparison.sample.count();
         // A step that arrived later than the program reports makes a time longer and a rate lower: both mean a lower speed.
-        let clocks = comparison.by_arrival.take().filter(|clocks| is_told && clocks.len() == comparison.logs.len());
-        comparison.by_arrival =
-            clocks.map(|clocks| comparison.logs.iter().zip(clocks).map(|(log, clock)| log + clock).collect());
+        let clocks = comparison.by_arrival.take().filter(|_| is_told);
+        comparison.by_arrival = clocks.and_then(|clocks| comparison.sample.plus(&clocks));
     }
     let (estimates, family): (Vec<_>, Vec<Comparison>) = effects
         .into_iter()
@@ -160,8 +161,13 @@ pub fn mean_cells(
     let Some(Grid { levels, whole }) = design.grid((first, second)) else { return Vec::new() };
     let mean = |(a, b): (usize, usize)| {
         let at = |code: &Vec<usize>| design.at(code, (first, second), (a, b));
-        let groups: Vec<_> = whole.iter().filter_map(|code| Some(design.logs[at(code)?].clone())).collect();
-        let combined = Combined::of(&groups)?;
+        let places: Vec<usize> = whole.iter().filter_map(at).collect();
+        let combined = if places.len() == 1 || design.have_partners(&places) {
+            Combined::of(&places.iter().map(|place| design.logs[*place].clone()).collect::<Vec<_>>())?
+        } else {
+            let share = 1.0 / places.len() as f64;
+            design.whole(places.iter().map(|place| (share, *place)), places.len())
+        };
         Some(MeanCell {
             first: design.levels[first][a].clone(),
             second: design.levels[second][b].clone(),
@@ -322,10 +328,10 @@ impl<'a, 'r> Design<'a, 'r> {
         });
         main.chain(of_two)
             .filter_map(|(changes, groups)| {
-                let combined = Combined::of(&self.contrasts(&groups, &self.logs))?;
+                let combined = self.combined(&groups)?;
                 let mut comparison = self.comparison(&groups, reading);
                 comparison.by_arrival =
-                    Combined::of(&self.contrasts(&groups, &self.clocks)).map(|clocks| clocks.logs());
+                    Combined::of(&self.contrasts(&groups, &self.clocks)).map(|clocks| clocks.sample);
                 Some(Estimate { changes: self.named(&changes), combined, comparison, fitted: None })
             })
             .collect()
@@ -380,6 +386,30 @@ impl<'a, 'r> Design<'a, 'r> {
         self.codes.iter().filter(is_base).filter_map(group).collect()
     }
 
+    /// Whether the repeats of these cells have partners in the others.
+    fn have_partners(&self, places: &[usize]) -> bool {
+        places.iter().all(|place| self.cells[*place].has_partners())
+    }
+
+    /// Cells together whose repeats have no partners: the means of their logarithms, each times its weight.
+    fn whole(&self, parts: impl Iterator<Item = (f64, usize)>, groups: usize) -> Combined {
+        let logs = |place: usize| self.logs[place].iter().map(|(_, log)| *log).collect();
+        let sample = Sample::Groups(parts.map(|(weight, place)| (weight, logs(place))).collect());
+        Combined { seen: sample.count(), sample, groups }
+    }
+
+    /// The effect of changes over all groups.
+    fn combined(&self, groups: &[Vec<usize>]) -> Option<Combined> {
+        if groups.iter().all(|group| self.have_partners(group)) {
+            return Combined::of(&self.contrasts(groups, &self.logs));
+        }
+        let share = 1.0 / groups.len() as f64;
+        let of_group = |group: &Vec<usize>| -> Vec<(f64, usize)> {
+            (0..).zip(group).map(|(changed, place)| (share * sign(group, changed), *place)).collect()
+        };
+        Some(self.whole(groups.iter().flat_map(of_group), groups.len()))
+    }
+
     /// The effect of one change in each group, or the effect of two changes together beyond the effect of each alone.
     fn contrasts(&self, groups: &[Vec<usize>], logs: &[Vec<(u32, f64)>]) -> Vec<Vec<(u32, f64)>> {
         groups.iter().map(|group| Self::contrast(group, logs)).collect()
@@ -387,12 +417,10 @@ impl<'a, 'r> Design<'a, 'r> {
 
     /// The same in one group, for each repeat that all its cells have.
     fn contrast(group: &[usize], logs: &[Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
-        // Cells with an even number of changes not made count positively, the others negatively.
-        let all = group.len() as u32 - 1;
-        let sign = |changed: u32| if (all ^ changed).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let logs = |place: &usize| &logs[*place];
         let sum = |repeat: u32| -> Option<f64> {
-            let of_cell = |(place, changed)| Some(sign(changed) * logs(place).iter().find(|one| one.0 == repeat)?.1);
+            let of_cell =
+                |(place, changed)| Some(sign(group, changed) * logs(place).iter().find(|one| one.0 == repeat)?.1);
             group.iter().zip(0..).map(of_cell).sum()
         };
         logs(&group[0]).iter().filter_map(|(repeat, _)| Some((*repeat, sum(*repeat)?))).collect()
@@ -414,6 +442,13 @@ impl<'a, 'r> Design<'a, 'r> {
     }
 }
 
+/// The sign of the cell of a group in which these changes are made. Cells with an even number of changes not made count positively, the others
+/// negatively.
+fn sign(group: &[usize], changed: u32) -> f64 {
+    let all = group.len() as u32 - 1;
+    if (all ^ changed).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
+}
+
 /// The places of a cell's levels, of which a new one gets the next place; `None` if it lacks a setting that others have.
 fn code(settings: &[Setting], places: &mut [HashMap<Level, usize>], cell: &Cell) -> Option<Vec<usize>> {
     let place = |(setting, places): (&Setting, &mut HashMap<Level, usize>)| {
@@ -430,9 +465,9 @@ fn in_order(places: HashMap<Level, usize>) -> Vec<Level> {
     levels.into_iter().map(|(level, _)| level).collect()
 }
 
-/// Logarithms of several groups, averaged repeat by repeat.
+/// Logarithms of several groups together: averaged repeat by repeat, or as a whole if repeats have no partners.
 struct Combined {
-    by_repeat: Vec<(u32, f64)>,
+    sample: Sample,
     groups: usize,
     /// The number of repeats of the group that has most.
     seen: usize,
@@ -444,15 +479,12 @@ impl Combined {
     fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
         let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
         let seen = groups.iter().map(|group| group.len()).max()?;
-        Some(Self { by_repeat: complete_blocks(&groups), groups: groups.len(), seen })
-    }
-
-    fn logs(&self) -> Vec<f64> {
-        self.by_repeat.iter().map(|(_, log)| *log).collect()
+        let logs = complete_blocks(&groups).into_iter().map(|(_, log)| log);
+        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), seen })
     }
 
     fn value(&self, intervals: Intervals) -> Option<Value> {
-        intervals.of_ratios(self.logs().into_iter().map(f64::exp))
+        intervals.of_sample(&self.sample)
     }
 }
 

@@ -71,6 +71,39 @@ fn effects_on_the_time_of_training_see_that_a_program_made_fewer_steps() {
 }
 
 #[test]
+fn effects_on_rows_that_form_no_pairs_are_not_paired_by_their_places() {
+    let times_s = [1.0, 1.1, 1.2, 1.3];
+    let slower = times_s.map(|time_s| 1.02 * time_s);
+    let mut runs = runs(&[("fp32", 1, &times_s), ("fp16", 1, &slower), ("fp32", 2, &times_s), ("fp16", 2, &slower)]);
+    let effect_of = |runs: &[RunSummary]| {
+        let found = effects(&cells(runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect));
+        find(&found.collect::<Vec<_>>(), "fp16/fp32")
+    };
+    assert_eq!(effect_of(&runs).judgement.verdict, Verdict::Slower);
+    runs.iter_mut().for_each(|run| run.counts_rows = true);
+    let Effect { value, judgement, groups, .. } = effect_of(&runs);
+    assert_eq!((judgement.verdict, groups), (Verdict::Undecided, 2), "{judgement:?}");
+    assert_eq!((value.n, value.method), (4, crate::analysis::Method::GeometricMeans));
+    let ends = value.interval.unwrap();
+    assert!((value.median - 1.0 / 1.02).abs() < 1e-9 && ends.low < 1.0 && ends.high > 1.0, "{value:?}");
+    let means = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);
+    assert!(means.iter().all(|mean| mean.value.n == 4), "{means:?}");
+    // What a program rounds is no effect in rows either.
+    let command = Some(std::sync::Arc::new(crate::plan::Command::default()));
+    for run in &mut runs {
+        let own = if run.cell.starts_with("fp16") { 2.0 } else { 1.0 };
+        run.workload =
+            std::sync::Arc::new(crate::plan::WorkloadSpec { command: command.clone(), ..(*run.workload).clone() });
+        run.values.insert("load_from_disk_s".into(), own);
+    }
+    let values = |cell: &Cell| crate::analysis::by_repeat(cell, "load_from_disk_s");
+    let found = effects(&cells(&runs), &values, Reading { measure: "load_from_disk_s", ..FASTER });
+    let found: Vec<_> = found.into_iter().map(|effect| (name(&effect), effect)).collect();
+    let coarse = find(&found, "fp16/fp32").judgement.to_string();
+    assert_eq!(coarse, "not comparable: the values have too few digits: they resolve 75 %");
+}
+
+#[test]
 fn a_main_effect_is_the_geometric_mean_over_pairs_that_are_otherwise_equal() {
     let found = effects_of(&[
         ("fp32", 1, &[40.0]),

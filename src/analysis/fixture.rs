@@ -37,6 +37,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         levels: cell.levels.clone(),
         data: Data::of_set("digits"),
         repeat,
+        counts_rows: false,
         seed: u64::from(repeat),
         state: RunState::Finished,
         reason: None,

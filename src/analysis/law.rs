@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::value::{Intervals, Value};
+use super::value::{Intervals, Method, Value};
 
 /// A law that times may follow. Both have the form a + b·u: u is 1 over the number of GPUs, or the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +62,18 @@ impl LawFit {
     }
 
     /// Fits a law to the repeats of cells. Each repeat number that all cells have is fitted alone, by least squares of relative errors, and the
-    /// parameters are summarised over these fits. A cell is a miss if the law's time is outside its interval and differs by more than
+    /// parameters are summarised over these fits. If repeats are not `paired`, the medians are fitted, and the parameters have no intervals.
+    /// A cell is a miss if the law's time is outside its interval and differs by more than
     /// `equal_within` from its median.
     ///
     /// # Errors
     /// Why it cannot be fitted: too few places, no repeat in common, times or places that are not above 0.
-    pub fn of(law: TimeLaw, cells: &[Vec<TimeAt>], equal_within: f64, intervals: Intervals) -> Result<Self, String> {
+    pub fn of(
+        law: TimeLaw,
+        (cells, paired): (&[Vec<TimeAt>], bool),
+        equal_within: f64,
+        intervals: Intervals,
+    ) -> Result<Self, String> {
         let cells: Vec<&Vec<TimeAt>> = cells.iter().filter(|cell| !cell.is_empty()).collect();
         let is_above_0 = |(_, x, time_s): &TimeAt| *x > 0.0 && *time_s > 0.0 && x.is_finite() && time_s.is_finite();
         if !cells.iter().all(|cell| cell.iter().all(is_above_0)) {
@@ -87,9 +93,17 @@ impl LawFit {
         let whole = repeats.into_values().filter(|times| times.len() == cells.len());
         let fits: Vec<[f64; 2]> =
             whole.filter_map(|times| line(law, &times)).map(|line| law.parameters(line)).collect();
-        let over = |place: usize| intervals.of(&fits.iter().map(|fit| fit[place]).collect::<Vec<_>>());
         let all: Vec<(f64, f64)> = medians.iter().map(|(x, value)| (*x, value.median)).collect();
-        let (Some(first), Some(second), Some(line)) = (over(0), over(1), line(law, &all)) else {
+        let line = line(law, &all);
+        let of_medians = |place: usize| {
+            let median = law.parameters(line?)[place];
+            Some(Value { median, interval: None, n: 0, method: Method::Unpaired })
+        };
+        let over = |place: usize| match paired {
+            true => intervals.of(&fits.iter().map(|fit| fit[place]).collect::<Vec<_>>()),
+            false => of_medians(place),
+        };
+        let (Some(first), Some(second), Some(line)) = (over(0), over(1), line) else {
             return Err("no repeat number is in all of its cells".to_owned());
         };
         let mut fit = Self {
@@ -139,7 +153,6 @@ fn line(law: TimeLaw, times: &[(f64, f64)]) -> Option<[f64; 2]> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::Method;
     use crate::statistics::Interval;
 
     /// Repeats of cells at these places, whose times differ by ±0.2 %, in another order in each cell.
@@ -153,7 +166,7 @@ mod tests {
     }
 
     fn fit(law: TimeLaw, cells: &[Vec<TimeAt>]) -> Result<LawFit, String> {
-        LawFit::of(law, cells, 0.01, Intervals::ByCount)
+        LawFit::of(law, (cells, true), 0.01, Intervals::ByCount)
     }
 
     fn holds(value: &Value, truth: f64) -> bool {
@@ -170,6 +183,21 @@ mod tests {
         let bytes = [1e3, 1e6, 1e8, 1e9];
         let alpha_beta = fit(TimeLaw::AlphaBeta, &cells(&bytes, |m| 20e-6 + m / 150e9)).unwrap();
         assert!(holds(&alpha_beta.parameters[0], 20e-6) && holds(&alpha_beta.parameters[1], 150e9), "{alpha_beta:?}");
+    }
+
+    #[test]
+    fn repeats_without_partners_give_parameters_without_intervals() {
+        // The times of each cell are sorted, as in a file whose rows were sorted.
+        let mut sorted = cells(&[1.0, 2.0, 4.0, 8.0], |n| 100.0 * (0.05 + 0.95 / n));
+        for times in &mut sorted {
+            let mut times_s: Vec<f64> = times.iter().map(|(.., time_s)| *time_s).collect();
+            times_s.sort_by(f64::total_cmp);
+            times.iter_mut().zip(times_s).for_each(|(time, time_s)| time.2 = time_s);
+        }
+        let fit = LawFit::of(TimeLaw::Amdahl, (&sorted, false), 0.01, Intervals::ByCount).unwrap();
+        let [time_s, share] = fit.parameters;
+        assert!((time_s.median / 100.0 - 1.0).abs() < 0.01 && (share.median - 0.05).abs() < 0.005, "{fit:?}");
+        assert_eq!((time_s.interval, share.interval, time_s.method), (None, None, Method::Unpaired));
     }
 
     #[test]

@@ -239,9 +239,11 @@ impl Measure {
         Self { scaling, ..self }
     }
 
-    /// Whether its values are times, whose ratios are inverted: twice as fast is 2.
+    /// Whether its values are times, whose ratios are inverted: twice as fast is 2. Seconds of which more are good, or of which neither is
+    /// known to be good, such as those of a battery's life, are no such times.
     pub fn is_time(&self) -> bool {
-        self.unit == "s"
+        let is_cost = self.better == Better::Lower || self.better == Better::Neither && self.on_speed;
+        self.unit == "s" && is_cost
     }
 
     /// Whether the clock that timed a run's steps, which may be its program's, gives its values.

@@ -1,7 +1,7 @@
 //! How much rounding can change the ratio of two values: the clock of a program ticks, and programs and files write values with few digits.
 
 use super::resolution::decimal_step;
-use super::{Measure, RunSummary};
+use super::{Cell, Measure, RunSummary};
 
 /// The units to which the values of files are converted: a step of 1 MB/s is then one of 10⁶ B/s. In other units, values are kept as they
 /// were written, and no step is above 1.
@@ -26,13 +26,35 @@ impl Rounding {
         Self { step: by_clock + by_writer, is_written: by_writer > by_clock }
     }
 
-    /// The rounding of the ratios of pairs of runs: that of the coarsest pair.
-    pub(super) fn of_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &Measure, written_step: f64) -> Self {
-        let of_pair = |(own, other): &(&RunSummary, &RunSummary)| {
-            let [own, other] = [own, other].map(|run| Self::of_run(run, measure, written_step));
-            Self { step: (own.step + other.step) / 2.0, is_written: own.is_written || other.is_written }
-        };
-        Self::most(pairs.iter().map(of_pair))
+    /// The rounding of the ratio of two cells: that of the coarsest of these pairs of runs, or of their geometric means if repeats form no
+    /// pairs.
+    pub(super) fn of_cells(
+        cell: &Cell,
+        base: &Cell,
+        pairs: &[(&RunSummary, &RunSummary)],
+        measure: &Measure,
+        written_step: f64,
+    ) -> Self {
+        let of_run = |run: &RunSummary| Self::of_run(run, measure, written_step);
+        if !cell.pairs_with(base) {
+            let of_mean = |cell: &Cell| {
+                let runs = super::finished(cell).filter(|run| run.value_alone(measure).is_some());
+                Self::mean(&runs.map(of_run).collect::<Vec<_>>())
+            };
+            return of_mean(cell).with(of_mean(base));
+        }
+        Self::most(pairs.iter().map(|(own, other)| of_run(own).with(of_run(other))))
+    }
+
+    /// The rounding of the ratio of two values: half a step of each.
+    fn with(self, other: Self) -> Self {
+        Self { step: (self.step + other.step) / 2.0, is_written: self.is_written || other.is_written }
+    }
+
+    /// The rounding of the geometric mean of values.
+    fn mean(all: &[Self]) -> Self {
+        let step = all.iter().map(|one| one.step).sum::<f64>() / all.len().max(1) as f64;
+        Self { step, is_written: all.iter().any(|one| one.is_written) }
     }
 
     /// The coarsest of several.

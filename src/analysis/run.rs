@@ -121,6 +121,8 @@ pub struct RunSummary {
     pub device: Option<String>,
     /// Number of the repeat of the cell, from 1.
     pub repeat: u32,
+    /// Whether that number only counts the rows of an imported file.
+    pub counts_rows: bool,
     /// When its processes were started, in seconds since the Unix epoch; `None` before, and for a standalone report.
     pub started_s: Option<f64>,
     /// The launch in its session that queued it: `p1`, `p2`, …; empty for a standalone report.
@@ -205,6 +207,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         data: String::new(),
         device: None,
         repeat: 1,
+        counts_rows: false,
         started_s: None,
         launch: String::new(),
         state: RunState::Finished,
@@ -302,6 +305,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         data: record.data.to_string(),
         device: record.ranks.iter().find_map(|rank| rank.device.as_ref()).map(|device| device.name.clone()),
         repeat: record.repeat,
+        counts_rows: record.counts_rows,
         started_s: record.started_time_s.filter(|time_s| time_s.is_finite()),
         launch: record.launch.clone(),
         state: record.state,

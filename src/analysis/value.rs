@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use strum::IntoStaticStr;
 
+use super::contrast::{Contrast, Sample};
 use crate::statistics::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
     median_of_sorted,
@@ -23,8 +24,11 @@ pub enum Method {
     BetweenSessions,
     /// A 95 % interval of a difference of means by Welch's t; the count is of both groups together.
     Means,
-    /// A ratio of two medians whose repeats form no pairs, without an interval.
+    /// A ratio of repeats that form no pairs, without an interval.
     Unpaired,
+    /// Geometric means of cells whose repeats form no pairs, or their ratio, with a 95 % interval by Welch's t on logarithms; the count is of
+    /// the cell that has fewest.
+    GeometricMeans,
 }
 
 impl Method {
@@ -54,7 +58,9 @@ impl Value {
         match self.method {
             Method::One | Method::Unpaired => None,
             Method::Range => Some(coverage_of_range(self.n)),
-            Method::OrderStatistics | Method::BetweenSessions | Method::Means => Some(CONFIDENCE),
+            Method::OrderStatistics | Method::BetweenSessions | Method::Means | Method::GeometricMeans => {
+                Some(CONFIDENCE)
+            }
         }
     }
 }
@@ -84,16 +90,35 @@ impl Intervals {
     /// The ratio is the median of the pairs' ratios on the scale of logarithms; repeats without a partner do not count. Without any pair,
     /// it is the ratio of medians and has no interval. `None` if a side has no value, or one that is not finite or not above 0.
     pub fn of_ratio(self, over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
-        let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
-        if over.is_empty() || base.is_empty() || !over.iter().chain(base).all(is_sound) {
-            return None;
-        }
-        let pairs = pairs(over, base);
+        let pairs = are_sound(over, base).then(|| pairs(over, base))?;
         if pairs.is_empty() {
             let median = median_by(over) / median_by(base);
             return finite(Value { median, interval: None, n: 0, method: Method::Unpaired });
         }
         self.of_ratios(pairs.iter().map(|(over, base)| over / base))
+    }
+
+    /// The same for repeats that form no pairs, because their numbers only count the rows of a file: the ratio of geometric means, with the
+    /// interval of Welch's t if each side has two values or more.
+    pub fn of_unpaired_ratio(self, over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
+        let logs = |values: &[(u32, f64)]| values.iter().map(|(_, value)| value.ln()).collect();
+        let groups = are_sound(over, base).then(|| Sample::Groups(vec![(1.0, logs(over)), (-1.0, logs(base))]))?;
+        self.of_sample(&groups)
+    }
+
+    /// The ratio that logarithms give: the median over pairs, or that of the geometric means of groups.
+    pub(super) fn of_sample(self, logs: &Sample) -> Option<Value> {
+        let groups = match logs {
+            Sample::Pairs(logs) => return self.of_ratios(logs.iter().map(|log| log.exp())),
+            Sample::Groups(groups) => groups,
+        };
+        if let Some(contrast) = Contrast::of_sample(logs) {
+            let (median, interval) = (contrast.mean.exp(), Some(contrast.interval_of_ratio()));
+            return finite(Value { median, interval, n: logs.count(), method: Method::GeometricMeans });
+        }
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let median = groups.iter().map(|(weight, values)| weight * mean(values)).sum::<f64>().exp();
+        finite(Value { median, interval: None, n: 0, method: Method::Unpaired })
     }
 
     /// The median of ratios on the scale of logarithms, with its interval.
@@ -154,6 +179,12 @@ pub(super) fn complete_blocks(groups: &[&Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
     }
     repeats.retain(|_, (_, count)| *count == groups.len());
     repeats.into_iter().map(|(repeat, (sum, count))| (repeat, sum / count as f64)).collect()
+}
+
+/// Whether two sides have a ratio: each has values, all above 0.
+fn are_sound(over: &[(u32, f64)], base: &[(u32, f64)]) -> bool {
+    let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
+    !over.is_empty() && !base.is_empty() && over.iter().chain(base).all(is_sound)
 }
 
 fn median_by(values: &[(u32, f64)]) -> f64 {

@@ -56,6 +56,21 @@ fn a_ratio_of_one_pair_has_no_interval_and_one_without_pairs_says_so() {
 }
 
 #[test]
+fn a_ratio_of_repeats_that_form_no_pairs_is_that_of_geometric_means_with_welchs_interval() {
+    // Logarithms: means 1.5 and 0.5, variances of the means 0.25 each, 2 degrees of freedom; t(0.975, 2) = 4.302653.
+    let value = |logs: [f64; 2]| [(1, logs[0].exp()), (2, logs[1].exp())];
+    let found = Intervals::ByCount.of_unpaired_ratio(&value([1.0, 2.0]), &value([0.0, 1.0])).unwrap();
+    let Interval { low, high } = found.interval.unwrap();
+    let half = 4.302_653 * 0.5_f64.sqrt();
+    assert!((found.median.ln() - 1.0).abs() < 1e-9 && (found.n, found.method) == (2, Method::GeometricMeans));
+    assert!((low.ln() - (1.0 - half)).abs() < 1e-5 && (high.ln() - (1.0 + half)).abs() < 1e-5, "{low} {high}");
+    let single = Intervals::ByCount.of_unpaired_ratio(&[(1, 4.0)], &[(1, 1.0), (2, 4.0)]).unwrap();
+    assert_eq!((single.interval, single.method), (None, Method::Unpaired));
+    assert!((single.median - 2.0).abs() < 1e-12);
+    assert_eq!(Intervals::ByCount.of_unpaired_ratio(&[(1, 4.0)], &[(1, 0.0)]), None);
+}
+
+#[test]
 fn what_a_repeat_has_in_common_cancels_however_many_repeats_there_are() {
     // The machine became 8 % slower from repeat to repeat, the cells differ by half a percent and a hundredth of noise.
     let mut noise = Noise::new(9);

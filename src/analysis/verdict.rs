@@ -11,12 +11,14 @@ use strum::IntoStaticStr;
 use super::capitalised;
 use super::check::{Check, CheckPairs, judge_checks};
 use super::comparison::{Comparison, Incomparable, percent};
-use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation};
+use super::contrast::{Contrast, ERROR, Sample, holm_among, spent_at, standard_deviation};
 use super::value::{Intervals, pairs};
-use crate::statistics::{Interval, median, student_t_quantile};
+use crate::statistics::{Interval, median};
 
 /// The word for what most verdicts count.
 const PAIR: &str = "pair";
+/// The word for what verdicts without pairs count.
+pub const REPEAT: &str = "repeat";
 /// The default bound: ratios that differ by less than this are equal.
 pub const EQUAL_WITHIN: f64 = 0.01;
 
@@ -79,9 +81,9 @@ pub struct Judgement {
     pub detectable: Option<f64>,
     /// The bound within which ratios count as equal, as a share.
     pub equal_within: f64,
-    /// The number of pairs of repeats, or of sessions.
+    /// The number of pairs of repeats, or of sessions; where repeats form no pairs, the number of repeats of the cell that has fewer.
     pub n: usize,
-    /// The word for what is counted: `pair` or `session`.
+    /// The word for what is counted: `pair`, `session` or [`REPEAT`].
     pub counts: &'static str,
     /// The number of finished repeats of the cell that has fewer.
     pub least: usize,
@@ -156,6 +158,7 @@ impl fmt::Display for Judgement {
                 )?,
             },
             (Verdict::Undecided, _, Some(_)) => write!(f, "undecided: {count} are too few")?,
+            (Verdict::Undecided, _, None) if self.counts == REPEAT => write!(f, "undecided: one repeat is too few")?,
             (Verdict::Undecided, _, None) => {
                 write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;
             }
@@ -220,14 +223,14 @@ pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judg
 /// is faster. `equal_within` is the bound for equality as a share: 0.01 for 1 %.
 pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let margin = equal_within.max(0.0).ln_1p();
-    let own_logs: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
-    let contrasts = contrasts_of(family, &own_logs, |one| one.rounding.step);
+    let samples: Vec<&Sample> = family.iter().map(|one| &one.sample).collect();
+    let contrasts = contrasts_of(family, &samples, |one| one.rounding.step);
     let tested = contrasts.iter().flatten().count() + others;
-    let found = decide(family, &own_logs, &contrasts, others, margin);
+    let found = decide(family, &samples, &contrasts, others, margin);
     // What the values give without their rounding, and what the arrival of lines gives.
-    let unrounded = contrasts_of(family, &own_logs, |_| 0.0);
-    let unrounded = decide(family, &own_logs, &unrounded, others, margin);
-    let lines: Vec<&[f64]> = family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)).collect();
+    let unrounded = contrasts_of(family, &samples, |_| 0.0);
+    let unrounded = decide(family, &samples, &unrounded, others, margin);
+    let lines: Vec<&Sample> = family.iter().map(|one| one.by_arrival.as_ref().unwrap_or(&one.sample)).collect();
     let arrived = contrasts_of(family, &lines, |one| one.rounding.step);
     let by_arrival = decide(family, &lines, &arrived, others, margin);
     let checks: Vec<&[CheckPairs]> = family.iter().map(|one| one.checks.as_slice()).collect();
@@ -259,14 +262,15 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
             verdict,
             reason: reason.filter(|_| verdict == Verdict::NotComparable),
             detectable: contrast.map(|contrast| contrast.detectable(tested, one.looks)),
-            n: one.logs.len(),
+            n: one.sample.count(),
+            counts: if matches!(one.sample, Sample::Groups(_)) { REPEAT } else { PAIR },
             least: one.least,
             to_come: one.to_come,
             family: tested,
             looks: one.looks,
             gap_s: one.gap_s,
             check: checks.next().unwrap_or_default(),
-            lack: if is_open { Lack::between(excludes_1(&one.logs, 0.0), found.p_adjusted) } else { None },
+            lack: if is_open { Lack::between(excludes_1(&one.sample, 0.0), found.p_adjusted) } else { None },
             ..plain
         }
     };
@@ -341,26 +345,26 @@ struct Decided {
     p_adjusted: Option<f64>,
 }
 
-/// Whether the interval of the median of ratios, given by their logarithms, lies on one side of 1 even after a shift by rounding.
-fn excludes_1(logs: &[f64], rounding: f64) -> bool {
-    let interval = Intervals::ByCount.of_ratios(logs.iter().map(|log| log.exp())).and_then(|value| value.interval);
+/// Whether the interval that is shown of a ratio, given by logarithms, lies on one side of 1 even after a shift by rounding.
+fn excludes_1(sample: &Sample, rounding: f64) -> bool {
+    let interval = Intervals::ByCount.of_sample(sample).and_then(|value| value.interval);
     interval.is_some_and(|ends| ends.low > rounding.exp() || ends.high < (-rounding).exp())
 }
 
 /// The contrast of each comparison of a family from its logarithms, which rounding can change by as much as `rounding` says.
 fn contrasts_of(
     family: &[Comparison],
-    logs: &[&[f64]],
+    samples: &[&Sample],
     rounding: impl Fn(&Comparison) -> f64,
 ) -> Vec<Option<Contrast>> {
-    let contrast = |(one, logs): (&Comparison, &&[f64])| Some(Contrast::of(logs)?.rounded(rounding(one)));
-    family.iter().zip(logs).map(contrast).collect()
+    let contrast = |(one, sample): (&Comparison, &&Sample)| Some(Contrast::of_sample(sample)?.rounded(rounding(one)));
+    family.iter().zip(samples).map(contrast).collect()
 }
 
 /// Decides a family from the logarithms of each comparison and their contrasts.
 fn decide(
     family: &[Comparison],
-    logs: &[&[f64]],
+    samples: &[&Sample],
     contrasts: &[Option<Contrast>],
     others: usize,
     margin: f64,
@@ -382,7 +386,7 @@ fn decide(
         let contrast = contrasts[place].as_ref();
         let rounding = contrast.map_or(0.0, |contrast| contrast.rounding);
         let decision = match Decision::of(contrast, difference, equality) {
-            Decision::Above | Decision::Below if !excludes_1(logs[place], rounding) => Decision::Open,
+            Decision::Above | Decision::Below if !excludes_1(samples[place], rounding) => Decision::Open,
             decision => decision,
         };
         Decided { decision, p_adjusted: difference }
@@ -392,9 +396,7 @@ fn decide(
 
 /// The 95 % interval of the mean of values by Student's t, which assumes normal values; `None` for fewer than two.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
-    let Contrast { mean, error, freedom } = Contrast::of(values)?;
-    let half = student_t_quantile(ERROR / 2.0, freedom) * error;
-    Some(Interval { low: mean - half, high: mean + half })
+    Contrast::of(values).map(|contrast| contrast.interval())
 }
 
 /// The spread of repeats, as a share: the standard deviation of their logarithms. `None` for fewer than two values, or if one is not above

@@ -471,3 +471,6 @@ fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
     }
     assert!(effect(&runs).contains("the clock is too coarse"), "{}", effect(&runs));
 }
+
+#[path = "unpaired_tests.rs"]
+mod unpaired;

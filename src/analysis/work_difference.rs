@@ -10,11 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::contrast::{Contrast, ERROR, holm, standard_deviation};
+use super::contrast::{Contrast, ERROR, Sample, holm};
 use super::renamed_kernels::{INDUCTOR, Placed, renamed};
 use super::{Method, Value};
 use crate::protocol::{TraceEntry, TraceLists};
-use crate::statistics::{Interval, student_t_quantile};
 
 /// The part for time in which several kernels or copies ran at once, which is counted once in busy time.
 pub const OVERLAP: &str = "(ran at the same time)";
@@ -195,14 +194,8 @@ impl<'n> Compared<'n> {
 
     /// Welch's test; `None` if a group has a single recording.
     fn welch(&self) -> Option<Contrast> {
-        let variances = [&self.times[0], &self.times[1]]
-            .map(|times| standard_deviation(times).map(|deviation| deviation.powi(2) / times.len() as f64));
-        let [before, after] = [variances[0]?, variances[1]?];
-        let freedom_of = |variance: f64, times: &[f64]| variance.powi(2) / (times.len() as f64 - 1.0);
-        let sum = freedom_of(before, &self.times[0]) + freedom_of(after, &self.times[1]);
-        // Without spread the error is 0, and any freedom gives the same.
-        let freedom = if sum > 0.0 { (before + after).powi(2) / sum } else { 1.0 };
-        Some(Contrast { mean: self.difference(), error: (before + after).sqrt(), freedom })
+        let [before, after] = self.times.clone();
+        Contrast::of_sample(&Sample::Groups(vec![(-1.0, before), (1.0, after)]))
     }
 
     fn tested(&self) -> f64 {
@@ -225,10 +218,7 @@ impl<'n> Compared<'n> {
 
     fn change(&self, p: f64, step_s: Option<f64>) -> WorkChange {
         let difference_s = self.difference();
-        let interval = self.welch().map(|contrast| {
-            let half = student_t_quantile(ERROR / 2.0, contrast.freedom) * contrast.error;
-            Interval { low: difference_s - half, high: difference_s + half }
-        });
+        let interval = self.welch().map(|contrast| contrast.interval());
         let method = if interval.is_some() { Method::Means } else { Method::One };
         let n = self.times.iter().map(Vec::len).sum();
         WorkChange {
@@ -288,6 +278,7 @@ pub fn folded(kernel: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::statistics::Interval;
 
     fn entry(name: &str, calls: u64, seconds: f64) -> TraceEntry {
         TraceEntry { name: name.to_owned(), calls, seconds, place: None }

@@ -40,7 +40,11 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
         Method::Means => {
             format!("difference of means over {} recordings; 95 % interval by Welch's t: {interval}", value.n)
         }
-        Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
+        Method::Unpaired => "no two repeats form a pair, so no interval".to_owned(),
+        Method::GeometricMeans => format!(
+            "ratio of geometric means of {} repeats, which form no pairs; 95 % interval by Welch's t: {interval}",
+            value.n
+        ),
     }
 }
 

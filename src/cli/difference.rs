@@ -149,14 +149,36 @@ fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     Ok((before, behind.sessions, behind.options))
 }
 
-/// A share: percent (`2%`), or a number below 1 (`0.02`), as earlier versions took it.
+/// A share, written as percent: `2%`.
 fn share(text: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
-    let share = match text.strip_suffix('%') {
-        Some(percent) => number(percent).map(|percent| percent / 100.0),
-        None => number(text),
+    let percent = match (text.trim().strip_suffix('%'), number(text)) {
+        (Some(percent), _) => number(percent),
+        // Earlier versions took it as a share, and other options take it as percent.
+        (None, Some(bare)) if 0.0 < bare && bare < 1.0 => {
+            let as_share = (1e10 * bare).round() / 1e8;
+            return Err(format!("is that {bare} % or {as_share} %? Write {bare}% or {as_share}%"));
+        }
+        (None, bare) => bare,
     };
-    share
-        .filter(|share| (0.0..1.0).contains(share))
+    percent
+        .filter(|percent| (0.0..100.0).contains(percent))
+        .map(|percent| percent / 100.0)
         .ok_or_else(|| "give percent from 0 to below 100, such as 2%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_below_1_needs_its_percent_sign() {
+        let error = |message: &str| Err(message.to_owned());
+        assert_eq!(share("0.5"), error("is that 0.5 % or 50 %? Write 0.5% or 50%"));
+        assert_eq!(share("0.07"), error("is that 0.07 % or 7 %? Write 0.07% or 7%"));
+        assert_eq!([share("0.5%"), share(" 2 % "), share("0")], [Ok(0.005), Ok(0.02), Ok(0.0)]);
+        for wrong in ["101%", "-1%", "100", "NaN", "%", "few"] {
+            assert_eq!(share(wrong), error("give percent from 0 to below 100, such as 2%"), "{wrong}");
+        }
+    }
 }

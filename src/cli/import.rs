@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::remote::only_here;
 use super::session::transfer;
-use super::{OK, Outcome, print};
+use super::{OK, Outcome, print, say};
 use crate::analysis::counted;
 use crate::foreign;
 use crate::import::{ForeignTable, ImportError, Mapping, Results, read, results, write_session};
@@ -102,17 +102,28 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 .into(),
         );
     }
-    for Ready { file, table, mapping, results, session } in &ready {
-        let work = |progress: ArchiveProgress<'_>| {
-            write_session(session, (file.as_str(), table.format), mapping, results, progress)
-        };
-        let runs = counted(results.runs.len(), "imported run");
-        let code = transfer("importing", work, |()| format!("session {}: {runs}", session.display()))?;
-        if code != OK {
-            return Ok(code);
+    for (place, one) in ready.iter().enumerate() {
+        let outcome = one.write();
+        if !matches!(outcome, Ok(OK)) {
+            // The same command must work once the reason is gone, and it refuses sessions that exist.
+            let taken_back = take_back(&ready[..place]);
+            taken_back.iter().for_each(say);
+            return outcome;
         }
     }
     Ok(OK)
+}
+
+/// Removes sessions that were just written; the result says so.
+fn take_back(written: &[Ready]) -> Option<String> {
+    let is_left = |one: &&Ready| std::fs::remove_dir_all(&one.session).is_err();
+    let left: Vec<String> = written.iter().filter(is_left).map(|one| one.session.display().to_string()).collect();
+    match (written.len(), left.as_slice()) {
+        (0, _) => None,
+        (1, []) => Some("the session that was written first is removed again: nothing is written".to_owned()),
+        (_, []) => Some("the sessions that were written first are removed again: nothing is written".to_owned()),
+        (_, left) => Some(format!("remove these before you import again: {}", left.join(", "))),
+    }
 }
 
 impl Arguments {
@@ -156,6 +167,16 @@ impl Arguments {
 }
 
 impl Ready {
+    /// Writes the session.
+    fn write(&self) -> Outcome {
+        let Self { file, table, mapping, results, session } = self;
+        let work = |progress: ArchiveProgress<'_>| {
+            write_session(session, (file.as_str(), table.format), mapping, results, progress)
+        };
+        let runs = counted(results.runs.len(), "imported run");
+        transfer("importing", work, |()| format!("session {}: {runs}", session.display()))
+    }
+
     /// What the columns mean, and what the rows become.
     fn shown(&self) -> String {
         let Self { file, table, mapping, results, session } = self;

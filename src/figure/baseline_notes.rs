@@ -45,7 +45,7 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
 /// Whether a speed-up uses pairs of repeats while one side has more repeats; see [`crate::analysis::ratio`].
 fn leaves_repeats_out(cells: &[Cell], baseline: &Baseline) -> bool {
     let pairs = cells.iter().filter_map(|cell| Some((cell, baseline.of(cell)?)));
-    pairs.filter(|(cell, base)| cell.key() != base.key()).any(|(cell, base)| {
+    pairs.filter(|(cell, base)| cell.key() != base.key() && cell.pairs_with(base)).any(|(cell, base)| {
         let (own, base) = (by_repeat(cell, THROUGHPUT), by_repeat(base, THROUGHPUT));
         let pairs = own.iter().filter(|(repeat, _)| base.iter().any(|(other, _)| other == repeat)).count();
         pairs < own.len().max(base.len())

@@ -415,7 +415,9 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         intervals: Intervals::ByCount,
     };
     let mut charts = scene.charts();
-    let methods: BTreeSet<Method> = charts.iter().flat_map(|chart| chart.methods()).map(|(method, _)| method).collect();
+    let methods = charts.iter().flat_map(|chart| chart.methods()).map(|(method, _)| method);
+    // Of repeats that form no pairs, a ratio has no range.
+    let methods: BTreeSet<Method> = methods.filter(|method| *method != Method::GeometricMeans).collect();
     if methods.len() > 1 {
         // All bars in a picture must have the same meaning.
         scene.intervals = Intervals::Range;
@@ -537,6 +539,10 @@ fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
         Some((Method::OrderStatistics, _)) => {
             format!("{drawn}: 95 % intervals of the median{of_pairs} (n = {}).", listed(&|n: usize| n.to_string()))
         }
+        Some((Method::GeometricMeans, _)) => format!(
+            "{drawn}: 95 % intervals of ratios of geometric means by Welch's t (n = {}).",
+            listed(&|n: usize| n.to_string())
+        ),
         Some(_) => format!(
             "{drawn}: range of {of_what} (n = {}), which holds the true median in {} % of cases.",
             listed(&|n: usize| n.to_string()),

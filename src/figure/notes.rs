@@ -10,9 +10,9 @@ use super::ratio::{by_repeat, finished};
 use super::study::{RATIO, SPEEDUP, STEP_COST, Study, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Check, Condition, Incomparable, Judgement, Mark, Method, PER_STEP, RunState, checked_by, conditions, counted,
-    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread, step_of,
-    usual_spread,
+    Cell, Check, Condition, Incomparable, Judgement, Mark, Method, PER_STEP, REPEAT, RunState, checked_by, conditions,
+    counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread,
+    step_of, usual_spread,
 };
 use crate::plan::groups;
 
@@ -202,6 +202,9 @@ pub(super) fn method_note(rows: &[Row]) -> String {
                     format!("95 % interval of a difference of means over {counts} recordings, by Welch's t")
                 }
                 Method::Unpaired => "none for ratios without a pair of repeats".to_owned(),
+                Method::GeometricMeans => {
+                    format!("95 % interval of the ratio of geometric means of {counts} repeats, by Welch's t")
+                }
             }
         })
         .collect();
@@ -252,9 +255,15 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
     tested.sort_unstable();
     tested.dedup();
     let of_sessions = all.iter().all(|one| one.counts == "session");
-    let (test, again) = match of_sessions {
-        true => ("Student's t between sessions, by their spread pooled over both sides", "sessions"),
-        false => ("Student's t on logarithms of paired ratios", "repeats"),
+    let unpaired = all.iter().filter(|one| one.counts == REPEAT).count();
+    let (test, again) = match unpaired {
+        _ if of_sessions => ("Student's t between sessions, by their spread pooled over both sides", "sessions"),
+        0 => ("Student's t on logarithms of paired ratios", "repeats"),
+        count if count == all.len() => (
+            "Welch's t on logarithms, because the imported file does not number repeats, so that they form no pairs",
+            "repeats",
+        ),
+        _ => ("Student's t on logarithms of paired ratios, or Welch's t where repeats form no pairs", "repeats"),
     };
     let power = format!("a difference \"would show\" if the same number of new {again} would show it in 80 % of cases");
     let no_ratio = Incomparable::NoRatio;
@@ -263,6 +272,7 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
             format!("verdicts: none, because {no_ratio}")
         }
         [0] if of_sessions => "verdicts: none, because two sessions do not show how much sessions differ".to_owned(),
+        [0] if unpaired > 0 => "verdicts: none, because a cell with one repeat does not show its spread".to_owned(),
         [0] => "verdicts: none, because no two repeats form pairs".to_owned(),
         [1] => format!("verdict: {test} at 5 %, equality within {within} % by two one-sided tests; {power}"),
         counts => {
@@ -408,7 +418,10 @@ fn session_drift_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     );
     note += &drift.clock.map_or(String::new(), |clock| format!("; GPU clock {}", percent(clock)));
     note += &drift.warmer_c.map_or(String::new(), |warmer_c| format!("; GPU temperature {warmer_c:+.0} °C"));
-    Some(note + "; ratios are paired by repeat, which cancels this if runs are interleaved")
+    if cells.iter().all(|cell| cell.pairs_with(cell)) {
+        note += "; ratios are paired by repeat, which cancels this if runs are interleaved";
+    }
+    Some(note)
 }
 
 /// Why cells of energy are empty.

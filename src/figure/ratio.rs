@@ -15,17 +15,22 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
         // Workloads that count different things have no ratio of throughputs.
         return None;
     }
-    let own = by_repeat(cell, key);
     if is_own_baseline(cell, baseline) {
+        let n = by_repeat(cell, key).len();
         // A cell's ratio to itself is 1 by definition; an interval would only show the cell's own spread.
-        return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
+        return (n > 0).then_some(Value { median: 1.0, interval: None, n, method: Method::One });
     }
-    let base = by_repeat(baseline, key);
     if cell.measure(key).is_some_and(Measure::is_time) {
-        intervals.of_ratio(&base, &own)
+        ratio_of(baseline, cell, key, intervals)
     } else {
-        intervals.of_ratio(&own, &base)
+        ratio_of(cell, baseline, key, intervals)
     }
+}
+
+/// The ratio of a measure in two cells: of their pairs of repeats, or of their means if repeats form no pairs.
+fn ratio_of(over: &Cell, base: &Cell, key: &str, intervals: Intervals) -> Option<Value> {
+    let [own, others] = [over, base].map(|cell| by_repeat(cell, key));
+    if over.pairs_with(base) { intervals.of_ratio(&own, &others) } else { intervals.of_unpaired_ratio(&own, &others) }
 }
 
 /// How much more of a measure a cell needs than the baseline, as a share: 0.08 is 8 % more.
@@ -34,7 +39,7 @@ pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, interva
     let ratio = if is_own_baseline(cell, baseline) {
         over_baseline(cell, Some(baseline), key, intervals)
     } else {
-        intervals.of_ratio(&by_repeat(cell, key), &by_repeat(baseline, key))
+        ratio_of(cell, baseline, key, intervals)
     };
     let less_one = |ratio: Value| Value {
         median: ratio.median - 1.0,

@@ -49,6 +49,8 @@ pub(super) const CHANGE_PLACE: &str = "change_place";
 pub(super) const DECLARED: &str = "declared";
 /// The measure that is shown unless another one is chosen.
 const USUAL_MEASURE: &str = "training_time_s";
+/// The most bytes of a name for files: systems allow 255, and endings follow.
+const MOST_FILE_NAME_BYTES: usize = 180;
 /// The step time. It is the first measure to show for programs that do not report their training.
 pub(super) const OF_STEPS: &str = "step_time_s";
 /// Peaks of GPU memory, as the chart of them shows them.
@@ -349,11 +351,13 @@ impl Study {
         }
     }
 
-    /// A name for files, made from its name.
+    /// A name for files, made from its name: its beginning, if it is long.
     pub fn file_name(&self) -> String {
         let name = if self.name.is_empty() { self.form.key().to_owned() } else { self.name.clone() };
         let plain = |letter: char| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
-        name.chars().map(plain).collect()
+        let mut name: String = name.chars().map(plain).collect();
+        name.truncate(name.floor_char_boundary(MOST_FILE_NAME_BYTES));
+        name
     }
 
     /// Whether the filter hides no cell.

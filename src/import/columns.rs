@@ -66,6 +66,14 @@ const MEASURED: [(&str, Better); 12] = [
     ("time", Better::Lower),
     ("memory", Better::Lower),
 ];
+/// Words in the names of measures of which few are good, whatever is measured in them: `errors/s`, `missed_bytes`.
+const HARMFUL: [&str; 20] = [
+    "drop", "dropped", "drops", "error", "errors", "failed", "failure", "failures", "fault", "faults", "loss",
+    "losses", "lost", "miss", "missed", "misses", "retries", "retry", "stall", "stalls",
+];
+/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `uptime_s`.
+const UNTOLD: [&str; 9] =
+    ["available", "free", "life", "lifetime", "remaining", "saved", "saving", "savings", "uptime"];
 
 /// What each column of a file means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -306,7 +314,10 @@ pub(super) fn is_unit(text: &str) -> bool {
 fn better(name: &str, unit: &str) -> Better {
     let plain = plain(name);
     let named = MEASURED.iter().find(|(word, _)| plain.contains(word)).map(|(_, better)| *better);
+    let has_one_of = |words: &[&str]| plain.split('_').any(|word| words.contains(&word));
     match unit {
+        _ if has_one_of(&UNTOLD) => Better::Neither,
+        _ if has_one_of(&HARMFUL) => Better::Lower,
         _ if unit.ends_with("/s") => Better::Higher,
         _ if named.is_some() => named.unwrap_or_default(),
         "s" | "ms" | "µs" | "us" | "ns" | "min" | "h" | "B" | "kB" | "MB" | "GB" | "KiB" | "MiB" | "GiB" | "J"
@@ -362,6 +373,33 @@ mod tests {
         let text = "size (Gb),size_GB,rate [Mb/s],gb\n1.5,2.5,3.5,4.5\n1.6,2.6,3.6,4.6\n";
         let expected = ["measure Gbit", "measure GB lower", "measure Mbit/s higher", "measure"];
         assert_eq!(roles_of(text), expected);
+    }
+
+    #[test]
+    fn errors_a_second_are_better_if_low_and_what_is_left_or_saved_has_no_better_direction() {
+        for name in [
+            "errors/s",
+            "cache misses/s",
+            "dropped packets/s",
+            "retries_per_s",
+            "page faults/s",
+            "lost (MB/s)",
+            "failures (B)",
+        ] {
+            let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
+            assert!(role.starts_with("measure ") && role.ends_with(" lower"), "{name}: {role}");
+        }
+        for name in
+            ["free memory (GB)", "memory_saved_GB", "time_saved_s", "uptime_s", "battery life (min)", "remaining/s"]
+        {
+            let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
+            assert!(
+                role.starts_with("measure ") && !role.ends_with(" lower") && !role.ends_with(" higher"),
+                "{name}: {role}"
+            );
+        }
+        let others = "lossless (MB/s),frequency_s,tokens/s\n0.51,1.5,2.5\n0.62,1.6,2.6\n";
+        assert_eq!(roles_of(others), ["measure MB/s higher", "measure s lower", "measure tokens/s higher"]);
     }
 
     #[test]

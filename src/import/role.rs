@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::plan::{Better, suggestion};
+use crate::store::REPEAT_ROLE;
 
 /// The meaning of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub enum Role {
 
 /// The words of roles without details.
 static PLAIN: [(&str, Role); 7] = [
-    ("repeat", Role::Repeat),
+    (REPEAT_ROLE, Role::Repeat),
     ("machine", Role::Machine),
     ("commit", Role::Commit),
     ("commit time", Role::CommitTime),
@@ -54,7 +55,7 @@ static PLAIN: [(&str, Role); 7] = [
 impl Role {
     /// The first words of all roles, for choices.
     pub const WORDS: [&'static str; 9] =
-        ["factor", "measure", "repeat", "machine", "commit", "commit time", "started", "session", "skip"];
+        ["factor", "measure", REPEAT_ROLE, "machine", "commit", "commit time", "started", "session", "skip"];
 
     /// Reads a role.
     ///

@@ -2,35 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::columns::{is_unit, plain};
+use super::columns::is_unit;
+use super::copies::copies;
 use super::moment::moment;
+use super::naming::{TAKEN, key_of, stem, taken, words};
 use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
 use super::{Mapping, Problem, Role};
-use crate::analysis::{Measures, capitalised};
+use crate::analysis::Measures;
 use crate::plan::command::{Said, factor_of_levels};
 use crate::plan::{Better, DeclaredMeasure, Key, Level, Levels, MeasureUnit, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
 
-/// Keys of settings and of table columns. No factor and no measure may have one of them.
-const TAKEN: [&str; 17] = [
-    "session",
-    "machine",
-    "commit",
-    "date",
-    "workload",
-    "data",
-    "trace",
-    "mode",
-    "cell",
-    "made_with",
-    "runs",
-    "epoch",
-    "repeat",
-    "throughput",
-    "speedup",
-    "ratio",
-    "change",
-];
 /// From this number on, a whole number and the next whole number are the same as `f64`.
 const INEXACT: f64 = 9_007_199_254_740_992.0;
 /// Units that values are converted to.
@@ -102,45 +84,84 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let spec = columns.spec(table, mapping);
     let mut runs: Vec<Imported> = Vec::with_capacity(table.rows.len());
     let mut cells: HashMap<String, usize> = HashMap::new();
-    let mut repeats: HashMap<(String, String), u32> = HashMap::new();
-    let mut places: HashMap<(String, String, u32), &str> = HashMap::new();
-    let mut ids: HashMap<String, usize> = HashMap::new();
+    // The cell of each run, and the facts about it.
+    let mut keys: Vec<(String, String)> = Vec::with_capacity(table.rows.len());
     for row in &table.rows {
         let Some((levels, values)) = columns.levels_and_values(row, table, &mut problems) else { continue };
         let environment = columns.environment(row, table.format, file);
         let (cell_key, facts) = (json(&levels), json(&environment));
         let count = cells.len();
-        let cell = *cells.entry(cell_key.clone()).or_insert(count) + 1;
-        let repeat = match columns.repeat(row) {
-            Some(repeat) => repeat,
-            None => {
-                let repeat = repeats.entry((cell_key.clone(), facts.clone())).or_default();
-                *repeat += 1;
-                *repeat
-            }
-        };
-        if let Some(first) = places.insert((cell_key, facts, repeat), &row.place) {
-            let column = columns.repeat.map_or("", |place| table.columns[place].as_str());
-            problems.add(Problem::at(
-                &row.place,
-                column,
-                format!(
-                    "repeat {repeat} of this cell is in {first}, too: number repeats, or leave this column out (skip)"
-                ),
-            ));
-        }
-        let id = format!("c{cell}-r{repeat}");
-        let nth = ids.entry(id.clone()).or_default();
-        *nth += 1;
-        let run = if *nth == 1 { id } else { format!("{id}-{nth}") };
+        let cell = format!("c{}", *cells.entry(cell_key.clone()).or_insert(count) + 1);
+        let repeat = columns.repeat(row).unwrap_or(0);
         let started_s = columns.started.and_then(|place| Some(moment(&row.fields[place])?.0));
-        runs.push(Imported { run, cell: format!("c{cell}"), levels, repeat, values, environment, started_s });
+        runs.push(Imported { run: String::new(), cell, levels, repeat, values, environment, started_s });
+        keys.push((cell_key, facts));
         if problems.is_full() {
             break;
         }
     }
     problems.end()?;
-    Ok(Results { spec, cells: cells.len(), runs })
+    match columns.repeat {
+        Some(place) => refuse_same_repeats(&runs, &keys, table, place)?,
+        None => number(&mut runs, &keys),
+    }
+    give_ids(&mut runs);
+    let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
+    let measures: Vec<(usize, bool)> =
+        columns.measures.iter().map(|column| (column.place, column.declared.on_speed)).collect();
+    match copies(table, &of_rows, &measures) {
+        Some(problem) => Err(vec![problem]),
+        None => Ok(Results { spec, cells: cells.len(), runs }),
+    }
+}
+
+/// Refuses rows that are the same repeat of a cell by the column at a place.
+fn refuse_same_repeats(
+    runs: &[Imported],
+    keys: &[(String, String)],
+    table: &ForeignTable,
+    column: usize,
+) -> Result<(), Vec<Problem>> {
+    let mut problems = Problems::default();
+    let mut places: HashMap<(&(String, String), u32), &str> = HashMap::new();
+    for ((run, key), row) in runs.iter().zip(keys).zip(&table.rows) {
+        if let Some(first) = places.insert((key, run.repeat), &row.place) {
+            let what = format!(
+                "repeat {} of this cell is in {first}, too: number repeats, or leave this column out (skip)",
+                run.repeat
+            );
+            problems.add(Problem::at(&row.place, &table.columns[column], what));
+        }
+    }
+    problems.end()
+}
+
+/// Numbers the runs of each cell in the order in which they were started, or else in the order of their rows.
+fn number(runs: &mut [Imported], keys: &[(String, String)]) {
+    let mut cells: HashMap<&(String, String), Vec<usize>> = HashMap::new();
+    for (place, key) in keys.iter().enumerate() {
+        cells.entry(key).or_default().push(place);
+    }
+    for mut places in cells.into_values() {
+        if places.iter().all(|place| runs[*place].started_s.is_some()) {
+            let started_s = |place: &usize| runs[*place].started_s.unwrap_or_default();
+            places.sort_by(|one, other| started_s(one).total_cmp(&started_s(other)));
+        }
+        for (repeat, place) in (1..).zip(places) {
+            runs[place].repeat = repeat;
+        }
+    }
+}
+
+/// Gives each run an id of its own, made from its cell and its repeat.
+fn give_ids(runs: &mut [Imported]) {
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for run in runs {
+        let id = format!("{}-r{}", run.cell, run.repeat);
+        let nth = known.entry(id.clone()).or_default();
+        *nth += 1;
+        run.run = if *nth == 1 { id } else { format!("{id}-{nth}") };
+    }
 }
 
 /// A value as JSON, to find equal values.
@@ -458,46 +479,11 @@ fn measure(
         name: title.as_str().into(),
         unit: shown.into(),
         better,
-        on_speed: shown == "s" || is_rate,
+        // Seconds of which few are not known to be good measure no speed.
+        on_speed: shown == "s" && better == Better::Lower || is_rate,
     };
     let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
     Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))
-}
-
-/// A name without its unit.
-fn stem(name: &str) -> String {
-    let name = name.trim();
-    let bare = name.rsplit_once(['(', '[']).map_or(name, |(stem, _)| stem).trim();
-    let mut plain = plain(if bare.is_empty() { name } else { bare });
-    for ending in [
-        "_seconds", "_secs", "_sec", "_s", "_ms", "_us", "_ns", "_bytes", "_kb", "_mb", "_gb", "_kib", "_mib", "_gib",
-        "_watts", "_w", "_joules", "_j",
-    ] {
-        if let Some(stem) = plain.strip_suffix(ending).filter(|stem| !stem.is_empty() && !stem.ends_with("_per")) {
-            plain = stem.to_owned();
-            break;
-        }
-    }
-    plain
-}
-
-/// What is wrong with a key that the user gave.
-fn taken(key: &str) -> String {
-    format!("{key} is the name of a setting or of a column of tables: give another key with \"… as KEY\"")
-}
-
-/// A key for this name that no setting has.
-fn key_of(plain: &str) -> String {
-    let mut key: String = plain.chars().take(60).collect();
-    if !key.starts_with(|first: char| first.is_ascii_lowercase()) {
-        key = format!("c_{key}");
-    }
-    if TAKEN.contains(&key.as_str()) { key + "_" } else { key }
-}
-
-/// A key in words: `Wall time`.
-fn words(key: &str) -> String {
-    capitalised(&key.replace('_', " "))
 }
 
 impl Results {

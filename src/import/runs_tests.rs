@@ -24,6 +24,19 @@ fn rows_become_repeats_of_cells_with_values_in_base_units() {
 }
 
 #[test]
+fn seconds_that_are_not_better_if_low_are_no_times_of_which_half_is_twice_as_fast() {
+    let is_time = |text: &str| {
+        let results = imported(text, &[]).unwrap();
+        let measures = Measures::of_workload(&results.spec);
+        let measure = measures.find(&results.runs[0].values[0].0).unwrap();
+        (measure.is_time(), measure.is_speed())
+    };
+    assert_eq!(is_time("a,wall_s\nx,1.5\ny,2.5\n"), (true, true));
+    assert_eq!(is_time("a,uptime_s\nx,1.5\ny,2.5\n"), (false, false));
+    assert_eq!(is_time("a,errors/s\nx,1.5\ny,2.5\n"), (false, false));
+}
+
+#[test]
 fn wrong_values_are_named_with_their_lines_and_columns() {
     let text = "kernel,time_s\na,1\na,NaN\nb,oops\n,2\nb,\"1,5\"\nb,-1\nb,\n";
     let expected = [
@@ -69,6 +82,23 @@ fn a_mapping_that_does_not_fit_is_refused() {
 }
 
 #[test]
+fn a_log_that_was_appended_to_itself_is_refused_unless_its_repeats_are_numbered() {
+    let rows = ["a,1.00123", "b,0.98234", "a,1.00456", "b,0.97811"];
+    let log = |numbered: bool| -> String {
+        let row = |(place, row): (usize, &&str)| match numbered {
+            true => format!("{row},{place}\n"),
+            false => format!("{row},mine\n"),
+        };
+        let header = if numbered { "algo,time_s,repeat\n" } else { "algo,time_s,host\n" };
+        header.to_owned() + &rows.iter().cycle().take(24).enumerate().map(row).collect::<String>()
+    };
+    let refused = imported(&log(false), &[]).unwrap_err();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].starts_with("line 6: line 2 to line 5 recur here"), "{refused:?}");
+    assert_eq!(imported(&log(true), &[]).unwrap().runs.len(), 24);
+}
+
+#[test]
 fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant() {
     let results = imported("gpu,rep,time_s\n007,0,1\n007,1,2\n", &[]).unwrap();
     assert_eq!(results.runs.iter().map(|run| run.repeat).collect::<Vec<_>>(), [1, 2]);
@@ -76,6 +106,18 @@ fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant
     // Rows of several commits are different runs of one repeat.
     let results = imported("a,rep,commit,time_s\n1,1,abc,1\n1,1,abd,2\n", &[]).unwrap();
     assert_eq!(results.runs.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["c1-r1", "c1-r1-2"]);
+}
+
+#[test]
+fn rows_without_numbers_of_repeats_are_numbered_in_the_order_of_their_starts() {
+    let row = |second: u32| format!("a,{}.5,2026-11-26T08:30:{second:02}Z\n", 9 - second);
+    let text = format!("kernel,wall_s,started\n{}{}{}", row(7), row(3), row(5));
+    let results = imported(&text, &[]).unwrap();
+    let told: Vec<(&str, u32)> = results.runs.iter().map(|run| (run.run.as_str(), run.repeat)).collect();
+    assert_eq!(told, [("c1-r3", 3), ("c1-r1", 1), ("c1-r2", 2)]);
+    // On one day, the order of the rows counts.
+    let day = imported("kernel,wall_s,started\na,2.5,2026-11-26\na,1.5,2026-11-26\n", &[]).unwrap();
+    assert_eq!(day.runs.iter().map(|run| run.repeat).collect::<Vec<_>>(), [1, 2]);
 }
 
 #[test]

@@ -408,6 +408,10 @@ fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
 fn compare(test: &Test, group: &[&Cell]) -> Vec<f64> {
     let sides: Vec<Vec<(u32, f64)>> = group.iter().map(|cell| values(test, cell)).collect();
     let Some((first, others)) = sides.split_first() else { return Vec::new() };
+    // Rows of a file that does not number repeats have no partners.
+    if !others.is_empty() && !group.iter().all(|cell| cell.pairs_with(group[0])) {
+        return Vec::new();
+    }
     let count = test.of.len();
     let term = |place: usize, value: f64| {
         let value = if test.compare == Compare::Ratio { value.ln() } else { value };

@@ -8,11 +8,15 @@ use super::checked_table::{Table, kind};
 use super::problem::{Problems, quoted, suggestion};
 use super::{Added, Design, DesignKind, Factor, Interactions, Key, Level, MOST_RUNS, Size, WorkloadSpec};
 
-const KEYS: &[&str] = &["kind", "runs", "minutes", "run_s", "interactions", "base", "log", "add"];
-const ADD_KEYS: &[&str] = &["kind", "runs", "factor"];
+pub(super) const KEYS: &[&str] = &["kind", "runs", "minutes", "run_s", "interactions", "base", "log", "add"];
+pub(super) const ADD_KEYS: &[&str] = &["kind", "runs", "factor"];
 /// The kind of all combinations, which needs no table.
 const FULL: &str = "full";
 const FOLD_OVER: &str = "fold-over";
+/// All interactions of two factors.
+const ALL: &str = "all";
+/// The names of choices that are no kinds of designs.
+pub(super) const CHOICES: &[&str] = &[FULL, FOLD_OVER, ALL];
 
 /// The design of a block, from its table `design`; `None` for all combinations. `level` reads a level of a factor.
 pub(super) fn read(
@@ -84,7 +88,7 @@ fn interactions(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> 
     let Some((span, value)) = table.find("interactions") else { return Interactions::These(pairs) };
     let path = table.path("interactions");
     match value.get_ref() {
-        DeValue::String(text) if text == "all" => return Interactions::All,
+        DeValue::String(text) if text == ALL => return Interactions::All,
         DeValue::Array(items) => {
             for item in items {
                 let names: Vec<&str> = item
@@ -190,7 +194,7 @@ pub(super) fn write(block: &mut WrittenTable, design: Option<&Design>, value: im
         }
     }
     match &design.interactions {
-        Interactions::All => put("interactions", "all".into()),
+        Interactions::All => put("interactions", ALL.into()),
         Interactions::These(pairs) if pairs.is_empty() => {}
         Interactions::These(pairs) => {
             let pair = |(one, other): &(Key, Key)| Value::Array([one.as_str(), other.as_str()].into_iter().collect());

@@ -9,7 +9,7 @@ use super::problem::Problems;
 
 /// The most user-defined measures of a plan, and the most that a session uses.
 pub const MOST_OWN_MEASURES: usize = 1000;
-const KEYS: [&str; 4] = ["formula", "name", "unit", "better"];
+pub(super) const KEYS: &[&str] = &["formula", "name", "unit", "better"];
 
 /// A measure of a plan's `[measures]`.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(super) fn measures(top: &Table, problems: &mut Problems) -> Vec<PlannedMeasu
             DeValue::String(formula) => (value.span(), OwnMeasure::new(name, formula)),
             DeValue::Table(entries) => {
                 let own = Table { name: path.clone(), entries };
-                own.check_keys(&KEYS, &[], problems);
+                own.check_keys(KEYS, &[], problems);
                 let Some((at, formula)) = own.text("formula", problems) else {
                     if own.find("formula").is_none() {
                         problems.add(&key.span(), own.path("formula"), "missing: a measure needs a formula");

@@ -17,10 +17,10 @@ use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion
 use super::tracing::TRACE_WINDOWS;
 use super::workload::{GPUS_PER_NODE, command, gpus_of, usual_workload, workloads};
 use super::{
-    Block, Capture, Checked, Domain, Factor, GPUS, GpuChoice, Key, Level, Limits, Margin, NODES, Order, Plan,
-    WorkloadSpec, design_text, own, search_text, study,
+    Better, Block, Capture, Checked, DesignKind, Domain, Factor, GPUS, GpuChoice, Key, Level, Limits, Margin, Mode,
+    NODES, Order, Plan, Tracer, WorkloadSpec, design_text, own, search_text, study,
 };
-use constraints::constraints;
+use constraints::{CONSTRAINT_KEYS, constraints};
 use measure::{MEASURE_KEYS, mode, tracing};
 
 const TOP_KEYS: &[&str] = &[
@@ -48,6 +48,35 @@ const TOP_KEYS: &[&str] = &[
 /// The factor that selects the data set, in workloads that have one.
 const SET: &str = "data_set";
 const BLOCK_KEYS: &[&str] = &["workload", "command", "data", "factors", "design"];
+const LIMIT_KEYS: &[&str] = &["run_time_s", "memory_limit_gb", "exclusive"];
+const PLACE_KEYS: &[&str] = &["site", "jobs"];
+
+/// The words of plan files that multicard defines, apart from those of workloads: keys of tables, and names of choices.
+pub fn plan_words() -> impl Iterator<Item = &'static str> {
+    let keys: [&[&str]; 10] = [
+        TOP_KEYS,
+        BLOCK_KEYS,
+        LIMIT_KEYS,
+        PLACE_KEYS,
+        MEASURE_KEYS,
+        CONSTRAINT_KEYS,
+        design_text::KEYS,
+        design_text::ADD_KEYS,
+        search_text::KEYS,
+        own::KEYS,
+    ];
+    let choices: [&[&str]; 8] = [
+        Order::NAMES,
+        Mode::NAMES,
+        DesignKind::NAMES,
+        design_text::CHOICES,
+        Better::NAMES,
+        &Tracer::NAMES,
+        GpuChoice::NAMES,
+        &[ONE_PER_RUN, ONE_ALLOCATION],
+    ];
+    keys.into_iter().chain(choices).flatten().copied().chain(command::words())
+}
 
 pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Plan, PlanError> {
     let mut problems = Problems::new(origin, text);
@@ -92,7 +121,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     plan.aa = top.switch("aa", &mut problems).unwrap_or(false);
     (plan.site, plan.one_allocation) = place(&top, &spec, &mut problems);
     if let Some(limits) = top.table("limits", &mut problems) {
-        limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec.factors, &mut problems);
+        limits.check_keys(LIMIT_KEYS, &spec.factors, &mut problems);
         plan.limits = Limits {
             run_time_s: limits.positive("run_time_s", 1e9, &mut problems),
             memory_limit_gb: limits.positive("memory_limit_gb", 1e6, &mut problems),
@@ -133,7 +162,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
 /// `[where]`: the site of the runs, and whether they share an allocation there.
 fn place(top: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> (Option<String>, bool) {
     let Some(table) = top.table("where", problems) else { return (None, false) };
-    table.check_keys(&["site", "jobs"], &spec.factors, problems);
+    table.check_keys(PLACE_KEYS, &spec.factors, problems);
     let one_allocation = match table.text("jobs", problems) {
         None | Some((_, ONE_PER_RUN)) => false,
         Some((_, ONE_ALLOCATION)) => true,

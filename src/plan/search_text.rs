@@ -7,7 +7,7 @@ use super::checked_table::{Table, kind, real};
 use super::problem::Problems;
 use super::search::{Goal, KeptLimit, Search, share_in};
 
-const KEYS: &[&str] = &["goal", "keep", "tie", "confidence", "runs", "minutes"];
+pub(super) const KEYS: &[&str] = &["goal", "keep", "tie", "confidence", "runs", "minutes"];
 /// The largest tie that a search may have.
 const WIDEST_TIE: f64 = 0.5;
 /// The lowest and the highest confidence that a search may have.

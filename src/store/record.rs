@@ -176,6 +176,8 @@ pub struct RunRecord {
     pub data: Data,
     /// Number of the repeat of the cell, from 1.
     pub repeat: u32,
+    /// Whether that number only counts the rows of the file from which it was imported.
+    pub counts_rows: bool,
     /// Seed of the weights and the order of samples.
     pub seed: u64,
     /// Its state.

@@ -159,6 +159,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         data: "digits".to_owned(),
         device: Some("NVIDIA H100".to_owned()),
         repeat,
+        counts_rows: false,
         started_s: Some(1.7e9 + 100.0 * f64::from(repeat)),
         launch: "p1".to_owned(),
         state: if failed { RunState::Failed } else { RunState::Finished },

@@ -3,6 +3,7 @@
 //! The intervals are over repeats, as for full grids: each repeat of all cells gives one estimate of each effect.
 
 use super::{Combined, Design, Estimate, Fitted, MOST_INTERACTIONS, Mixed, Reading};
+use crate::analysis::contrast::Sample;
 use crate::analysis::{Cell, Comparison, Setting};
 use crate::plan::{Fit, Interactions, Term};
 
@@ -46,18 +47,21 @@ pub(super) fn fitted(design: &Design<'_, '_>, interactions: &[Term], reading: &R
             share: alias.share,
         });
         let mut comparison = compared(design, &weights, reading);
-        comparison.by_arrival = Some(weighted(&weights, &design.clocks).logs());
+        comparison.by_arrival = Some(weighted(&weights, &design.clocks).sample);
         // The weights of the ratio of two values are 1 and -1.
         comparison.rounding.step *= weights.iter().map(|weight| weight.abs()).sum::<f64>() / 2.0;
         let fitted = Some(Fitted { cells: weights.len(), mixed: mixed.collect() });
-        Some(Estimate {
-            changes: design.named(&changes),
-            combined: weighted(&weights, &design.logs),
-            comparison,
-            fitted,
-        })
+        Some(Estimate { changes: design.named(&changes), combined: combined(design, &weights), comparison, fitted })
     };
     main.chain(of_two.take(MOST_INTERACTIONS)).filter_map(estimate).collect()
+}
+
+/// The weighted sum of all cells.
+fn combined(design: &Design<'_, '_>, weights: &[f64]) -> Combined {
+    if design.cells.iter().all(|cell| cell.has_partners()) {
+        return weighted(weights, &design.logs);
+    }
+    design.whole(weights.iter().copied().zip(0..), weights.len())
 }
 
 /// The weighted sums of the repeats that all cells have.
@@ -70,7 +74,7 @@ fn weighted(weights: &[f64], logs: &[Vec<(u32, f64)>]) -> Combined {
     };
     let repeats = logs.first().map_or(&[][..], Vec::as_slice);
     Combined {
-        by_repeat: repeats.iter().filter_map(|(repeat, _)| Some((*repeat, sum(*repeat)?))).collect(),
+        sample: Sample::Pairs(repeats.iter().filter_map(|(repeat, _)| sum(*repeat)).collect()),
         groups: weights.len(),
         seen: logs.iter().map(Vec::len).max().unwrap_or(0),
     }

@@ -209,9 +209,10 @@ fn fit(scene: &Scene, across: &Across, groups: &[Group], notes: &mut Vec<String>
             times.iter().filter_map(at).collect()
         };
         let cells: Vec<Vec<TimeAt>> = group.rows.iter().map(times).collect();
+        let is_paired = group.rows.iter().all(|row| scene.cells[*row].pairs_with(&scene.cells[group.rows[0]]));
         let name = group.whole_name();
         let name = if name.is_empty() { NAMES[law as usize].to_owned() } else { name };
-        match LawFit::of(law, &cells, scene.study.equal_within, scene.intervals) {
+        match LawFit::of(law, (&cells, is_paired), scene.study.equal_within, scene.intervals) {
             Ok(fit) => {
                 notes.push(described(&name, &fit));
                 let places = || group.points.iter().map(|point| point.x);
@@ -264,6 +265,7 @@ fn described(name: &str, fit: &LawFit) -> String {
     };
     let n = match first.interval {
         Some(_) => format!(" (intervals over {})", counted(first.n, "repeat")),
+        None if first.method == Method::Unpaired => " (repeats form no pairs, so no intervals)".to_owned(),
         None => " (one repeat, so no intervals)".to_owned(),
     };
     let is_odd = match fit.law {

@@ -5,7 +5,7 @@ use crate::plan::filter::{Filter, Known};
 use crate::plan::problem::Problems;
 use crate::plan::{Constraint, Domain, Plan};
 
-const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
+pub(super) const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 
 /// The keys that a constraint may use: the factors of all blocks, with their levels.
 fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {

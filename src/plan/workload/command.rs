@@ -34,6 +34,12 @@ pub const CPU_TIME: &str = "cpu_time_s";
 /// The measure for a program's own time, without the set-up of the session's first run.
 pub const PROGRAM_TIME: &str = "program_time_s";
 
+/// The words that multicard defines in `[command]`: keys of tables, and names of choices.
+pub(in crate::plan) fn words() -> impl Iterator<Item = &'static str> {
+    let words = [table::KEYS, table::FACTOR_KEYS, readings::READINGS_KEYS, readings::MEASURE_KEYS, readings::WARM_UP];
+    words.into_iter().flatten().copied()
+}
+
 /// A program to run, with its placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {

@@ -19,6 +19,7 @@ use crate::foreign::{self, Line, Lines};
 use crate::plan::{Node, Plan, WorkloadSpec};
 use crate::protocol::{GroupLine, Job, node_log, read_event_line, read_sample_line};
 use crate::store::journal::read_journal_line;
+use crate::store::mapping::numbers_repeats;
 use crate::store::{Decision, folder};
 
 /// Longest file that is not a log: `session.toml` and `job.json`.
@@ -31,6 +32,9 @@ const ENVIRONMENT: &str = "environment";
 
 /// The fields that are left out: the sources of a program's readings.
 const LEFT_OUT: [&str; 1] = ["readings"];
+
+/// The tables of plans that are left out: they contain names within texts.
+const TABLES_LEFT_OUT: [&str; 4] = ["study", "constraint", "measures", "search"];
 
 /// Fields whose value is a name from a fixed list for the line's kind; parsing the line has already rejected all other values.
 const NAMES_OF_KINDS: [&str; 13] = [
@@ -211,14 +215,13 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a plan without its studies, measures, search and constraints; empty if it is not a plan.
+    /// The text of a plan without its studies, measures, search and constraints, or of a mapping of imported runs; empty for another text.
     fn plan_text(&mut self, text: &str, name: &str) -> String {
-        if Plan::parse_with(text, name, &self.brought).is_err() {
+        if Plan::parse_with(text, name, &self.brought).is_err() && numbers_repeats(text).is_none() {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
-        // They contain names which are replaced here.
-        fields.retain(|(key, _)| !["study", "constraint", "measures", "search"].contains(&key.as_str()));
+        fields.retain(|(key, _)| !TABLES_LEFT_OUT.contains(&key.as_str()));
         toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
     }
 
@@ -291,7 +294,8 @@ impl Pseudonyms {
 
     /// One of multicard's words unchanged; for another text, its replacement. The placeholders in the text are kept after it.
     fn word(&mut self, text: &str) -> String {
-        if text.is_empty() || self.words.contains(text) {
+        let is_told = self.words.contains(text) || words::is_share(text) || words::is_gpu_list(text);
+        if text.is_empty() || is_told {
             return text.to_owned();
         }
         if let Some(known) = self.texts.get(text) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
+use crate::plan::{Interactions, Key};
 use crate::store::{Reader, RunRecord, export_anonymous, import_session, rebuild};
 
 /// Texts that tell who or where somebody is, or open something that is theirs.
@@ -246,6 +247,74 @@ reason = "why"
             assert!(!finds(&written, secret), "{secret} at {path:?}: {written}");
         }
     }
+}
+
+#[test]
+fn checks_and_designs_of_an_anonymous_plan_are_those_of_the_plan() {
+    const PLAN: &str = r#"version = 1
+name = "mine"
+aa = true
+order = "sequential"
+[where]
+site = "lab"
+jobs = "one-allocation"
+[limits]
+exclusive = false
+[check]
+quality = "2 %"
+val_loss = 0.005
+[command]
+name = "solve"
+run = ["./solve", "--threads={threads}", "--kind={kind}", "--tile={tile}"]
+[command.factor.tile]
+name = "Tile"
+help = "how much a thread solves"
+[command.measures.quality]
+better = "higher"
+[factors]
+threads = [1, 2]
+kind = ["fast", "slow"]
+tile = [8, 16]
+gpu_set = "0,2"
+"#;
+    for (design, has_pairs) in [
+        ("kind = 'fraction'\nruns = 4\n[[design.add]]\nkind = 'fold-over'\nfactor = 'tile'\n", false),
+        ("kind = 'one-at-a-time'\nbase = { kind = 'slow', tile = 16 }\n", false),
+        ("kind = 'latin-hypercube'\nruns = 9\nlog = ['tile']\n", false),
+        ("kind = 'd-optimal'\nminutes = 30\nrun_s = 20\ninteractions = [['threads', 'kind']]\n", true),
+        ("kind = 'plackett-burman'\ninteractions = 'all'\n", false),
+    ] {
+        let text = format!("{PLAN}[design]\n{design}");
+        let plan = Plan::parse(&text, "plan").unwrap();
+        let mut names = Pseudonyms::new([]);
+        let written = names.plan_text(&text, "plan");
+        let read = Plan::parse(&written, "plan").unwrap();
+        let checked: Vec<_> = plan.checked.iter().map(|one| (names.word(&one.measure), one.margin)).collect();
+        let own: Vec<_> = read.checked.iter().map(|one| (one.measure.to_string(), one.margin)).collect();
+        assert_eq!(own, checked, "{written}");
+        assert_ne!(checked[0].0, "quality");
+        let (before, after) = (plan.first.design.unwrap(), read.first.design.unwrap());
+        assert_eq!((before.kind, before.size), (after.kind, after.size), "{written}");
+        assert_eq!((before.base.len(), before.added.len()), (after.base.len(), after.added.len()), "{written}");
+        assert_eq!(before.logarithmic.len(), after.logarithmic.len(), "{written}");
+        match &after.interactions {
+            Interactions::These(pairs) if has_pairs => {
+                assert_eq!(pairs[0], (Key::from(&*names.word("threads")), Key::from("kind")));
+            }
+            interactions => assert_eq!(interactions, &before.interactions),
+        }
+        assert_eq!((read.aa, read.order, read.one_allocation), (true, plan.order, true), "{written}");
+        assert!(!read.limits.exclusive && !written.contains("lab") && !written.contains("solve"), "{written}");
+    }
+}
+
+#[test]
+fn an_anonymous_mapping_of_imported_runs_says_which_column_numbers_repeats() {
+    let text =
+        "name = \"sorting\"\n[columns]\nalice = \"factor\"\nbob = \"repeat\"\nslow = \"measure ms lower as eve\"\n";
+    let written = Pseudonyms::new([]).plan_text(text, "alice.csv");
+    assert_eq!(numbers_repeats(&written), Some(true), "{written}");
+    assert!(["alice", "bob", "slow", "eve", "sorting"].iter().all(|secret| !written.contains(secret)), "{written}");
 }
 
 #[test]

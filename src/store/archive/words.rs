@@ -5,14 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 use strum::VariantArray as _;
 
-use crate::plan::{RunState, Tracer, command, workloads};
+use crate::plan::{RunState, Tracer, command, plan_words, workloads};
 use crate::protocol::{BUILT_IN_TRACER, EVENTS_FILE, PASSES, PRODUCTS, PYTORCH_PROFILER, TRACE_METRICS, fact_keys};
 
-/// Words of plan files and logs that do not belong to a workload.
-const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
-    interleaved limits lower measure measures memory_limit_gb mode multicard name neither nsys off on on_speed ondemand order own \
-    performance powersave quick reason repeat repeats run run_time_s schedutil seed sequential set setup step step_precision steps \
-    time_limit_s trace trace_calls trace_first_s trace_steps trace_windows unit units version warm_up warm_up_steps workload";
+/// Words of plan files and logs that belong neither to a workload nor to the format of plans.
+const WORDS: &str =
+    "backend columns cpu multicard on ondemand own performance powersave repeat schedutil set steps units warm_up";
 
 /// Units of measures.
 const UNITS: &str =
@@ -119,7 +117,7 @@ const PRODUCT_WORDS: &str = "NVIDIA Tesla Quadro GeForce RTX GTX Ada Generation 
 pub(super) fn of_multicard() -> HashSet<String> {
     let mut words: HashSet<String> =
         WORDS.split_whitespace().chain(THROTTLING.split_whitespace()).map(str::to_owned).collect();
-    words.extend(PLANS.iter().chain(&Tracer::NAMES).map(|name| (*name).to_owned()));
+    words.extend(PLANS.iter().copied().chain(plan_words()).map(str::to_owned));
     words.extend(RunState::VARIANTS.iter().map(|state| state.name().to_owned()));
     for spec in workloads() {
         if let Ok(spec) = serde_json::to_value(&**spec) {
@@ -233,6 +231,16 @@ pub(super) fn is_schema(text: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(' ').is_some_and(|number| is_digits(number, 3)))
 }
 
+/// A share in percent, such as the margin of a check: `2 %`.
+pub(super) fn is_share(text: &str) -> bool {
+    text.strip_suffix('%').is_some_and(|number| is_short_number(number.trim_end()))
+}
+
+/// A list of GPUs: `0,2`.
+pub(super) fn is_gpu_list(text: &str) -> bool {
+    text.split(',').all(|index| is_digits(index, 2))
+}
+
 /// A time in UTC, RFC 3339.
 pub(super) fn is_moment(text: &str) -> bool {
     text.len() <= 32 && text.parse::<jiff::Timestamp>().is_ok()
@@ -280,6 +288,46 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names, PLANS);
+    }
+
+    /// The names in backticks in a text, without brackets: `design.add` is two.
+    fn quoted(text: &str) -> impl Iterator<Item = &str> {
+        let quoted = text.split('`').skip(1).step_by(2).map(|name| name.trim_matches(['[', ']']));
+        quoted.flat_map(|name| name.split('.')).filter(|word| *word != "KEY")
+    }
+
+    #[test]
+    fn every_documented_key_and_kind_of_a_plan_is_a_word() {
+        let documents = [
+            include_str!("../../plan/plan.md"),
+            include_str!("../../plan/design.md"),
+            include_str!("../../plan/search.md"),
+            include_str!("../../program/readings/readings.md"),
+        ];
+        let words = of_multicard();
+        let mut seen = 0;
+        for section in documents.iter().flat_map(|document| document.split("\n#")) {
+            let title = section.lines().next().unwrap();
+            // Archives contain no studies, whose keys the room of figures defines.
+            if title.contains("[[study]]") {
+                continue;
+            }
+            let mut is_of_keys = false;
+            let mut named: Vec<&str> = if title.contains("`[") { quoted(title).collect() } else { Vec::new() };
+            for line in section.lines() {
+                let first = line.strip_prefix("| ").and_then(|row| row.split(" |").next());
+                match first {
+                    None => is_of_keys &= line.starts_with("|--"),
+                    Some("key" | "`kind`") => is_of_keys = true,
+                    Some(first) if is_of_keys => named.extend(quoted(first)),
+                    Some(_) => {}
+                }
+            }
+            seen += named.len();
+            named.retain(|word| !words.contains(*word));
+            assert_eq!(named, Vec::<&str>::new(), "{title}");
+        }
+        assert!(seen > 60, "{seen}");
     }
 
     #[test]

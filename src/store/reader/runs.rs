@@ -9,7 +9,9 @@ use rusqlite::{Result as SqlResult, Row};
 use super::Reader;
 use super::columns::{damage_text, json, number, optional_json, optional_shared, shared, unsigned};
 use crate::plan::{Block, Checked, Data, Design, Key, Levels, Plan, RunState, WorkloadSpec, workload_or_unknown};
+use crate::protocol::{Environment, IMPORTED_FROM};
 use crate::store::index::WORLD_SIZE;
+use crate::store::mapping;
 use crate::store::record::tracer;
 use crate::store::telemetry::TelemetryFold;
 use crate::store::{RankRecord, ReadingRecord, RunRecord, TelemetryRecord};
@@ -20,6 +22,8 @@ const MOST_MISSING: usize = 64;
 /// The checks and the designs that a plan contains.
 #[derive(Default)]
 pub(super) struct Wishes {
+    /// Whether it is the mapping of an imported file with a column that numbers repeats.
+    numbers_repeats: bool,
     checked: Arc<[Checked]>,
     /// The designs of its blocks, by the workloads of the blocks.
     designs: Vec<(Key, Arc<Design>)>,
@@ -28,7 +32,8 @@ pub(super) struct Wishes {
 impl Wishes {
     fn of(plan: Plan) -> Self {
         let design = |block: &Block| Some((block.spec.key.clone(), Arc::new(block.design.clone()?)));
-        Self { designs: plan.blocks().filter_map(design).collect(), checked: plan.checked.into() }
+        let designs = plan.blocks().filter_map(design).collect();
+        Self { numbers_repeats: false, designs, checked: plan.checked.into() }
     }
 
     fn design_of(&self, workload: &Key) -> Option<Arc<Design>> {
@@ -85,6 +90,8 @@ impl Reader {
             let fold: Option<TelemetryFold> = optional_json(row, 12)?;
             let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
             let wishes = self.wishes(row.get_ref(18)?.as_str()?)?;
+            let environment: Option<Arc<Environment>> = optional_shared(&self.environments, row, 20)?;
+            let is_imported = environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
             let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?)?;
             Ok(RunRecord {
                 plan: row.get(1)?,
@@ -93,6 +100,7 @@ impl Reader {
                 levels: Levels::clone(&*shared(&self.levels, row, 3)?),
                 data: Data::clone(&*shared(&self.data, row, 4)?),
                 repeat: row.get(5)?,
+                counts_rows: is_imported && !wishes.numbers_repeats,
                 seed: unsigned(row, 6)?,
                 state,
                 reason,
@@ -111,7 +119,7 @@ impl Reader {
                 ranks: logged.ranks,
                 placement: optional_json(row, 15)?,
                 warnings: optional_json(row, 16)?.unwrap_or_default(),
-                environment: optional_shared(&self.environments, row, 20)?,
+                environment,
                 start_order: row.get(21)?,
                 beside: beside.remove(&run).unwrap_or_default(),
                 run,
@@ -129,7 +137,9 @@ impl Reader {
         // Most plans have no such table and need not be parsed. Tables written by later versions are ignored if they cannot be read.
         let parsed = texts.first().filter(|(toml, _)| toml.contains("check") || toml.contains("design"));
         let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
-        let wishes = Arc::new(parsed.map_or_else(Wishes::default, Wishes::of));
+        let numbers_repeats = texts.first().and_then(|(toml, _)| mapping::numbers_repeats(toml)).unwrap_or(false);
+        let wishes = Wishes { numbers_repeats, ..parsed.map_or_else(Wishes::default, Wishes::of) };
+        let wishes = Arc::new(wishes);
         self.wishes.borrow_mut().insert(plan.to_owned(), Arc::clone(&wishes));
         Ok(wishes)
     }

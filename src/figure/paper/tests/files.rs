@@ -114,6 +114,11 @@ fn a_png_says_its_resolution_and_has_that_many_pixels() {
 fn what_cannot_be_written_says_which_file_and_why() {
     let error = write_file(std::path::Path::new("/no/such/folder/a.pdf"), b"x").unwrap_err().to_string();
     assert!(error.contains("/no/such/folder/a.pdf") && error.contains("choose a folder"), "{error}");
+    let error = write_file(std::path::Path::new("/dev/full"), b"x").unwrap_err().to_string();
+    assert!(error.contains("the disk is full: free some space") && !error.contains("that exists"), "{error}");
+    let long = std::env::temp_dir().join("ä".repeat(200));
+    let error = write_file(&long, b"x").unwrap_err().to_string();
+    assert!(error.ends_with("choose a shorter name"), "{error}");
     let error = PaperFormat::of(std::path::Path::new("a.gif"), 300).unwrap_err().to_string();
     assert!(error.contains("a.gif") && error.contains(".svg, .pdf or .png"), "{error}");
     let huge = Scene { width: 1e6, height: 1e6, ..Scene::default() };

@@ -17,10 +17,10 @@ use crate::plan::{Better, DeclaredMeasure, suggestion};
 
 const READINGS: &str = "readings";
 const MEASURES: &str = "measures";
-const READINGS_KEYS: &[&str] = &["patterns", "files", "names", "warm_up"];
-const MEASURE_KEYS: &[&str] = &["name", "unit", "better", "on_speed"];
+pub(super) const READINGS_KEYS: &[&str] = &["patterns", "files", "names", "warm_up"];
+pub(super) const MEASURE_KEYS: &[&str] = &["name", "unit", "better", "on_speed"];
 /// How the end of the warm-up is determined, the default first.
-const WARM_UP: &[&str] = &["steps", "found"];
+pub(super) const WARM_UP: &[&str] = &["steps", "found"];
 /// The most patterns: each is compiled for each run, and tried on each line of output.
 const MOST_PATTERNS: usize = 200;
 /// The most memory of a compiled pattern in kB, without the tables of Unicode. With a thousand copies of a group, a log takes minutes.

@@ -13,9 +13,9 @@ use crate::plan::checked_table::{Table, integer, kind, real};
 use crate::plan::problem::{Problems, quoted};
 use crate::plan::{Key, Level, WorkloadSpec, suggestion, workload};
 
-const KEYS: &[&str] =
+pub(super) const KEYS: &[&str] =
     &["name", "run", "folder", "env", "setup", "time_limit_s", "unit", "step", "factor", "readings", "measures"];
-const FACTOR_KEYS: &[&str] = &["name", "unit", "help"];
+pub(super) const FACTOR_KEYS: &[&str] = &["name", "unit", "help"];
 /// The characters of a name, which is a level of `workload` in filters.
 const IN_NAMES: &str = "letters, digits, -, _ and .";
 
