@@ -31,7 +31,8 @@ impl GroupLog {
     pub fn note(&mut self, event: GroupEvent) {
         let line = serde_json::to_string(&GroupLine { time_s: now_s(), event }).map_err(io::Error::from);
         let written = line.and_then(|line| self.file.write_all(format!("{line}\n").as_bytes()));
-        self.tell_failure(written.and_then(|()| self.file.flush()));
+        let written = written.and_then(|()| self.file.flush());
+        self.tell_failure(written);
     }
 
     /// Waits until everything is written or `gives_up` is true.
