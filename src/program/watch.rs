@@ -271,10 +271,9 @@ impl Watched<'_> {
     }
 
     fn write_events(&mut self) {
-        if !self.events.is_empty() {
-            self.log.write(&self.events);
-            self.events.clear();
-        }
+        // Even if there are none: earlier ones may wait for room on the disk.
+        self.log.write(&self.events);
+        self.events.clear();
     }
 
     fn unkillable(&mut self, left: &[Process]) {
