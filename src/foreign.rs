@@ -9,10 +9,11 @@ mod place;
 mod text;
 
 pub use file::{
-    free_bytes, keep_files_from_others, open, open_ours, open_ours_with, open_stream, read, read_ours, regular,
+    free_bytes, has_no_room, keep_files_from_others, open, open_ours, open_ours_with, open_stream, read, read_ours,
+    regular,
 };
-pub use limits::{LONG_FILE, advice, most_file_bytes, no_more_files, start_advice};
+pub use limits::{LONG_FILE, advice, is_full_disk, most_file_bytes, no_more_files, start_advice};
 pub use line::{Line, Lines, MOST_LINE_BYTES};
 pub use output::{Output, put_in_place, write, write_ours};
 pub use place::{cache_folder, config_folder, data_folder, disk_space, state_folder, temporary_folder};
-pub use text::{code_parts, message, misleads, printable, shortened};
+pub use text::{code_parts, message, misleads, printable, say, shortened};

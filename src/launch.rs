@@ -47,6 +47,7 @@
 //! | the runner or leader of another node | `srun`, whose message names the node | `srun` ends the ranks of all nodes |
 //! | the supervisor | the kernel | the kernel kills the ranks; the follower kills the rest of the process group |
 //! | nsys | the follower | ranks that survive nsys are followed to their end; their measurements count |
+//! | the disk of the run's folder, which is full | the process that logs | its lines wait in memory until there is room; no rank counts as hung |
 //! | the workbench | no process | the group continues; the next workbench follows it |
 //!
 //! The follower collects all facts in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
@@ -56,6 +57,7 @@ mod clocks;
 mod error;
 mod follower;
 mod gpu_set;
+mod group_log;
 mod launcher;
 mod local;
 mod outcome;

@@ -19,6 +19,7 @@
 mod absent;
 mod facts;
 mod keep;
+mod log;
 mod ranks;
 pub mod readings;
 mod runner;

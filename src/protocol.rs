@@ -6,6 +6,7 @@ mod event;
 mod group;
 mod job;
 mod line;
+mod log;
 mod possible;
 mod ranges;
 mod rates;
@@ -25,6 +26,7 @@ pub use group::{
 };
 pub use job::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
+pub use log::{LogWriter, wait_for_room};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};

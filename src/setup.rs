@@ -87,9 +87,7 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "set XDG_CACHE_HOME to a folder that you can write; "
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "make room, or set XDG_CACHE_HOME to another disk; "
-        }
+        _ if foreign::is_full_disk(error) => "make room, or set XDG_CACHE_HOME to another disk; ",
         _ => "",
     }
 }

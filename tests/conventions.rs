@@ -1,11 +1,13 @@
-//! What holds the house together where no compiler looks: the names of GPU tests, the length of functions, the versions and files that
-//! texts and container files name, and what is compiled how.
+//! What holds the house together where no compiler looks: the names of GPU tests, the length of functions, how messages are printed, the
+//! versions and files that texts and container files name, and what is compiled how.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+mod source;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -134,6 +136,23 @@ fn functions_end_at_the_brace_that_is_indented_as_they_are() {
     ] {
         assert_eq!(function_name(line), name, "{line}");
     }
+}
+
+#[test]
+fn nothing_is_printed_by_macros_that_panic_where_the_output_cannot_be_written() {
+    let mut offences = Vec::new();
+    for crate_root in ["lib.rs", "main.rs", "worker/main.rs"] {
+        for module in source::modules(crate_root) {
+            // Those for stderr contain these names, too.
+            let printed = ["print!(", "println!("].into_iter().filter(|name| module.code.contains(name));
+            offences.extend(printed.map(|name| format!("{crate_root}: {}: {name}…)", module.path.join("::"))));
+        }
+    }
+    assert!(
+        offences.is_empty(),
+        "a full disk or a closed pipe would end the process: use foreign::say, or writeln! and its result:\n{}",
+        offences.join("\n")
+    );
 }
 
 #[test]

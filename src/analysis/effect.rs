@@ -7,7 +7,7 @@
 
 mod fitted;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::comparison::clock_ratio;
 use super::contrast::Sample;
@@ -260,19 +260,37 @@ impl<'a, 'r> Design<'a, 'r> {
         others.dedup();
         // In the order of cells.
         others.sort_by_key(|code| self.places.get(code).copied());
+        let numbers: HashMap<&Vec<usize>, usize> = others.iter().zip(0..).collect();
+        let number = |code: &Vec<usize>| {
+            let mut other = code.clone();
+            (other[settings.0], other[settings.1]) = (0, 0);
+            numbers.get(&other).copied()
+        };
+        let cells: Vec<(usize, [usize; 2])> =
+            self.places.keys().filter_map(|code| Some((number(code)?, [code[settings.0], code[settings.1]]))).collect();
         loop {
-            let lacks = |code: &&Vec<usize>, pair| self.at(code, settings, pair).is_none();
-            let is_whole = |code: &&Vec<usize>| !pairs_of(&levels).any(|pair| lacks(code, pair));
-            let whole: Vec<Vec<usize>> = others.iter().filter(is_whole).cloned().collect();
+            // How many cells each of the other combinations has, and how many of these combinations have a cell for each pair of levels.
+            let (mut of_other, mut of_pair) = (vec![0; others.len()], HashMap::<[usize; 2], usize>::new());
+            let is_kept = [0, 1].map(|side| levels[side].iter().copied().collect::<HashSet<usize>>());
+            for (other, pair) in cells.iter().filter(|(_, pair)| (0..2).all(|side| is_kept[side].contains(&pair[side])))
+            {
+                of_other[*other] += 1;
+                *of_pair.entry(*pair).or_default() += 1;
+            }
+            let pairs = levels[0].len() * levels[1].len();
+            let is_whole = |(_, cells): &(&Vec<usize>, &usize)| **cells == pairs;
+            let whole: Vec<Vec<usize>> =
+                others.iter().zip(&of_other).filter(is_whole).map(|(code, _)| code.clone()).collect();
             if !whole.is_empty() {
                 return Some(Grid { levels, whole });
             }
             // The share of its cells that each level lacks; of levels alike, the last one is left out.
             let share = |side: usize, level: usize| {
-                let is_of = |pair: &(usize, usize)| [pair.0, pair.1][side] == level;
-                let pairs: Vec<(usize, usize)> = pairs_of(&levels).filter(is_of).collect();
-                let lacking = others.iter().map(|code| pairs.iter().filter(|pair| lacks(&code, **pair)).count());
-                lacking.sum::<usize>() as f64 / pairs.len() as f64
+                let partners = &levels[1 - side];
+                let pair = |partner: &usize| if side == 0 { [level, *partner] } else { [*partner, level] };
+                let present = |partner: &usize| of_pair.get(&pair(partner)).copied().unwrap_or(0);
+                let lacking: usize = partners.iter().map(|partner| others.len() - present(partner)).sum();
+                lacking as f64 / partners.len() as f64
             };
             let removable = [0, 1].into_iter().filter(|side| levels[*side].len() > 2);
             let candidates = removable.flat_map(|side| levels[side].iter().map(move |level| (side, *level)));

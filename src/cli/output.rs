@@ -1,7 +1,6 @@
 //! What the subcommands share: exit codes, output to stdout and stderr, formats, and session arguments.
 
 use std::error::Error;
-use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use clap::ValueEnum;
@@ -11,6 +10,7 @@ use strum::{EnumMessage, VariantArray};
 
 pub(super) use crate::figure::Format as TableFormat;
 use crate::foreign;
+pub(super) use crate::foreign::say;
 use crate::text_table::aligned;
 
 /// Success.
@@ -68,11 +68,6 @@ pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
 /// An error of standard output with its name. It keeps its kind, which tells whether a reader has closed the pipe.
 pub(super) fn of_stdout(error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("writing to standard output: {error}"))
-}
-
-/// Writes a message to stderr, escaped and with very long lines shortened. A closed stderr is ignored.
-pub(super) fn say(message: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{}", foreign::message(&message.to_string()));
 }
 
 /// A progress bar on a terminal. If the template is invalid, the bar has the plain style.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::foreign;
 use crate::plan::counted;
 
 /// A data set could not be found, read, generated or downloaded.
@@ -218,9 +219,6 @@ impl DatasetError {
     /// An error from writing `path`; a full disk has its own variant.
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(path),
-            _ => Self::Write { path, source },
-        }
+        |source| if foreign::is_full_disk(&source) { Self::DiskFull(path) } else { Self::Write { path, source } }
     }
 }

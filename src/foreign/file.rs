@@ -22,6 +22,11 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     (statistics.f_blocks > 0).then(|| statistics.f_bavail.saturating_mul(statistics.f_frsize))
 }
 
+/// Whether the disk of a folder is full: not even the smallest files of a database have room.
+pub fn has_no_room(folder: &Path) -> bool {
+    free_bytes(folder).is_some_and(|free_bytes| free_bytes < 1 << 20)
+}
+
 /// Opens a file that the user named or put into a data set. Links are followed, since the user made them.
 ///
 /// # Errors

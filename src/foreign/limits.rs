@@ -23,6 +23,11 @@ pub fn advice(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+/// Whether an error says that a disk is full, or the part of it that this user may use.
+pub fn is_full_disk(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Advice if a limit keeps this process from opening as many files as a database and its readers have open at once.
 ///
 /// A failed open is explained after other threads may have closed files, so more files are tried than the failed
@@ -64,6 +69,8 @@ mod tests {
             assert!(advice(&error.into()).unwrap().contains(words), "{error}");
         }
         assert_eq!(advice(&Errno::NOENT.into()), None);
+        let is_full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|error| is_full_disk(&error.into()));
+        assert_eq!(is_full, [true, true, false]);
         assert_eq!(advice(&io::Error::other("words")), None, "it has no number");
     }
 }

@@ -1,6 +1,8 @@
 //! Shows text from other programs safely: characters that could control a terminal or change the order of text are written as escapes.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{self, Write};
 
 /// Most characters of a line in a message.
 const MOST_LINE_CHARS: usize = 2_000;
@@ -64,6 +66,11 @@ pub fn message(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(cut)
+}
+
+/// Writes a [`message`] to stderr. That stderr is closed, or a file on a full disk, is ignored; `eprintln!` would end the process.
+pub fn say(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", message(&text.to_string()));
 }
 
 /// A text with at most this many of its characters: `…` replaces those in the middle, since the end of a failure tells as much as its start.

@@ -309,6 +309,7 @@ impl Follower {
         let lost = self.logs.iter().filter(|(source, log)| matches!(source, Source::Rank(_)) && !log.is_kept());
         let lost = lost.map(|(_, log)| log.name());
         self.facts.lost_logs = lost.collect();
+        self.facts.has_full_disk = foreign::has_no_room(&self.job.folder);
         // A group that did not go away was killed.
         let killed = || End { exit: Some(Exit::Signal(Signal::KILL.as_raw())), ..End::default() };
         let End { exit, ending, again } = self.ended.take().unwrap_or_else(killed);
@@ -346,9 +347,13 @@ impl Follower {
                 );
                 self.kill();
             }
-        } else if limit.is_some_and(|limit| self.heard.elapsed() > limit) {
-            let limit = limit.unwrap_or_default();
-            self.end(RunState::Failed, format!("hung: no rank logged anything for {} s", limit.as_secs_f64()));
+        } else if let Some(limit) = limit.filter(|limit| self.heard.elapsed() > *limit) {
+            if foreign::has_no_room(&self.job.folder) {
+                // What the ranks log waits for room.
+                self.heard = Instant::now();
+            } else {
+                self.end(RunState::Failed, format!("hung: no rank logged anything for {} s", limit.as_secs_f64()));
+            }
         }
         let reporting = self.is_reporting();
         if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)

@@ -66,6 +66,8 @@ pub(super) struct Facts {
     pub lost_logs: Vec<String>,
     /// Whether a profiler leads the group, so that its exit says nothing about the ranks.
     pub profiled: bool,
+    /// Whether the disk of the run's folder is full, so that its logs may lack the reason of a failure.
+    pub has_full_disk: bool,
 }
 
 impl Facts {
@@ -94,7 +96,7 @@ impl Facts {
             return (RunState::Failed, Some(reason));
         }
         let (state, reason) = self.unexplained(leader, stderr);
-        (state, Some(with_stderr(reason, stderr)))
+        (state, Some(self.with_hints(reason, stderr)))
     }
 
     /// The first failure of a rank, from its own report or its exit.
@@ -118,7 +120,7 @@ impl Facts {
                 // Ranks that ended on request or with success are not the cause.
                 (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
                     let reason = format!("{rank} {}", unexplained_exit(death.exit));
-                    causes.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));
+                    causes.push((death.time_s - NOTICE_S, self.with_hints(reason, stderr)));
                 }
                 (None, _) => {}
             }
@@ -131,6 +133,17 @@ impl Facts {
             Some((time_s, lost.map_or(reason.clone(), |lost| format!("{lost}; {reason}"))))
         };
         first(causes).or_else(noticed).map(|(_, reason)| reason)
+    }
+
+    /// A reason that no rank gave, with what may explain it.
+    fn with_hints(&self, mut reason: String, stderr: &str) -> String {
+        if self.has_full_disk {
+            reason += "; the disk of its folder is full, so that its log may lack the reason: free some space and run it again";
+        }
+        if !stderr.is_empty() {
+            reason += &format!("; end of stderr: {stderr}");
+        }
+        reason
     }
 
     fn unexplained(&self, leader: Option<Exit>, stderr: &str) -> (RunState, String) {
@@ -195,10 +208,6 @@ fn unexplained_exit(exit: Exit) -> String {
         }
         Exit::Signal(signal) => format!("was killed by {}", signal_name(signal)),
     }
-}
-
-fn with_stderr(reason: String, stderr: &str) -> String {
-    if stderr.is_empty() { reason } else { format!("{reason}; end of stderr: {stderr}") }
 }
 
 /// The name of a signal as in signal(7).
@@ -287,6 +296,20 @@ mod tests {
         assert_eq!(reason(&cause, Some(Exit::Code(1))), "rank 0: no such file");
         let outcome = facts(vec![died(10.0, Exit::Signal(15), true), died(10.1, Exit::Code(3), false)]);
         assert!(reason(&outcome, Some(Exit::Code(1))).contains("rank 1 exited with code 3"));
+    }
+
+    #[test]
+    fn on_a_full_disk_a_failure_that_no_rank_explains_names_it() {
+        let full = |ranks| Facts { has_full_disk: true, ..facts(ranks) };
+        let text = reason(&full(vec![died(1.0, Exit::Code(1), false)]), Some(Exit::Code(1)));
+        assert!(
+            text.starts_with("rank 0 exited with code 1 without a reason; the disk of its folder is full"),
+            "{text}"
+        );
+        let text = reason(&full(vec![RankFacts::default()]), Some(Exit::Code(1)));
+        assert!(text.contains("the disk of its folder is full") && text.ends_with("; end of stderr: boom"), "{text}");
+        let explained = full(vec![failed(1.0, FailureKind::Engine, "sh exited with code 3")]);
+        assert_eq!(reason(&explained, Some(Exit::Code(1))), "rank 0: sh exited with code 3");
     }
 
     #[test]

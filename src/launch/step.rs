@@ -167,7 +167,7 @@ impl Step<'_> {
         }
         let text = serde_json::to_vec(&Environment::of_nodes(&described_nodes)).unwrap_or_default();
         if let Err(error) = foreign::write_ours(&folder.join(ENVIRONMENT_FILE), &text) {
-            eprintln!("multicard: cannot write {ENVIRONMENT_FILE}: {error}");
+            foreign::say(format_args!("multicard: cannot write {ENVIRONMENT_FILE}: {error}"));
         }
         Ok(asked.clocks)
     }

@@ -4,7 +4,7 @@
 //! does not know what its ranks do: `PROGRAM…` is any command line. The job's `group.jsonl` records the exit of each process.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
+use super::group_log::GroupLog;
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
 use super::step::{Step, node_of_step, signal_steps};
 use crate::foreign;
 use crate::processes;
 use crate::protocol::{
-    CALLS_VARIABLE, CLOCKS_VARIABLE, Clock, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace,
-    hostname, node_log, node_name, now_s,
+    CALLS_VARIABLE, CLOCKS_VARIABLE, Clock, Exit, GROUP_LOG, GroupEvent, Job, PROTOCOL_VERSION, RankPlace, hostname,
+    node_log, node_name,
 };
 
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
@@ -66,8 +67,8 @@ pub fn lead<S>(
     // nsys starts programs with a umask of 0.
     foreign::keep_files_from_others();
     let job = read(job_path)?;
-    let log = open_log(&job, GROUP_LOG)?;
-    if job.site.is_some() && log.metadata().is_ok_and(|about| about.len() > 0) {
+    let log = GroupLog::open(&job.folder, GROUP_LOG)?;
+    if job.site.is_some() && log.has_lines {
         return Err(
             "the scheduler started this job again, but each start is a run of its own: retry the run".to_owned()
         );
@@ -98,15 +99,15 @@ pub fn lead<S>(
         }
         (Some(_), true) => step.describe(),
     };
-    let mut group = Group { log, is_step, ranks: Vec::new(), ending_since: None, well: true };
+    let mut group = Group::new(log, is_step);
     if job.site.is_some() {
-        group.note(GroupEvent::SupervisorStarted { hostname: hostname() });
+        group.log.note(GroupEvent::SupervisorStarted { hostname: hostname() });
     }
     let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
     match clocks {
         Err((rank, reason)) => {
             group.well = false;
-            group.note(GroupEvent::RankNotStarted { rank, reason });
+            group.log.note(GroupEvent::RankNotStarted { rank, reason });
         }
         // One command for all nodes, whose processes sample them.
         Ok(clocks) if is_step => {
@@ -125,8 +126,9 @@ pub fn lead<S>(
         end_leftovers(&program.marker);
     }
     if job.site.is_some() {
-        group.note(GroupEvent::SupervisorEnded { well: group.well });
+        group.log.note(GroupEvent::SupervisorEnded { well: group.well });
     }
+    group.finish(&signal);
     Ok(group.well)
 }
 
@@ -143,7 +145,7 @@ pub fn lead_node<S>(
     foreign::keep_files_from_others();
     let job = read(job_path)?;
     let node = node_of_step();
-    let log = open_log(&job, &node_log(node))?;
+    let log = GroupLog::open(&job.folder, &node_log(node))?;
     let signal = processes::signals()?;
     let own = own_path()?;
     let here: Vec<RankPlace> =
@@ -151,10 +153,11 @@ pub fn lead_node<S>(
     // The supervisor made the folder for the ranks of several nodes, and this process inherits its variables.
     let rendezvous = meeting(if job.shape.nodes() > 1 { 0 } else { here.len() })?;
     let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
-    let mut group = Group { log, is_step: false, ranks: Vec::new(), ending_since: None, well: true };
-    group.note(GroupEvent::SupervisorStarted { hostname: node_name() });
+    let mut group = Group::new(log, false);
+    group.log.note(GroupEvent::SupervisorStarted { hostname: node_name() });
     group.supervise(&here, |place| starter.start(place), |ranks| sample(&job, node, ranks), &signal);
-    group.note(GroupEvent::SupervisorEnded { well: group.well });
+    group.log.note(GroupEvent::SupervisorEnded { well: group.well });
+    group.finish(&signal);
     Ok(group.well)
 }
 
@@ -168,11 +171,6 @@ fn meeting(ranks: usize) -> Result<Box<dyn Rendezvous>, String> {
 
 fn no_rendezvous(error: &str) -> String {
     format!("no folder for the rendezvous of the ranks: {error}")
-}
-
-fn open_log(job: &Job, name: &str) -> Result<File, String> {
-    let log = foreign::open_ours_with(&job.folder.join(name), OpenOptions::new().create(true).append(true));
-    log.map_err(|error| format!("cannot write {name} in {}: {error}", job.folder.display()))
 }
 
 fn own_path() -> Result<PathBuf, String> {
@@ -261,7 +259,7 @@ fn end_leftovers(marker: &str) {
     };
     let (_, left) = processes::end(find, Duration::ZERO, || ());
     if !left.is_empty() {
-        eprintln!("multicard: {} cannot be killed", processes::named(&left));
+        foreign::say(format_args!("multicard: {} cannot be killed", processes::named(&left)));
     }
 }
 
@@ -355,9 +353,11 @@ struct Rank {
 }
 
 struct Group {
-    log: File,
+    log: GroupLog,
     /// Whether one process, `srun`, represents all ranks.
     is_step: bool,
+    /// Whether a signal told this process to end the run.
+    is_told: bool,
     /// Ranks that have not ended.
     ranks: Vec<Rank>,
     /// Time at which the ranks were asked to end.
@@ -367,6 +367,10 @@ struct Group {
 }
 
 impl Group {
+    fn new(log: GroupLog, is_step: bool) -> Self {
+        Self { log, is_step, is_told: false, ranks: Vec::new(), ending_since: None, well: true }
+    }
+
     /// Starts the ranks and watches them until none is left. What `sample` makes of the ranks and their processes is kept until then.
     fn supervise<S>(
         &mut self,
@@ -380,12 +384,12 @@ impl Group {
                 Ok(child) => {
                     // Ranks on other nodes log their start themselves.
                     if !self.is_step {
-                        self.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
+                        self.log.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
                     }
                     self.ranks.push(Rank { rank: place.rank, child });
                 }
                 Err(error) => {
-                    self.note(GroupEvent::RankNotStarted { rank: place.rank, reason: error.to_string() });
+                    self.log.note(GroupEvent::RankNotStarted { rank: place.rank, reason: error.to_string() });
                     self.end();
                     break;
                 }
@@ -401,12 +405,13 @@ impl Group {
             // After checking the ranks, so that ranks ended by the same signal count as ended on request.
             let number = signal.swap(0, Ordering::Relaxed);
             if number != 0 {
-                self.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
+                self.is_told = true;
+                self.log.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
                 self.end();
             }
             let told_to = self.ending_since.is_some();
             for (rank, pid, exit) in ended {
-                self.note(match self.is_step {
+                self.log.note(match self.is_step {
                     true => GroupEvent::StepEnded { exit, told_to },
                     false => GroupEvent::RankExited { rank, pid, exit, told_to },
                 });
@@ -437,7 +442,7 @@ impl Group {
                 false
             }
             Err(error) => {
-                eprintln!("multicard: cannot wait for rank {}: {error}", rank.rank);
+                foreign::say(format_args!("multicard: cannot wait for rank {}: {error}", rank.rank));
                 ended.push((rank.rank, rank.child.id(), Exit::Code(-1)));
                 false
             }
@@ -466,12 +471,10 @@ impl Group {
         }
     }
 
-    fn note(&mut self, event: GroupEvent) {
-        let line = serde_json::to_string(&GroupLine { time_s: now_s(), event });
-        let written = line.map_err(io::Error::from).and_then(|line| self.log.write_all(format!("{line}\n").as_bytes()));
-        if let Err(error) = written {
-            eprintln!("multicard: cannot write {GROUP_LOG}: {error}");
-        }
+    /// Writes the rest of the log. A full disk is waited for unless this process was or is told to end.
+    fn finish(&mut self, signal: &AtomicUsize) {
+        let is_told = self.is_told;
+        self.log.finish(|| is_told || signal.load(Ordering::Relaxed) != 0);
     }
 }
 

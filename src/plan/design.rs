@@ -2,6 +2,7 @@
 //!
 //! A design works on places of factors and levels, so that it knows neither plans nor workloads; [`super::designed`] applies it to a block.
 
+mod d_optimal;
 mod fit;
 mod fraction;
 mod hypercube;
@@ -10,7 +11,7 @@ mod model;
 mod optimal;
 mod two_levels;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
@@ -18,8 +19,8 @@ pub use fit::{Alias, Fit, resolution};
 pub use model::Term;
 
 use super::{Key, Level, counted, named};
-use model::{Model, combination, combinations};
-use optimal::{Problem, Trouble, optimal};
+use d_optimal::{d_optimal, usual_optimal};
+use model::freedom;
 use two_levels::{fold_over, plackett_burman, regular, usual_plackett_burman};
 
 /// How combinations are chosen.
@@ -131,6 +132,9 @@ const USUAL_HYPERCUBE: usize = 10;
 const MOST_OF_HYPERCUBE: usize = 2_000;
 /// The most cells times factors times factors of one factor at a time: each cell looks up each of its factors, and more would take minutes.
 const MOST_ONE_AT_A_TIME: u64 = 4_000_000_000;
+/// The most factors whose pairs are all interactions: those of more have more coefficients than any design has combinations.
+const MOST_IN_ALL_PAIRS: usize = 500;
+
 impl Design {
     /// A design of this kind with nothing else chosen.
     pub fn new(kind: DesignKind) -> Self {
@@ -156,8 +160,7 @@ impl Design {
                 self.runs(repeats).or_else(|| usual_plackett_burman(counts.len())).unwrap_or(0) as u64
             }
             DesignKind::DOptimal => {
-                let terms = self.interactions(keys).unwrap_or_default();
-                self.runs(repeats).unwrap_or_else(|| usual_optimal(&full_model(counts, terms))) as u64
+                self.runs(repeats).unwrap_or_else(|| usual_optimal(self.coefficients(keys, counts))) as u64
             }
             DesignKind::LatinHypercube => self.runs(repeats).unwrap_or(USUAL_HYPERCUBE) as u64,
         };
@@ -176,25 +179,45 @@ impl Design {
         }
     }
 
+    /// The number of coefficients of the mean, of all main effects and of the interactions.
+    fn coefficients(&self, keys: &[&Key], counts: &[usize]) -> usize {
+        let free = || counts.iter().map(|count| count - 1);
+        let of_pairs = match &self.interactions {
+            // The square of the sum has each pair twice, and the square of each factor.
+            Interactions::All => (free().sum::<usize>().pow(2) - free().map(|own| own * own).sum::<usize>()) / 2,
+            Interactions::These(_) => {
+                self.interactions(keys).unwrap_or_default().iter().map(|term| freedom(counts, term)).sum()
+            }
+        };
+        1 + free().sum::<usize>() + of_pairs
+    }
+
     /// The interactions as places of factors that vary.
     ///
     /// # Errors
-    /// A named factor does not vary.
+    /// A named factor does not vary, or there are too many pairs.
     pub(super) fn interactions(&self, keys: &[&Key]) -> Result<Vec<Term>, String> {
         let Interactions::These(pairs) = &self.interactions else {
+            if keys.len() > MOST_IN_ALL_PAIRS {
+                return Err(format!(
+                    "the pairs of {} are too many interactions: name those that matter, or give most factors one level",
+                    counted(keys.len(), "factor")
+                ));
+            }
             let all = (0..keys.len()).flat_map(|one| (one + 1..keys.len()).map(move |other| vec![one, other]));
             return Ok(all.collect());
         };
+        let places: HashMap<&Key, usize> = keys.iter().enumerate().map(|(place, key)| (*key, place)).collect();
         let place = |key: &Key| {
-            keys.iter().position(|known| *known == key).ok_or_else(|| {
+            places.get(key).copied().ok_or_else(|| {
                 format!("an interaction names {key}, which has one level here: tick another level of it, or untick the interaction")
             })
         };
-        let mut terms: Vec<Term> = Vec::new();
+        let (mut terms, mut seen) = (Vec::new(), HashSet::new());
         for (one, other) in pairs {
             let mut term = vec![place(one)?, place(other)?];
             term.sort_unstable();
-            if !terms.contains(&term) {
+            if seen.insert(term.clone()) {
                 terms.push(term);
             }
         }
@@ -251,16 +274,6 @@ impl Design {
     }
 }
 
-/// The model of all main effects and these interactions.
-fn full_model(counts: &[usize], interactions: Vec<Term>) -> Model {
-    Model::new(counts, (0..counts.len()).map(|factor| vec![factor]).chain(interactions).collect())
-}
-
-/// A quarter more combinations than coefficients, at least two more: enough to see lack of fit.
-fn usual_optimal(model: &Model) -> usize {
-    model.width + (model.width / 4).max(2)
-}
-
 fn one_at_a_time(base: &[usize], counts: &[usize]) -> Vec<Vec<usize>> {
     let changed = counts.iter().enumerate().flat_map(|(factor, count)| {
         (0..*count).filter(move |level| *level != base[factor]).map(move |level| {
@@ -270,68 +283,6 @@ fn one_at_a_time(base: &[usize], counts: &[usize]) -> Vec<Vec<usize>> {
         })
     });
     std::iter::once(base.to_vec()).chain(changed).collect()
-}
-
-/// Combinations that estimate the main effects and these interactions best, beside `fixed` ones.
-fn d_optimal(
-    space: &Space,
-    runs: Option<usize>,
-    interactions: Vec<Term>,
-    fixed: &[Vec<usize>],
-) -> Result<Vec<Vec<usize>>, String> {
-    let mains = space.counts.len();
-    let model = full_model(&space.counts, interactions);
-    let of_mains = 1 + space.counts.iter().map(|count| count - 1).sum::<usize>();
-    let usual = usual_optimal(&model);
-    let runs = runs.unwrap_or_else(|| usual.min(usize::try_from(combinations(&space.counts)).unwrap_or(usual)));
-    if runs + fixed.len() < model.width {
-        return Err(format!(
-            "{} cannot estimate {} ({of_mains} of the mean and {}, {} of interactions): give {} runs or more, or untick interactions or \
-             levels",
-            counted(runs + fixed.len(), "run"),
-            counted(model.width, "coefficient"),
-            counted(mains, "main effect"),
-            model.width - of_mains,
-            model.width - fixed.len()
-        ));
-    }
-    let problem = Problem { model: &model, admits: space.admits, fixed, runs, seed: space.seed };
-    optimal(&problem).map_err(|trouble| match trouble {
-        Trouble::TooFew(Some(left)) => format!(
-            "the constraints leave {} to run, and the design needs {runs}: lower runs, relax a constraint, or tick more levels",
-            counted(left, "combination")
-        ),
-        Trouble::TooFew(None) => format!(
-            "fewer than {runs} of {} combinations that were drawn at random meet the constraints: relax a constraint",
-            1_000 + 500 * runs
-        ),
-        Trouble::TooLarge => format!(
-            "{} of {} with {} take too long to optimise: lower runs, untick interactions or levels, or leave out factors",
-            counted(runs, "run"),
-            counted(mains, "factor"),
-            counted(model.width, "coefficient")
-        ),
-        Trouble::Singular => match lost(space, &model, fixed) {
-            Some(term) => format!(
-                "the constraints leave no combinations that tell {} apart from the other effects: untick it, or relax a constraint",
-                name(space, &term)
-            ),
-            None => format!("{} cannot tell all ticked effects apart: give more runs", counted(runs, "run")),
-        },
-    })
-}
-
-/// The first effect that no combinations can estimate, judged by up to some thousands of them.
-fn lost(space: &Space, model: &Model, fixed: &[Vec<usize>]) -> Option<Term> {
-    let number = combinations(&space.counts);
-    // Looks far apart from each other.
-    let step = (number / 4_000).max(1);
-    let looked_at =
-        (0..number.min(4_000)).map(|place: u64| combination(&space.counts, place.saturating_mul(step) % number));
-    let admitted: Vec<Vec<usize>> =
-        fixed.iter().cloned().chain(looked_at.filter(|point| (space.admits)(point))).collect();
-    let interactions: Vec<Term> = model.terms.iter().filter(|term| term.len() == 2).cloned().collect();
-    Fit::new(&space.counts, &interactions, &admitted).lost().first().cloned()
 }
 
 /// The name of an effect: `precision` or `precision × layout`.
@@ -431,17 +382,46 @@ mod tests {
     }
 
     #[test]
-    fn designs_that_would_take_minutes_are_refused_at_once() {
+    fn designs_that_would_take_minutes_or_all_memory_are_refused_at_once() {
         let optimal = Design { size: Size::Runs(1000), ..Design::new(DesignKind::DOptimal) };
         let text = error(&optimal, &[5; 60]);
         assert!(
             text.starts_with("1000 runs of 60 factors with 241 coefficients take too long to optimise: "),
             "{text}"
         );
+        let levels = Design { size: Size::Runs(700), ..Design::new(DesignKind::DOptimal) };
+        let text = error(&levels, &[300, 300]);
+        assert!(text.starts_with("700 runs of 2 factors with 599 coefficients take too long to optimise: "), "{text}");
+        let all = Design { interactions: Interactions::All, ..Design::new(DesignKind::DOptimal) };
+        let text = error(&all, &[2; 40_000]);
+        assert!(text.starts_with("the pairs of 40000 factors are too many interactions: "), "{text}");
         let one = Design::new(DesignKind::OneAtATime);
         let text = error(&one, &[2; 3000]);
         assert!(text.starts_with("3001 cells of 3000 factors take too long to list: "), "{text}");
         assert_eq!(points(&one, &[2; 300]).unwrap().len(), 301);
+    }
+
+    #[test]
+    fn a_fraction_whose_interactions_cannot_be_kept_apart_is_refused_at_once() {
+        // Each of 5,000 assignments for each number of runs would be fitted with 120 effects otherwise.
+        let all = Design { interactions: Interactions::All, ..Design::new(DesignKind::Fraction) };
+        let text = error(&all, &[2; 15]);
+        assert!(
+            text.starts_with("no fraction with 16 or 32 or 64 or 128 runs keeps the ticked interactions apart"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_usual_size_is_known_before_the_design_is_made() {
+        for interactions in [Interactions::All, pairs(&[(0, 1), (1, 2), (2, 1)])] {
+            let design = Design { interactions, ..Design::new(DesignKind::DOptimal) };
+            let (counts, keys) = ([2, 3, 4, 3], keys(4));
+            let keys: Vec<&Key> = keys.iter().collect();
+            let model = d_optimal::full_model(&counts, design.interactions(&keys).unwrap());
+            assert_eq!(design.coefficients(&keys, &counts), model.width);
+            assert_eq!(points(&design, &counts).unwrap().len(), usual_optimal(model.width));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::design::Space;
 use super::{Block, Constraint, Design, DesignKind, Domain, Key, Level, Levels, Plan};
 
-/// How many designs are kept.
+/// How many designs are kept, or as many as the plan has blocks: an expansion asks for each of them more than once.
 const KEPT: usize = 8;
 
 /// The chosen combinations.
@@ -53,7 +53,7 @@ pub(super) fn designed(plan: &Plan, block: &Block) -> Option<Answer> {
         repeats: plan.repeats,
     };
     let mut answers = answers();
-    answers.truncate(KEPT - 1);
+    answers.truncate(KEPT.max(1 + plan.further.len()) - 1);
     answers.insert(0, (question, Arc::clone(&answer)));
     Some(answer)
 }

@@ -11,7 +11,7 @@ use super::named::named;
 use super::problem::PlanError;
 use super::{
     AA_COPY, Capture, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
-    Search, StudyTable, Tracer, Tracing, WorkloadSpec, read, write,
+    Search, StudyTable, Tracer, Tracing, WorkloadSpec, counted, read, write,
 };
 use crate::foreign;
 
@@ -25,6 +25,10 @@ pub const PLAN_VERSION: i64 = 1;
 pub const MAX_RUNS: u64 = 100_000;
 /// Most repeats of a plan.
 pub const MAX_REPEATS: u32 = 1000;
+/// Most levels of all cells together, since each cell holds a level of every factor: half a gigabyte.
+const MAX_LEVELS: u64 = 20_000_000;
+/// Most comparisons of all constraints with all combinations, which take about 10 s.
+const MAX_COMPARISONS: u64 = 50_000_000;
 /// Maximum size of a plan file in bytes. A plan of all factors with hundreds of levels is a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -364,10 +368,28 @@ impl Plan {
     pub fn too_large(&self) -> Option<String> {
         let cells = self.combinations();
         let runs = cells.saturating_mul(u64::from(self.repeats));
-        (runs > MAX_RUNS).then(|| {
-            format!(
+        if runs > MAX_RUNS {
+            return Some(format!(
                 "{cells} combinations of levels × {} repeats are more than {MAX_RUNS} runs: leave out levels or split the plan",
                 self.repeats
+            ));
+        }
+        let factors = self.blocks().map(|block| block.factors.len()).max().unwrap_or(0);
+        if cells.saturating_mul(factors as u64) > MAX_LEVELS {
+            return Some(format!(
+                "{cells} combinations of levels of {} are too many to list: leave out factors or levels, or split the plan",
+                counted(factors, "factor")
+            ));
+        }
+        // A design looks at combinations that it does not choose, too.
+        let looked_at = |block: &Block| block.combinations().min(MAX_RUNS);
+        let looked_at = self.blocks().map(looked_at).fold(0, u64::saturating_add);
+        let comparisons: usize = self.constraints.iter().map(|constraint| constraint.exclude.comparisons()).sum();
+        (looked_at.saturating_mul(comparisons as u64) > MAX_COMPARISONS).then(|| {
+            format!(
+                "{looked_at} combinations of levels take too long to check with {} in constraints: write fewer constraints, leave out \
+                 levels, or split the plan",
+                counted(comparisons, "comparison")
             )
         })
     }

@@ -230,6 +230,15 @@ impl Filter {
 }
 
 impl Filter {
+    /// The number of words and pairs in the filter.
+    pub(super) fn comparisons(&self) -> usize {
+        let mut comparisons = 0;
+        if let Some(term) = &self.0 {
+            term.visit(&mut |term| comparisons += usize::from(matches!(term, Term::Word(_) | Term::Pair(..))));
+        }
+        comparisons
+    }
+
     /// The pairs `key=value` whose value no thing has, each once. `levels` gives the existing levels of a key.
     pub fn unmet(&self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Vec<(&str, &str)> {
         let mut unmet: Vec<(&str, &str)> = Vec::new();

@@ -264,6 +264,27 @@ fn a_plan_too_large_to_expand_says_so_at_once() {
 }
 
 #[test]
+fn many_factors_and_many_comparisons_of_constraints_are_refused_with_many_cells() {
+    let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    let plan = |levels: usize, factors: usize, constraints: usize| {
+        let more: String = (0..factors).map(|place| format!("more{place} = 1\n")).collect();
+        let all: String = (0..constraints)
+            .map(|place| format!("[[constraint]]\nexclude = \"b = {place} and a = 9999\"\nreason = \"slow\"\n"))
+            .collect();
+        let words: String = (0..factors).map(|place| format!(", \"{{more{place}}}\"")).collect();
+        let head = format!("version = 1\n[command]\nrun = [\"./it\", \"{{a}}\", \"{{b}}\"{words}]\n[factors]\n");
+        let (a, b) = (numbers(levels), numbers(100));
+        Plan::parse(&format!("{head}a = [{a}]\nb = [{b}]\n{more}{all}"), "p.toml").map_err(|error| error.to_string())
+    };
+    let refused = |plan: Result<Plan, String>| plan.map(|_| ()).unwrap_err();
+    assert!(plan(10, 3, 3).is_ok());
+    let text = refused(plan(1000, 250, 0));
+    assert!(text.starts_with("p.toml") && text.contains("factors are too many to list: leave out factors"), "{text}");
+    let text = refused(plan(1000, 0, 300));
+    assert!(text.contains("100000 combinations of levels take too long to check with 600 comparisons"), "{text}");
+}
+
+#[test]
 fn a_factor_without_any_level_gives_no_cells() {
     let matrix = expand(&small_plan(&[("layout", vec![])]), &cpu_node());
     assert_eq!(matrix, Matrix::default());

@@ -18,23 +18,29 @@ pub(super) struct Keep<W> {
     name: &'static str,
     seen: u64,
     last: VecDeque<u8>,
+    /// Whether some output could not be written, which is told once.
+    has_lost: bool,
 }
 
 impl<W: Write> Keep<W> {
     pub fn new(log: W, name: &'static str) -> Self {
-        Self { log, name, seen: 0, last: VecDeque::new() }
+        Self { log, name, seen: 0, last: VecDeque::new(), has_lost: false }
     }
 
     /// Adds output. When output is left out for the first time, returns the message for the user.
+    ///
+    /// # Errors
+    /// Output could not be written, for the first time.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<Option<String>> {
         let room = usize::try_from(FIRST_BYTES.saturating_sub(self.seen)).unwrap_or(usize::MAX);
         let (kept, over) = bytes.split_at(room.min(bytes.len()));
-        self.log.write_all(kept)?;
+        let written = self.log.write_all(kept);
         let was_full = self.seen > FIRST_BYTES;
         self.seen += bytes.len() as u64;
         self.last.extend(&bytes[bytes.len().saturating_sub(LAST_BYTES)..]);
         let surplus = self.last.len().saturating_sub(LAST_BYTES);
         self.last.drain(..surplus);
+        self.once(written)?;
         Ok((!over.is_empty() && !was_full).then(|| {
             format!(
                 "the program wrote more than {} MB to its {}: the log keeps its start and its last {} kB",
@@ -51,7 +57,22 @@ impl<W: Write> Keep<W> {
     }
 
     /// Writes the kept end of a stream that was too long.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
     pub fn finish(&mut self) -> io::Result<()> {
+        let written = self.write_end();
+        self.once(written)
+    }
+
+    /// The first error; later ones count as success.
+    fn once(&mut self, written: io::Result<()>) -> io::Result<()> {
+        let had_lost = self.has_lost;
+        self.has_lost |= written.is_err();
+        if had_lost { Ok(()) } else { written }
+    }
+
+    fn write_end(&mut self) -> io::Result<()> {
         let over = self.seen.saturating_sub(FIRST_BYTES);
         let tail = usize::try_from(over).unwrap_or(usize::MAX).min(self.last.len());
         let left_out = over - tail as u64;
@@ -80,6 +101,16 @@ impl<W: Write> Keep<W> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_that_a_full_disk_refuses_is_told_once_and_still_known_to_a_message() {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut keep = Keep::new(full, "standard output");
+        assert!(keep.push(b"loading\n").is_err());
+        assert_eq!(keep.push(b"no space\n").unwrap(), None);
+        keep.finish().unwrap();
+        assert_eq!(keep.last_lines(), "loading | no space");
+    }
 
     #[test]
     fn short_output_is_kept_whole_and_long_output_by_its_start_and_its_end() {

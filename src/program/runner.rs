@@ -2,7 +2,7 @@
 //! node's runner, which is the only one of most runs, also logs the program's readings.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,10 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::facts::NamedFiles;
+use super::log::Log;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
-use super::watch::{Ended, Log, POLL, Use, children_cpu_s, log_name, watch};
+use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
@@ -47,10 +48,7 @@ pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Jo
     let signal = processes::signals()?;
     // If this fails, orphans are found only by the run's marker.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let name = log_name(node);
-    let log = OpenOptions::new().create(true).append(true).open(job.folder.join(&name));
-    let log = log.map_err(|error| format!("cannot write {name} in {}: {error}", job.folder.display()))?;
-    let log = Log::new(log, job.run.clone(), node);
+    let log = Log::open(&job.folder, &job.run, node)?;
     let (started, ranks) = (Instant::now(), Ranks::new(&job, node));
     let starter = starter.to_owned();
     let _sampler = sample(&job);
@@ -69,6 +67,7 @@ pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Jo
     };
     let well = matches!(event, Event::Finished { .. });
     runner.log.write(&[(now_s(), event)]);
+    runner.log.finish(&runner.signal)?;
     Ok(well)
 }
 
@@ -392,7 +391,7 @@ mod tests {
         let program = Program { command, repeat: 1, marker: String::new(), device: "cpu".to_owned() };
         let ranks = Ranks::new(&job, 0);
         let filled = Words::new(&job, &program, &ranks).command().unwrap();
-        let log = Log::new(File::create(run_folder.join("rank-0.jsonl")).unwrap(), String::new(), 0);
+        let log = Log::open(run_folder, "", 0).unwrap();
         let (signal, started) = (Arc::default(), Instant::now());
         let runner =
             Runner { job, program, ranks, starter: String::new(), signal, log, started, injection: Vec::new() };

@@ -1,6 +1,6 @@
 //! Watches a program: its output is passed on and read, its processes are measured, and none of them survives its end.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,12 @@ use procfs_core::process::Stat;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
 use super::keep::Keep;
+use super::log::Log;
 use super::readings::{Readings, Stream};
+use crate::foreign;
 use crate::plan::command::PEAK_RESIDENT;
 use crate::processes::{self, Process};
-use crate::protocol::{Event, EventLine, Exit, now_s};
+use crate::protocol::{Event, Exit, now_s};
 
 /// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
 const GRACE: Duration = Duration::from_secs(3);
@@ -34,48 +36,6 @@ const DRAIN: Duration = Duration::from_millis(20);
 const TOGETHER: Duration = Duration::from_millis(500);
 /// The most pieces of output that wait to be processed.
 const PIECES: usize = 64;
-
-/// The rank's log.
-pub struct Log {
-    file: File,
-    run: String,
-    node: u32,
-}
-
-impl Log {
-    /// The log of the node with this number, which counts as a rank.
-    pub fn new(file: File, run: String, node: u32) -> Self {
-        Self { file, run, node }
-    }
-
-    /// Appends events with their times, in seconds since the Unix epoch.
-    pub fn write(&mut self, events: &[(f64, Event)]) {
-        let mut text = String::new();
-        for (time_s, event) in events {
-            let line = EventLine { run: self.run.clone(), rank: self.node, time_s: *time_s, event: event.clone() };
-            if let Ok(line) = serde_json::to_string(&line) {
-                text.push_str(&line);
-                text.push('\n');
-            }
-        }
-        if let Err(error) = self.file.write_all(text.as_bytes()) {
-            eprintln!("multicard: cannot write {}: {error}", log_name(self.node));
-        }
-    }
-
-    pub fn warn(&mut self, message: String) {
-        self.write(&[(now_s(), Event::Warning { message })]);
-    }
-
-    pub fn reading(&mut self, key: &str, value: f64) {
-        self.write(&[(now_s(), Event::Reading { key: key.into(), value, epoch: None, step: None })]);
-    }
-}
-
-/// The log of a node's ranks, which is named by the node's number.
-pub fn log_name(node: u32) -> String {
-    format!("rank-{node}.jsonl")
-}
 
 /// How a program's output is used.
 pub enum Use {
@@ -302,7 +262,7 @@ impl Watched<'_> {
         match keep.push(bytes) {
             Ok(None) => {}
             Ok(Some(message)) => self.log.warn(message),
-            Err(error) => self.log.warn(format!("cannot write the program's output: {error}")),
+            Err(error) => self.log.warn(lost_output(&error)),
         }
         self.comes_to(*read);
         if let (Some(readings), 0) = (&mut self.readings, *place) {
@@ -311,10 +271,9 @@ impl Watched<'_> {
     }
 
     fn write_events(&mut self) {
-        if !self.events.is_empty() {
-            self.log.write(&self.events);
-            self.events.clear();
-        }
+        // Even if there are none: earlier ones may wait for room on the disk.
+        self.log.write(&self.events);
+        self.events.clear();
     }
 
     fn unkillable(&mut self, left: &[Process]) {
@@ -353,13 +312,17 @@ impl Watched<'_> {
         }
         for keep in self.streams.iter_mut().flatten() {
             if let Err(error) = keep.finish() {
-                self.log.warn(format!("cannot write the program's output: {error}"));
+                self.log.warn(lost_output(&error));
             }
         }
         let Some([output, errors]) = self.streams.get(place) else { return String::new() };
         let stderr = errors.last_lines();
         if stderr.is_empty() { output.last_lines() } else { stderr }
     }
+}
+
+fn lost_output(error: &io::Error) -> String {
+    format!("a part of the program's output is missing, as it could not be written: {error}")
 }
 
 /// A moment in two clocks: the machine's clock, which may be set at any time, and one that cannot be set.
@@ -442,7 +405,7 @@ fn read_pipe(place: usize, stream: Stream, pipe: Option<impl Read + Send + 'stat
         }
     };
     if let Err(error) = thread::Builder::new().name("output".to_owned()).spawn(read) {
-        eprintln!("multicard: cannot read the program's output: {error}");
+        foreign::say(format_args!("multicard: cannot read the program's output: {error}"));
     }
 }
 

@@ -152,12 +152,6 @@ fn io_advice(error: &io::Error) -> &'static str {
 
 const FULL_DISK: &str = "the disk is full: free some space and continue; the index is then updated from the logs";
 
-/// Whether a file's file system has less free space than SQLite needs for its smallest files.
-fn has_no_room(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(path);
-    foreign::free_bytes(folder).is_some_and(|free_bytes| free_bytes < 1 << 20)
-}
-
 /// Whether a file of SQLite's cannot grow by the limit of this process.
 fn is_limited(path: &Path) -> bool {
     // As much as SQLite adds at once: a page, and the shared-memory file's part.
@@ -172,7 +166,7 @@ fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => FULL_DISK,
         // For the shared-memory file, SQLite reports only that reading or writing failed.
-        Some(ErrorCode::SystemIoFailure) if has_no_room(path) => FULL_DISK,
+        Some(ErrorCode::SystemIoFailure) if foreign::has_no_room(path.parent().unwrap_or(path)) => FULL_DISK,
         Some(ErrorCode::SystemIoFailure) if is_limited(path) => foreign::LONG_FILE,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             // SQLite does not say why it cannot open a file.

@@ -56,12 +56,14 @@ mod watchdog;
 mod work;
 mod workloads;
 
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use multicard::foreign::say;
 use multicard::plan::{Capture, Worker};
 use multicard::protocol::{EVENTS_FILE, Event, Job, PROTOCOL_VERSION, RankPlace, RateLine};
 
@@ -86,24 +88,29 @@ fn main() -> ExitCode {
         ["describe"] => describe(),
         ["rank", _, rank] => {
             let Ok(rank) = rank.parse() else {
-                eprintln!("multicard-worker: rank {rank:?} is not a number from 0\n{USAGE}");
+                say(format_args!("multicard-worker: rank {rank:?} is not a number from 0\n{USAGE}"));
                 return ExitCode::from(BAD_JOB);
             };
             run_rank(Path::new(&arguments[1]), rank, started)
         }
         ["rates", seconds, threads] => measure_rates(seconds, threads, None),
         ["rates", seconds, threads, uuid] => measure_rates(seconds, threads, Some(uuid)),
-        ["--help" | "-h"] => {
-            println!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        ["--version" | "-V"] => {
-            println!("multicard-worker {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
-        }
+        ["--help" | "-h"] => print(USAGE),
+        ["--version" | "-V"] => print(concat!("multicard-worker ", env!("CARGO_PKG_VERSION"))),
         _ => {
-            eprintln!("{USAGE}");
+            say(USAGE);
             ExitCode::from(BAD_JOB)
+        }
+    }
+}
+
+/// Writes a line to stdout.
+fn print(line: &str) -> ExitCode {
+    match writeln!(io::stdout(), "{line}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format_args!("multicard-worker: writing to standard output: {error}"));
+            ExitCode::from(FAILED)
         }
     }
 }
@@ -121,12 +128,9 @@ fn describe() -> ExitCode {
         versions: shim::versions(),
     };
     match serde_json::to_string(&worker) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => print(&text),
         Err(error) => {
-            eprintln!("multicard-worker: describing it failed: {error}");
+            say(format_args!("multicard-worker: describing it failed: {error}"));
             ExitCode::from(FAILED)
         }
     }
@@ -136,20 +140,23 @@ fn describe() -> ExitCode {
 fn measure_rates(seconds: &str, threads: &str, gpu_uuid: Option<&str>) -> ExitCode {
     let asked = seconds.parse::<f64>().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
     let (Some(seconds), Ok(threads)) = (asked, threads.parse()) else {
-        eprintln!("{USAGE}");
+        say(USAGE);
         return ExitCode::from(BAD_JOB);
     };
     // If this fails, the process that reads the lines has closed the pipe.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let place = RankPlace { gpu_uuid: gpu_uuid.map(str::to_owned), ..RankPlace::on_cpu(0, threads) };
-    let mut say = |line: RateLine| match serde_json::to_string(&line) {
-        Ok(text) => println!("{text}"),
-        Err(error) => eprintln!("multicard-worker: {error}"),
+    let mut report = |line: RateLine| {
+        let text = serde_json::to_string(&line).unwrap_or_default();
+        if writeln!(io::stdout(), "{text}").is_err() {
+            // Nobody reads the rates any more.
+            shim::exit_now(FAILED);
+        }
     };
-    match rates::measure(&place, seconds, &mut say) {
+    match rates::measure(&place, seconds, &mut report) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            say(RateLine::Failed { message: stop.to_string() });
+            report(RateLine::Failed { message: stop.to_string() });
             ExitCode::from(FAILED)
         }
     }
@@ -159,12 +166,12 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     let (job, work) = match job::read(path) {
         Ok(job) => job,
         Err(error) => {
-            eprintln!("multicard-worker: {error}");
+            say(format_args!("multicard-worker: {error}"));
             return ExitCode::from(BAD_JOB);
         }
     };
     let Some(place) = job::place(&job, rank) else {
-        eprintln!("multicard-worker: {} has no rank {rank}", path.display());
+        say(format_args!("multicard-worker: {} has no rank {rank}", path.display()));
         return ExitCode::from(BAD_JOB);
     };
     // Before there are threads, which inherit the policy, and before there are data.
@@ -181,7 +188,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            eprintln!("multicard-worker: rank {rank}: {stop}");
+            say(format_args!("multicard-worker: rank {rank}: {stop}"));
             if job.ranks.len() > 1 {
                 shim::exit_now(FAILED);
             }
@@ -227,7 +234,7 @@ static PANIC: Mutex<String> = Mutex::new(String::new());
 
 fn remember_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("multicard-worker: {panic}");
+        say(format_args!("multicard-worker: {panic}"));
         if let Ok(mut text) = PANIC.lock() {
             *text = panic.to_string();
         }

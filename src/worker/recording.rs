@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use multicard::foreign::say;
 use multicard::protocol::{EVENTS_FILE, Phase};
 use multicard::trace::{Recorder, now_ns, this_thread};
 
@@ -146,5 +147,5 @@ fn with(record: impl FnOnce(&mut Recorder, i64) -> io::Result<()>) {
 
 /// Ends the recording after an error. A full disk must not end training; the trace itself shows that its end is missing.
 fn give_up(error: &io::Error) {
-    eprintln!("multicard-worker: the trace ends here, as writing it failed: {error}");
+    say(format_args!("multicard-worker: the trace ends here, as writing it failed: {error}"));
 }

@@ -1,13 +1,13 @@
 //! The rank's log, which has one event on each line, and how a rank gives up.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use multicard::plan::Key;
-use multicard::protocol::{Event, EventLine, FailureKind, now_s};
+use multicard::protocol::{Event, EventLine, FailureKind, LogWriter, now_s};
 use tch::TchError;
 use thiserror::Error;
 
@@ -50,7 +50,7 @@ pub enum Stop {
         message: String,
     },
     /// The log itself cannot be written.
-    #[error("writing {path} failed: {source}; make room or choose another folder for the session")]
+    #[error("writing {path} failed: {source}; check the disk, or choose another folder for the session")]
     Log {
         /// The log.
         path: PathBuf,
@@ -104,7 +104,7 @@ pub struct Report(Arc<Mutex<Log>>);
 
 struct Log {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: LogWriter,
     run: String,
     rank: u32,
     flushed: Instant,
@@ -117,12 +117,12 @@ impl Report {
         let opened = std::fs::create_dir_all(folder)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
             .map_err(|source| Stop::Log { path: path.clone(), source })?;
-        let log = Log { path, file: BufWriter::new(opened), run: run.into(), rank, flushed: Instant::now() };
+        let log = Log { path, file: LogWriter::new(opened), run: run.into(), rank, flushed: Instant::now() };
         Ok(Self(Arc::new(Mutex::new(log))))
     }
 
     /// Writes an event. Steps and their readings are written within 200 ms; every other event has been passed to the system when this
-    /// returns.
+    /// returns, unless the disk is full: then events wait for room, and the last one of the rank waits here.
     pub fn event(&mut self, event: Event) -> Result<(), Stop> {
         match &event {
             Event::Phase { phase } => recording::phase(*phase),
@@ -161,11 +161,16 @@ impl Log {
     fn event(&mut self, event: Event) -> Result<(), Stop> {
         let of_step = matches!(event, Event::Step { .. } | Event::Reading { step: Some(_), .. });
         let may_wait = of_step && self.flushed.elapsed() < FLUSH_INTERVAL;
+        let is_last = matches!(event, Event::Finished { .. } | Event::Failed { .. });
         let line = EventLine { run: std::mem::take(&mut self.run), rank: self.rank, time_s: now_s(), event };
         let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
         self.run = line.run;
         let written = written.and_then(|()| self.file.write_all(b"\n"));
         written.map_err(|source| self.failed(source))?;
+        if is_last {
+            // A signal that asks the rank to end ends its process.
+            return self.file.finish(|| false).map_err(|source| self.failed(source));
+        }
         if may_wait { Ok(()) } else { self.flush() }
     }
 
@@ -225,11 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_that_names_the_log() {
+    fn events_wait_on_a_full_disk_and_a_log_that_cannot_be_written_otherwise_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = Report::open(folder.path(), "run", 0).unwrap();
-        report.0.lock().unwrap().file = BufWriter::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let error = report.event(Event::Warning { message: "so".into() }).unwrap_err();
+        let mut warn_into = |options: &mut OpenOptions, path: &str| {
+            report.0.lock().unwrap().file = LogWriter::new(options.open(path).unwrap());
+            report.event(Event::Warning { message: "so".into() })
+        };
+        warn_into(OpenOptions::new().write(true), "/dev/full").unwrap();
+        let error = warn_into(OpenOptions::new().read(true), "/dev/null").unwrap_err();
         assert!(matches!(&error, Stop::Log { .. }) && error.to_string().contains("rank-0.jsonl"), "{error}");
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::time::Instant;
 
 use multicard::analysis::TimedStep;
+use multicard::foreign::say;
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPlace};
 use tch::Tensor;
@@ -179,7 +180,7 @@ fn watch_steps(peers: &Peers, cuda_graph: bool, report: &Report) -> Result<Watch
 
 /// Logs why the rank failed and ends its process at once. For ranks with peers.
 fn give_up(report: &mut Report, stop: &Stop) -> ! {
-    eprintln!("multicard-worker: {stop}");
+    say(format_args!("multicard-worker: {stop}"));
     // If the log cannot be written, at least stderr has the reason.
     let _ = report.failed(stop);
     exit_now(FAILED)

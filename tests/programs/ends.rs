@@ -79,6 +79,37 @@ fn gigabytes_and_binary_output_are_kept_to_a_limit_that_is_said() {
 }
 
 #[test]
+fn a_program_that_fills_the_disk_of_its_session_is_logged_whole_once_there_is_room() {
+    let scene = Scene::new();
+    let disk = scene.folder.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    // Its steps take more than the last page of a file has room for.
+    let program = "head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null\n\
+                   for step in $(seq 100); do echo \"step $step loss 0.5\"; sleep 0.01; done\n\
+                   echo the end\ntouch \"$2\"\nexit 3\n";
+    fs::write(scene.programs().join("fills.sh"), program).unwrap();
+    let (disk_text, ended) = (disk.display(), scene.programs().join("ended"));
+    let run = format!("run = [\"sh\", \"{{programs}}/fills.sh\", \"{disk_text}\", \"{}\"]", ended.display());
+    scene.command(&format!("[command]\n{run}\n"));
+    let script = "mount -t tmpfs -o size=24m none \"$1\"
+        \"$0\" run plan.toml --session \"$1/s\" 2> said & running=$!
+        until grep -q free said && test -e \"$2\"; do kill -0 $running; sleep 0.05; done
+        rm \"$1/fill\"
+        wait $running || test $? = 1
+        cat said >&2
+        cp -r \"$1/s\" session";
+    let Some(output) = seeded::with_mounts(scene.folder.path(), script, &[&disk, &ended]) else { return };
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
+    assert!(stderr.contains("sh exited with code 3; end of its output: ") && stderr.contains("| the end"), "{stderr}");
+    let run = &scene.runs()[0];
+    let (steady, warm_up) = steps(run);
+    assert!(steady.len() + warm_up >= 99, "{} and {warm_up} steps", steady.len());
+    assert!(matches!(events(run).last(), Some(Event::Failed { .. })));
+    assert!(warnings(run).contains("a part of the program's output is missing"), "{}", warnings(run));
+}
+
+#[test]
 fn nothing_is_left_when_the_runner_the_supervisor_or_the_workbench_is_killed() {
     for (who, word) in [("runner", "program"), ("supervisor", "group"), ("both", "")] {
         let scene = Scene::new();

@@ -2,10 +2,12 @@
 //!
 //! The intervals are over repeats, as for full grids: each repeat of all cells gives one estimate of each effect.
 
+use std::collections::HashMap;
+
 use super::{Combined, Design, Estimate, Fitted, MOST_INTERACTIONS, Mixed, Reading};
 use crate::analysis::contrast::Sample;
 use crate::analysis::{Cell, Comparison, Setting};
-use crate::plan::{Fit, Interactions, Term};
+use crate::plan::{Alias, Fit, Interactions, Term};
 
 /// The interactions that the design of the cells' latest run asks for, as places of settings. `None` if no design with a model chose the
 /// cells.
@@ -39,10 +41,13 @@ pub(super) fn fitted(design: &Design<'_, '_>, interactions: &[Term], reading: &R
         let term: Term = changes.iter().map(|(setting, _)| *setting).collect();
         fit.terms().contains(&term)
     });
+    // The changes to all levels of a factor have the same ones.
+    let mut aliases: HashMap<Term, Vec<Alias>> = HashMap::new();
     let estimate = |changes: Vec<(usize, usize)>| {
         let weights = fit.weights(&changes)?;
         let term: Term = changes.iter().map(|(setting, _)| *setting).collect();
-        let mixed = fit.aliases(&term).into_iter().map(|alias| Mixed {
+        let aliases = aliases.entry(term).or_insert_with_key(|term| fit.aliases(term));
+        let mixed = aliases.iter().map(|alias| Mixed {
             settings: alias.term.iter().map(|place| design.settings[*place].clone()).collect(),
             share: alias.share,
         });

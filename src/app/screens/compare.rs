@@ -251,7 +251,7 @@ impl CompareScreen {
         let Some(picture) = &self.picture else { return };
         let plans = match command {
             CompareCommand::PlanFullRuns => {
-                if let Some(full) = picture.full_runs.clone() {
+                if let Some((full, _)) = picture.full_runs.clone() {
                     desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
                 }
                 return;

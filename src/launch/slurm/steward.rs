@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use crate::foreign;
 use crate::launch::error::LaunchError;
 use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
+use crate::launch::group_log::GroupLog;
 use crate::launch::step::signal_steps;
 use crate::processes;
-use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, hostname, now_s};
+use crate::protocol::{Exit, GROUP_LOG, GroupEvent, Job, hostname, wait_for_room};
 
 /// Subcommand of `multicard` that executes the runs of an allocation: `allocation FOLDER --idle SECONDS`.
 pub const ALLOCATION_COMMAND: &str = "allocation";
@@ -147,19 +148,18 @@ pub fn keep_allocation(folder: &Path, idle: Duration) -> Result<(), String> {
 }
 
 fn keep(folder: &Path, idle: Duration, signal: &AtomicUsize) -> Result<(), String> {
-    let log = foreign::open_ours_with(&folder.join(GROUP_LOG), OpenOptions::new().create(true).append(true));
-    let mut log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", folder.display()))?;
-    if log.metadata().is_ok_and(|about| about.len() > 0) {
+    let mut log = GroupLog::open(folder, GROUP_LOG)?;
+    if log.has_lines {
         return Err("the scheduler started this job again, but each allocation is started once".to_owned());
     }
-    note(&mut log, GroupEvent::SupervisorStarted { hostname: hostname() });
+    log.note(GroupEvent::SupervisorStarted { hostname: hostname() });
     let (mut done, mut since) = (0, Instant::now());
     while signal.load(Ordering::Relaxed) == 0 {
         match lines(folder).into_iter().nth(done) {
             Some(line) => {
                 done += 1;
                 if let Some(Err(error)) = line.map(|line| execute(&line, signal)) {
-                    eprintln!("multicard: {error}");
+                    foreign::say(format_args!("multicard: {error}"));
                 }
                 since = Instant::now();
             }
@@ -169,9 +169,10 @@ fn keep(folder: &Path, idle: Duration, signal: &AtomicUsize) -> Result<(), Strin
     }
     let number = signal.load(Ordering::Relaxed);
     if number != 0 {
-        note(&mut log, GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
+        log.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
     }
-    note(&mut log, GroupEvent::SupervisorEnded { well: number == 0 });
+    log.note(GroupEvent::SupervisorEnded { well: number == 0 });
+    log.finish(|| signal.load(Ordering::Relaxed) != 0);
     Ok(())
 }
 
@@ -205,7 +206,8 @@ fn execute(line: &Line, signal: &AtomicUsize) -> Result<(), String> {
         }
     }
     let is_interrupted = !exit.is_success() && signal.load(Ordering::Relaxed) != 0;
-    StepRecord { exit: Some(exit), is_interrupted }.write(folder).map_err(failed)
+    let record = StepRecord { exit: Some(exit), is_interrupted };
+    wait_for_room(|| signal.load(Ordering::Relaxed) != 0, || record.write(folder)).map_err(failed)
 }
 
 fn output(folder: &Path, name: &str) -> io::Result<File> {
@@ -255,13 +257,6 @@ fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         thread::sleep(POLL);
-    }
-}
-
-fn note(log: &mut File, event: GroupEvent) {
-    let line = serde_json::to_string(&GroupLine { time_s: now_s(), event }).unwrap_or_default();
-    if let Err(error) = log.write_all(format!("{line}\n").as_bytes()) {
-        eprintln!("multicard: cannot write {GROUP_LOG}: {error}");
     }
 }
 

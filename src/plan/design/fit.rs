@@ -4,6 +4,8 @@
 //! orthogonal to all of these. The effects that are left out bias the estimates by the alias matrix (X'X)⁻¹X'Z (G. E. P. Box and K. B.
 //! Wilson, *Journal of the Royal Statistical Society B* 13, 1951): for a regular fraction its entries are 0 and ±1, for others lie between.
 
+use std::collections::HashSet;
+
 use super::linear::{dot, information, inverse};
 use super::model::{Model, Term, append, coded, freedom};
 
@@ -43,19 +45,19 @@ pub struct Fit {
 impl Fit {
     /// Fits the main effects of factors with these numbers of levels, and these interactions.
     pub fn new(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> Self {
-        let mains = (0..counts.len()).filter(|factor| counts[*factor] > 1).map(|factor| vec![factor]);
-        let asked: Vec<Term> = mains.clone().chain(interactions.iter().cloned()).collect();
-        let mut basis = Basis::default();
-        basis.add(&[vec![1.0; points.len()]]);
-        let columns = |term: &Term| columns(counts, term, points);
-        let (mut terms, lost): (Vec<Term>, Vec<Term>) = asked.into_iter().partition(|term| basis.add(&columns(term)));
+        let (mut basis, mut terms, lost) = split(counts, interactions, points);
         let asked = terms.len();
-        let factors: Vec<usize> = mains.flatten().collect();
+        let ticked: HashSet<&Term> = interactions.iter().collect();
+        let factors: Vec<usize> = varied(counts).collect();
         let pairs = factors.iter().flat_map(|one| factors.iter().map(move |other| vec![*one, *other]));
-        let others = pairs.filter(|pair| pair[0] < pair[1] && !interactions.contains(pair));
+        let others = pairs.filter(|pair| pair[0] < pair[1] && !ticked.contains(pair));
         // An interaction that overlaps with another one in part would be estimated at the cost of the other: only separate ones are added.
         let (clear, unclear): (Vec<Term>, Vec<Term>) = others.partition(|term| {
-            basis.0.len() < MOST_COLUMNS && basis.is_orthogonal(&columns(term)) && basis.add(&columns(term))
+            if basis.0.len() >= MOST_COLUMNS || !basis.has_room(counts, term, points) {
+                return false;
+            }
+            let columns = columns(counts, term, points);
+            basis.is_orthogonal(&columns) && basis.add(&columns)
         });
         terms.extend(clear);
         let outside = lost.iter().cloned().chain(unclear).collect();
@@ -84,10 +86,10 @@ impl Fit {
         let weights = |column: usize| self.solved.iter().map(move |point| point[column]).collect::<Vec<_>>();
         let weights: Vec<Vec<f64>> = self.model.columns(place).map(weights).collect();
         let share = |other: &Term| {
-            let columns = columns(&self.model.counts, other, &self.points);
-            let shares = weights.iter().flat_map(|weights| columns.iter().map(|column| dot(weights, column)));
-            let largest = shares.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
-            if columns.len() == 1 && weights.len() == 1 { largest } else { largest.abs() }
+            let sums = |weights: &Vec<f64>| weighted_sums(&self.model.counts, other, &self.points, weights);
+            let shares: Vec<f64> = weights.iter().flat_map(sums).collect();
+            let largest = shares.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+            if shares.len() == 1 { largest } else { largest.abs() }
         };
         let alias = |other: &Term| Alias { term: other.clone(), share: share(other) };
         let mut aliases: Vec<Alias> =
@@ -139,6 +141,27 @@ impl Fit {
     }
 }
 
+/// The factors that have two levels or more.
+fn varied(counts: &[usize]) -> impl Iterator<Item = usize> {
+    (0..counts.len()).filter(|factor| counts[*factor] > 1)
+}
+
+/// The main effects and these interactions, in two parts: those that some combinations tell apart from the mean and from the effects before
+/// them, and the others. The basis is that of the first part.
+fn split(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> (Basis, Vec<Term>, Vec<Term>) {
+    let mut basis = Basis::default();
+    basis.add(&[vec![1.0; points.len()]]);
+    let asked = varied(counts).map(|factor| vec![factor]).chain(interactions.iter().cloned());
+    let (estimated, lost) =
+        asked.partition(|term| basis.has_room(counts, term, points) && basis.add(&columns(counts, term, points)));
+    (basis, estimated, lost)
+}
+
+/// The main effects and these interactions that some combinations cannot tell apart from the mean and from the effects before them.
+pub(super) fn lost(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> Vec<Term> {
+    split(counts, interactions, points).2
+}
+
 /// The resolution of two-level combinations: the least number of factors whose levels multiply to the same sign in all of them; 2 if two
 /// factors always change together. `None` if there are none among up to six factors, a factor has more levels, or more than 20 vary.
 pub fn resolution(counts: &[usize], points: &[Vec<usize>]) -> Option<usize> {
@@ -174,6 +197,31 @@ fn columns(counts: &[usize], term: &Term, points: &[Vec<usize>]) -> Vec<Vec<f64>
     columns
 }
 
+/// For each column of a term, the sum of its values over some combinations, each times its weight. The weights are first added up by the
+/// levels of the term: it may have thousands of columns.
+fn weighted_sums(counts: &[usize], term: &[usize], points: &[Vec<usize>], weights: &[f64]) -> Vec<f64> {
+    match *term {
+        [one] => {
+            let mut by_level = vec![0.0; counts[one]];
+            points.iter().zip(weights).for_each(|(point, weight)| by_level[point[one]] += weight);
+            by_level[1..].iter().map(|sum| sum - by_level[0]).collect()
+        }
+        [one, other] => {
+            let width = counts[other];
+            let mut by_levels = vec![0.0; counts[one] * width];
+            let place = |point: &Vec<usize>| point[one] * width + point[other];
+            points.iter().zip(weights).for_each(|(point, weight)| by_levels[place(point)] += weight);
+            let (first, rest) = by_levels.split_at(width);
+            let of_line = |line: &[f64]| {
+                let over_first: Vec<f64> = line.iter().zip(first).map(|(sum, first)| sum - first).collect();
+                over_first[1..].iter().map(|sum| sum - over_first[0]).collect::<Vec<_>>()
+            };
+            rest.chunks_exact(width).flat_map(of_line).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// An orthonormal basis of columns (Gram and Schmidt, each column projected twice against rounding).
 #[derive(Default)]
 struct Basis(Vec<Vec<f64>>);
@@ -199,6 +247,11 @@ impl Basis {
             self.0.push(rest);
         }
         true
+    }
+
+    /// Whether the columns of a term can be independent of the basis and of each other: there are no more independent columns than points.
+    fn has_room(&self, counts: &[usize], term: &[usize], points: &[Vec<usize>]) -> bool {
+        self.0.len() + freedom(counts, term) <= points.len()
     }
 
     fn is_orthogonal(&self, columns: &[Vec<f64>]) -> bool {
@@ -260,6 +313,31 @@ mod tests {
         let aliases = fit.aliases(&vec![4]);
         assert_eq!(aliases.len(), 45);
         assert!(aliases.iter().all(|alias| (alias.share.abs() - 1.0 / 3.0).abs() < 1e-9 && !alias.term.contains(&4)));
+    }
+
+    #[test]
+    fn weighted_sums_are_the_products_of_weights_and_columns() {
+        let counts = [3, 4, 2];
+        let points: Vec<Vec<usize>> = (0..24).map(|number| vec![number % 3, number % 4, number / 12]).collect();
+        let weights: Vec<f64> = (0..24).map(|number| f64::from(number * number % 7) - 2.5).collect();
+        for term in [vec![0], vec![2], vec![0, 1], vec![1, 2], vec![0, 2]] {
+            let products: Vec<f64> =
+                columns(&counts, &term, &points).iter().map(|column| dot(column, &weights)).collect();
+            let sums = weighted_sums(&counts, &term, &points, &weights);
+            assert_eq!(sums.len(), products.len());
+            assert!(sums.iter().zip(&products).all(|(a, b)| (a - b).abs() < 1e-9), "{sums:?} {products:?}");
+        }
+    }
+
+    #[test]
+    fn an_interaction_with_more_columns_than_there_are_points_is_mixed_with_the_main_effects() {
+        // Its 9,801 columns times 220 points are not multiplied with each of the 198 weights, which would take seconds.
+        let points: Vec<Vec<usize>> =
+            (0..220).map(|number| vec![number % 100, (number * 7 + number / 100) % 100]).collect();
+        let fit = Fit::new(&[100, 100], &[], &points);
+        assert_eq!(fit.terms(), [vec![0], vec![1]]);
+        let aliases = fit.aliases(&vec![0]);
+        assert!(matches!(&aliases[..], [alias] if alias.term == [0, 1] && alias.share > 0.1), "{aliases:?}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Several starts from a seed. Each start exchanges the level of one factor of one run at a time (R. K. Meyer and C. J. Nachtsheim, "The
 //! coordinate-exchange algorithm", *Technometrics* 37, 1995), and, where the candidates are few, whole runs (V. V. Fedorov, *Theory of
-//! Optimal Experiments*, 1972), as long as the determinant grows. No combination occurs twice.
+//! Optimal Experiments*, 1972), as long as the determinant grows and the search has not cost too much. No combination occurs twice.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use rand::SeedableRng;
@@ -40,10 +41,35 @@ pub(super) struct Problem<'a> {
     pub seed: u64,
 }
 
-/// The most multiplications with the inverse in a pass over the levels of all factors of all runs: larger designs would take minutes.
-const MOST_WORK: usize = 500_000_000;
+/// The most multiplications with the inverse in a pass over the levels of all factors of all runs: a search would end within a few passes
+/// over larger designs.
+const MOST_OF_PASS: usize = 500_000_000;
 /// The inverse is multiplied about this often for each run, however few factors there are.
 const LEAST_FACTORS: usize = 5;
+/// The most multiplications of a search, which take 4 to 10 s on one core. A search that is cut off takes the best design that it has; more
+/// would improve its efficiency in the third digit.
+const MOST_WORK: u64 = 10_000_000_000;
+/// What it costs to draw a combination and check that it may be run, in multiplications.
+const WORK_OF_DRAW: usize = 1_000;
+/// What it costs to look up whether a combination is in the design.
+const WORK_OF_LOOK_UP: usize = 200;
+
+/// What a search may still cost, in multiplications rather than seconds, so that a plan has the same design on every machine.
+struct Budget(Cell<u64>);
+
+impl Budget {
+    fn of(multiplications: u64) -> Self {
+        Self(Cell::new(multiplications))
+    }
+
+    fn spend(&self, multiplications: usize) {
+        self.0.set(self.0.get().saturating_sub(multiplications as u64));
+    }
+
+    fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+}
 
 /// Why there is no design.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,14 +84,18 @@ pub(super) enum Trouble {
 
 /// The combinations to run in addition to the fixed ones.
 pub(super) fn optimal(problem: &Problem<'_>) -> Result<Vec<Vec<usize>>, Trouble> {
+    search(problem, &Budget::of(MOST_WORK))
+}
+
+fn search(problem: &Problem<'_>, budget: &Budget) -> Result<Vec<Vec<usize>>, Trouble> {
     let counts = &problem.model.counts;
     let tried = problem.runs * counts.iter().map(|count| count - 1).sum::<usize>() * problem.model.width;
     let starts = (TRIED / tried.max(1)).clamp(STARTS.0, STARTS.1);
     let width = problem.model.width;
-    let work = [width, width, counts.len().max(LEAST_FACTORS)]
+    let pass = [width, width, counts.len().max(LEAST_FACTORS)]
         .into_iter()
         .fold(problem.runs + problem.fixed.len(), usize::saturating_mul);
-    if work > MOST_WORK {
+    if pass > MOST_OF_PASS {
         return Err(Trouble::TooLarge);
     }
     let candidates = candidates(problem);
@@ -75,14 +105,18 @@ pub(super) fn optimal(problem: &Problem<'_>) -> Result<Vec<Vec<usize>>, Trouble>
     let mut random = ChaCha8Rng::seed_from_u64(problem.seed);
     let mut best: Option<(f64, Vec<Vec<usize>>)> = None;
     for _ in 0..starts {
-        let points = start(problem, candidates.as_deref(), &mut random).ok_or(Trouble::TooFew(None))?;
+        if budget.is_spent() {
+            break;
+        }
+        let points = start(problem, candidates.as_deref(), &mut random, budget).ok_or(Trouble::TooFew(None))?;
         let few = candidates.as_deref().filter(|all| all.len() <= EXCHANGED).unwrap_or_default();
-        let Some((log_determinant, points)) = Exchange::new(problem, points).run(few) else { continue };
+        let Some((log_determinant, points)) = Exchange::new(problem, points, budget).run(few) else { continue };
         if best.as_ref().is_none_or(|(known, _)| log_determinant > known + GROWTH) {
             best = Some((log_determinant, points));
         }
     }
-    best.map(|(_, points)| points).ok_or(Trouble::Singular)
+    let trouble = if budget.is_spent() { Trouble::TooLarge } else { Trouble::Singular };
+    best.map(|(_, points)| points).ok_or(trouble)
 }
 
 /// All combinations that may be run and are not fixed; `None` if there are too many combinations to list.
@@ -90,13 +124,19 @@ fn candidates(problem: &Problem<'_>) -> Option<Vec<Vec<usize>>> {
     let counts = &problem.model.counts;
     let all = combinations(counts);
     (all <= LISTED).then(|| {
-        let is_free = |point: &Vec<usize>| !problem.fixed.contains(point) && (problem.admits)(point);
+        let fixed: HashSet<&Vec<usize>> = problem.fixed.iter().collect();
+        let is_free = |point: &Vec<usize>| !fixed.contains(point) && (problem.admits)(point);
         (0..all).map(|number| combination(counts, number)).filter(is_free).collect()
     })
 }
 
 /// Random combinations, each once; `None` if too few that may be run are found.
-fn start(problem: &Problem<'_>, candidates: Option<&[Vec<usize>]>, random: &mut ChaCha8Rng) -> Option<Vec<Vec<usize>>> {
+fn start(
+    problem: &Problem<'_>,
+    candidates: Option<&[Vec<usize>]>,
+    random: &mut ChaCha8Rng,
+    budget: &Budget,
+) -> Option<Vec<Vec<usize>>> {
     if let Some(candidates) = candidates {
         let mut places: Vec<usize> = (0..candidates.len()).collect();
         shuffle(&mut places, random);
@@ -108,6 +148,7 @@ fn start(problem: &Problem<'_>, candidates: Option<&[Vec<usize>]>, random: &mut 
         if points.len() == problem.runs {
             break;
         }
+        budget.spend(WORK_OF_DRAW);
         let point: Vec<usize> = problem.model.counts.iter().map(|count| draw(random, *count)).collect();
         if (problem.admits)(&point) && seen.insert(point.clone()) {
             points.push(point);
@@ -119,6 +160,7 @@ fn start(problem: &Problem<'_>, candidates: Option<&[Vec<usize>]>, random: &mut 
 /// A design while its runs are exchanged.
 struct Exchange<'a> {
     problem: &'a Problem<'a>,
+    budget: &'a Budget,
     points: Vec<Vec<usize>>,
     rows: Vec<Vec<f64>>,
     fixed: Vec<Vec<f64>>,
@@ -128,14 +170,14 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    fn new(problem: &'a Problem<'a>, points: Vec<Vec<usize>>) -> Self {
+    fn new(problem: &'a Problem<'a>, points: Vec<Vec<usize>>, budget: &'a Budget) -> Self {
         let rows = points.iter().map(|point| problem.model.row(point)).collect();
         let fixed = problem.fixed.iter().map(|point| problem.model.row(point)).collect();
         let taken = points.iter().chain(problem.fixed).cloned().collect();
-        Self { problem, points, rows, fixed, taken, inverse: Vec::new() }
+        Self { problem, budget, points, rows, fixed, taken, inverse: Vec::new() }
     }
 
-    /// Exchanges until nothing grows; the logarithm of the determinant and the runs, or `None` if they do not determine all coefficients.
+    /// Exchanges until nothing grows or the budget is spent; the logarithm of the determinant and the runs, or `None` if they do not determine all coefficients.
     fn run(mut self, candidates: &[Vec<usize>]) -> Option<(f64, Vec<Vec<usize>>)> {
         let candidates: Vec<(&Vec<usize>, Vec<f64>)> =
             candidates.iter().map(|point| (point, self.problem.model.row(point))).collect();
@@ -161,6 +203,7 @@ impl<'a> Exchange<'a> {
     /// Computes the inverse anew, without the rounding of its updates.
     fn invert(&mut self, ridge: f64) -> Option<f64> {
         let width = self.problem.model.width;
+        self.budget.spend(width * width * (width + self.rows.len() + self.fixed.len()));
         let mut sum = information(&self.rows, width);
         sum.iter_mut().zip(information(&self.fixed, width)).for_each(|(sum, fixed)| *sum += fixed);
         (0..width).for_each(|place| sum[place * width + place] += ridge);
@@ -174,7 +217,10 @@ impl<'a> Exchange<'a> {
         let counts = &self.problem.model.counts;
         let (mut grew, mut other_row) = (false, Vec::new());
         for run in 0..self.points.len() {
-            let mut solved = times(&self.inverse, &self.rows[run]);
+            if self.budget.is_spent() {
+                break;
+            }
+            let mut solved = self.times(&self.rows[run]);
             for factor in 0..counts.len() {
                 let own = dot(&self.rows[run], &solved);
                 let mut best: Option<(f64, Vec<usize>)> = None;
@@ -192,7 +238,7 @@ impl<'a> Exchange<'a> {
                 }
                 if let Some((_, other)) = best {
                     self.replace(run, other);
-                    solved = times(&self.inverse, &self.rows[run]);
+                    solved = self.times(&self.rows[run]);
                     grew = true;
                 }
             }
@@ -204,7 +250,11 @@ impl<'a> Exchange<'a> {
     fn exchange_runs(&mut self, candidates: &[(&Vec<usize>, Vec<f64>)]) -> bool {
         let mut grew = false;
         for run in 0..self.points.len() {
-            let solved = times(&self.inverse, &self.rows[run]);
+            if self.budget.is_spent() {
+                break;
+            }
+            self.budget.spend(candidates.len() * WORK_OF_LOOK_UP);
+            let solved = self.times(&self.rows[run]);
             let own = dot(&self.rows[run], &solved);
             let mut best: Option<(f64, &Vec<usize>)> = None;
             for (other, row) in candidates.iter().filter(|(other, _)| !self.taken.contains(*other)) {
@@ -221,6 +271,12 @@ impl<'a> Exchange<'a> {
         grew
     }
 
+    /// The product of the inverse and a row.
+    fn times(&self, row: &[f64]) -> Vec<f64> {
+        self.budget.spend(row.len() * row.len());
+        times(&self.inverse, row)
+    }
+
     /// By how much the determinant grows if a run is replaced: (1 + y'Dy)(1 − x'Dx) + (x'Dy)², where D is the inverse of the information.
     /// `solved` is Dx, `own` x'Dx. The rows of neighbours differ in few columns, so that only these are multiplied.
     fn growth(&self, row: &[f64], (solved, own): (&[f64], f64), other: &[f64]) -> f64 {
@@ -230,13 +286,15 @@ impl<'a> Exchange<'a> {
         for (place, change) in row.iter().zip(other).map(|(own, other)| other - own).enumerate() {
             if change != 0.0 {
                 if count == changes.len() {
-                    let theirs = times(&self.inverse, other);
+                    let theirs = self.times(other);
                     return (1.0 + dot(other, &theirs)) * (1.0 - own) + dot(other, solved).powi(2);
                 }
                 changes[count] = (place, change);
                 count += 1;
             }
         }
+        // The row was made and compared, and each change is multiplied with each.
+        self.budget.spend(4 * width + 2 * count * count);
         let changes = &changes[..count];
         let linear: f64 = changes.iter().map(|(place, change)| change * solved[*place]).sum();
         let mut square = 0.0;
@@ -256,9 +314,10 @@ impl<'a> Exchange<'a> {
         self.taken.insert(point.clone());
         self.points[run] = point;
         for (row, sign) in [(&self.rows[run], 1.0), (&old, -1.0)] {
-            let solved = times(&self.inverse, row);
+            let solved = self.times(row);
             let scale = sign / (1.0 + sign * dot(row, &solved));
             let width = row.len();
+            self.budget.spend(width * width);
             for (place, value) in solved.iter().enumerate() {
                 let line = &mut self.inverse[place * width..(place + 1) * width];
                 line.iter_mut().zip(&solved).for_each(|(entry, other)| *entry -= scale * value * other);
@@ -341,6 +400,24 @@ mod tests {
         let all: Vec<Vec<usize>> = fixed.iter().chain(&added).cloned().collect();
         // The half fraction, which is perfectly balanced.
         assert!((efficiency(&model, &all) - 1.0).abs() < 1e-9, "{added:?}");
+    }
+
+    #[test]
+    fn a_search_that_costs_too_much_takes_the_best_design_that_it_has() {
+        let model = mains(&[12, 12], []);
+        let spread = Problem { model: &model, admits: &|_| true, fixed: &[], runs: 30, seed: 1 };
+        let whole = Budget::of(MOST_WORK);
+        let best = search(&spread, &whole).unwrap();
+        let needed = MOST_WORK - whole.0.get();
+        let cut_off = Budget::of(needed / 20);
+        let cut = search(&spread, &cut_off).unwrap();
+        assert!(cut_off.is_spent() && cut.iter().collect::<HashSet<_>>().len() == 30);
+        let share = efficiency(&model, &cut) / efficiency(&model, &best);
+        assert!((0.9..=1.0).contains(&share), "{share}");
+        // 23 combinations that were drawn at random do not determine 23 coefficients.
+        let tight = Problem { runs: 23, ..spread };
+        assert_eq!(search(&tight, &Budget::of(1)), Err(Trouble::TooLarge));
+        assert!(search(&tight, &Budget::of(MOST_WORK)).is_ok());
     }
 
     #[test]

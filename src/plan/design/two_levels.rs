@@ -1,6 +1,8 @@
 //! Two-level designs: which regular fraction, or which design of Plackett and Burman, estimates what was ticked; and fold-overs.
 
-use super::fit::{Fit, resolution};
+use std::collections::HashSet;
+
+use super::fit::{lost, resolution};
 use super::model::Term;
 use super::{Key, Space, fraction, name};
 
@@ -53,8 +55,8 @@ pub(super) fn regular(space: &Space, runs: Option<usize>, interactions: &[Term])
         if asked.len() > 1 && runs < *largest && !is_clear(&points) {
             continue;
         }
-        if let Some(points) = assigned(space, &points, interactions) {
-            return Ok(points);
+        if let Some(columns) = assigned(&columns, interactions) {
+            return Ok(fraction::regular(&columns, runs));
         }
     }
     let lost = interactions.iter().map(|term| name(space, term)).collect::<Vec<_>>().join(", ");
@@ -65,15 +67,13 @@ pub(super) fn regular(space: &Space, runs: Option<usize>, interactions: &[Term])
     ))
 }
 
-/// A fraction with its columns assigned to the factors so that the interactions are estimated: the first assignment that does it, in the
+/// The columns of a fraction assigned to the factors so that the interactions are estimated: the first assignment that does it, in the
 /// order of permutations.
-fn assigned(space: &Space, points: &[Vec<usize>], interactions: &[Term]) -> Option<Vec<Vec<usize>>> {
-    let factors = space.counts.len();
-    let mut order: Vec<usize> = (0..factors).collect();
+fn assigned(columns: &[usize], interactions: &[Term]) -> Option<Vec<usize>> {
+    let mut order: Vec<usize> = (0..columns.len()).collect();
     for _ in 0..ASSIGNMENTS {
-        let assigned: Vec<Vec<usize>> =
-            points.iter().map(|point| order.iter().map(|column| point[*column]).collect()).collect();
-        if keeps_apart(&space.counts, interactions, &assigned) {
+        let assigned: Vec<usize> = order.iter().map(|place| columns[*place]).collect();
+        if keeps_apart(&assigned, interactions) {
             return Some(assigned);
         }
         if !next_permutation(&mut order) {
@@ -83,9 +83,12 @@ fn assigned(space: &Space, points: &[Vec<usize>], interactions: &[Term]) -> Opti
     None
 }
 
-/// Whether the main effects and these interactions are estimated, none at the cost of another.
-fn keeps_apart(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> bool {
-    interactions.is_empty() || Fit::new(counts, interactions, points).lost().is_empty()
+/// Whether the main effects and these interactions are estimated, none at the cost of another. In Yates's numbering, the column of an
+/// interaction is the exclusive or of the factors' columns, 0 is the mean, and different columns are orthogonal.
+fn keeps_apart(columns: &[usize], interactions: &[Term]) -> bool {
+    let of_terms = interactions.iter().map(|term| term.iter().fold(0, |column, factor| column ^ columns[*factor]));
+    let mut seen = HashSet::from([0]);
+    interactions.is_empty() || columns.iter().copied().chain(of_terms).all(|column| seen.insert(column))
 }
 
 /// The next order in lexicographic order; `false` after the last one.
@@ -117,7 +120,7 @@ pub(super) fn plackett_burman(
             possible.collect::<Vec<_>>().join(", ")
         )
     })?;
-    match Fit::new(&space.counts, interactions, &points).lost().first() {
+    match lost(&space.counts, interactions, &points).first() {
         None => Ok(points),
         Some(term) => Err(format!(
             "a Plackett-Burman design of {runs} runs cannot estimate {} beside the main effects: give more runs, untick it, or choose \
@@ -143,7 +146,8 @@ pub(super) fn fold_over(space: &Space, points: &[Vec<usize>], factor: Option<&Ke
         };
         point.iter().enumerate().map(level).collect::<Vec<_>>()
     };
-    let more: Vec<Vec<usize>> = points.iter().map(folded).filter(|point| !points.contains(point)).collect();
+    let known: HashSet<&Vec<usize>> = points.iter().collect();
+    let more: Vec<Vec<usize>> = points.iter().map(folded).filter(|point| !known.contains(point)).collect();
     if more.is_empty() {
         return Err("the fold-over adds nothing: its combinations are in the design already; fold over one factor, or add d-optimal runs".to_owned());
     }

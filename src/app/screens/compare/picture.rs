@@ -10,7 +10,7 @@ use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
 use crate::app::desk::Source;
 use crate::figure::{Chart, Column, Comparison, Row, Study, compare_on_screen};
 use crate::papers::{Judgement, artefact, judge};
-use crate::plan::{AskedCell, Identity, Mode, Plan, identity, plan_of_cells};
+use crate::plan::{AskedCell, Identity, Mode, Plan, asked_cells, identity, plan_of_cells};
 use crate::store::RunRecord;
 
 /// The displayed picture.
@@ -24,8 +24,8 @@ pub struct Picture {
     pub texts: CellTexts,
     /// The rows of effects that its marks show.
     pub effects: EffectRows,
-    /// A plan with full runs of the displayed quick cells that have none.
-    pub full_runs: Option<Plan>,
+    /// A plan with full runs of the displayed quick cells that have none, and the number of its cells.
+    pub full_runs: Option<(Plan, usize)>,
     /// More repeats that would decide undecided comparisons.
     pub more_repeats: Option<NextStep>,
     /// Runs for cells without a finished run.
@@ -64,7 +64,10 @@ impl Picture {
         let has_interval = |column: &Column| column.key == *comparison.measure || column.key == "ratio";
         Self {
             texts: CellTexts::new(&comparison.table, beside, has_interval),
-            full_runs: full_runs(&comparison, &by_cell),
+            full_runs: full_runs(&comparison, &by_cell).map(|plan| {
+                let cells = asked_cells(&plan).len();
+                (plan, cells)
+            }),
             more_repeats: next_step::more_repeats(&comparison, sources, &by_cell),
             lacking: next_step::lacking(&comparison, sources, &by_cell),
             effects: EffectRows::of(&comparison.table),

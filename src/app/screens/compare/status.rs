@@ -16,7 +16,6 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, muted, notes_menu_ui, strong};
 use crate::app::words::runs_text;
 use crate::figure::{duration_text, filter_of};
-use crate::plan::asked_cells;
 
 /// Below this width, notes and copying have their own line.
 const ONE_LINE: f32 = 820.0;
@@ -66,8 +65,8 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, is_narrow: bool) {
 
 /// Draws the next actions and the waiting runs.
 fn next_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    if let Some(full) = &picture.full_runs {
-        let text = format!("Plan full runs of {}", counted(asked_cells(full).len(), "quick cell"));
+    if let Some((_, cells)) = &picture.full_runs {
+        let text = format!("Plan full runs of {}", counted(cells, "quick cell"));
         let help = "Quick runs give no accuracy and no losses of epochs. Opens a plan with full runs of these cells.";
         if ui.button(text).on_hover_text(help).clicked() {
             commands.push(Command::from(CompareCommand::PlanFullRuns));
