@@ -199,7 +199,7 @@ impl<'n> Compared<'n> {
     }
 
     fn tested(&self) -> f64 {
-        self.welch().map_or(1.0, |contrast| contrast.difference(0.0))
+        self.welch().map_or(1.0, |contrast| contrast.difference())
     }
 
     /// The verdict, given the corrected probability of such a difference by chance.
