@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(at(0, bf16()), ("measuring bf16 of NVIDIA H100 (1 of 2)".to_owned(), 4.0, false));
         assert_eq!(at(1, bf16()), ("measuring bf16 of NVIDIA H100 (2 of 2)".to_owned(), 12.0, false));
         assert_eq!(at(2, Stage::Measured), ("measured".to_owned(), 16.0, true));
-        assert_eq!(at(1, Stage::Cancelled).0, "cancelled; the rates of 1 of 2 devices are kept");
+        assert_eq!(at(1, Stage::Cancelled).0, "cancelled; kept: the rates of 1 of 2 devices");
         assert_eq!(at(0, Stage::Failed("no such GPU".to_owned())), ("no such GPU".to_owned(), 0.0, true));
     }
 }

@@ -138,7 +138,7 @@ impl Cluster {
             .map(|(node, port)| {
                 let gres = if gpus.is_some() && GPU_NODES.contains(node) { " Gres=gpu:1" } else { "" };
                 format!(
-                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=1000{gres}\n"
+                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4000{gres}\n"
                 )
             })
             .collect();
@@ -148,6 +148,8 @@ impl Cluster {
             .replace("PORT", &ports[0].to_string());
         let text = text + &gpus.unwrap_or_default() + &nodes + include_str!("partitions.conf");
         fs::write(self.conf(), text).unwrap();
+        // Nothing uses cgroups here. Without this, slurmd takes those of version 2 where there are some, and asks systemd, which may be missing.
+        fs::write(self.at("cgroup.conf"), "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n").unwrap();
     }
 
     /// Where this machine has two GPUs, each of the first two nodes gets one of them: the lines for `slurm.conf`. NCCL takes the nodes for

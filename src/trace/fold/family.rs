@@ -87,6 +87,7 @@ const WORDS: &[(Family, &[&str])] = &[
             "direct_copy",
             "copy_kernel",
             "transpose",
+            "tensortransform",
             "memcpy",
             "convert_",
         ],
@@ -128,12 +129,24 @@ const WORDS: &[(Family, &[&str])] = &[
     ),
     (
         Family::Reduction,
-        &["reduce_kernel", "devicereduce", "softmax", "nll_loss", "crossentropy", "cross_entropy", "pool", "cumsum"],
+        &[
+            "reduce_kernel",
+            "devicereduce",
+            "lpnorm",
+            "softmax",
+            "nll_loss",
+            "crossentropy",
+            "cross_entropy",
+            "pool",
+            "cumsum",
+        ],
     ),
     (
         Family::Elementwise,
         &[
             "elementwise",
+            // The cells of cuDNN's LSTM and GRU.
+            "elemwise",
             "dropout",
             "fillfunctor",
             "scalepackedtensor",
@@ -251,6 +264,12 @@ mod tests {
     #[test]
     fn kernels_of_real_reports_belong_to_the_family_a_reader_would_say() {
         for (name, expected) in [
+            ("void elemWiseRNNcell<float, float, float, (cudnnRNNMode_t)2, (cudnnRNNBiasMode_t)2>(int)", "elementwise"),
+            (
+                "void tensorTransformGeneric<float, float, float, true, false, false>(cudnnTensorTransformStruct)",
+                "copy",
+            ),
+            ("void at::native::<unnamed>::lpnorm_cleanup<float, (at::native::NormType)1>(float const*)", "reduction"),
             ("sm80_xmma_wgrad_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize32x32x8", "convolution"),
             ("void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)3, float, int>()", "convolution"),
             ("void cudnn::bn_bw_1C11_singleread<float, (int)512>()", "normalisation"),

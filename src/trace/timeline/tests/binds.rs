@@ -74,10 +74,14 @@ fn warm_up_is_no_result_and_few_steps_are_not_judged() {
     let load: (&str, i64) = ("load", 700);
     let few = made(&[&[load, ("forward", 300)]], 5, &[0]);
     assert_eq!(few.binding.part, None, "{}", few.binding.sentence);
-    assert!(few.binding.sentence.contains("4 come after the warm-up, and 6 are needed"), "{}", few.binding.sentence);
+    assert!(
+        few.binding.sentence.contains("there are 4 after the warm-up, and 6 are needed"),
+        "{}",
+        few.binding.sentence
+    );
     let warm_up = made(&[&[load, ("phase: warm-up", 300)]], 40, &[0]);
     assert_eq!((warm_up.binding.part, warm_up.parts.len()), (None, 0), "{}", warm_up.binding.sentence);
-    assert!(warm_up.binding.sentence.contains("0 come after the warm-up"), "{}", warm_up.binding.sentence);
+    assert!(warm_up.binding.sentence.contains("there are 0 after the warm-up"), "{}", warm_up.binding.sentence);
 }
 
 #[test]
