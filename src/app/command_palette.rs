@@ -43,7 +43,7 @@ fn entries(window: &Window) -> Vec<(String, Command)> {
     }
     add("Open the sample session", Command::Sessions(SessionsCommand::OpenSample));
     for folder in &desk.settings.recent {
-        add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
+        add(&format!("Open session {}", folder.display()), Command::Sessions(SessionsCommand::Open(folder.clone())));
     }
     entries
 }
@@ -110,9 +110,11 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::engine::Request;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
     use crate::figure::Format;
     use crate::plan::Tracer;
@@ -129,6 +131,15 @@ mod tests {
             assert!(sessions.iter().any(|known| known == name), "{name}: {sessions:?}");
         }
         assert!(names("export session").is_empty(), "no session is open");
+    }
+
+    #[test]
+    fn a_recent_session_is_opened_and_never_created_in_its_place() {
+        let mut state = Window::default();
+        state.desk.settings.recent.push("/a/batch study".into());
+        let (_, open) = entries(&state).into_iter().find(|(name, _)| matches(name, "open batch study")).unwrap();
+        state.execute(open, &Context::default());
+        assert_eq!(state.desk.take_requests(), [Request::OpenExisting("/a/batch study".into())]);
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub struct Browser {
     acting: Option<Promise<Result<Done, String>>>,
     /// The session that the user is asked whether to delete.
     asking: Option<PathBuf>,
-    /// Sessions that were deleted in this window: where each is until the window is closed, and where it was.
-    deleted: Vec<(PathBuf, PathBuf)>,
+    /// Sessions that were deleted in this window.
+    deleted: Vec<Deleted>,
     /// The session that was renamed last: where it is, and where it was.
     renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
@@ -62,6 +62,14 @@ struct Known {
     journal: Option<(u64, SystemTime)>,
 }
 
+/// A deleted session, until the window is closed.
+struct Deleted {
+    at: PathBuf,
+    was: PathBuf,
+    /// Its place among the recent sessions, from 0, if it was one of them.
+    place: Option<usize>,
+}
+
 /// The result of an action.
 enum Done {
     Said(String),
@@ -73,9 +81,9 @@ enum Done {
 impl Browser {
     /// Removes deleted sessions for good, since the deletion cannot be undone any more.
     pub fn forget_deleted(&mut self) {
-        for (at, _) in self.deleted.drain(..) {
+        for deleted in self.deleted.drain(..) {
             // What cannot be removed stays hidden.
-            let _ = remove_deleted(&at);
+            let _ = remove_deleted(&deleted.at);
         }
     }
 
@@ -212,7 +220,8 @@ impl Browser {
                 }
             }
             SessionsCommand::UndoDelete => {
-                let Some((at, was)) = self.deleted.last().cloned() else { return };
+                let Some(Deleted { at, was, .. }) = self.deleted.last() else { return };
+                let (at, was) = (at.clone(), was.clone());
                 self.act(context, move || {
                     put_back(&at, &was).map_err(|error| error.to_string())?;
                     Ok(Done::PutBack(at))
@@ -243,8 +252,11 @@ impl Browser {
             self.said = Some(done.map(|done| match done {
                 Done::Said(said) => said,
                 Done::Deleted { at, was } => {
-                    self.deleted.push((at, was.clone()));
-                    format!("Deleted {}.", was.display())
+                    // A session that takes its place must not show what was typed about this one.
+                    context.data_mut(|data| data.remove::<String>(Id::unique(name_id(&was).as_str())));
+                    let (message, place) = (format!("Deleted {}.", was.display()), settings.deleted(&was));
+                    self.deleted.push(Deleted { at, was, place });
+                    message
                 }
                 Done::Renamed { from, to } => {
                     settings.renamed(&from, &to);
@@ -253,13 +265,22 @@ impl Browser {
                     message
                 }
                 Done::PutBack(at) => {
-                    self.deleted.retain(|(known, _)| *known != at);
+                    for back in self.deleted.extract_if(.., |known| known.at == at) {
+                        if let Some(place) = back.place {
+                            settings.restored(&back.was, place);
+                        }
+                    }
                     "The session is restored.".to_owned()
                 }
             }));
             self.read_sessions(settings, context);
         }
     }
+}
+
+/// The name under which the typed new name of a session is stored.
+fn name_id(folder: &Path) -> String {
+    format!("session-name {}", folder.display())
 }
 
 fn filter_id() -> Id {
@@ -347,7 +368,7 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
             Some(Err(reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {reason}"))),
             None => {}
         }
-        if let Some((_, was)) = browser.deleted.last() {
+        if let Some(Deleted { was, .. }) = browser.deleted.last() {
             let name = was.file_name().unwrap_or_default().to_string_lossy();
             let help = "Deleted sessions are removed for good when the window is closed";
             if ui.button(format!("Undo: restore {name}")).on_hover_text(help).clicked() {
@@ -474,8 +495,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
         ui.add_space(GRID);
         ui.label(strong("Name"));
         ui.horizontal(|ui| {
-            let id = format!("session-name {}", heading.folder.display());
-            let typed = field(ui, &id, "New name of the session", &heading.name);
+            let typed = field(ui, &name_id(&heading.folder), "New name of the session", &heading.name);
             let wanted = free && !typed.text.trim().is_empty();
             let button = ui.add_enabled(wanted, Button::new("Rename")).on_disabled_hover_text(why_not);
             if wanted && (button.clicked() || typed.entered) {

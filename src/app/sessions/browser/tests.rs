@@ -156,6 +156,25 @@ fn a_renamed_session_gets_its_name_back() {
 }
 
 #[test]
+fn a_deleted_session_is_not_offered_until_it_is_restored() {
+    let home = tempfile::tempdir().unwrap();
+    let [other, study, last] = ["other", "study", "last"].map(|name| session(home.path(), name));
+    let mut window = window(vec![other.clone(), study.clone(), last.clone()]);
+    send(&mut window, SessionsCommand::Pick(study.clone()));
+    window.get_by_label("New name of the session").focus();
+    window.run();
+    window.get_by_label("New name of the session").type_text("renamed");
+    window.run();
+    send(&mut window, SessionsCommand::Delete(study.clone()));
+    send(&mut window, SessionsCommand::AnswerDelete(true));
+    assert_eq!(window.state().desk.settings.recent, [other.clone(), last.clone()]);
+    send(&mut window, SessionsCommand::UndoDelete);
+    assert_eq!(window.state().desk.settings.recent, [other, study, last]);
+    let name = window.get_by_label("New name of the session").value();
+    assert_eq!(name.unwrap_or_default(), "", "what was typed is gone with the session");
+}
+
+#[test]
 fn enter_opens_the_chosen_session() {
     let home = tempfile::tempdir().unwrap();
     let night = session(home.path(), "night-study");
