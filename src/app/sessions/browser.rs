@@ -87,6 +87,21 @@ impl Browser {
         }
     }
 
+    /// The command that takes back the last deletion or, without one, the last renaming.
+    pub fn undo(&self) -> Option<SessionsCommand> {
+        if !self.deleted.is_empty() {
+            return Some(SessionsCommand::UndoDelete);
+        }
+        let (now, old) = self.renaming()?;
+        Some(SessionsCommand::Rename(now.to_owned(), old))
+    }
+
+    /// The session that was renamed last, if it is still there, and the name that it had.
+    fn renaming(&self) -> Option<(&Path, String)> {
+        let (now, was) = self.renamed.as_ref().filter(|(now, _)| self.heading(now).is_some())?;
+        Some((now, was.file_name().unwrap_or_default().to_string_lossy().into_owned()))
+    }
+
     fn refresh(&mut self) {
         let archived = self.search.to_lowercase().contains(ARCHIVED);
         let fits = |known: &Known| {
@@ -370,15 +385,15 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         }
         if let Some(Deleted { was, .. }) = browser.deleted.last() {
             let name = was.file_name().unwrap_or_default().to_string_lossy();
-            let help = "Deleted sessions are removed for good when the window is closed";
+            let help = "Ctrl Z. Deleted sessions are removed for good when the window is closed";
             if ui.button(format!("Undo: restore {name}")).on_hover_text(help).clicked() {
                 asked.push(SessionsCommand::UndoDelete);
             }
         }
-        if let Some((now, was)) = browser.renamed.as_ref().filter(|(now, _)| browser.heading(now).is_some()) {
-            let [new, old] = [now, was].map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+        if let Some((now, old)) = browser.renaming() {
+            let new = now.file_name().unwrap_or_default().to_string_lossy();
             if ui.button(format!("Undo: rename {new} to {old}")).clicked() {
-                asked.push(SessionsCommand::Rename(now.clone(), old.into_owned()));
+                asked.push(SessionsCommand::Rename(now.to_owned(), old));
             }
         }
     });

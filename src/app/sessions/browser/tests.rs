@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::Key;
+use eframe::egui::{Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
@@ -18,6 +18,7 @@ fn window(recent: Vec<PathBuf>) -> Harness<'static, State> {
     state.desk.settings.recent = recent;
     let draw = |ui: &mut Ui, state: &mut State| {
         let mut commands = Vec::new();
+        crate::app::keys::commands(ui.ctx(), state, &mut commands);
         if state.sessions.browser.is_open {
             browser_ui(ui.ctx(), &state.sessions.browser, &state.desk, &mut commands);
         }
@@ -172,6 +173,27 @@ fn a_deleted_session_is_not_offered_until_it_is_restored() {
     assert_eq!(window.state().desk.settings.recent, [other, study, last]);
     let name = window.get_by_label("New name of the session").value();
     assert_eq!(name.unwrap_or_default(), "", "what was typed is gone with the session");
+}
+
+#[test]
+fn ctrl_z_restores_a_deleted_session_and_changes_nothing_behind_the_dialog() {
+    let home = tempfile::tempdir().unwrap();
+    let study = session(home.path(), "study");
+    let mut window = window(vec![study.clone()]);
+    send(&mut window, SessionsCommand::Delete(study.clone()));
+    window.get_by_label("Delete it").click();
+    settle(&mut window);
+    assert!(!study.exists());
+    window.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    settle(&mut window);
+    assert!(study.join("session.toml").exists());
+    let (context, mut sent) = (Context::default(), Vec::new());
+    let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::COMMAND);
+    let events = vec![eframe::egui::Event::Key { key: Key::Z, physical_key, pressed, repeat, modifiers }];
+    let input = eframe::egui::RawInput { events, ..Default::default() };
+    let mut drawn = context.run_ui(input, |ui| crate::app::keys::commands(ui.ctx(), window.state(), &mut sent));
+    drawn.textures_delta.clear();
+    assert_eq!(sent, [], "the plan on the screen stays");
 }
 
 #[test]
