@@ -17,7 +17,7 @@ use crate::app::desk::Desk;
 use crate::app::settings::Settings;
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, main_button, muted, named, named_text, strong};
+use crate::app::widgets::{filter_field, main_button, muted, named, named_text, opens, strong};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts, host_of_copy};
@@ -111,6 +111,28 @@ impl Browser {
         self.listed = (0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect();
     }
 
+    /// The session at a place of the list, from 0.
+    fn listed_heading(&self, place: usize) -> Option<&SessionHeading> {
+        self.headings.get(*self.listed.get(place)?).map(|known| &*known.heading)
+    }
+
+    /// The place of the chosen session in the list, from 0, if it is listed.
+    fn picked_place(&self) -> Option<usize> {
+        let picked = self.picked.as_ref()?;
+        (0..self.listed.len()).find(|place| self.listed_heading(*place).is_some_and(|known| known.folder == *picked))
+    }
+
+    /// The session to which an arrow moves the choice.
+    fn next(&self, is_down: bool, is_up: bool) -> Option<&SessionHeading> {
+        let last = self.listed.len().checked_sub(1)?;
+        let place = match (is_down, is_up, self.picked_place()) {
+            (true, _, place) => place.map_or(0, |place| last.min(place + 1)),
+            (_, true, Some(place)) => place.saturating_sub(1),
+            _ => return None,
+        };
+        self.listed_heading(place)
+    }
+
     fn heading(&self, folder: &Path) -> Option<&SessionHeading> {
         self.headings.iter().map(|known| &*known.heading).find(|heading| heading.folder == folder)
     }
@@ -179,7 +201,8 @@ impl Browser {
             SessionsCommand::Browse(open) => {
                 (self.is_open, self.said, self.asking) = (open, None, None);
                 if open {
-                    context.memory_mut(|memory| memory.request_focus(filter_id()));
+                    (self.search, self.filter) = (String::new(), Filter::default());
+                    self.refresh();
                     self.read_sessions(settings, context);
                 }
             }
@@ -305,10 +328,10 @@ fn filter_id() -> Id {
 /// Draws the browser.
 pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
-    // In other fields, Enter belongs to the field.
-    let is_entered = context.memory(|memory| memory.focused()).is_none_or(|focused| focused == filter_id())
-        && browser.asking.is_none()
-        && context.input(|input| input.key_pressed(Key::Enter));
+    let focused = context.memory(|memory| memory.focused());
+    // In other fields, these keys belong to the field.
+    let is_free = focused.is_none_or(|focused| focused == filter_id()) && browser.asking.is_none();
+    let pressed = |key| is_free && context.input(|input| input.key_pressed(key));
     let room = context.content_rect().size();
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
     let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
@@ -336,10 +359,13 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
             });
         });
     });
-    let mut listed = browser.listed.iter().filter_map(|index| Some(&browser.headings.get(*index)?.heading));
-    let picked = listed.find(|heading| browser.picked.as_ref() == Some(&heading.folder));
-    if let Some(heading) = picked.filter(|heading| is_entered && !is_open(desk, heading)) {
+    // In the filter, Enter takes the first match if none is chosen.
+    let entered = browser.picked_place().or_else(|| focused.map(|_| 0)).filter(|_| pressed(Key::Enter));
+    let entered = entered.and_then(|place| browser.listed_heading(place)).filter(|heading| !is_open(desk, heading));
+    if let Some(heading) = entered {
         asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+    } else if let Some(heading) = browser.next(pressed(Key::ArrowDown), pressed(Key::ArrowUp)) {
+        asked.push(SessionsCommand::Pick(heading.folder.clone()));
     } else if modal.should_close() {
         asked.push(SessionsCommand::Browse(false));
     }
@@ -366,6 +392,10 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         let width = (ui.available_width() - 200.0).max(160.0);
         if let Some(text) = filter_field(ui, filter_id(), ("Search sessions", hint), &browser.search, width, &[]) {
             asked.push(SessionsCommand::Search(text));
+        }
+        // While the dialog is only measured, the field cannot take the focus.
+        if opens(ui.ctx(), filter_id()) && !ui.is_sizing_pass() {
+            ui.memory_mut(|memory| memory.request_focus(filter_id()));
         }
         let counts = format!("{} of {}", browser.listed.len(), browser.headings.len());
         ui.label(muted(ui, if browser.reading.is_some() { format!("{counts}, reading …") } else { counts }));

@@ -210,6 +210,32 @@ fn enter_opens_the_chosen_session() {
 }
 
 #[test]
+fn the_search_has_the_focus_and_enter_opens_the_first_match_or_the_one_to_which_an_arrow_moved() {
+    let home = tempfile::tempdir().unwrap();
+    let [day, night] = ["zq-day", "zq-night"].map(|name| session(home.path(), name));
+    note_session(&night, None, "the last one".to_owned()).unwrap();
+    let mut window = window(vec![day.clone(), night.clone()]);
+    for (arrows, opened) in [(0, &night), (1, &night), (2, &day)] {
+        send(&mut window, SessionsCommand::Browse(false));
+        send(&mut window, SessionsCommand::Browse(true));
+        let search = window.get_by_label("Search sessions");
+        assert!(search.accesskit_node().is_focused());
+        assert_eq!(search.value().unwrap_or_default(), "", "the search before is gone");
+        search.type_text("zq");
+        settle(&mut window);
+        for _ in 0..arrows {
+            window.key_press(Key::ArrowDown);
+            settle(&mut window);
+        }
+        window.key_press(Key::Enter);
+        settle(&mut window);
+        let state = window.state_mut();
+        assert_eq!(state.desk.opening.take().as_ref(), Some(opened), "{arrows}");
+        state.sessions.browser.picked = None;
+    }
+}
+
+#[test]
 fn a_session_on_another_machine_is_neither_renamed_nor_deleted_and_what_to_type_is_said() {
     let home = tempfile::tempdir().unwrap();
     let copy = session(home.path(), "study");
