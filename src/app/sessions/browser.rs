@@ -99,7 +99,7 @@ impl Browser {
     /// The session that was renamed last, if it is still there, and the name that it had.
     fn renaming(&self) -> Option<(&Path, String)> {
         let (now, was) = self.renamed.as_ref().filter(|(now, _)| self.heading(now).is_some())?;
-        Some((now, was.file_name().unwrap_or_default().to_string_lossy().into_owned()))
+        Some((now.as_path(), was.file_name().unwrap_or_default().to_string_lossy().into_owned()))
     }
 
     fn refresh(&mut self) {
