@@ -83,6 +83,8 @@ pub enum Command {
     Allow(bool),
     /// The answer to the question on closing.
     Close(CloseCommand),
+    /// Save the table whose path is asked for to this file; without one, stop asking.
+    SaveTable(Option<PathBuf>),
     /// A command of the export of data.
     Data(DataCommand),
     /// A command of a screen.

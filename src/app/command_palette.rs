@@ -6,7 +6,7 @@ use strum::IntoEnumIterator;
 use super::command::{Command, SessionsCommand};
 use super::sessions::{EXPORT_FIELD, MENU_FIELDS};
 use super::settings::Theme;
-use super::widgets::text_field;
+use super::widgets::{opens, text_field};
 use super::window::Window;
 
 /// All available commands, with their names.
@@ -43,7 +43,7 @@ fn entries(window: &Window) -> Vec<(String, Command)> {
     }
     add("Open the sample session", Command::Sessions(SessionsCommand::OpenSample));
     for folder in &desk.settings.recent {
-        add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
+        add(&format!("Open session {}", folder.display()), Command::Sessions(SessionsCommand::Open(folder.clone())));
     }
     entries
 }
@@ -54,12 +54,18 @@ fn matches(name: &str, query: &str) -> bool {
     query.to_lowercase().split_whitespace().all(|word| name.contains(word))
 }
 
+/// Height of the list of commands in points, unless it has fewer.
+const LIST: f32 = 320.0;
+
 /// Draws the command palette.
 pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec<Command>) {
     let (query_id, chosen_id) = (Id::unique("palette-query"), Id::unique("palette-chosen"));
     // The text of the search is stored in egui's memory.
     let mut query: String = context.data(|data| data.get_temp(query_id)).unwrap_or_default();
     let mut chosen: usize = context.data(|data| data.get_temp(chosen_id)).unwrap_or_default();
+    if opens(context, query_id) {
+        (query, chosen) = (String::new(), 0);
+    }
     let matching: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
     let pressed = |key| context.input_mut(|input| input.consume_key(Modifiers::NONE, key));
     if pressed(Key::ArrowDown) {
@@ -79,7 +85,8 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
         if response.changed() {
             chosen = 0;
         }
-        ScrollArea::vertical().max_height(320.0).show(ui, |ui| {
+        // Without a least height, the list would never be higher than that of the query before.
+        ScrollArea::vertical().max_height(LIST).min_scrolled_height(LIST).show(ui, |ui| {
             for (index, (name, _)) in matching.iter().enumerate() {
                 let row = ui.selectable_label(index == chosen, name);
                 if index == chosen {
@@ -101,7 +108,6 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
     }
     if close {
         commands.push(Command::Palette(false));
-        (query, chosen) = (String::new(), 0);
     }
     context.data_mut(|data| {
         data.insert_temp(query_id, query);
@@ -110,9 +116,16 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use eframe::egui::{Event, Ui};
+    use egui_kittest::Harness;
+
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::dressed::dressed;
+    use crate::app::engine::Request;
+    use crate::app::keys;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
     use crate::figure::Format;
     use crate::plan::Tracer;
@@ -129,6 +142,56 @@ mod tests {
             assert!(sessions.iter().any(|known| known == name), "{name}: {sessions:?}");
         }
         assert!(names("export session").is_empty(), "no session is open");
+    }
+
+    #[test]
+    fn a_recent_session_is_opened_and_never_created_in_its_place() {
+        let mut state = Window::default();
+        state.desk.settings.recent.push("/a/batch study".into());
+        let (_, open) = entries(&state).into_iter().find(|(name, _)| matches(name, "open batch study")).unwrap();
+        state.execute(open, &Context::default());
+        assert_eq!(state.desk.take_requests(), [Request::OpenExisting("/a/batch study".into())]);
+    }
+
+    #[test]
+    fn each_opening_begins_without_a_query_and_the_list_grows_again_after_a_query_of_few_commands() {
+        let draw = |ui: &mut Ui, window: &mut Window| {
+            let mut commands = Vec::new();
+            keys::commands(ui.ctx(), window, &mut commands);
+            if window.command_palette {
+                command_palette_ui(ui.ctx(), window, &mut commands);
+            }
+            commands.into_iter().for_each(|command| window.execute(command, ui.ctx()));
+        };
+        let mut harness = dressed(Harness::builder().with_size([1000.0, 700.0]), Window::default(), draw);
+        let press = |harness: &mut Harness<'_, Window>, modifiers, key| {
+            harness.key_press_modifiers(modifiers, key);
+            harness.run();
+        };
+        let type_text = |harness: &mut Harness<'_, Window>, text: &str| {
+            harness.event(Event::Text(text.to_owned()));
+            harness.run();
+        };
+        let height = |harness: &Harness<'_, Window>| {
+            harness.ctx.memory(|memory| memory.area_rect(Id::unique("palette"))).unwrap().height()
+        };
+        press(&mut harness, Modifiers::COMMAND, Key::K);
+        let full = height(&harness);
+        assert!(full > LIST);
+        type_text(&mut harness, "zoom in");
+        assert!(height(&harness) < full / 2.0, "{}", height(&harness));
+        for _ in 0.."zoom in".len() {
+            press(&mut harness, Modifiers::NONE, Key::Backspace);
+        }
+        assert_eq!(height(&harness), full);
+        for close in [(Modifiers::NONE, Key::Escape), (Modifiers::COMMAND, Key::K)] {
+            type_text(&mut harness, "zoom in");
+            assert!(height(&harness) < full / 2.0);
+            press(&mut harness, close.0, close.1);
+            assert!(!harness.state().command_palette);
+            press(&mut harness, Modifiers::COMMAND, Key::K);
+            assert_eq!(height(&harness), full, "{close:?}");
+        }
     }
 
     #[test]

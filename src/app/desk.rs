@@ -27,7 +27,7 @@ pub use compared::{Compared, Source};
 pub use export::DataExport;
 pub use history::{Deed, History, Inverse};
 pub use runs::{Row, Runs};
-use table_file::SavingTable;
+use table_file::{SavingTable, UnsavedTable};
 
 /// Interval of samples of the machine while the window is not used and nothing runs.
 pub(super) const SAMPLES_AT_REST: Duration = Duration::from_secs(20);
@@ -198,6 +198,8 @@ pub struct Desk {
     pub export: DataExport,
     /// The table that is being saved.
     saving_table: Option<SavingTable>,
+    /// The table whose path is asked for, because none was chosen in a dialog.
+    unsaved_table: Option<UnsavedTable>,
     /// The description of the last action, with its number; `None` once it was dismissed.
     pub notice: Option<(u64, Notice)>,
     /// Actions on the session that can be undone.

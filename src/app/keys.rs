@@ -57,6 +57,10 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     }
     screens.iter().for_each(|screen| screen.shortcuts(desk, &mut keys));
     if keys.is_covered {
+        let is_on_top = is_browsing && !command_palette && !help && !context.text_edit_focused();
+        if let Some(undo) = window.sessions.browser.undo().filter(|_| is_on_top) {
+            keys.on(Modifiers::COMMAND, Key::Z, Command::Sessions(undo));
+        }
         let close = match (command_palette, help) {
             (true, _) => Command::Palette(false),
             (_, true) => Command::Help(false),

@@ -67,9 +67,9 @@ impl<'a> Keys<'a> {
         self.context.memory(|memory| memory.focused().is_none())
     }
 
-    /// Handles undo and redo for the current screen. In a text field these keys belong to the field.
+    /// Handles undo and redo for the current screen, unless it is covered. In a text field these keys belong to the field.
     pub fn history(&mut self, undo: impl Into<Command>, redo: impl Into<Command> + Clone) {
-        if !self.context.text_edit_focused() {
+        if !self.is_covered && !self.context.text_edit_focused() {
             self.on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, redo.clone());
             self.on(Modifiers::COMMAND, Key::Y, redo);
             self.on(Modifiers::COMMAND, Key::Z, undo);

@@ -170,6 +170,23 @@ impl Settings {
         self.save();
     }
 
+    /// A session was deleted; returns its place among the recent ones, from 0, if it was one of them.
+    pub fn deleted(&mut self, folder: &Path) -> Option<usize> {
+        let place = self.recent.iter().position(|known| known == folder)?;
+        self.recent.remove(place);
+        self.save();
+        Some(place)
+    }
+
+    /// A deleted session was restored that had this place among the recent ones.
+    pub fn restored(&mut self, folder: &Path, place: usize) {
+        if !self.recent.iter().any(|known| known == folder) {
+            self.recent.insert(place.min(self.recent.len()), folder.to_owned());
+            self.recent.truncate(RECENT);
+            self.save();
+        }
+    }
+
     /// Adds a plan file to the recent ones.
     pub fn used_plan(&mut self, file: &Path) {
         put_first(&mut self.recent_plans, file);

@@ -30,6 +30,7 @@ pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
         }
     });
     notices::notices_ui(ui.ctx(), desk, commands);
+    desk.table_path_ui(ui.ctx(), commands);
     if window.command_palette {
         command_palette::command_palette_ui(ui.ctx(), window, commands);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
 use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
-    Align, Align2, Area, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
+    Align, Align2, Area, Button, Color32, ComboBox, Context, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
     PopupCloseBehavior, Response, RichText, Role, ScrollArea, Stroke, TextEdit, TextFormat, TextStyle, TextWrapMode,
     Ui, Widget as _, WidgetInfo, WidgetText, vec2,
 };
@@ -167,6 +167,16 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
 /// A text field of one line. Its text and its hint are vertically centred, in menus too.
 pub fn text_field<'t>(text: &'t mut String, hint: impl Into<String>, width: f32) -> TextEdit<'t> {
     TextEdit::singleline(text).hint_text(hint.into()).desired_width(width).align(Align2::LEFT_CENTER)
+}
+
+/// Whether a menu or page with this id opens in this frame: it was not drawn in the frame before. A frame may have several passes, the first
+/// of which only measure.
+pub fn opens(context: &Context, id: Id) -> bool {
+    let (now, id) = (context.cumulative_frame_nr(), id.with("drawn"));
+    let known: Option<(u64, u64)> = context.data(|data| data.get_temp(id));
+    let first = known.filter(|(_, last)| last + 1 >= now).map_or(now, |(first, _)| first);
+    context.data_mut(|data| data.insert_temp(id, (first, now)));
+    first == now
 }
 
 /// Selects the whole text of a field that has the focus, so that typing replaces it.

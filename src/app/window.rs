@@ -139,6 +139,7 @@ impl Window {
             Command::Attach(file, run) => desk.attach(file, run),
             Command::CancelImports => desk.order(Order::CancelImports),
             Command::Dropped(paths) => paths.into_iter().for_each(|path| self.dropped(path)),
+            Command::SaveTable(path) => desk.save_typed_table(path, context),
             Command::Data(command) => desk.execute_export(command, context),
             Command::Screen(command) => {
                 let name = command.screen();

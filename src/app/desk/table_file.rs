@@ -1,13 +1,15 @@
 //! The table that a screen shows: copied, or saved as a file whose ending says its format.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use eframe::egui::Context;
+use eframe::egui::{Context, Id, Modal};
 use poll_promise::Promise;
 
 use super::{Desk, Notice};
-use crate::app::command::ScreenName;
+use crate::app::command::{Command, ScreenName};
 use crate::app::task::on_thread;
+use crate::app::widgets::{muted, opens, path_ui, strong};
 use crate::figure::{Format, Table, render};
 use crate::foreign;
 
@@ -18,8 +20,23 @@ const ENDINGS: [(&str, Format); 4] =
 /// A table that is being saved.
 pub(super) struct SavingTable {
     screen: ScreenName,
-    /// The file, or why it was not written; `None` if the user cancelled the dialog.
+    unsaved: UnsavedTable,
+    /// The file, or why it was not written; `None` if the user cancelled the dialog, or the system has none.
     work: Promise<Option<Result<PathBuf, String>>>,
+}
+
+/// A table for which no file was chosen in a dialog.
+pub(super) struct UnsavedTable {
+    table: Arc<Table>,
+    /// The path that is suggested.
+    path: PathBuf,
+    /// What the user is told.
+    note: String,
+}
+
+/// The id under which the typed path is stored.
+fn path_id() -> Id {
+    Id::unique("path of the table")
 }
 
 impl Desk {
@@ -36,6 +53,10 @@ impl Desk {
             return;
         }
         let (folder, name) = (self.session.as_ref().map(|session| session.folder.clone()), format!("{name}.csv"));
+        let path = folder.as_ref().map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
+        let note = "No file was chosen. If no dialog appeared, type the path here.".to_owned();
+        let table = Arc::new(table);
+        let unsaved = UnsavedTable { table: Arc::clone(&table), path, note };
         let work = on_thread("table file", context, move || {
             let endings = ENDINGS.map(|(ending, _)| ending);
             let mut dialog = rfd::FileDialog::new().set_title("Save the table").add_filter("tables", &endings);
@@ -45,7 +66,7 @@ impl Desk {
             let path = dialog.set_file_name(name).save_file()?;
             Some(save(&path, &table).map(|()| path))
         });
-        self.saving_table = Some(SavingTable { screen: self.screen, work });
+        self.saving_table = Some(SavingTable { screen: self.screen, unsaved, work });
     }
 
     /// Takes over what came of saving.
@@ -54,7 +75,46 @@ impl Desk {
         match saved.work.block_and_take() {
             Some(Ok(path)) => self.say(Notice { text: format!("Written: {}", path.display()), can_undo: false }),
             Some(Err(message)) => self.problem(saved.screen, message),
-            None => {}
+            None => self.unsaved_table = Some(saved.unsaved),
+        }
+    }
+
+    /// Saves the table to a typed path, where no file is replaced; without a path, it stays unsaved.
+    pub fn save_typed_table(&mut self, path: Option<PathBuf>, context: &Context) {
+        let (Some(mut unsaved), Some(path)) = (self.unsaved_table.take(), path) else { return };
+        let saved = if path.exists() {
+            Err(format!("{} exists and was not replaced: choose another name", path.display()))
+        } else {
+            save(&path, &unsaved.table)
+        };
+        match saved {
+            Ok(()) => self.say(Notice { text: format!("Written: {}", path.display()), can_undo: false }),
+            Err(note) => {
+                context.data_mut(|data| data.insert_temp(path_id(), path.display().to_string()));
+                unsaved.note = note;
+                self.unsaved_table = Some(unsaved);
+            }
+        }
+    }
+
+    /// Asks for the path of a table for which no file was chosen in a dialog.
+    pub fn table_path_ui(&self, context: &Context, commands: &mut Vec<Command>) {
+        let Some(unsaved) = &self.unsaved_table else { return };
+        if opens(context, path_id()) {
+            context.data_mut(|data| data.insert_temp(path_id(), unsaved.path.display().to_string()));
+        }
+        let modal = Modal::new(Id::unique("save the table")).show(context, |ui| {
+            ui.set_width(520.0);
+            ui.label(strong("Save the table"));
+            ui.label(muted(ui, &unsaved.note));
+            let path = path_ui(ui, path_id(), "Path of the table", "Save table", 400.0);
+            (path, ui.button("Cancel").clicked())
+        });
+        let should_close = modal.should_close();
+        match modal.inner {
+            (Some(path), _) => commands.push(Command::SaveTable(Some(path))),
+            (None, is_cancelled) if is_cancelled || should_close => commands.push(Command::SaveTable(None)),
+            (None, _) => {}
         }
     }
 }
@@ -73,9 +133,52 @@ fn save(path: &Path, table: &Table) -> Result<(), String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use eframe::egui::Ui;
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
     use super::*;
     use crate::analysis::{Source, fixture, summarise_run};
+    use crate::app::dressed::dressed;
     use crate::figure::{preset, table};
+
+    #[test]
+    fn without_a_dialog_the_path_of_a_table_is_typed_and_no_file_is_replaced() {
+        let runs = [summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01))];
+        let table = Arc::new(table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("times").unwrap()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("times.csv");
+        std::fs::write(&path, "kept").unwrap();
+        let unsaved = UnsavedTable { table: Arc::clone(&table), path: path.clone(), note: String::new() };
+        let work = Promise::from_ready(None);
+        let saving_table = Some(SavingTable { screen: ScreenName::COMPARE, unsaved, work });
+        let desk = Desk { saving_table, ..Desk::default() };
+        let draw = |ui: &mut Ui, desk: &mut Desk| {
+            let mut commands = Vec::new();
+            desk.table_path_ui(ui.ctx(), &mut commands);
+            for command in commands {
+                let Command::SaveTable(path) = command else { panic!("{command:?}") };
+                desk.save_typed_table(path, ui.ctx());
+            }
+            desk.poll_table();
+        };
+        let mut window = dressed(Harness::builder().with_size([900.0, 500.0]), desk, draw);
+        window.run();
+        let field = |window: &Harness<'_, Desk>| {
+            window.query_by_label("Path of the table").map(|field| field.value().unwrap_or_default())
+        };
+        let suggested = path.display().to_string();
+        assert_eq!(field(&window), Some(suggested.clone()));
+        window.get_by_label("Save table").click();
+        window.run();
+        assert!(window.query_by_label_contains("exists and was not replaced").is_some());
+        assert_eq!((std::fs::read_to_string(&path).unwrap(), field(&window)), ("kept".to_owned(), Some(suggested)));
+        std::fs::remove_file(&path).unwrap();
+        window.get_by_label("Save table").click();
+        window.run();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), render(&table, Format::Csv));
+        assert_eq!(field(&window), None);
+    }
 
     #[test]
     fn a_table_is_saved_in_the_format_of_its_ending_and_replaces_nothing_of_a_session() {

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eframe::egui::{CentralPanel, Context, Frame, Key as KeyPress, Margin, Modifiers, Panel, ScrollArea, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Id, Key as KeyPress, Margin, Modifiers, Panel, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use crate::analysis::SpreadSeen;
@@ -162,6 +162,8 @@ pub struct PlanScreen {
     search: Option<search::Typed>,
     /// The plan that would replace this one, while the user is asked about the loss of typed text.
     replacing: Option<(Plan, Option<PathBuf>)>,
+    /// The control that had the focus when this was last looked at.
+    focused: Option<Id>,
 }
 
 impl Default for PlanScreen {
@@ -187,6 +189,7 @@ impl Default for PlanScreen {
             constraints: None,
             search: None,
             replacing: None,
+            focused: None,
         }
     }
 }
@@ -239,8 +242,7 @@ impl PlanScreen {
 
     /// What is wrong with typed text that is not part of the plan yet.
     pub fn form_error(&self) -> Option<String> {
-        let of_program =
-            self.program.error(self.document.plan()).map(|error| format!("The program is not complete: {error}"));
+        let of_program = self.document.text_error().map(|error| format!("The program is not complete: {error}"));
         of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
     }
 
@@ -256,8 +258,16 @@ impl PlanScreen {
         self.document.shown()
     }
 
-    /// Opens a plan in place of this one. Undo returns to this one, but not to typed text that is not part of a plan yet; the user is asked
-    /// about that.
+    /// What is typed in one field is undone together until the focus leaves the field.
+    fn part_where_focus_moved(&mut self, context: &Context) {
+        let focused = context.memory(|memory| memory.focused());
+        if std::mem::replace(&mut self.focused, focused) != focused {
+            self.document.part();
+        }
+    }
+
+    /// Opens a plan in place of this one. Undo returns to this one, but not to typed constraints or a typed search that are not part of a
+    /// plan yet; the user is asked about typed text.
     fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
         if self.form_error().is_some() {
             self.replacing = Some((plan, path));
@@ -271,6 +281,7 @@ impl Executes for PlanScreen {
     type Command = PlanCommand;
 
     fn execute(&mut self, command: PlanCommand, desk: &mut Desk, context: &Context) {
+        self.part_where_focus_moved(context);
         match command {
             PlanCommand::Open => self.ask(Purpose::Open, context),
             PlanCommand::OpenFile(path) => {
@@ -354,6 +365,7 @@ impl Screen for PlanScreen {
     }
 
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
+        self.part_where_focus_moved(context);
         self.poll_question(context);
         self.program.poll_trial();
         match self.poll_saving() {

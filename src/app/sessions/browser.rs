@@ -17,7 +17,7 @@ use crate::app::desk::Desk;
 use crate::app::settings::Settings;
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, main_button, muted, named, named_text, strong};
+use crate::app::widgets::{filter_field, main_button, muted, named, named_text, opens, strong};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts, host_of_copy};
@@ -47,8 +47,8 @@ pub struct Browser {
     acting: Option<Promise<Result<Done, String>>>,
     /// The session that the user is asked whether to delete.
     asking: Option<PathBuf>,
-    /// Sessions that were deleted in this window: where each is until the window is closed, and where it was.
-    deleted: Vec<(PathBuf, PathBuf)>,
+    /// Sessions that were deleted in this window.
+    deleted: Vec<Deleted>,
     /// The session that was renamed last: where it is, and where it was.
     renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
@@ -62,6 +62,14 @@ struct Known {
     journal: Option<(u64, SystemTime)>,
 }
 
+/// A deleted session, until the window is closed.
+struct Deleted {
+    at: PathBuf,
+    was: PathBuf,
+    /// Its place among the recent sessions, from 0, if it was one of them.
+    place: Option<usize>,
+}
+
 /// The result of an action.
 enum Done {
     Said(String),
@@ -73,10 +81,25 @@ enum Done {
 impl Browser {
     /// Removes deleted sessions for good, since the deletion cannot be undone any more.
     pub fn forget_deleted(&mut self) {
-        for (at, _) in self.deleted.drain(..) {
+        for deleted in self.deleted.drain(..) {
             // What cannot be removed stays hidden.
-            let _ = remove_deleted(&at);
+            let _ = remove_deleted(&deleted.at);
         }
+    }
+
+    /// The command that takes back the last deletion or, without one, the last renaming.
+    pub fn undo(&self) -> Option<SessionsCommand> {
+        if !self.deleted.is_empty() {
+            return Some(SessionsCommand::UndoDelete);
+        }
+        let (now, old) = self.renaming()?;
+        Some(SessionsCommand::Rename(now.to_owned(), old))
+    }
+
+    /// The session that was renamed last, if it is still there, and the name that it had.
+    fn renaming(&self) -> Option<(&Path, String)> {
+        let (now, was) = self.renamed.as_ref().filter(|(now, _)| self.heading(now).is_some())?;
+        Some((now.as_path(), was.file_name().unwrap_or_default().to_string_lossy().into_owned()))
     }
 
     fn refresh(&mut self) {
@@ -86,6 +109,28 @@ impl Browser {
                 && (self.filter.is_empty() || self.filter.admits(&*known.heading))
         };
         self.listed = (0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect();
+    }
+
+    /// The session at a place of the list, from 0.
+    fn listed_heading(&self, place: usize) -> Option<&SessionHeading> {
+        self.headings.get(*self.listed.get(place)?).map(|known| &*known.heading)
+    }
+
+    /// The place of the chosen session in the list, from 0, if it is listed.
+    fn picked_place(&self) -> Option<usize> {
+        let picked = self.picked.as_ref()?;
+        (0..self.listed.len()).find(|place| self.listed_heading(*place).is_some_and(|known| known.folder == *picked))
+    }
+
+    /// The session to which an arrow moves the choice.
+    fn next(&self, is_down: bool, is_up: bool) -> Option<&SessionHeading> {
+        let last = self.listed.len().checked_sub(1)?;
+        let place = match (is_down, is_up, self.picked_place()) {
+            (true, _, place) => place.map_or(0, |place| last.min(place + 1)),
+            (_, true, Some(place)) => place.saturating_sub(1),
+            _ => return None,
+        };
+        self.listed_heading(place)
     }
 
     fn heading(&self, folder: &Path) -> Option<&SessionHeading> {
@@ -156,7 +201,8 @@ impl Browser {
             SessionsCommand::Browse(open) => {
                 (self.is_open, self.said, self.asking) = (open, None, None);
                 if open {
-                    context.memory_mut(|memory| memory.request_focus(filter_id()));
+                    (self.search, self.filter) = (String::new(), Filter::default());
+                    self.refresh();
                     self.read_sessions(settings, context);
                 }
             }
@@ -212,7 +258,8 @@ impl Browser {
                 }
             }
             SessionsCommand::UndoDelete => {
-                let Some((at, was)) = self.deleted.last().cloned() else { return };
+                let Some(Deleted { at, was, .. }) = self.deleted.last() else { return };
+                let (at, was) = (at.clone(), was.clone());
                 self.act(context, move || {
                     put_back(&at, &was).map_err(|error| error.to_string())?;
                     Ok(Done::PutBack(at))
@@ -243,8 +290,11 @@ impl Browser {
             self.said = Some(done.map(|done| match done {
                 Done::Said(said) => said,
                 Done::Deleted { at, was } => {
-                    self.deleted.push((at, was.clone()));
-                    format!("Deleted {}.", was.display())
+                    // A session that takes its place must not show what was typed about this one.
+                    context.data_mut(|data| data.remove::<String>(Id::unique(name_id(&was).as_str())));
+                    let (message, place) = (format!("Deleted {}.", was.display()), settings.deleted(&was));
+                    self.deleted.push(Deleted { at, was, place });
+                    message
                 }
                 Done::Renamed { from, to } => {
                     settings.renamed(&from, &to);
@@ -253,13 +303,22 @@ impl Browser {
                     message
                 }
                 Done::PutBack(at) => {
-                    self.deleted.retain(|(known, _)| *known != at);
+                    for back in self.deleted.extract_if(.., |known| known.at == at) {
+                        if let Some(place) = back.place {
+                            settings.restored(&back.was, place);
+                        }
+                    }
                     "The session is restored.".to_owned()
                 }
             }));
             self.read_sessions(settings, context);
         }
     }
+}
+
+/// The name under which the typed new name of a session is stored.
+fn name_id(folder: &Path) -> String {
+    format!("session-name {}", folder.display())
 }
 
 fn filter_id() -> Id {
@@ -269,10 +328,10 @@ fn filter_id() -> Id {
 /// Draws the browser.
 pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
-    // In other fields, Enter belongs to the field.
-    let is_entered = context.memory(|memory| memory.focused()).is_none_or(|focused| focused == filter_id())
-        && browser.asking.is_none()
-        && context.input(|input| input.key_pressed(Key::Enter));
+    let focused = context.memory(|memory| memory.focused());
+    // In other fields, these keys belong to the field.
+    let is_free = focused.is_none_or(|focused| focused == filter_id()) && browser.asking.is_none();
+    let pressed = |key| is_free && context.input(|input| input.key_pressed(key));
     let room = context.content_rect().size();
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
     let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
@@ -300,10 +359,13 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
             });
         });
     });
-    let mut listed = browser.listed.iter().filter_map(|index| Some(&browser.headings.get(*index)?.heading));
-    let picked = listed.find(|heading| browser.picked.as_ref() == Some(&heading.folder));
-    if let Some(heading) = picked.filter(|heading| is_entered && !is_open(desk, heading)) {
+    // In the filter, Enter takes the first match if none is chosen.
+    let entered = browser.picked_place().or_else(|| focused.map(|_| 0)).filter(|_| pressed(Key::Enter));
+    let entered = entered.and_then(|place| browser.listed_heading(place)).filter(|heading| !is_open(desk, heading));
+    if let Some(heading) = entered {
         asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+    } else if let Some(heading) = browser.next(pressed(Key::ArrowDown), pressed(Key::ArrowUp)) {
+        asked.push(SessionsCommand::Pick(heading.folder.clone()));
     } else if modal.should_close() {
         asked.push(SessionsCommand::Browse(false));
     }
@@ -331,6 +393,10 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         if let Some(text) = filter_field(ui, filter_id(), ("Search sessions", hint), &browser.search, width, &[]) {
             asked.push(SessionsCommand::Search(text));
         }
+        // While the dialog is only measured, the field cannot take the focus.
+        if opens(ui.ctx(), filter_id()) && !ui.is_sizing_pass() {
+            ui.memory_mut(|memory| memory.request_focus(filter_id()));
+        }
         let counts = format!("{} of {}", browser.listed.len(), browser.headings.len());
         ui.label(muted(ui, if browser.reading.is_some() { format!("{counts}, reading …") } else { counts }));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
@@ -347,17 +413,17 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
             Some(Err(reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {reason}"))),
             None => {}
         }
-        if let Some((_, was)) = browser.deleted.last() {
+        if let Some(Deleted { was, .. }) = browser.deleted.last() {
             let name = was.file_name().unwrap_or_default().to_string_lossy();
-            let help = "Deleted sessions are removed for good when the window is closed";
+            let help = "Ctrl Z. Deleted sessions are removed for good when the window is closed";
             if ui.button(format!("Undo: restore {name}")).on_hover_text(help).clicked() {
                 asked.push(SessionsCommand::UndoDelete);
             }
         }
-        if let Some((now, was)) = browser.renamed.as_ref().filter(|(now, _)| browser.heading(now).is_some()) {
-            let [new, old] = [now, was].map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+        if let Some((now, old)) = browser.renaming() {
+            let new = now.file_name().unwrap_or_default().to_string_lossy();
             if ui.button(format!("Undo: rename {new} to {old}")).clicked() {
-                asked.push(SessionsCommand::Rename(now.clone(), old.into_owned()));
+                asked.push(SessionsCommand::Rename(now.to_owned(), old));
             }
         }
     });
@@ -474,8 +540,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
         ui.add_space(GRID);
         ui.label(strong("Name"));
         ui.horizontal(|ui| {
-            let id = format!("session-name {}", heading.folder.display());
-            let typed = field(ui, &id, "New name of the session", &heading.name);
+            let typed = field(ui, &name_id(&heading.folder), "New name of the session", &heading.name);
             let wanted = free && !typed.text.trim().is_empty();
             let button = ui.add_enabled(wanted, Button::new("Rename")).on_disabled_hover_text(why_not);
             if wanted && (button.clicked() || typed.entered) {

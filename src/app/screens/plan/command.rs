@@ -1,7 +1,7 @@
 //! The form of a plan's own program: the typed texts, and a trial of one cell.
 //!
-//! Each valid change of the texts is applied to the plan. Invalid texts are kept separately, with what is wrong, until they are corrected
-//! or the plan is changed elsewhere.
+//! Each valid change of the texts is applied to the plan. The document keeps invalid texts beside the plan, with what is wrong, until they
+//! are corrected or the plan is changed elsewhere.
 
 mod fields;
 mod trial;
@@ -9,7 +9,7 @@ mod trial;
 use super::PlanScreen;
 use super::View;
 use super::document::Document;
-use crate::plan::{Block, CommandTexts, Plan};
+use crate::plan::CommandTexts;
 use trial::Tried;
 
 pub(super) use fields::command_ui;
@@ -17,7 +17,6 @@ pub(super) use fields::command_ui;
 /// The form.
 #[derive(Default)]
 pub(super) struct Form {
-    typed: Option<Typed>,
     /// The field that was edited last; `None` after an edit of several.
     edited: Option<Field>,
     tried: Tried,
@@ -26,55 +25,15 @@ pub(super) struct Form {
 /// A field of the form, and its place among fields of its kind.
 type Field = (&'static str, usize);
 
-/// Typed texts that may differ from the plan, and what is wrong with them; without an error, the plan contains them.
-struct Typed {
-    texts: CommandTexts,
-    /// The part of the plan that they belong to.
-    block: Block,
-    error: Option<String>,
-}
-
-impl Typed {
-    fn is_of(&self, plan: &Plan) -> bool {
-        self.block == plan.first
-    }
-}
-
 impl Form {
-    fn typed(&self, plan: &Plan) -> Option<&Typed> {
-        self.typed.as_ref().filter(|typed| typed.is_of(plan))
-    }
-
     fn type_texts(&mut self, texts: CommandTexts, document: &mut Document) {
-        let before = self.typed(document.shown()).map(|typed| typed.texts.clone());
-        let before = before.or_else(|| CommandTexts::of(document.shown()));
-        let field = before.and_then(|before| changed_field(&before, &texts));
+        let field = document.texts().and_then(|before| changed_field(&before, &texts));
         if field != self.edited {
             // Letters of one field are undone together, and each field separately.
             document.part();
         }
         self.edited = field;
-        let error = match texts.plan(document.shown()) {
-            Ok(plan) => {
-                document.edit_shown(&plan, field.map(|_| "texts of the command"));
-                None
-            }
-            Err(error) => Some(error),
-        };
-        self.typed = Some(Typed { texts, block: document.shown().first.clone(), error });
-    }
-
-    /// What is wrong with the texts of a program of this plan, in any block.
-    pub(super) fn error(&self, plan: &Plan) -> Option<&str> {
-        let is_of = |typed: &&Typed| plan.blocks().any(|block| *block == typed.block);
-        self.typed.as_ref().filter(is_of)?.error.as_deref()
-    }
-
-    /// The plan was saved, maybe in another folder: the typed texts still belong to it.
-    pub(super) fn saved(&mut self, before: &Plan, plan: &Plan) {
-        if let Some(typed) = self.typed.as_mut().filter(|typed| typed.is_of(before)) {
-            typed.block = plan.first.clone();
-        }
+        document.edit_texts(texts, field.map(|_| "texts of the command"));
     }
 }
 
@@ -112,13 +71,12 @@ fn changed_field(before: &CommandTexts, after: &CommandTexts) -> Option<Field> {
 impl PlanScreen {
     /// The texts of the plan's own program; `None` for other workloads.
     pub(super) fn texts(&self) -> Option<CommandTexts> {
-        let typed = self.program.typed(self.plan());
-        typed.map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(self.plan()))
+        self.document.texts()
     }
 
     /// What is wrong with the texts of the displayed program.
     pub(super) fn program_error(&self) -> Option<&str> {
-        self.program.typed(self.plan())?.error.as_deref()
+        self.document.typed()?.error.as_deref()
     }
 
     pub(super) fn type_texts(&mut self, texts: CommandTexts) {

@@ -1,16 +1,26 @@
-//! The edited plan with its undo history and its file.
+//! The edited plan with its undo history and its file, and the typed texts of its program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::app::command::EditKind;
 use crate::app::history::History;
-use crate::plan::{Block, Plan};
+use crate::plan::{Block, CommandTexts, Plan};
 
-/// An earlier plan, and its file.
+/// Typed texts of a program that may differ from the plan, and what is wrong with them; without an error, the plan contains them.
+#[derive(Clone, Debug)]
+pub(super) struct Typed {
+    texts: CommandTexts,
+    /// The part of the plan that they belong to.
+    block: Block,
+    pub(super) error: Option<String>,
+}
+
+/// An earlier plan with the texts that were typed, and its file.
 #[derive(Clone, Debug)]
 struct Snapshot {
     plan: Arc<Plan>,
+    typed: Option<Arc<Typed>>,
     /// Index into [`Document::files`].
     file: usize,
 }
@@ -41,7 +51,7 @@ impl Document {
         let plan = Arc::new(plan);
         let files = vec![PlanFile { path: None, saved: plan.clone() }];
         let shown = Arc::clone(&plan);
-        Self { now: Snapshot { plan, file: 0 }, history: History::default(), files, block: 0, shown }
+        Self { now: Snapshot { plan, typed: None, file: 0 }, history: History::default(), files, block: 0, shown }
     }
 
     pub(super) fn plan(&self) -> &Arc<Plan> {
@@ -81,6 +91,35 @@ impl Document {
     /// Replaces the shown plan by an edited one, as [`Document::edit`] does.
     pub(super) fn edit_shown(&mut self, plan: &Plan, merge: Option<EditKind>) {
         self.edit(plan.turned(self.block), merge);
+    }
+
+    /// The typed texts of the chosen block's program, if they still belong to it.
+    pub(super) fn typed(&self) -> Option<&Typed> {
+        self.now.typed.as_deref().filter(|typed| typed.block == self.shown.first)
+    }
+
+    /// The texts of the chosen block's program, as typed or as in the plan; `None` for other workloads.
+    pub(super) fn texts(&self) -> Option<CommandTexts> {
+        self.typed().map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(&self.shown))
+    }
+
+    /// What is wrong with the typed texts of a program, in any block.
+    pub(super) fn text_error(&self) -> Option<&str> {
+        let is_in_plan = |typed: &&Typed| self.now.plan.blocks().any(|block| *block == typed.block);
+        self.now.typed.as_deref().filter(is_in_plan)?.error.as_deref()
+    }
+
+    /// Sets the texts of the chosen block's program: valid ones become part of the plan. Undo returns to the texts before, valid or not.
+    pub(super) fn edit_texts(&mut self, texts: CommandTexts, merge: Option<EditKind>) {
+        self.history.edited(self.now.clone(), merge);
+        let error = match texts.plan(&self.shown) {
+            Ok(plan) => {
+                self.replace(plan.turned(self.block));
+                None
+            }
+            Err(error) => Some(error),
+        };
+        self.now.typed = Some(Arc::new(Typed { texts, block: self.shown.first.clone(), error }));
     }
 
     /// Adds a block after the chosen one and chooses it: a copy of it, or one cell with all defaults of its workload.
@@ -123,17 +162,25 @@ impl Document {
     }
 
     /// Replaces the plan by an edited one. Consecutive edits of one `merge` kind are undone together.
-    pub(super) fn edit(&mut self, mut plan: Plan, merge: Option<EditKind>) {
+    pub(super) fn edit(&mut self, plan: Plan, merge: Option<EditKind>) {
+        let before = self.now.clone();
+        if self.replace(plan) {
+            self.history.edited(before, merge);
+        }
+    }
+
+    /// Puts an edited plan in the place of this one; returns whether they differ.
+    fn replace(&mut self, mut plan: Plan) -> bool {
         if let Some(path) = self.path() {
             // The path was read as UTF-8, so it can be set.
             let _ = plan.move_to(path);
         }
-        if plan == *self.now.plan {
-            return;
+        let differs = plan != *self.now.plan;
+        if differs {
+            self.now.plan = Arc::new(plan);
+            self.show();
         }
-        self.history.edited(self.now.clone(), merge);
-        self.now.plan = Arc::new(plan);
-        self.show();
+        differs
     }
 
     /// Switches to another plan; undo returns to this one.
@@ -141,7 +188,7 @@ impl Document {
         self.history.edited(self.now.clone(), None);
         let plan = Arc::new(plan);
         self.files.push(PlanFile { path, saved: plan.clone() });
-        self.now = Snapshot { plan, file: self.files.len() - 1 };
+        self.now = Snapshot { plan, typed: None, file: self.files.len() - 1 };
         self.choose(0);
     }
 
@@ -156,7 +203,12 @@ impl Document {
         if let Some(file) = self.files.get_mut(self.now.file) {
             *file = PlanFile { path: Some(path), saved: plan };
         }
+        let typed = self.typed().cloned();
         self.show();
+        if let Some(typed) = typed {
+            // The plan may be in another folder now, and the texts still belong to it.
+            self.now.typed = Some(Arc::new(Typed { block: self.shown.first.clone(), ..typed }));
+        }
     }
 
     pub(super) fn undo(&mut self) {

@@ -97,9 +97,7 @@ impl PlanScreen {
         let Some(saved) = taken(&mut self.saving) else { return Ok(None) };
         match saved {
             Saved::Done(plan, path) => {
-                let before = Arc::clone(self.document.shown());
                 self.document.saved(plan, path.clone());
-                self.program.saved(&before, self.document.shown());
                 self.question = None;
                 Ok(Some(path))
             }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::Key;
+use eframe::egui::{Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
@@ -18,6 +18,7 @@ fn window(recent: Vec<PathBuf>) -> Harness<'static, State> {
     state.desk.settings.recent = recent;
     let draw = |ui: &mut Ui, state: &mut State| {
         let mut commands = Vec::new();
+        crate::app::keys::commands(ui.ctx(), state, &mut commands);
         if state.sessions.browser.is_open {
             browser_ui(ui.ctx(), &state.sessions.browser, &state.desk, &mut commands);
         }
@@ -156,6 +157,46 @@ fn a_renamed_session_gets_its_name_back() {
 }
 
 #[test]
+fn a_deleted_session_is_not_offered_until_it_is_restored() {
+    let home = tempfile::tempdir().unwrap();
+    let [other, study, last] = ["other", "study", "last"].map(|name| session(home.path(), name));
+    let mut window = window(vec![other.clone(), study.clone(), last.clone()]);
+    send(&mut window, SessionsCommand::Pick(study.clone()));
+    window.get_by_label("New name of the session").focus();
+    window.run();
+    window.get_by_label("New name of the session").type_text("renamed");
+    window.run();
+    send(&mut window, SessionsCommand::Delete(study.clone()));
+    send(&mut window, SessionsCommand::AnswerDelete(true));
+    assert_eq!(window.state().desk.settings.recent, [other.clone(), last.clone()]);
+    send(&mut window, SessionsCommand::UndoDelete);
+    assert_eq!(window.state().desk.settings.recent, [other, study, last]);
+    let name = window.get_by_label("New name of the session").value();
+    assert_eq!(name.unwrap_or_default(), "", "what was typed is gone with the session");
+}
+
+#[test]
+fn ctrl_z_restores_a_deleted_session_and_changes_nothing_behind_the_dialog() {
+    let home = tempfile::tempdir().unwrap();
+    let study = session(home.path(), "study");
+    let mut window = window(vec![study.clone()]);
+    send(&mut window, SessionsCommand::Delete(study.clone()));
+    window.get_by_label("Delete it").click();
+    settle(&mut window);
+    assert!(!study.exists());
+    window.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    settle(&mut window);
+    assert!(study.join("session.toml").exists());
+    let (context, mut sent) = (Context::default(), Vec::new());
+    let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::COMMAND);
+    let events = vec![eframe::egui::Event::Key { key: Key::Z, physical_key, pressed, repeat, modifiers }];
+    let input = eframe::egui::RawInput { events, ..Default::default() };
+    let mut drawn = context.run_ui(input, |ui| crate::app::keys::commands(ui.ctx(), window.state(), &mut sent));
+    drawn.textures_delta.clear();
+    assert_eq!(sent, [], "the plan on the screen stays");
+}
+
+#[test]
 fn enter_opens_the_chosen_session() {
     let home = tempfile::tempdir().unwrap();
     let night = session(home.path(), "night-study");
@@ -166,6 +207,32 @@ fn enter_opens_the_chosen_session() {
     settle(&mut window);
     let state = window.state();
     assert!(!state.sessions.browser.is_open && state.desk.opening.as_ref() == Some(&night), "{:?}", state.desk.opening);
+}
+
+#[test]
+fn the_search_has_the_focus_and_enter_opens_the_first_match_or_the_one_to_which_an_arrow_moved() {
+    let home = tempfile::tempdir().unwrap();
+    let [day, night] = ["zq-day", "zq-night"].map(|name| session(home.path(), name));
+    note_session(&night, None, "the last one".to_owned()).unwrap();
+    let mut window = window(vec![day.clone(), night.clone()]);
+    for (arrows, opened) in [(0, &night), (1, &night), (2, &day)] {
+        send(&mut window, SessionsCommand::Browse(false));
+        send(&mut window, SessionsCommand::Browse(true));
+        let search = window.get_by_label("Search sessions");
+        assert!(search.accesskit_node().is_focused());
+        assert_eq!(search.value().unwrap_or_default(), "", "the search before is gone");
+        search.type_text("zq");
+        settle(&mut window);
+        for _ in 0..arrows {
+            window.key_press(Key::ArrowDown);
+            settle(&mut window);
+        }
+        window.key_press(Key::Enter);
+        settle(&mut window);
+        let state = window.state_mut();
+        assert_eq!(state.desk.opening.take().as_ref(), Some(opened), "{arrows}");
+        state.sessions.browser.picked = None;
+    }
 }
 
 #[test]

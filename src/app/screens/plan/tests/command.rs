@@ -53,6 +53,41 @@ fn undo_takes_back_one_field_or_one_factor_of_the_program_at_a_time() {
 }
 
 #[test]
+fn undo_takes_back_one_step_of_a_command_whose_factors_are_added_after_it_was_typed() {
+    let mut window = own();
+    let begun = run(&window);
+    for text in [" --batch={batch}", " --mode={mode}"] {
+        type_into(&mut window, "Command", text);
+    }
+    let command = run(&window);
+    for levels in ["32, 64", "a, b"] {
+        type_into(&mut window, "Levels of a new factor", levels);
+        click(&mut window, "Add factor");
+    }
+    assert_eq!((ticked(&window, "batch").len(), ticked(&window, "mode").len()), (2, 2));
+    let factors = |window: &Window| {
+        let texts = window.state().state.own::<PlanScreen>().texts().unwrap();
+        texts.factors.into_iter().map(|factor| factor.key).filter(|key| key != "gpus").collect::<Vec<_>>()
+    };
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((factors(&window), run(&window)), (vec!["batch".to_owned()], command.clone()));
+    assert!(says(&window, "unknown placeholder {mode}"));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!((factors(&window), run(&window)), (vec![], command.clone()));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(run(&window), begun, "typing in one field is one step until the focus leaves it");
+    execute(&mut window, PlanCommand::Redo);
+    assert_eq!(run(&window), command);
+    type_into(&mut window, "Command", " --slow");
+    // The focus leaves the field and comes back.
+    window.get_by_label("Name of a new factor").focus();
+    settle(&mut window);
+    type_into(&mut window, "Command", " --fast");
+    execute(&mut window, PlanCommand::Undo);
+    assert!(run(&window).contains("--slow") && !run(&window).contains("--fast"), "{}", run(&window));
+}
+
+#[test]
 fn what_is_wrong_is_shown_and_launches_nothing_until_it_is_right() {
     let mut window = own();
     type_into(&mut window, "Command", " --lr={lr}");
