@@ -5,7 +5,7 @@
 //! mixed with the difference between the cells, and no number of repeats can separate the two. A [`Comparison`] records such problems
 //! before anything is tested, and no verdict is given then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::check::{CheckPairs, check_cells, merged, paired};
@@ -380,8 +380,25 @@ impl Comparison {
             let (own, other): (Vec<_>, Vec<_>) = near.iter().copied().unzip();
             separated_s(&own, &other).map(apart)
         };
+        let near = if reason.is_none() { interleaved(near) } else { near };
         (near, reason)
     }
+}
+
+/// The pairs without those of launches in which all runs of one side were started before all runs of the other: repeats of a later launch of
+/// both cells do not mend them. If there were no other pairs, all are kept.
+fn interleaved<'a>(pairs: Vec<(&'a RunSummary, &'a RunSummary)>) -> Vec<(&'a RunSummary, &'a RunSummary)> {
+    let launches = |(own, other): &(&'a RunSummary, &'a RunSummary)| (own.launch.as_str(), other.launch.as_str());
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    pairs.iter().for_each(|pair| groups.entry(launches(pair)).or_default().push(*pair));
+    groups.retain(|_, group| {
+        let (own, other): (Vec<_>, Vec<_>) = group.iter().copied().unzip();
+        separated_s(&own, &other).is_none()
+    });
+    if groups.is_empty() {
+        return pairs;
+    }
+    pairs.into_iter().filter(|pair| groups.contains_key(&launches(pair))).collect()
 }
 
 /// The time between the starts of paired runs.

@@ -232,9 +232,23 @@ impl Mark {
             Self::Imported(_) => "imported",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
-            Self::Warned(_) => "warning",
+            Self::Warned(message) => kind_of_warning(message).unwrap_or("warning"),
         }
     }
+}
+
+/// Words of frequent warnings, and the label of each: "warning" alone says nothing.
+const KINDS_OF_WARNINGS: [(&str, &str); 6] = [
+    ("was used by other programs when the run started", "GPU was in use"),
+    ("steps were guessed from", "guessed steps"),
+    ("readings were guessed from", "guessed readings"),
+    ("s of steps were reported together", "late steps"),
+    ("the end of the warm-up was not found", "no end of warm-up"),
+    ("step numbers went back", "restarted"),
+];
+
+fn kind_of_warning(message: &str) -> Option<&'static str> {
+    KINDS_OF_WARNINGS.iter().find(|(words, _)| message.contains(words)).map(|(_, label)| *label)
 }
 
 /// The measure for the share of preference pairs with a generated answer.
@@ -404,11 +418,20 @@ mod tests {
     }
 
     #[test]
+    fn a_frequent_warning_is_labelled_with_its_kind() {
+        let label = |message: &str| Mark::Warned(message.to_owned()).label();
+        let in_use = "GPU 0 was used by other programs when the run started: 1 process";
+        let labels = ["steps were guessed from stdout; declare it", in_use, "left out: a.png"].map(label);
+        assert_eq!(labels, ["guessed steps", "GPU was in use", "warning"]);
+    }
+
+    #[test]
     fn the_page_of_the_method_explains_every_mark() {
         let labels =
             include_str!("mark.rs").split("pub fn label(").nth(1).and_then(|rest| rest.split("\n    }").next());
         let labels: Vec<&str> = labels.unwrap_or_default().split('"').skip(1).step_by(2).collect();
         assert!(labels.len() > 20 && labels.contains(&"throttled"), "{labels:?}");
+        let labels: Vec<&str> = labels.into_iter().chain(KINDS_OF_WARNINGS.map(|(_, label)| label)).collect();
         let explained = |label: &&str| include_str!("method.md").contains(&format!("\n| `{label}` | "));
         let missing: Vec<_> = labels.into_iter().filter(|label| !explained(label)).collect();
         assert!(missing.is_empty(), "{missing:?}");

@@ -160,6 +160,22 @@ fn of_a_cell_that_was_resumed_another_day_the_repeats_of_the_first_day_count() {
 }
 
 #[test]
+fn after_both_cells_ran_again_in_one_launch_only_its_interleaved_repeats_count() {
+    let launched = |all: Vec<(f64, f64, &'static str)>, launch: &'static str| {
+        all.into_iter().map(move |(time_s, started_s, _)| (time_s, started_s, launch))
+    };
+    // The machine was 10 % slower when the second cell ran alone.
+    let fp32: Vec<_> =
+        launched(repeats(0.1, 0.0, 60.0), "p1").chain(launched(repeats(0.1, 1_200.0, 60.0), "p3")).collect();
+    let fp16: Vec<_> =
+        launched(repeats(0.12, 600.0, 60.0), "p2").chain(launched(repeats(0.11, 1_230.0, 60.0), "p3")).collect();
+    let alone = verdict(&two_cells(&fp32[..6], &fp16[..6]));
+    assert_eq!(alone.verdict, Verdict::NotComparable, "{alone:?}");
+    let again = verdict(&two_cells(&fp32, &fp16));
+    assert_eq!((again.verdict, again.n, again.gap_s), (Verdict::Slower, 6, Some(30.0)), "{again:?}");
+}
+
+#[test]
 fn long_runs_may_stand_far_apart_as_long_as_repeats_take() {
     // A repeat of all cells takes 16 hours.
     let every_s = 57_600.0;

@@ -493,8 +493,7 @@ impl CellTable<'_> {
             }
             Shown::Proof => {
                 for proof in beside.proofs.get(row).into_iter().flatten() {
-                    let sign = if proof.in_effect { "✓" } else { "✗" };
-                    ui.label(format!("{sign} {} = {}: {}", proof.factor, proof.asked, proof.seen));
+                    ui.label(proof.line());
                 }
             }
         }

@@ -254,9 +254,9 @@ fn edits_ui(ui: &mut Ui, unsaved: Option<&Unsaved>, answer: &mut Option<CloseCom
     let name = unsaved.map_or("", |unsaved| &unsaved.name);
     let can_be_saved = unsaved.is_none_or(|unsaved| unsaved.can_be_saved);
     if can_be_saved {
-        title_ui(ui, &format!("The plan {name} has changes that are not saved."));
+        title_ui(ui, &format!("The plan “{name}” has changes that are not saved."));
     } else {
-        title_ui(ui, &format!("The program's form of {name} contains an error, so the plan cannot be saved."));
+        title_ui(ui, &format!("The program's form of “{name}” contains an error, so the plan cannot be saved."));
     }
     ui.add_space(2.0 * GRID);
     ui.horizontal_wrapped(|ui| {

@@ -411,6 +411,7 @@ fn factor_levels(
                 problems.add(&span, &key, "an empty list: name at least one level, or remove the line");
             }
             let mut seen = std::collections::HashSet::new();
+            let text = items.iter().find_map(|item| item.get_ref().as_str());
             for item in items {
                 match level(factor, item) {
                     Ok(level) if seen.contains(&level) => {
@@ -420,7 +421,10 @@ fn factor_levels(
                         seen.insert(level.clone());
                         levels.push(level);
                     }
-                    Err(message) => problems.add(&item.span(), &key, message),
+                    Err(message) => {
+                        let mixed = text.and_then(|text| mixed(item.get_ref(), text)).unwrap_or_default();
+                        problems.add(&item.span(), &key, format!("{message}{mixed}"));
+                    }
                 }
             }
         }
@@ -430,6 +434,17 @@ fn factor_levels(
         },
     }
     (!levels.is_empty()).then_some(levels)
+}
+
+/// The end of a message about a number in a list of levels that contains a text as well.
+fn mixed(found: &DeValue, text: &str) -> Option<String> {
+    let number = match found {
+        DeValue::Integer(number) => shortened(&number.to_string()),
+        DeValue::Float(number) => shortened(&number.to_string()),
+        _ => return None,
+    };
+    let text = quoted(text);
+    Some(format!("; in this list {number} is a number and {text} is a text: write all as numbers or all in quotes"))
 }
 
 /// One level of a factor, or why it is invalid.

@@ -60,7 +60,7 @@ pub struct RankSample {
     pub rank: u32,
     /// Resident memory.
     pub resident_bytes: Option<u64>,
-    /// CPUs kept busy since the previous sample; 1.0 is one whole CPU.
+    /// CPUs kept busy since the previous sample with this value; 1.0 is one whole CPU.
     pub cpus_busy: Option<f64>,
 }
 
@@ -69,9 +69,9 @@ pub struct RankSample {
 pub struct HostSample {
     /// CPUs of the machine.
     pub cpus: Option<u32>,
-    /// CPUs kept busy by all processes since the previous sample.
+    /// CPUs kept busy by all processes since the previous sample with this value.
     pub cpus_busy: Option<f64>,
-    /// CPUs that a hypervisor gave to other machines since the previous sample.
+    /// CPUs that a hypervisor gave to other machines since the previous sample with this value.
     pub stolen_cpus: Option<f64>,
     /// Tasks that run or wait for a CPU.
     pub runnable: Option<u32>,
@@ -105,13 +105,24 @@ pub fn samples_of_node(node: u32) -> String {
     format!("samples-{node}.jsonl")
 }
 
-/// Parses one line of `samples.jsonl`, given without its line break.
+/// Earlier versions divided clock ticks, which come in steps, by a time that was read at another moment. Rates up to this share above the
+/// number of CPUs come from these steps; larger ones say nothing.
+const MOST_CPUS_SHARE: f64 = 1.25;
+
+/// Parses one line of `samples.jsonl`, given without its line break. More busy CPUs than the machine has, which earlier versions recorded,
+/// are left out.
 ///
 /// # Errors
 /// The line is not a sample, or holds a value that no machine reports.
 pub fn read_sample_line(line: &[u8]) -> Result<Sample, String> {
-    let sample = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let mut sample: Sample = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     check_sample(&sample)?;
+    if let Some(cpus) = sample.host.cpus.map(f64::from) {
+        let ranks = sample.ranks.iter_mut().map(|rank| &mut rank.cpus_busy);
+        for value in [&mut sample.host.cpus_busy, &mut sample.host.stolen_cpus].into_iter().chain(ranks) {
+            *value = value.filter(|value| *value <= MOST_CPUS_SHARE * cpus);
+        }
+    }
     Ok(sample)
 }
 
@@ -153,4 +164,26 @@ pub fn check_sample(sample: &Sample) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_busy_cpus_than_a_machine_has_are_left_out_on_reading() {
+        let busy = |cpus: &str, busy: f64| {
+            let line = format!(
+                "{{\"time_s\":1.0,\"host\":{{{cpus}\"cpus_busy\":{busy:?},\"stolen_cpus\":0.5}},\"gpus\":[],\
+                 \"ranks\":[{{\"rank\":0,\"cpus_busy\":{busy:?}}}]}}"
+            );
+            let sample = read_sample_line(line.as_bytes()).unwrap();
+            assert_eq!(sample.host.stolen_cpus, Some(0.5));
+            (sample.host.cpus_busy, sample.ranks[0].cpus_busy)
+        };
+        assert_eq!(busy("\"cpus\":2,", 1834.0), (None, None));
+        assert_eq!(busy("\"cpus\":2,", 2.05), (Some(2.05), Some(2.05)));
+        assert_eq!(busy("", 1834.0), (Some(1834.0), Some(1834.0)), "the number of CPUs is unknown");
+    }
 }

@@ -242,7 +242,7 @@ impl Session {
     ///
     /// With `only_missing`, repeats that are finished, active or queued are kept; if an earlier conductor left some of them waiting, these
     /// start. Other waiting runs continue to wait. Without `only_missing`, all repeats run again and are numbered after the existing
-    /// repeats.
+    /// repeats of all cells.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         self.add_cells(plan, only_missing, |_| true)
     }
@@ -260,6 +260,9 @@ impl Session {
         let Prepared { matrix, jobs, repeats, waiting, mut open, warnings, working_folder } = self.prepared(plan)?;
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let (mut queued_runs, mut kept, mut kept_open) = (Vec::new(), 0, Vec::new());
+        // Repeats with the same number are compared with each other, so those of one launch have the same numbers in all of its cells.
+        let wanted = matrix.cells.iter().zip(&repeats).filter(|(cell, _)| is_wanted(&cell.identity));
+        let last_made = wanted.flat_map(|(_, made)| made).max().copied().unwrap_or(0);
         for planned in order(plan, &matrix.cells) {
             let (cell, made) = (&matrix.cells[planned.cell], &repeats[planned.cell]);
             if !is_wanted(&cell.identity) {
@@ -277,7 +280,7 @@ impl Session {
                 }
                 planned.repeat
             } else {
-                planned.repeat + made.iter().max().copied().unwrap_or(0)
+                planned.repeat + last_made
             };
             // All cells of a repeat start from the same weights and see the data in the same order.
             let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);

@@ -3,19 +3,25 @@
 //! Single processes are read with the procfs crate. Its parsers of these files reject a file that lacks any
 //! line, as in containers, and parse all of it where one line is needed ten times per second.
 
-/// Busy clock ticks of all CPUs together, from `/proc/stat`. Stolen time and time waiting
-/// for disks are excluded; guest time is part of user time.
-pub(super) fn busy_ticks(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with("cpu "))?;
-    let fields: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-    // User, nice, system, irq, softirq.
-    [0, 1, 2, 5, 6].iter().try_fold(0_u64, |sum, &index| sum.checked_add(*fields.get(index)?))
+/// Clock ticks of all CPUs together since boot, from one reading of `/proc/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CpuTicks {
+    /// Without stolen time and time waiting for disks.
+    pub busy: u64,
+    /// Stolen by a hypervisor.
+    pub stolen: u64,
+    /// Busy, stolen, idle and waiting ones.
+    pub all: u64,
 }
 
-/// Clock ticks stolen by a hypervisor from all CPUs together, from `/proc/stat`.
-pub(super) fn stolen_ticks(text: &str) -> Option<u64> {
+/// The ticks in `/proc/stat`. Guest time is part of user time.
+pub(super) fn cpu_ticks(text: &str) -> Option<CpuTicks> {
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
-    line.split_ascii_whitespace().nth(8)?.parse().ok()
+    let fields: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    let sum = |places: &[usize]| places.iter().try_fold(0_u64, |sum, &place| sum.checked_add(*fields.get(place)?));
+    // User, nice, system, irq, softirq; then stolen, idle, waiting for disks.
+    let busy = sum(&[0, 1, 2, 5, 6])?;
+    Some(CpuTicks { busy, stolen: sum(&[7])?, all: busy.checked_add(sum(&[3, 4, 7])?)? })
 }
 
 /// Number of CPUs in `/proc/stat`.
@@ -152,9 +158,10 @@ mod tests {
     #[test]
     fn idle_waiting_and_stolen_time_is_not_busy() {
         let text = "cpu  100 20 30 9999 888 4 5 777 60 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 5\n";
-        assert_eq!(busy_ticks(text), Some(100 + 20 + 30 + 4 + 5));
-        assert_eq!(busy_ticks("cpu  100 20\n"), None);
-        assert_eq!((stolen_ticks(text), stolen_ticks("cpu  100 20\n")), (Some(777), None));
+        let ticks = cpu_ticks(text).unwrap();
+        assert_eq!((ticks.busy, ticks.stolen), (100 + 20 + 30 + 4 + 5, 777));
+        assert!(ticks.all > ticks.busy + ticks.stolen);
+        assert_eq!(cpu_ticks("cpu  100 20\n"), None);
         assert_eq!((cpu_count(text), cpu_count("cpu  1 2\n")), (Some(1), None));
         assert_eq!((runnable_tasks("4.48 3.93 4.37 5/167 28197\n"), runnable_tasks("4 3 2")), (Some(5), None));
     }
@@ -220,8 +227,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in prop_oneof![near_text(), "(?s).{0,200}"]) {
-            busy_ticks(&text);
-            stolen_ticks(&text);
+            cpu_ticks(&text);
             cpu_count(&text);
             runnable_tasks(&text);
             meminfo_bytes(&text, "MemTotal");

@@ -7,6 +7,7 @@ use crate::app::columns::Named;
 use crate::app::value_text;
 use crate::figure::{CellValue, Column, Row, SettingLevels, Table};
 use crate::plan::{Key, Level};
+use crate::store::shown_text;
 
 /// Evidence on one factor from the finished runs of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,15 @@ pub struct Proof {
     pub seen: String,
     /// Whether the level was in effect in all runs and ranks.
     pub in_effect: bool,
+}
+
+impl Proof {
+    /// One line. A level that an anonymous archive left out is not named.
+    pub fn line(&self) -> String {
+        let sign = if self.in_effect { "✓" } else { "✗" };
+        let level = if shown_text(&self.asked) == self.asked { format!(" = {}", self.asked) } else { String::new() };
+        format!("{sign} {}{level}: {}", self.factor, shown_text(&self.seen))
+    }
 }
 
 /// Content of a column of the table.
@@ -332,5 +342,21 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
                 _ => lost.join(" "),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_that_an_anonymous_archive_left_out_is_not_shown_as_placeholders() {
+        let line = |asked: &str, seen: &str| {
+            let [factor, asked, seen] = ["gpus", asked, seen].map(str::to_owned);
+            Proof { factor, asked, seen, in_effect: true }.line()
+        };
+        assert_eq!(line("0", "1 rank on GPU 0"), "✓ gpus = 0: 1 rank on GPU 0");
+        assert_eq!(line("0", "text_47"), "✓ gpus = 0: left out: the archive is anonymous");
+        assert_eq!(line("text_24", "text_60"), "✓ gpus: left out: the archive is anonymous");
     }
 }

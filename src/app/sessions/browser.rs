@@ -19,7 +19,7 @@ use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{filter_field, main_button, muted, named, named_text, opens, strong};
 use crate::conduct::{Client, Order};
-use crate::plan::Filter;
+use crate::plan::{Filter, counted};
 use crate::remote::{Address, Line, Prompts, host_of_copy};
 use crate::session::{default_sessions_folder, note_session};
 use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session, tags};
@@ -377,7 +377,7 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
 fn ask_delete_ui(context: &Context, browser: &Browser) -> Option<bool> {
     let folder = browser.asking.as_ref()?;
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
-    let runs = browser.heading(folder).map_or_else(|| "runs".to_owned(), runs_text);
+    let runs = browser.heading(folder).map_or_else(|| "runs".to_owned(), held_text);
     let loss = format!(
         "It holds {runs}, with their logs and recordings, in {}. Undo restores it until this window is closed; then it is removed for good.",
         folder.display()
@@ -461,6 +461,12 @@ fn nothing_listed(browser: &Browser) -> &'static str {
 fn runs_text(heading: &SessionHeading) -> String {
     let states: Vec<String> = heading.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
     if states.is_empty() { "no runs".to_owned() } else { states.join(", ") }
+}
+
+/// `18 runs (16 finished, 2 failed)`.
+fn held_text(heading: &SessionHeading) -> String {
+    let all: usize = heading.runs.values().sum();
+    if all == 0 { runs_text(heading) } else { format!("{} ({})", counted(all, "run"), runs_text(heading)) }
 }
 
 fn is_open(desk: &Desk, heading: &SessionHeading) -> bool {

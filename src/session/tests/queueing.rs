@@ -27,6 +27,22 @@ fn each_run_of_a_program_is_queued_with_its_command_and_repeat_and_a_run_of_the_
 }
 
 #[test]
+fn repeats_of_one_launch_have_the_same_numbers_in_all_cells_whatever_each_cell_ran_before() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.pause_queue();
+    let sizes = |sizes: &str| {
+        let text = format!("version = 1\nrepeats = 2\n[factors]\nbatch_size = [{sizes}]\n");
+        Plan::parse(&text, "small.toml").unwrap()
+    };
+    session.add_plan(&sizes("32"), false).unwrap();
+    session.add_plan(&sizes("32, 64"), false).unwrap();
+    let mut repeats: Vec<u32> = session.jobs.values().map(|queued| queued.origin.repeat).collect();
+    repeats.sort_unstable();
+    assert_eq!(repeats, [1, 2, 3, 3, 4, 4]);
+}
+
+#[test]
 fn a_program_is_expected_to_take_as_long_as_its_last_run_and_a_cell_of_the_worker_as_long_as_estimated() {
     let scene = Scene::new("started 0; finished 0");
     let mut session = scene.open();

@@ -62,6 +62,15 @@ const VERSIONS: [&str; 13] = [
 /// The prefixes of GPU UUIDs: whole GPUs, and parts under MIG.
 const UUID_PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
 
+/// What is shown for a text that was replaced.
+const NOT_KEPT: &str = "left out: the archive is anonymous";
+
+/// The text as a reader is shown it: for a replacement in an anonymous archive, that it was left out.
+pub fn shown_text(text: &str) -> &str {
+    let number = text.strip_prefix("text_").or_else(|| text.strip_prefix("/path-"));
+    if number.is_some_and(|number| words::is_digits(number, 7)) { NOT_KEPT } else { text }
+}
+
 /// How a file is made anonymous.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {

@@ -407,3 +407,17 @@ fn only_logs_are_kept() {
         assert!(!is_log(left), "{left}");
     }
 }
+
+#[test]
+fn readers_are_shown_that_a_text_was_replaced_and_every_other_text_as_it_is() {
+    let mut names = Pseudonyms::new(Vec::new());
+    for secret in ["weights in folder of alice", "/home/alice/run.sh"] {
+        let replacement = names.word(secret);
+        assert_eq!(shown_text(&replacement), "left out: the archive is anonymous", "{replacement}");
+        assert_eq!(shown_text(secret), secret);
+    }
+    assert_eq!(
+        ["text_", "text_long", "/path-1/a", "per_rank"].map(shown_text),
+        ["text_", "text_long", "/path-1/a", "per_rank"]
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, MADE_WITH, Verdict};
+use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, MADE_WITH, Verdict, counted};
 use crate::app::desk::Source;
 use crate::figure::{CellValue, Comparison};
 use crate::plan::{AskedCell, Capture, Plan, Tracer, Tracing, plan_of_cells};
@@ -18,21 +18,33 @@ pub struct NextStep {
     pub count: usize,
     /// The number of new repeats for each of its cells.
     pub more: u32,
-    /// Whether more may be needed, because the spread of few repeats is uncertain.
-    pub is_least: bool,
+    /// The number that would decide all comparisons, at least `more`; `None` if that cannot be estimated.
+    pub needed: Option<u32>,
     /// How long they take, judged by the last runs of these cells; 0 if unknown.
     pub duration_s: f64,
 }
 
-/// How many more pairs of repeats would decide a comparison, and whether more may be needed. At most the present number is suggested,
-/// because the spread of few repeats is uncertain.
-fn more_pairs(judged: &Judgement) -> (u32, bool) {
+impl NextStep {
+    /// The new repeats of each cell, with the number that would decide if these are a part of it.
+    pub fn repeats_text(&self) -> String {
+        let more = |count: u32| counted(count as usize, "more repeat");
+        match self.needed {
+            Some(needed) if needed > self.more => format!("{} of about {}", self.more, more(needed)),
+            Some(_) => format!("about {}", more(self.more)),
+            None => format!("at least {}", more(self.more)),
+        }
+    }
+}
+
+/// How many more pairs of repeats of a comparison are suggested, and how many would decide it, if that can be estimated. At most the present
+/// number is suggested, because the spread of few repeats is uncertain.
+fn more_pairs(judged: &Judgement) -> (u32, Option<u32>) {
     let repeats_made = judged.n as u32;
     let least = (INTERVAL_REPEATS as u32).saturating_sub(repeats_made).max(1);
     let most = repeats_made.max(least);
     match judged.repeats_needed() {
-        Some(needed) => (needed.clamp(least, most), needed > most),
-        None => (most, true),
+        Some(needed) => (needed.clamp(least, most), Some(needed.max(least))),
+        None => (most, None),
     }
 }
 
@@ -48,7 +60,7 @@ pub fn more_repeats(
     let verdict = table.columns.iter().position(|column| column.key == "verdict")?;
     let base = comparison.baseline.as_ref()?.0.as_ref()?;
     let mut cells = vec![*runs.get(base)?];
-    let (mut more, mut is_least) = (0, false);
+    let (mut more, mut needed) = (0, Some(0));
     // New runs are made in the present environment. Where a cell is split by environments, they belong to its last part.
     let made_with = comparison.settings.iter().find(|one| one.setting.key == MADE_WITH);
     let last = made_with.and_then(|one| Some(one.levels.last()?.0.to_string())).unwrap_or_default();
@@ -58,8 +70,8 @@ pub fn more_repeats(
         else {
             continue;
         };
-        let (own, own_is_least) = more_pairs(judged);
-        (more, is_least) = (more.max(own), is_least | own_is_least);
+        let (own, own_needed) = more_pairs(judged);
+        (more, needed) = (more.max(own), needed.zip(own_needed).map(|(all, own)| all.max(own)));
         cells.push(run);
     }
     let count = cells.len() - 1;
@@ -67,7 +79,7 @@ pub fn more_repeats(
     let repeats_made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
     let duration_s = cells.iter().filter_map(|run| held(run)?.last_s).sum::<f64>() * f64::from(more);
     let plans = plans_of(source, &cells, Some(repeats_made + more));
-    (count > 0 && !plans.is_empty()).then_some(NextStep { plans, count, more, is_least, duration_s })
+    (count > 0 && !plans.is_empty()).then_some(NextStep { plans, count, more, needed, duration_s })
 }
 
 /// The missing runs of cells without a finished run.
@@ -77,7 +89,7 @@ pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellK
     let cells: Vec<&RunRecord> = rows.filter_map(|row| runs.get(&row.key()).copied()).collect();
     let plans = plans_of(source, &cells, None);
     let (count, more) = (cells.len(), plans.first()?.repeats);
-    Some(NextStep { plans, count, more, is_least: false, duration_s: 0.0 })
+    Some(NextStep { plans, count, more, needed: None, duration_s: 0.0 })
 }
 
 /// Plans with only these cells, one for each part of runs that is recorded: the whole run, the same steps, or the same
@@ -171,20 +183,36 @@ mod tests {
         assert_eq!(parts(&[plain]), [(None, vec![Tracer::Off])]);
     }
 
-    fn more(logs: &[f64]) -> (u32, bool) {
+    fn more(logs: &[f64]) -> (u32, Option<u32>) {
         more_pairs(&judge(&[logs.to_vec()], true, 0.01)[0])
     }
 
     #[test]
     fn twice_as_many_pairs_as_there_are_stand_for_a_next_step_where_more_are_needed() {
-        assert_eq!(more(&[0.05]), (5, true), "one pair shows nothing about the spread");
+        assert_eq!(more(&[0.05]), (5, None), "one pair shows nothing about the spread");
         let noise = [0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018];
-        assert_eq!(more(&noise.map(|log| log + 0.012)), (8, true));
+        let (queued, needed) = more(&noise.map(|log| log + 0.012));
+        assert!(queued == 8 && needed.is_none_or(|needed| needed > 8), "{queued} of {needed:?}");
         // A later look spends less: what nearly showed takes more than half as many again.
         let judged = &judge(&[noise.map(|log| log + 0.016).to_vec()], true, 0.01)[0];
         assert!(
             judged.verdict == Verdict::Undecided && judged.repeats_needed().is_some_and(|more| more > 4),
             "{judged:?}"
         );
+    }
+
+    #[test]
+    fn a_part_of_the_repeats_that_would_decide_names_the_number_that_the_verdict_names() {
+        let text = |more: u32, needed: Option<u32>| {
+            NextStep { plans: Vec::new(), count: 1, more, needed, duration_s: 0.0 }.repeats_text()
+        };
+        assert_eq!(text(4, Some(11)), "4 of about 11 more repeats");
+        assert_eq!(text(4, Some(4)), "about 4 more repeats");
+        assert_eq!(text(1, None), "at least 1 more repeat");
+        let noise = [0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018].map(|log| log + 0.016);
+        let judged = &judge(&[noise.to_vec()], true, 0.01)[0];
+        let (_, needed) = more_pairs(judged);
+        let named = format!("About {} more would decide it", counted(needed.unwrap() as usize, "repeat"));
+        assert!(judged.grounds().contains(&named), "{named}: {:?}", judged.grounds());
     }
 }

@@ -95,10 +95,8 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         }
     };
     if let Some(step) = &picture.more_repeats {
-        let about = if step.is_least { "at least" } else { "about" };
         let time = if step.duration_s > 0.0 { format!(", {}", duration_text(step.duration_s)) } else { String::new() };
-        let more = counted(step.more as usize, "more repeat");
-        let text = format!("{} undecided: queue {about} {more}{time}", step.count);
+        let text = format!("{} undecided: queue {}{time}", step.count, step.repeats_text());
         let help = "Queues more repeats of the undecided cells and of the baseline. Their number follows from the spread of the existing \
              repeats.";
         button(ui, text, help, CompareCommand::QueueRepeats);

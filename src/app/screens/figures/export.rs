@@ -95,13 +95,14 @@ impl FiguresScreen {
         }));
     }
 
-    /// Takes over the results of exports and dialogs.
+    /// Takes over the results of exports and dialogs. A failure is told beside the buttons, where it stays. A success is told as a notice,
+    /// which is in sight wherever the buttons are.
     pub(super) fn poll_export(&mut self, desk: &mut Desk, context: &Context) {
-        let had_said = self.said.clone();
+        let mut tell = |text: String| desk.say(Notice { text, can_undo: false });
         match taken(&mut self.describing) {
             Some(Ok(text)) => {
                 let words = counted(text.split_whitespace().count(), "word");
-                self.said = Some((format!("Copied: methods paragraph, {words}"), true));
+                tell(format!("Copied: methods paragraph, {words}"));
                 context.copy_text(text);
             }
             Some(Err(message)) => self.said = Some((message, false)),
@@ -111,7 +112,7 @@ impl FiguresScreen {
             self.path = path.display().to_string();
         }
         match taken(&mut self.exporting) {
-            Some(Ok(path)) => self.said = Some((format!("Written: {}", path.display()), true)),
+            Some(Ok(path)) => tell(format!("Written: {}", path.display())),
             Some(Err(Refusal::Failed(message))) => self.said = Some((message, false)),
             Some(Err(Refusal::Exists(path))) => {
                 let message =
@@ -119,10 +120,6 @@ impl FiguresScreen {
                 (self.said, self.replaceable) = (Some((message, false)), Some(path));
             }
             None => {}
-        }
-        // A message beside the buttons may be out of sight.
-        if let Some((text, true)) = self.said.clone().filter(|outcome| Some(outcome) != had_said.as_ref()) {
-            desk.say(Notice { text, can_undo: false });
         }
     }
 }

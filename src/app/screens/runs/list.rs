@@ -1,8 +1,8 @@
 //! The list of runs; only visible lines are drawn.
 
 use eframe::egui::{
-    Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role,
-    Sense, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo,
+    Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Rect, Response, RichText, Role, Sense,
+    TextStyle, Ui, UiBuilder, Vec2, Visuals, WidgetInfo,
 };
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
@@ -451,12 +451,18 @@ fn inside<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
     ui.scope_builder(builder, add).inner
 }
 
+/// The colours of a progress bar, and of its part that is done. The text over both has one colour, which can be read on each.
+fn progress_colours(visuals: &Visuals, state: RunState) -> (Color32, Color32) {
+    let (ground, palette) = (visuals.widgets.inactive.bg_fill, palette(visuals));
+    let done = if state == RunState::Finished { palette.good } else { palette.accent };
+    (ground, ground.blend(done.gamma_multiply(0.35)))
+}
+
 /// Draws the progress bar of a run, labelled with its steps.
 fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
     let Some(share) = row.share() else { return ui.label("") };
-    let palette = palette(ui.visuals());
     let (rect, response) = ui.allocate_exact_size(Vec2::new(ui.available_width(), 16.0), Sense::hover());
-    let fill = if row.state == RunState::Finished { palette.good.gamma_multiply(0.35) } else { palette.accent };
+    let (ground, fill) = progress_colours(ui.visuals(), row.state);
     let text = match row.steps {
         Some((step, steps)) => format!("{step} / {steps}"),
         None => "100 %".to_owned(),
@@ -469,17 +475,11 @@ fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
         info
     });
     let painter = ui.painter();
-    painter.rect_filled(rect, 4, ui.visuals().widgets.inactive.bg_fill);
+    painter.rect_filled(rect, 4, ground);
     let done = Rect::from_min_size(rect.min, Vec2::new(rect.width() * share, rect.height()));
     painter.rect_filled(done, 4, fill);
     let font = FontId::new(BODY - 2.0, TextStyle::Body.resolve(ui.style()).family);
-    let draw = |clip: Rect, color: Color32| {
-        let clip = painter.with_clip_rect(clip.intersect(painter.clip_rect()));
-        clip.text(rect.center(), Align2::CENTER_CENTER, &text, font.clone(), color);
-    };
-    let filled_text = if row.state == RunState::Finished { ui.visuals().text_color() } else { palette.on_accent };
-    draw(done, filled_text);
-    draw(Rect::from_min_max(Pos2::new(done.right(), rect.top()), rect.max), ui.visuals().text_color());
+    painter.text(rect.center(), Align2::CENTER_CENTER, &text, font, ui.visuals().text_color());
     match row.steps {
         Some((step, steps)) => response.on_hover_text(format!(
             "step {step} of {steps}, epoch {}{}",
@@ -495,7 +495,26 @@ fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use eframe::egui::{Context, Theme};
+
     use super::*;
+    use crate::app::theme::{contrast, install};
+
+    #[test]
+    fn the_text_of_a_progress_bar_can_be_read_on_both_of_its_parts() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let context = Context::default();
+            install(&context);
+            let visuals = context.style_of(theme).visuals.clone();
+            for state in [RunState::Running, RunState::Finished] {
+                let (ground, done) = progress_colours(&visuals, state);
+                for part in [ground, done] {
+                    let contrast = contrast(visuals.text_color(), part);
+                    assert!(contrast >= 4.5, "{theme:?}, {state:?}: text on {part:?}: {contrast}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn durations_below_a_second_are_not_rounded_to_nothing() {

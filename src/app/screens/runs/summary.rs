@@ -12,6 +12,7 @@ use crate::app::words::bytes_text;
 use crate::figure::{grouped, precise, significant};
 use crate::plan::{CudaState, GpuChoice, Node};
 use crate::protocol::{MemoryPolicy, RankPlace, TraceSummary, ranges_text};
+use crate::store::shown_text;
 
 /// Draws the summary.
 pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
@@ -198,8 +199,8 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
             let hover = if item.in_effect { "in effect" } else { "not in effect" };
             ui.colored_label(color, symbol).on_hover_text(hover);
             ui.label(&item.factor);
-            ui.label(&item.asked);
-            ui.add(Label::new(&item.seen).wrap());
+            ui.label(shown_text(&item.asked));
+            ui.add(Label::new(shown_text(&item.seen)).wrap());
             ui.end_row();
         }
     });

@@ -123,6 +123,16 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
 }
 
 #[test]
+fn a_session_is_said_to_hold_runs_whatever_became_of_them() {
+    let home = tempfile::tempdir().unwrap();
+    let mut heading = SessionHeading::read(&session(home.path(), "study")).unwrap();
+    assert_eq!(held_text(&heading), "no runs");
+    heading.runs.insert("cancelled", 1);
+    heading.runs.insert("finished", 31);
+    assert_eq!(held_text(&heading), "32 runs (1 cancelled, 31 finished)");
+}
+
+#[test]
 fn sessions_stand_by_their_last_use_each_with_its_date_its_runs_and_its_place() {
     let home = tempfile::tempdir().unwrap();
     let [empty, first, second, newest] = ["empty", "first", "second", "newest"].map(|name| session(home.path(), name));

@@ -76,6 +76,12 @@ fn the_shown_figure_joins_the_panels_which_are_moved_removed_and_brought_back_by
     assert!(harness.query_by_label("Figure: Peak GPU memory").is_some() || page(&harness.state().0).composed.is_none());
 }
 
+/// The notice, and the message beside the buttons: an outcome is told once.
+fn told(state: &State) -> (Option<String>, Option<String>) {
+    let notice = state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone());
+    (notice, state.own::<FiguresScreen>().said.as_ref().map(|(message, _)| message.clone()))
+}
+
 #[test]
 fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +99,7 @@ fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both
     let file = folder.path().join("both.svg");
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
-    assert_eq!(state.own::<FiguresScreen>().said, Some((format!("Written: {}", file.display()), true)));
+    assert_eq!(told(&state), (Some(format!("Written: {}", file.display())), None));
     let written = read_file(&file).unwrap();
     let names: Vec<&str> = written.sessions.iter().map(|origin| origin.session.as_str()).collect();
     assert_eq!(names, ["first", "second"]);
@@ -135,7 +141,7 @@ fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_i
     let file = folder.path().join("both.svg");
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
-    assert_eq!(state.own::<FiguresScreen>().said, Some((format!("Written: {}", file.display()), true)));
+    assert_eq!(told(&state), (Some(format!("Written: {}", file.display())), None));
     let whole = words(&state);
 
     let mut state = state_with(Path::new("/elsewhere/other"), small());

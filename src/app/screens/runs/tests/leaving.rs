@@ -72,7 +72,7 @@ fn closing_with_unsaved_edits_asks_whether_to_save_them() {
     let mut harness = window(state, |ui, state, commands| {
         closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands);
     });
-    assert!(sees(&harness, "has changes that are not saved"));
+    assert!(sees(&harness, "” has changes that are not saved"));
     click(&mut harness, "Don't close");
     assert_eq!(harness.state().state.closing, Closing::No);
     harness.state_mut().state.close_requested(&context);
