@@ -201,6 +201,13 @@ impl Judgement {
             number(self.p_holm),
             super::counted(self.family, "comparison"),
         ));
+        let left_out = self.least.saturating_sub(self.n);
+        if left_out > 0 && self.counts == PAIR && self.to_come == 0 && self.reason.is_none() {
+            let repeats = super::counted(left_out, "repeat");
+            lines.push(format!(
+                "Left out: {repeats} without a partner near in time, or of launches in which one cell ran after the other"
+            ));
+        }
         if let Some(detectable) = self.detectable.filter(|least| *least <= TELLING && self.reason.is_none()) {
             lines.push(format!("{count} would show a difference of {} in 80 % of cases", percent(detectable)));
         }

@@ -173,6 +173,7 @@ fn after_both_cells_ran_again_in_one_launch_only_its_interleaved_repeats_count()
     assert_eq!(alone.verdict, Verdict::NotComparable, "{alone:?}");
     let again = verdict(&two_cells(&fp32, &fp16));
     assert_eq!((again.verdict, again.n, again.gap_s), (Verdict::Slower, 6, Some(30.0)), "{again:?}");
+    assert!(again.grounds().iter().any(|line| line.starts_with("Left out: 6 repeats ")), "{:?}", again.grounds());
 }
 
 #[test]
