@@ -229,7 +229,7 @@ fn the_search_has_the_focus_and_enter_opens_the_first_match_or_the_one_to_which_
         send(&mut window, SessionsCommand::Browse(false));
         send(&mut window, SessionsCommand::Browse(true));
         let search = window.get_by_label("Search sessions");
-        assert!(search.accesskit_node().is_focused());
+        assert!(search.is_focused());
         assert_eq!(search.value().unwrap_or_default(), "", "the search before is gone");
         search.type_text("zq");
         settle(&mut window);
