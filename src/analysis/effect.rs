@@ -366,8 +366,10 @@ impl<'a, 'r> Design<'a, 'r> {
 
     /// The groups of each single change, as [`Self::groups`] gives them for one change. There may be as many changes as cells.
     fn pairs(&self) -> HashMap<LevelPlace, Vec<Vec<usize>>> {
-        // For each setting and each cell without its change: the changed levels that have a cell.
-        let mut changed: HashMap<(usize, Vec<usize>), Vec<(usize, usize)>> = HashMap::new();
+        /// A setting, and the levels of a cell without its change.
+        type Unchanged = (usize, Vec<usize>);
+        // The changed levels that have a cell, with its place.
+        let mut changed: HashMap<Unchanged, Vec<(usize, usize)>> = HashMap::new();
         for (code, place) in &self.places {
             for (setting, level) in code.iter().copied().enumerate().filter(|(_, level)| *level != 0) {
                 let mut base = code.clone();

@@ -475,7 +475,7 @@ impl CellTable<'_> {
                 CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
                 CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
                 CellValue::Count(count) => {
-                    drop(ui.label(format!("{} of cell {}", counted(count, "finished run"), cell.cell)))
+                    drop(ui.label(format!("{} of cell {}", counted(count, "finished run"), cell.cell)));
                 }
                 CellValue::Missing if beside.quick.get(row) == Some(&true) => {
                     drop(

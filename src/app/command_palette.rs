@@ -67,6 +67,7 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
         (query, chosen) = (String::new(), 0);
     }
     let matching: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
+    let chosen_before = chosen;
     let pressed = |key| context.input_mut(|input| input.consume_key(Modifiers::NONE, key));
     if pressed(Key::ArrowDown) {
         chosen += 1;
@@ -89,7 +90,7 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
         ScrollArea::vertical().max_height(LIST).min_scrolled_height(LIST).show(ui, |ui| {
             for (index, (name, _)) in matching.iter().enumerate() {
                 let row = ui.selectable_label(index == chosen, name);
-                if index == chosen {
+                if index == chosen && chosen != chosen_before {
                     row.scroll_to_me(None);
                 }
                 if row.clicked() {

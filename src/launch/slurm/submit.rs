@@ -52,6 +52,9 @@ impl Submitter {
     }
 }
 
+/// The jobs of a part of the runs, in their order, or why Slurm took none.
+type Sent = Result<Vec<JobId>, SlurmError>;
+
 /// The job of a single run.
 pub(super) struct OfRun {
     /// Its comment.
@@ -105,11 +108,7 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
 
 /// Sends runs that ask for the same. If Slurm does not take all of them, half of them are sent, and so on, so that Slurm has as many as its limits
 /// allow. If it takes none now, it is asked again.
-fn send(
-    together: Vec<Submission>,
-    queue: &Queue,
-    submit: &mut dyn FnMut(&[Submission]) -> Result<Vec<JobId>, SlurmError>,
-) {
+fn send(together: Vec<Submission>, queue: &Queue, submit: &mut dyn FnMut(&[Submission]) -> Sent) {
     let mut parts = vec![together];
     while let Some(mut part) = parts.pop() {
         part.retain(|one| !one.is_dropped.load(Ordering::Relaxed));
@@ -135,7 +134,7 @@ fn send(
 }
 
 /// Submits the script of a job, or an array if there are several.
-fn submit(part: &[Submission]) -> Result<Vec<JobId>, SlurmError> {
+fn submit(part: &[Submission]) -> Sent {
     match part {
         [only] => {
             // It may have been a task of an array that Slurm did not take. If the record cannot be written, it is written again with the id.

@@ -71,7 +71,7 @@ pub(super) fn submit(script: &Path) -> Result<u64, SlurmError> {
 
 /// The largest number of tasks of an array; `None` if Slurm does not answer.
 pub(super) fn most_tasks() -> Option<usize> {
-    most_tasks_in(&ask("scontrol", &["show", "config"]).ok()?)
+    most_tasks_in(&ask("scontrol", &["show", "Config"]).ok()?)
 }
 
 fn most_tasks_in(configuration: &str) -> Option<usize> {

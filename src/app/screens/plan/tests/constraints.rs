@@ -23,6 +23,8 @@ fn constraints_of_a_built_in_workload_are_added_edited_undone_and_removed() {
     type_into(&mut window, "Reason of constraint 1", " already");
     assert_eq!(excluded(&window)[0].1, "is known already");
     execute(&mut window, PlanCommand::Undo);
+    assert_eq!(excluded(&window)[0].1, "is known", "what was typed in one field is one step");
+    execute(&mut window, PlanCommand::Undo);
     assert!(excluded(&window).is_empty());
     execute(&mut window, PlanCommand::Redo);
     click(&mut window, "Remove constraint 1");
