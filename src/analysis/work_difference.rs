@@ -339,7 +339,7 @@ mod tests {
         assert!((changed.difference_s.median - 0.001).abs() < 1e-9 && changed.calls == Some((2.0, 2.0)), "{changed:?}");
         assert!(found.parts.iter().all(|part| !matches!(part.verdict, WorkVerdict::Appeared | WorkVerdict::Vanished)));
         // A recording that has both kernels contradicts the others.
-        let mut both = after.clone();
+        let mut both = after;
         both[1].kernels.push(entry("triton_poi_fused_gelu_4", 20, 1e-3));
         assert!(compare(&before, &both).parts.iter().all(|part| !part.name.contains('→')));
     }

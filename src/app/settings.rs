@@ -276,7 +276,7 @@ mod tests {
             }
             let before = sent.len();
             shell_ui(ui, window, sent);
-            sent[before..].to_vec().into_iter().for_each(|command| window.execute(command, ui.ctx()));
+            sent[before..].iter().cloned().for_each(|command| window.execute(command, ui.ctx()));
         };
         let shown = (Window::new(settings), Vec::new());
         let mut harness = Harness::builder().with_max_steps(24).with_size([1000.0, 700.0]).build_ui_state(draw, shown);

@@ -126,9 +126,8 @@ fn true_and_false_are_no_levels() {
 
 #[test]
 fn in_a_list_of_texts_and_numbers_the_text_and_the_number_are_named() {
-    let program = "[factors]\nbatch = [\"fast\", 16]\n[command]\nname = \"p\"\nrun = [\"p\", \"{batch}\"]\n";
-    let found = messages(&format!("version = 1\n{program}"));
-    let part = "in this list 16 is a number and \"fast\" is a text: write all as numbers or all in quotes";
+    let found = messages("version = 1\n[factors]\nprecision = [\"fp32\", 16]\n");
+    let part = "in this list 16 is a number and \"fp32\" is a text: write all as numbers or all in quotes";
     assert!(found.iter().any(|message| message.contains(part)), "{found:?}");
 }
 
