@@ -52,6 +52,9 @@ fn offer_ui(ui: &mut Ui, commands: &mut Vec<Command>) {
         ui.horizontal_wrapped(|ui| {
             ui.label(strong("New here?"));
             ui.label("A sample session shows what was measured on one H100 GPU, on every screen.");
+        });
+        // A button in a row that wraps would break its text.
+        ui.horizontal(|ui| {
             let open = main_button(ui, true, "Open the sample session").on_hover_text(sample::ABOUT);
             if deliberate::clicked(&open, "open the sample session") {
                 commands.push(Command::Sessions(SessionsCommand::OpenSample));
