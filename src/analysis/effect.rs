@@ -18,7 +18,7 @@ use super::{Cell, Comparison, Judgement, Level, Measure, Setting, Value, varying
 /// The most interactions that are computed; nobody compares more of them one by one.
 pub const MOST_INTERACTIONS: usize = 1_000;
 
-/// The most pairs of levels of which means are computed: no plot of more lines can be read.
+/// Means are computed for at most this many pairs of levels: nobody can read a plot with more lines.
 const MOST_PAIRS: usize = 2_500;
 
 /// One level that replaces another.
@@ -469,7 +469,7 @@ fn sign(group: &[usize], changed: u32) -> f64 {
     if (all ^ changed).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
 }
 
-/// The places of a cell's levels, of which a new one gets the next place; `None` if it lacks a setting that others have.
+/// The places of a cell's levels. A level that is new gets the next place. `None` if the cell lacks a setting that other cells have.
 fn code(settings: &[Setting], places: &mut [HashMap<Level, usize>], cell: &Cell) -> Option<Vec<usize>> {
     let place = |(setting, places): (&Setting, &mut HashMap<Level, usize>)| {
         let next = places.len();

@@ -239,8 +239,8 @@ impl Measure {
         Self { scaling, ..self }
     }
 
-    /// Whether its values are times, whose ratios are inverted: twice as fast is 2. Seconds of which more are good, or of which neither is
-    /// known to be good, such as those of a battery's life, are no such times.
+    /// Whether its values are times. Ratios of times are inverted: twice as fast is 2. Seconds do not count as times if more of them are better,
+    /// or if nothing says which are better, such as the life of a battery.
     pub fn is_time(&self) -> bool {
         let is_cost = self.better == Better::Lower || self.better == Better::Neither && self.on_speed;
         self.unit == "s" && is_cost

@@ -23,7 +23,8 @@ type Between<'k> = (Option<&'k str>, Option<&'k str>);
 /// The names before and after of kernels that only changed their names. `before` and `after` are all kernels of a recording of each side, in
 /// the order in which they begin for the first time.
 ///
-/// Two kernels of Inductor, of which each side lacks one, are the same one if they begin between the same two kernels that both sides have.
+/// A kernel of Inductor that only one side has, and one that only the other side has, are the same kernel if both begin between the same two
+/// kernels that both sides have.
 /// If several begin there, both sides must have the same number of them, and each must be of the same kind and be called as often as its
 /// counterpart.
 pub(super) fn renamed(before: &[Placed], after: &[Placed]) -> Vec<(String, String)> {

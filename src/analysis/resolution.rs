@@ -25,8 +25,8 @@ pub fn resolution(durations_s: &[f64]) -> Option<f64> {
     Some(common as f64 / 10_f64.powi(decimals))
 }
 
-/// The largest power of ten, up to 10 to the power of `largest`, of which all of these values are whole multiples: the unit of the last
-/// digit with which they were written. `None` if values have more than seven digits, and if all of them are 0.
+/// The unit of the last digit with which these values were written: the largest power of ten, up to 10 to the power of `largest`, that
+/// divides all of them. `None` if values have more than seven digits, and if all of them are 0.
 pub(super) fn decimal_step(values: &[f64], largest: i32) -> Option<f64> {
     let sizes: Vec<f64> = values.iter().map(|value| value.abs()).collect();
     let greatest = sizes.iter().copied().fold(0.0, f64::max);

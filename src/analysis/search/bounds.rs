@@ -61,7 +61,7 @@ impl Bounds {
         Self { error: error.clamp(1e-12, 0.5) }
     }
 
-    /// The bound of the mean of these values, each of which can be wrong by `rounding`. A cell is looked at each time it
+    /// The bound of the mean of these values. Rounding can make each value wrong by `rounding`. A cell is looked at each time it
     /// has one more value, from two values on. Values that were rounded to the same number may have differed: their
     /// standard deviation counts as at least half of `rounding`. `None` for fewer than two values, and if the mean or its
     /// variance is not finite: nothing is known then, least of all that values are equal.
