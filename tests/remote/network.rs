@@ -117,8 +117,13 @@ impl Scene {
         let mut group = self.on_node(env!("CARGO_BIN_EXE_multicard"));
         group.arg("group").arg(&file).args(program).stdout(Stdio::null()).stderr(Stdio::null());
         let child = std::os::unix::process::CommandExt::process_group(&mut group, 0).spawn().unwrap();
-        wait("the group is there", || launch::find_group(&job.folder, None).is_some());
-        let (pid, process_start) = launch::find_group(&job.folder, None).unwrap();
+        // Found once: `nsenter` has the same words, and a process that becomes another program has none for a moment.
+        let mut found = None;
+        wait("the group is there", || {
+            found = launch::find_group(&job.folder, None);
+            found.is_some()
+        });
+        let (pid, process_start) = found.unwrap();
         store.decide(Decision::RunStarted { run, pid, process_start }).unwrap();
         child
     }
