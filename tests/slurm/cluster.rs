@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -89,6 +89,17 @@ impl Cluster {
         self.wait("all nodes are idle", |cluster| {
             let states = cluster.ask("sinfo", &["--noheader", "--Node", "--format", "%N %t"]);
             NODES.iter().all(|node| states.lines().any(|line| line.trim() == format!("{node} idle")))
+        });
+    }
+
+    /// Waits until the controller has written what it knows of jobs now. It does so within seconds of a new job, but not of a start.
+    pub fn until_saved(&self) {
+        let begun = SystemTime::now();
+        let job = self.ask("sbatch", &["--parsable", "--hold", "--output=/dev/null", "--wrap=true"]);
+        self.ask("scancel", &[job.trim()]);
+        self.wait("the controller writes its state", |cluster| {
+            let state = fs::metadata(cluster.at("state/job_state")).and_then(|state| state.modified());
+            state.is_ok_and(|written| written > begun)
         });
     }
 
