@@ -1,32 +1,72 @@
 //! The list of studies to choose from: those of the session, then the built-in ones with their titles, grouped by the question that they
 //! answer, and filtered by a search.
 
-use eframe::egui::{Button, Id, Ui};
+use eframe::egui::{Button, Id, Key, Response, Ui};
 
 use super::theme::GRID;
-use super::widgets::{muted, named_text, text_field};
+use super::widgets::{muted, named_text, opens, text_field};
 use crate::figure::{Study, study_groups};
 
-/// Draws the search field and returns its text, which is stored in egui's memory.
-pub fn search_ui(ui: &mut Ui, id: Id) -> String {
-    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-    let field = ui.add(text_field(&mut text, "Search studies", 264.0));
-    field.widget_info(|| named_text("Search studies", &text));
-    ui.data_mut(|data| data.insert_temp(id, text.clone()));
-    text
+/// A search, and what the first study that it finds is to do.
+pub struct Search {
+    text: String,
+    first: Option<First>,
 }
 
-/// Whether the search finds a study: each of its words must occur in one of the texts.
-pub fn is_sought(search: &str, texts: &[&str]) -> bool {
-    let text = texts.join(" ").to_lowercase();
-    search.to_lowercase().split_whitespace().all(|word| text.contains(word))
+/// What a key in the search field asks of the first study.
+#[derive(Clone, Copy, PartialEq)]
+enum First {
+    /// Enter chooses it.
+    Choose,
+    /// The arrow gives it the focus.
+    Focus,
+}
+
+impl Search {
+    /// Whether it finds a study: each of its words must occur in one of the texts.
+    pub fn finds(&self, texts: &[&str]) -> bool {
+        let text = texts.join(" ").to_lowercase();
+        self.text.to_lowercase().split_whitespace().all(|word| text.contains(word))
+    }
+
+    /// Whether the user chose the study of this row, by a click or with Enter in the search field.
+    pub fn has_chosen(&mut self, row: &Response) -> bool {
+        let first = self.first.take();
+        if first == Some(First::Focus) {
+            row.request_focus();
+        }
+        first == Some(First::Choose) || row.clicked()
+    }
+}
+
+/// Draws the search field, which is empty and has the focus when its menu opens. Its text is stored in egui's memory.
+pub fn search_ui(ui: &mut Ui, id: Id) -> Search {
+    let is_new = opens(ui.ctx(), id);
+    let stored = ui.data(|data| data.get_temp(id)).filter(|_| !is_new);
+    let mut text: String = stored.unwrap_or_default();
+    let field = ui.add(text_field(&mut text, "Search studies", 264.0));
+    field.widget_info(|| named_text("Search studies", &text));
+    // While the menu is only measured, the field cannot take the focus.
+    if is_new && !ui.is_sizing_pass() {
+        field.request_focus();
+    }
+    let pressed = |key| ui.input(|input| input.key_pressed(key));
+    let first = if field.lost_focus() && pressed(Key::Enter) && !text.trim().is_empty() {
+        Some(First::Choose)
+    } else if field.has_focus() && pressed(Key::ArrowDown) {
+        Some(First::Focus)
+    } else {
+        None
+    };
+    ui.data_mut(|data| data.insert_temp(id, text.clone()));
+    Search { text, first }
 }
 
 /// Draws the built-in studies that the search finds; returns the one that was clicked. `shown` is the name of the current study.
-pub fn built_in_ui(ui: &mut Ui, search: &str, shown: &str) -> Option<Study> {
+pub fn built_in_ui(ui: &mut Ui, search: &mut Search, shown: &str) -> Option<Study> {
     let (mut chosen, mut is_empty) = (None, true);
     for group in study_groups() {
-        let is_wanted = |texts: [&str; 3]| is_sought(search, &[texts[0], texts[1], texts[2], &group.question]);
+        let is_wanted = |texts: [&str; 3]| search.finds(&[texts[0], texts[1], texts[2], &group.question]);
         let sought: Vec<_> = group
             .studies
             .iter()
@@ -40,7 +80,8 @@ pub fn built_in_ui(ui: &mut Ui, search: &str, shown: &str) -> Option<Study> {
         for titled in sought {
             let name = &titled.study.name;
             let row = ui.add(Button::selectable(shown == *name, &titled.title).truncate());
-            if row.on_hover_text(format!("{}\nIts name in commands: {name}", titled.study.about)).clicked() {
+            let row = row.on_hover_text(format!("{}\nIts name in commands: {name}", titled.study.about));
+            if search.has_chosen(&row) {
                 chosen = Some(titled.study.clone());
             }
         }

@@ -10,7 +10,7 @@ use super::{CompareCommand, CompareScreen};
 use crate::app::command::{Command, ScreenName};
 use crate::app::deliberate;
 use crate::app::desk::{Deed, Desk, Inverse};
-use crate::app::study_list::{built_in_ui, is_sought, search_ui};
+use crate::app::study_list::{Search, built_in_ui, search_ui};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, named, text_field};
 use crate::conduct::Order;
@@ -88,24 +88,25 @@ pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.set_max_width(420.0);
         save_ui(ui, view, commands);
         ui.separator();
-        let search = search_ui(ui, Id::unique("study-search"));
+        let mut search = search_ui(ui, Id::unique("study-search"));
         // At most the height that the window leaves below the button.
         let height = (ui.ctx().content_rect().bottom() - ui.cursor().top() - 6.0 * GRID).clamp(120.0, 560.0);
         ui.scope(|ui| {
             ui.set_max_height(height);
             ScrollArea::vertical().max_height(height).show(ui, |ui| {
-                let saved = view.records.studies.iter().filter(|saved| is_sought(&search, &[&saved.name]));
+                let saved = view.records.studies.iter().filter(|saved| search.finds(&[&saved.name]));
                 let saved: Vec<_> = saved.collect();
                 if !saved.is_empty() {
                     ui.label(muted(ui, "Saved in this session"));
-                    saved.into_iter().for_each(|saved| saved_ui(ui, view, saved, commands));
+                    saved.into_iter().for_each(|saved| saved_ui(ui, view, saved, &mut search, commands));
                     ui.add_space(GRID);
                 }
-                if is_sought(&search, &["plain", PLAIN]) {
+                if search.finds(&["plain", PLAIN]) {
                     let plain = Study { about: PLAIN.to_owned(), ..Study::default() };
-                    study_ui(ui, view, "Plain: one measure and its ratio", &plain, commands);
+                    let name = "Plain: one measure and its ratio";
+                    study_ui(ui, view, (name, &plain), &mut search, commands);
                 }
-                if let Some(study) = built_in_ui(ui, &search, &view.own.study.name) {
+                if let Some(study) = built_in_ui(ui, &mut search, &view.own.study.name) {
                     commands.push(Command::from(CompareCommand::Study(Box::new(study))));
                     ui.close();
                 }
@@ -116,16 +117,23 @@ pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     response.on_hover_text("Choose what is shown (a measure, charts, a table), or save it under a name");
 }
 
-fn study_ui(ui: &mut Ui, view: View<'_>, name: &str, study: &Study, commands: &mut Vec<Command>) {
+fn study_ui(
+    ui: &mut Ui,
+    view: View<'_>,
+    (name, study): (&str, &Study),
+    search: &mut Search,
+    commands: &mut Vec<Command>,
+) {
     let about = if study.about.is_empty() { study.form.help() } else { &study.about };
-    if ui.selectable_label(view.own.study.name == study.name, name).on_hover_text(about).clicked() {
+    let row = ui.selectable_label(view.own.study.name == study.name, name).on_hover_text(about);
+    if search.has_chosen(&row) {
         let study = if study.name.is_empty() { Study::default() } else { study.clone() };
         commands.push(Command::from(CompareCommand::Study(Box::new(study))));
         ui.close();
     }
 }
 
-fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<Command>) {
+fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, search: &mut Search, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         let delete = ui.add_enabled(cannot_save(view.desk).is_none(), Button::new("✗").small());
         let delete = delete.on_hover_text("Delete this study; the notice can restore it");
@@ -134,7 +142,7 @@ fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<
             commands.push(Command::from(CompareCommand::DeleteStudy(saved.name.clone())));
         }
         match &saved.study {
-            Ok(study) => study_ui(ui, view, &saved.name, study, commands),
+            Ok(study) => study_ui(ui, view, (saved.name.as_str(), study), search, commands),
             Err(reason) => {
                 let text = muted(ui, format!("⚠ {}", saved.name));
                 ui.add_enabled(false, Button::selectable(false, text)).on_disabled_hover_text(reason);

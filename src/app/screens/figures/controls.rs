@@ -6,7 +6,7 @@ use super::{FiguresCommand, appearance, composing, filter_id};
 use crate::analysis::{Key, counted};
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
-use crate::app::study_list::{built_in_ui, is_sought, search_ui};
+use crate::app::study_list::{built_in_ui, search_ui};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{
     card, check_ui, choice, filter_field, left_out_ui, listed, main_button, muted, named, searched_choice, strong,
@@ -43,15 +43,19 @@ fn preset_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
     let width = ui.available_width();
     searched_choice(ui, "Preset", &study.name, width, |ui| {
-        let search = search_ui(ui, Id::unique("preset-search"));
+        let mut search = search_ui(ui, Id::unique("preset-search"));
         let saved = view.records.studies.iter().filter_map(|saved| saved.study.as_ref().ok());
-        for known in saved.filter(|known| is_sought(&search, &[&known.name, &known.about])) {
-            if ui.selectable_label(known.name == study.name, &known.name).on_hover_text(&known.about).clicked() {
+        for known in saved {
+            if !search.finds(&[&known.name, &known.about]) {
+                continue;
+            }
+            let row = ui.selectable_label(known.name == study.name, &known.name).on_hover_text(&known.about);
+            if search.has_chosen(&row) {
                 commands.push(Command::from(FiguresCommand::Study(Box::new(known.clone()))));
                 ui.close();
             }
         }
-        if let Some(known) = built_in_ui(ui, &search, &study.name) {
+        if let Some(known) = built_in_ui(ui, &mut search, &study.name) {
             commands.push(Command::from(FiguresCommand::Study(Box::new(known))));
             ui.close();
         }

@@ -103,6 +103,34 @@ fn built_in_studies_stand_under_the_question_that_they_answer_and_are_searched()
 }
 
 #[test]
+fn the_search_has_the_focus_and_enter_takes_the_first_study_that_it_finds() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    let open = |harness: &mut Harness<'_, Screened>| {
+        harness.get_by_label("Study").click();
+        harness.run();
+        let search = harness.get_by_label("Search studies");
+        assert!(search.accesskit_node().is_focused());
+        assert_eq!(search.value().unwrap_or_default(), "", "the search before is gone");
+        search.type_text("gpu scale");
+        harness.run();
+    };
+    open(&mut harness);
+    harness.key_press_modifiers(Modifiers::NONE, Key::Escape);
+    harness.run();
+    assert!(harness.query_by_label("Search studies").is_none());
+    open(&mut harness);
+    harness.key_press_modifiers(Modifiers::NONE, Key::ArrowDown);
+    harness.run();
+    assert!(harness.get_by_label("Scaling over GPUs").accesskit_node().is_focused());
+    harness.get_by_label("Search studies").focus();
+    harness.run();
+    harness.key_press_modifiers(Modifiers::NONE, Key::Enter);
+    assert!(matches!(&asked(&mut harness)[..], [CompareCommand::Study(study)] if study.name == "scaling"));
+    harness.run();
+    assert!(harness.query_by_label("Search studies").is_none(), "the menu is closed");
+}
+
+#[test]
 fn the_menu_is_reached_and_used_by_keys_alone() {
     let mut harness = harness(state_of(with_studies(&[("halves", "{\"filter\":\"fp16\"}")])), [1280.0, 800.0]);
     let press = |harness: &mut Harness<'_, Screened>, key| {
@@ -110,7 +138,7 @@ fn the_menu_is_reached_and_used_by_keys_alone() {
         harness.run();
     };
     let tab_to = |harness: &mut Harness<'_, Screened>, label: &str| {
-        for _ in 0..60 {
+        for _ in 0..200 {
             if harness.query_by_label(label).is_some_and(|node| node.accesskit_node().is_focused()) {
                 return;
             }
