@@ -46,9 +46,16 @@ pub fn search_ui(ui: &mut Ui, id: Id) -> Search {
     let mut text: String = stored.unwrap_or_default();
     let field = ui.add(text_field(&mut text, "Search studies", 264.0));
     field.widget_info(|| named_text("Search studies", &text));
-    // While the menu is only measured, the field cannot take the focus.
-    if is_new && !ui.is_sizing_pass() {
+    // The field cannot take the focus while the menu is only measured, and the click that opens the menu would take it away again.
+    let waits = id.with("waits for the focus");
+    let is_waiting = is_new || ui.data(|data| data.get_temp(waits)).unwrap_or(false);
+    let can_take = !ui.is_sizing_pass() && !ui.input(|input| input.pointer.any_click());
+    if is_waiting && can_take {
         field.request_focus();
+    }
+    ui.data_mut(|data| data.insert_temp(waits, is_waiting && !can_take));
+    if is_waiting && !can_take {
+        ui.ctx().request_repaint();
     }
     let pressed = |key| ui.input(|input| input.key_pressed(key));
     let first = if field.lost_focus() && pressed(Key::Enter) && !text.trim().is_empty() {
