@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use crate::launch::place::{End, Standing};
 use crate::plan::RunState;
@@ -13,6 +14,10 @@ pub(super) const FORMAT: &str = "%F|%K|%T|%S|%N|%Q|%r|%k";
 
 /// Separates what a job waits for from the time at which Slurm expects it to start.
 pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
+
+/// A start that is further away is no forecast.
+const FAR: Duration = Duration::from_secs(180 * 24 * 3600);
+const FAR_START: &str = ", as it counts a year for a job without a time limit: it may start far sooner";
 
 /// Begins the comments of multicard's jobs.
 pub(super) const COMMENT: &str = "multicard:";
@@ -148,7 +153,8 @@ impl Listed {
         let start = if self.start.is_empty() || self.start == "N/A" {
             String::new()
         } else {
-            format!("{EXPECTED_START}{}", self.start.replace('T', " "))
+            let note = if is_far(&self.start) { FAR_START } else { "" };
+            format!("{EXPECTED_START}{}{note}", self.start.replace('T', " "))
         };
         // A held job has the priority 0, which is not its place among waiting jobs.
         let priority = match self.priority.as_str() {
@@ -157,6 +163,12 @@ impl Listed {
         };
         format!("Slurm job {} waits: {}{priority}{start}", self.id, in_words(&self.reason, self.id))
     }
+}
+
+/// Whether a start is so far away that Slurm must have counted a job before it as endless. A time that cannot be read is not far.
+fn is_far(start: &str) -> bool {
+    let far = jiff::Zoned::now().datetime().checked_add(FAR);
+    start.parse::<jiff::civil::DateTime>().is_ok_and(|start| far.is_ok_and(|far| start > far))
 }
 
 /// Slurm's word for why a job waits, with what it means and what to do.
@@ -241,6 +253,15 @@ mod tests {
         let text = waits("Resources");
         assert!(text.contains("no node is free") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
         assert!(text.contains("(Resources); its priority is 4294; "), "{text}");
+        let mut behind_an_endless_job = listed("PENDING", "Resources");
+        behind_an_endless_job.start = "2999-11-25T14:05:00".to_owned();
+        let text = behind_an_endless_job.wait();
+        assert!(
+            text.ends_with(
+                "2999-11-25 14:05:00, as it counts a year for a job without a time limit: it may start far sooner"
+            ),
+            "{text}"
+        );
         assert!(waits("JobHeldUser").contains("`scontrol release 12`"));
         assert!(waits("QOSMaxGRESPerUser").contains("quality of service"));
         assert!(waits("SomethingNew").contains("waits: SomethingNew"));
