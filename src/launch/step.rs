@@ -43,7 +43,7 @@ pub fn node_of_step() -> u32 {
 
 /// The job that this process is in, as Slurm's commands name it: `12`, or `12_4` for a task of an array. The number of a task's job would not do,
 /// because one of the tasks has the number of the whole array.
-fn own_job() -> Option<String> {
+pub(super) fn own_job() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok();
     let task = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
     task.map(|(array, task)| format!("{array}_{task}")).or_else(|| variable("SLURM_JOB_ID"))

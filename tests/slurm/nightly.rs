@@ -87,8 +87,8 @@ fn a_run_that_uses_up_the_time_of_its_job_has_timed_out() {
 #[ignore = "takes minutes: make nightly"]
 fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
     let Some(scene) = short() else { return };
-    // The second run fits into no allocation that the first one began, so that Slurm ends it.
-    scene.plan(3, "sleep 40; echo score: 1", "");
+    // The second run outlives its allocation the first time.
+    scene.plan(3, "if [ {repeat} = 2 ] && ! [ -e tried ]; then touch tried; sleep 600; fi; echo score: 1", "");
     scene.share_an_allocation();
     scene.detach();
     scene.until_all_ended(4);
@@ -97,6 +97,22 @@ fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
     let interrupted = scene.states().iter().position(|state| *state == RunState::Interrupted);
     let reason = interrupted.map(|run| scene.reason(run)).unwrap();
     assert!(reason.contains("at its time limit: raise `time` of the site"), "{reason}");
+    assert!(scene.allocations().len() > 1);
+    wait("no job is left", || scene.jobs_left().trim().is_empty());
+}
+
+#[test]
+#[ignore = "takes minutes: make nightly"]
+fn a_run_that_follows_one_that_used_up_the_time_of_the_allocation_goes_to_the_next_one() {
+    let Some(scene) = short() else { return };
+    // Slurm ends a job some seconds after its time is over, and starts no step in between.
+    scene.plan(2, "[ {repeat} = 1 ] && sleep 61; echo score: 1", "");
+    scene.share_an_allocation();
+    scene.detach();
+    scene.until_all_ended(2);
+    let counts = scene.finished_repeats();
+    assert!(counts.values().all(|count| *count == 1) && counts.contains_key(&2), "{:?}", scene.states());
+    assert!(!scene.states().contains(&RunState::Failed), "{:?}", scene.states());
     assert!(scene.allocations().len() > 1);
     wait("no job is left", || scene.jobs_left().trim().is_empty());
 }

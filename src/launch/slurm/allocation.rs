@@ -244,11 +244,14 @@ impl SharedRun {
     }
 
     fn standing(&mut self, supervisor: Option<Exit>) -> Standing {
-        if let Some(exit) = supervisor {
-            return Standing::Ended(End { exit: Some(exit), ..End::default() });
-        }
         let step = StepRecord::read(&self.job.folder);
-        if let Some(StepRecord { exit: Some(exit), is_interrupted: false }) = step {
+        let exit = match step {
+            Some(StepRecord { is_interrupted: true, .. }) => None,
+            Some(StepRecord { exit: Some(exit), .. }) => supervisor.or(Some(exit)),
+            // A run that failed may have failed because its allocation ended: the steward's record says so.
+            _ => supervisor.filter(|exit| exit.is_success()),
+        };
+        if let Some(exit) = exit {
             return Standing::Ended(End { exit: Some(exit), ..End::default() });
         }
         match self.allocation.standing() {
@@ -344,29 +347,52 @@ mod tests {
     use crate::launch::slurm::jobs::JobId;
     use crate::plan::{Data, Levels, Shape};
 
-    #[test]
-    fn a_run_under_way_when_the_time_of_its_allocation_is_over_is_interrupted_with_slurms_reason_and_goes_on() {
-        let session = tempfile::tempdir().unwrap();
-        let folder = session.path().join("runs/0001-a-1");
+    /// A run that has begun in an allocation of this state, and the run's folder.
+    fn begun(session: &Path, standing: Standing) -> (SharedRun, PathBuf) {
+        let folder = session.join("runs/0001-a-1");
         fs::create_dir_all(&folder).unwrap();
         let job = Job {
             run: "0001-a-1".into(),
             folder: folder.clone(),
             ..Job::new("command".into(), Levels::default(), Shape::default(), Data::default())
         };
-        let interval = Duration::from_secs(10);
-        let queue = Arc::new(Queue::new(interval));
+        let queue = Arc::new(Queue::new(Duration::from_secs(10)));
         let allocations = Allocations::new(Arc::clone(&queue), Submitter::start(queue));
         let at = At::Job { id: JobId { id: 12, task: None }, since: Instant::now() };
-        let own = session.path().join(ALLOCATIONS_FOLDER).join("a");
+        let own = session.join(ALLOCATIONS_FOLDER).join("a");
         let allocation = allocations.allocation("a".to_owned(), own, AllocationSize::default(), at);
+        *allocation.standing.lock().unwrap() = Some((Instant::now(), standing));
+        allocation.open_runs.store(1, Ordering::Relaxed);
+        assert!(StepRecord::default().claim(&folder).unwrap(), "its step has begun");
+        (SharedRun::new(&allocations, &job, Arc::new(allocation)), folder)
+    }
+
+    #[test]
+    fn a_run_under_way_when_the_time_of_its_allocation_is_over_is_interrupted_with_slurms_reason_and_goes_on() {
+        let session = tempfile::tempdir().unwrap();
         let reason = "Slurm ended job 12 at its time limit: raise `time` of the site";
         let end = End { ending: Some((RunState::TimedOut, reason.to_owned())), ..End::default() };
-        *allocation.standing.lock().unwrap() = Some((Instant::now(), Standing::Ended(end)));
-        allocation.open_runs.store(1, Ordering::Relaxed);
-        let mut run = SharedRun::new(&allocations, &job, Arc::new(allocation));
-        assert!(StepRecord::default().claim(&folder).unwrap(), "its step has begun");
+        let (mut run, _) = begun(session.path(), Standing::Ended(end));
         let ending = Some((RunState::Interrupted, reason.to_owned()));
         assert_eq!(run.look(None), Standing::Ended(End { exit: None, ending, again: true }));
+    }
+
+    #[test]
+    fn a_run_whose_step_was_refused_is_interrupted_and_goes_on_although_its_supervisor_failed() {
+        let session = tempfile::tempdir().unwrap();
+        let over = End { exit: Some(Exit::Code(0)), ..End::default() };
+        let (mut run, folder) = begun(session.path(), Standing::Ended(over));
+        let failed = Some(Exit::Code(1));
+        assert_eq!(run.look(failed), Standing::Runs, "the steward's record says how its step ended");
+        StepRecord { exit: failed, is_interrupted: true }.write(&folder).unwrap();
+        run.over_since = Instant::now().checked_sub(LOGS_LIMIT);
+        let Standing::Ended(End { exit: None, ending: Some((state, reason)), again: true }) = run.look(failed) else {
+            panic!("{:?}", run.look(failed))
+        };
+        assert_eq!((state, &*reason), (RunState::Interrupted, "its allocation, Slurm job 12, ended"));
+
+        let (mut run, folder) = begun(&session.path().join("other"), Standing::Runs);
+        StepRecord { exit: failed, is_interrupted: false }.write(&folder).unwrap();
+        assert_eq!(run.look(failed), Standing::Ended(End { exit: failed, ..End::default() }), "it failed by itself");
     }
 }

@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
+use super::tools;
 use crate::foreign;
 use crate::launch::error::LaunchError;
 use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
 use crate::launch::group_log::GroupLog;
-use crate::launch::step::signal_steps;
+use crate::launch::step::{own_job, signal_steps};
 use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, Job, hostname, wait_for_room};
 
@@ -49,6 +50,9 @@ const GRACE: Duration = Duration::from_secs(20);
 /// Slurm tells the processes of a job to end one after the other. If a run ended this shortly before the steward was told to end, the end
 /// of the job ended the run.
 const TOGETHER: Duration = Duration::from_millis(500);
+
+/// What srun says of a step in a job whose time is over, which Slurm may not have ended yet.
+const REFUSED: &str = "already completing or completed";
 
 /// A run on the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +130,7 @@ impl StepRecord {
         }
     }
 
-    fn write(self, folder: &Path) -> io::Result<()> {
+    pub(super) fn write(self, folder: &Path) -> io::Result<()> {
         foreign::write_ours(&folder.join(STEP_FILE), &serde_json::to_vec(&self)?)
     }
 }
@@ -144,17 +148,49 @@ pub(super) fn ask_to_end(folder: &Path, kills: bool) -> io::Result<()> {
 pub fn keep_allocation(folder: &Path, idle: Duration) -> Result<(), String> {
     foreign::keep_files_from_others();
     let signal = processes::signals()?;
-    keep(folder, idle, &signal)
+    let mut term = Term::of(|| own_job().and_then(|job| tools::time_left(&job)));
+    keep(folder, idle, &signal, &mut term)
 }
 
-fn keep(folder: &Path, idle: Duration, signal: &AtomicUsize) -> Result<(), String> {
+/// The time limit of the steward's job. Slurm starts no step after it, and ends the job up to a minute later.
+struct Term<Left> {
+    /// `None` as long as Slurm has not told it.
+    end: Option<Instant>,
+    /// Asks Slurm for the time that is left.
+    left: Left,
+}
+
+impl<Left: FnMut() -> Option<Duration>> Term<Left> {
+    fn of(mut left: Left) -> Self {
+        Self { end: left().map(|left| Instant::now() + left), left }
+    }
+
+    /// Whether it is over. Slurm is asked once more by then, as an administrator may have raised it.
+    fn is_over(&mut self) -> bool {
+        let is_past = |end: Option<Instant>| end.is_some_and(|end| Instant::now() >= end);
+        if is_past(self.end)
+            && let Some(left) = (self.left)()
+        {
+            self.end = Some(Instant::now() + left);
+        }
+        is_past(self.end)
+    }
+}
+
+fn keep<Left: FnMut() -> Option<Duration>>(
+    folder: &Path,
+    idle: Duration,
+    signal: &AtomicUsize,
+    term: &mut Term<Left>,
+) -> Result<(), String> {
     let mut log = GroupLog::open(folder, GROUP_LOG)?;
     if log.has_lines {
         return Err("the scheduler started this job again, but each allocation is started once".to_owned());
     }
     log.note(GroupEvent::SupervisorStarted { hostname: hostname() });
     let (mut done, mut since) = (0, Instant::now());
-    while signal.load(Ordering::Relaxed) == 0 {
+    // The conductor moves what is left on the list to another allocation.
+    while signal.load(Ordering::Relaxed) == 0 && !term.is_over() {
         match lines(folder).into_iter().nth(done) {
             Some(line) => {
                 done += 1;
@@ -205,9 +241,15 @@ fn execute(line: &Line, signal: &AtomicUsize) -> Result<(), String> {
             thread::sleep(POLL);
         }
     }
-    let is_interrupted = !exit.is_success() && signal.load(Ordering::Relaxed) != 0;
+    let is_interrupted = !exit.is_success() && (signal.load(Ordering::Relaxed) != 0 || is_refused(folder));
     let record = StepRecord { exit: Some(exit), is_interrupted };
     wait_for_room(|| signal.load(Ordering::Relaxed) != 0, || record.write(folder)).map_err(failed)
+}
+
+/// Whether Slurm refused the run's step because the job's time was over. The ranks did not start then, so that srun alone wrote this text.
+fn is_refused(folder: &Path) -> bool {
+    let text = foreign::read_ours(&folder.join(STDERR_FILE), MOST_BYTES).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|line| line.starts_with("srun: ") && line.ends_with(REFUSED))
 }
 
 fn output(folder: &Path, name: &str) -> io::Result<File> {
@@ -270,6 +312,11 @@ mod tests {
         Line { folder: folder.to_owned(), command, working_folder: None, cpus: 2 }
     }
 
+    /// Keeps the allocation of a job that Slurm leaves so much time, if it tells.
+    fn keep_for(folder: &Path, idle: Duration, left: Option<Duration>) -> Result<(), String> {
+        keep(folder, idle, &AtomicUsize::new(0), &mut Term::of(|| left))
+    }
+
     /// A run's folder beside the allocation's.
     fn run(home: &Path, name: &str) -> PathBuf {
         let folder = home.join(name);
@@ -287,13 +334,13 @@ mod tests {
         line(&b, &format!("echo b >> {}", order.display())).append(at).unwrap();
         OpenOptions::new().append(true).open(at.join(LIST_FILE)).unwrap().write_all(b"{\"folder\":").unwrap();
         File::create(at.join(CLOSE_FILE)).unwrap();
-        keep(at, Duration::from_secs(60), &AtomicUsize::new(0)).unwrap();
+        keep_for(at, Duration::from_secs(60), None).unwrap();
         assert_eq!(fs::read_to_string(order).unwrap(), "a\nb\n");
         assert_eq!(StepRecord::read(&a).unwrap(), StepRecord { exit: Some(Exit::Code(3)), is_interrupted: false });
         assert_eq!(StepRecord::read(&b).unwrap().exit, Some(Exit::Code(0)));
         assert_eq!(fs::read_to_string(a.join(STDOUT_FILE)).unwrap(), "2\n");
         assert!(super::super::record::has_ended_well(at));
-        assert!(keep(at, Duration::ZERO, &AtomicUsize::new(0)).unwrap_err().contains("started this job again"));
+        assert!(keep_for(at, Duration::ZERO, None).unwrap_err().contains("started this job again"));
     }
 
     #[test]
@@ -305,9 +352,38 @@ mod tests {
         assert!(StepRecord::cancelled().claim(&b).unwrap() && !StepRecord::default().claim(&b).unwrap());
         line(&b, "touch ran").append(at).unwrap();
         line(&c, "true").append(at).unwrap();
-        keep(at, Duration::ZERO, &AtomicUsize::new(0)).unwrap();
+        keep_for(at, Duration::ZERO, None).unwrap();
         let exits = [&a, &b, &c].map(|folder| StepRecord::read(folder).unwrap().exit.unwrap());
         assert_eq!(exits, [Exit::Signal(15), Exit::Signal(15), Exit::Code(0)]);
         assert!(!b.join("ran").exists() && !b.join(STDOUT_FILE).exists());
+    }
+
+    #[test]
+    fn no_run_begins_once_the_time_of_the_job_is_over_unless_the_limit_was_raised() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path();
+        let a = run(at, "a");
+        line(&a, "true").append(at).unwrap();
+        keep_for(at, Duration::from_secs(60), Some(Duration::ZERO)).unwrap();
+        assert_eq!(StepRecord::read(&a), None);
+        assert!(super::super::record::has_ended_well(at), "its runs go to another allocation");
+
+        let mut answers = [Duration::ZERO, Duration::from_secs(600)].into_iter();
+        assert!(!Term::of(|| answers.next()).is_over(), "it was raised");
+        let mut answers = [Duration::ZERO].into_iter();
+        assert!(Term::of(|| answers.next()).is_over(), "Slurm does not answer again");
+    }
+
+    #[test]
+    fn a_run_whose_step_slurm_refused_is_interrupted_and_one_that_failed_by_itself_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path();
+        let (a, b) = (run(at, "a"), run(at, "b"));
+        let refusal = "srun: error: Unable to create step for job 2: Job/step already completing or completed";
+        line(&a, &format!("echo {refusal:?} >&2; exit 1")).append(at).unwrap();
+        line(&b, "echo 'the download was already completing or completed' >&2; exit 1").append(at).unwrap();
+        keep_for(at, Duration::ZERO, None).unwrap();
+        let interrupted = [&a, &b].map(|folder| StepRecord::read(folder).unwrap().is_interrupted);
+        assert_eq!(interrupted, [true, false]);
     }
 }

@@ -81,6 +81,35 @@ fn most_tasks_in(configuration: &str) -> Option<usize> {
     value?.trim().parse().ok()
 }
 
+/// The time that Slurm leaves a job; `None` if Slurm does not answer.
+pub(super) fn time_left(job: &str) -> Option<Duration> {
+    time_in(ask("squeue", &["--noheader", "--jobs", job, "--format", "%L"]).ok()?.trim())
+}
+
+/// A time in Slurm's form, `[[days-]hours:]minutes:seconds`. Without a limit it is longer than any job takes.
+fn time_in(text: &str) -> Option<Duration> {
+    const ENDLESS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+    if text == "UNLIMITED" {
+        return Some(ENDLESS);
+    }
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let parts: Vec<u64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let days: u64 = days.parse().ok()?;
+    let (hours, minutes, seconds) = match parts[..] {
+        [minutes, seconds] => (0, minutes, seconds),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    let seconds = days
+        .checked_mul(24)?
+        .checked_add(hours)?
+        .checked_mul(60)?
+        .checked_add(minutes)?
+        .checked_mul(60)?
+        .checked_add(seconds)?;
+    Some(Duration::from_secs(seconds).min(ENDLESS))
+}
+
 /// How a job ended, as `scontrol` knows it.
 pub(super) fn exit_of(id: JobId) -> Option<Exit> {
     let text = ask("scontrol", &["--oneliner", "show", "job", &id.to_string()]).ok()?;
@@ -189,5 +218,13 @@ mod tests {
         let text = "Configuration data as of 2026-11-28T11:11:00\nMailProg                = /usr/bin/mail\nMaxArraySize            = 1001\nMaxDBDMsgs              = 20012\n";
         assert_eq!(most_tasks_in(text), Some(1001));
         assert_eq!(most_tasks_in(""), None);
+    }
+
+    #[test]
+    fn times_of_slurm_are_read_in_all_their_forms() {
+        let read = |text| time_in(text).map(|time| time.as_secs());
+        assert_eq!([read("0:00"), read("1:05"), read("2:00:05"), read("1-00:00:01")], [0, 65, 7205, 86401].map(Some));
+        assert!(read("UNLIMITED").unwrap() > 365 * 86400);
+        assert_eq!([read(""), read("INVALID"), read("5"), read("1:2:3:4")], [None; 4]);
     }
 }
