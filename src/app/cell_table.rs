@@ -31,6 +31,12 @@ const LINE: f32 = 16.0;
 const HEAD: f32 = 40.0;
 /// The width at which text wraps, by the width of the table: the verdict fits completely even in the narrowest one.
 const WRAPS: [(f32, f32); 4] = [(800.0, 164.0), (1000.0, 200.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
+/// The width of a column beside its text.
+const PADDING: f32 = 5.0 * GRID;
+/// The width at which text of columns that scroll sideways wraps: there, a wide column costs less than high rows.
+const WIDE_WRAP: f32 = 420.0;
+/// Room beside the columns and below the rows, for the bars that scroll.
+const SCROLL_BARS: f32 = 14.0;
 /// The share of the width that fixed columns may take.
 const MOST_PINNED: f32 = 0.7;
 
@@ -91,20 +97,17 @@ impl CellTable<'_> {
     /// Draws the table; a click on a row selects its cell, a double click opens it.
     pub fn ui(self, ui: &mut Ui) -> Option<Asked> {
         let keys: Vec<String> = self.shown().map(|shown| column_name(self.table, shown)).collect();
-        let room = ui.available_width();
-        let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
-        let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
+        let Fit { wraps, widths, is_whole, pinned, narrow } = self.fit(ui);
         // The grid fits columns to the visible rows; the texts of the other rows need their width, too.
         let least = |place: usize, width: f32| if self.shape(place).wraps { width } else { 0.0 };
         let column = |(place, width): (&usize, &f32)| {
             egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
         };
         let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
-        let pinned = self.pinned(&widths, room);
-        let (offsets, left) = (self.offsets(ui, wrap), ui.cursor().min.x);
-        let mut delegate = Delegate { of: self, offsets, left, wrap, pinned, asked: None };
+        let (offsets, left) = (self.offsets(ui, &wraps), ui.cursor().min.x);
+        let mut delegate = Delegate { of: self, offsets, left, wraps, pinned, asked: None };
         let mut grid = Grid::new()
-            .id_salt((self.id, keys, wrap.to_bits()))
+            .id_salt((self.id, keys, narrow.to_bits(), is_whole))
             .num_rows(self.order.len() as u64)
             .columns(columns)
             .num_sticky_cols(pinned)
@@ -119,6 +122,34 @@ impl CellTable<'_> {
             nothing_has_focus && ui.input(|input| input.key_pressed(Key::Enter) && input.modifiers.is_none())
         });
         asked.or(open.map(|cell| Asked::Open(cell.clone())))
+    }
+
+    /// The height that shows all rows.
+    pub fn height(&self, ui: &Ui) -> f32 {
+        HEAD + self.offsets(ui, &self.fit(ui).wraps).last().copied().unwrap_or_default() + SCROLL_BARS
+    }
+
+    /// Fits the columns into the available width. What is left goes to the columns whose texts would wrap, the first ones first.
+    fn fit(&self, ui: &Ui) -> Fit {
+        let room = ui.available_width();
+        let narrow = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
+        let width = |(place, wrap): (&usize, &f32)| self.width(ui, *place, *wrap);
+        let mut wraps = vec![narrow; self.places.len()];
+        let mut widths: Vec<f32> = self.places.iter().zip(&wraps).map(width).collect();
+        let pinned = self.pinned(&widths, room);
+        wraps[pinned..].fill(narrow.max(WIDE_WRAP));
+        widths = self.places.iter().zip(&wraps).map(width).collect();
+        let mut left = room - SCROLL_BARS - widths.iter().sum::<f32>();
+        let mut is_whole = vec![false; self.places.len()];
+        for (column, place) in self.places.iter().enumerate().filter(|(_, place)| self.shape(**place).wraps) {
+            let whole = self.width(ui, *place, f32::INFINITY);
+            let more = whole - widths[column];
+            if more > 0.0 && more <= left {
+                left -= more;
+                (widths[column], wraps[column], is_whole[column]) = (whole, whole - PADDING + 1.0, true);
+            }
+        }
+        Fit { wraps, widths, is_whole, pinned, narrow }
     }
 
     fn shown(&self) -> impl Iterator<Item = &Shown> {
@@ -137,11 +168,11 @@ impl CellTable<'_> {
     }
 
     /// The top of each row, and the bottom of the last one.
-    fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
-        let key = (wrap, ui.pixels_per_point(), self.places.to_vec());
+    fn offsets(&self, ui: &Ui, wraps: &[f32]) -> Vec<f32> {
+        let key = (wraps.to_vec(), ui.pixels_per_point(), self.places.to_vec());
         let mut heights = self.texts.heights.borrow_mut();
         if heights.key != key {
-            *heights = Heights { key, by_row: self.heights(ui, wrap) };
+            *heights = Heights { key, by_row: self.heights(ui, wraps) };
         }
         let mut offsets = Vec::with_capacity(self.order.len() + 1);
         offsets.push(0.0);
@@ -153,17 +184,19 @@ impl CellTable<'_> {
     }
 
     /// The height of each row; wrapped texts make a row higher.
-    fn heights(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
-        let wrapping: Vec<usize> = self.places.iter().copied().filter(|place| self.shape(*place).wraps).collect();
+    fn heights(&self, ui: &Ui, wraps: &[f32]) -> Vec<f32> {
+        let columns = self.places.iter().copied().zip(wraps.iter().copied());
+        let wrapping: Vec<(usize, f32)> = columns.filter(|(place, _)| self.shape(*place).wraps).collect();
+        let least = wrapping.iter().map(|(_, wrap)| *wrap).fold(f32::INFINITY, f32::min);
         let height = |row: usize| {
             // No letter is wider than high: a short text is one line, whatever it says.
             let most_chars = self.texts.wrapping_chars.get(row).copied().unwrap_or_default();
-            if most_chars as f32 * BODY <= wrap {
+            if most_chars as f32 * BODY <= least {
                 return ROW;
             }
-            let texts = wrapping.iter().map(|place| self.text(row, *place));
-            let long = texts.filter(|text| text.contains('\n') || text.chars().count() as f32 * BODY > wrap);
-            let lines = long.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
+            let texts = wrapping.iter().map(|(place, wrap)| (self.text(row, *place), *wrap));
+            let long = texts.filter(|(text, wrap)| text.contains('\n') || text.chars().count() as f32 * BODY > *wrap);
+            let lines = long.map(|(text, wrap)| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
             ROW + LINE * lines.saturating_sub(1) as f32
         };
         (0..self.texts.texts.len()).map(height).collect()
@@ -191,7 +224,8 @@ impl CellTable<'_> {
         let (name, unit) = heading(self.table, shown);
         let head = (width(&name, BODY) + 18.0).max(width(&unit, SMALL));
         let least = if self.is_swatched(shown) { longest + 20.0 } else { longest };
-        (least.max(head) + 5.0 * GRID).clamp(40.0, 360.0).round()
+        let most = if shape.wraps { f32::INFINITY } else { 360.0 };
+        (least.max(head) + PADDING).clamp(40.0, most).round()
     }
 
     fn is_swatched(&self, shown: &Shown) -> bool {
@@ -224,15 +258,29 @@ impl CellTable<'_> {
     }
 }
 
+/// How the displayed columns fit into the room.
+struct Fit {
+    /// The width at which each column's texts wrap.
+    wraps: Vec<f32>,
+    /// The width of each column.
+    widths: Vec<f32>,
+    /// Whether each column got what its longest text needs, from the room that was left.
+    is_whole: Vec<bool>,
+    /// The number of columns that stay visible.
+    pinned: usize,
+    /// The width at which texts of columns that stay visible wrap.
+    narrow: f32,
+}
+
 struct Delegate<'a> {
     of: CellTable<'a>,
     /// See [`CellTable::offsets`].
     offsets: Vec<f32>,
     /// The table's left edge.
     left: f32,
-    /// Width at which texts wrap.
-    wrap: f32,
-    /// The number of columns that stay visible.
+    /// See [`Fit::wraps`].
+    wraps: Vec<f32>,
+    /// See [`Fit::pinned`].
     pinned: usize,
     asked: Option<Asked>,
 }
@@ -342,7 +390,8 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let (cell_table, wrap) = (self.of, self.wrap);
+        let cell_table = self.of;
+        let wrap = self.wraps.get(cell.col_nr).copied().unwrap_or(f32::INFINITY);
         let ColumnShape { wraps, is_right, .. } = cell_table.shape(place);
         let text = cell_table.text(row, place);
         let palette = palette(ui.visuals());
@@ -409,7 +458,7 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, save: Command, com
 
 /// Text that wraps if it is long.
 fn wrapped(ui: &Ui, text: &str, colour: Color32, wrap: f32) -> Arc<Galley> {
-    ui.painter().layout(text.to_owned(), FontId::proportional(BODY), colour, wrap)
+    ui.painter().layout(unbroken(text), FontId::proportional(BODY), colour, wrap)
 }
 
 /// A ratio's text with the sign × after the number: `0.156× (n = 1)`.
@@ -513,9 +562,30 @@ fn measured(ui: &mut Ui, column: &Column, value: &Value) {
     ui.label(value_text::origin(value, column.shown_factor, &column.shown_unit));
 }
 
+/// A text in which no line ends between a number and the unit or the word behind it.
+fn unbroken(text: &str) -> String {
+    let mut unbroken = String::with_capacity(text.len());
+    for word in text.split_inclusive(' ') {
+        let bare = word.trim_end_matches(' ');
+        let is_number = !bare.is_empty() && bare.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
+        unbroken.push_str(bare);
+        if bare.len() < word.len() {
+            unbroken.push(if is_number { '\u{a0}' } else { ' ' });
+        }
+    }
+    unbroken
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_ends_between_a_number_and_its_unit() {
+        assert_eq!(unbroken("only differences above 76 % would show"), "only differences above 76\u{a0}% would show");
+        assert_eq!(unbroken("drifts, 1 cancelled"), "drifts, 1\u{a0}cancelled");
+        assert_eq!(unbroken("fp16 is faster, n = 2"), "fp16 is faster, n = 2");
+    }
 
     #[test]
     fn the_sign_of_a_ratio_stands_behind_its_number() {

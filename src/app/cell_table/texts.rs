@@ -79,8 +79,8 @@ pub struct CellTexts {
 /// The heights of all rows, and what they depend on besides the texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heights {
-    /// The width at which texts wrap, the pixels of a point, and the columns that are displayed.
-    pub key: (f32, f32, Vec<usize>),
+    /// The widths at which the columns' texts wrap, the pixels of a point, and the columns that are displayed.
+    pub key: (Vec<f32>, f32, Vec<usize>),
     /// The height of each row, in the table's order.
     pub by_row: Vec<f32>,
 }
