@@ -9,11 +9,18 @@ use crate::app::theme::palette;
 use crate::app::widgets::strong;
 use crate::figure::{Comparison, capitalised};
 
-/// Least height of the charts above the table.
+/// Least height of the charts above the table, and above a table of few rows.
 const LEAST_CHARTS: f32 = 200.0;
+const CHARTS_ABOVE_FEW_ROWS: f32 = 260.0;
+/// A table that needs at most this multiple of its share shows all of its few rows.
+const FEW_ROWS: f32 = 1.3;
+/// Least height of the table.
+const LEAST_TABLE: f32 = 96.0;
+/// Space above the table.
+const ABOVE_TABLE: i8 = 8;
 
-/// The table's share of the height, unless the user moved the boundary: usually [`TABLE`]. If charts and table together
-/// are lower than [`LOW`], it is [`LOW_TABLE`], so that more than a few rows can be seen.
+/// The largest share of the height that the table takes, unless the user moved the boundary: usually [`TABLE`]. If charts
+/// and table together are lower than [`LOW`], it is [`LOW_TABLE`], so that more than a few rows can be seen.
 const TABLE: f32 = 0.42;
 const LOW_TABLE: f32 = 0.58;
 const LOW: f32 = 560.0;
@@ -44,35 +51,54 @@ pub(super) fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command
     CentralPanel::default().frame(charts).show(ui, |ui| charts::charts_ui(ui, view.own, picture, commands));
 }
 
+/// The height of the table with its status line. `height`: that of charts and table together; `share`: where the user moved
+/// the boundary; `needed`: what shows all rows.
+fn table_height(height: f32, share: Option<f32>, needed: f32) -> f32 {
+    let usual = height * if height < LOW { LOW_TABLE } else { TABLE };
+    let wanted = match share.filter(|share| (0.0..1.0).contains(share)) {
+        Some(share) => height * share,
+        None if needed <= FEW_ROWS * usual => needed.min(height - CHARTS_ABOVE_FEW_ROWS),
+        None => usual,
+    };
+    wanted.round().clamp(LEAST_TABLE, (height - LEAST_CHARTS).max(LEAST_TABLE + 1.0))
+}
+
 /// Draws the table with its status line below the charts. The user can move the boundary between them, and it stays
 /// there.
 fn table_panel_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    let below = Frame::new().inner_margin(Margin { top: ABOVE_TABLE, ..Margin::ZERO });
     let height = ui.available_height();
-    let usual = if height < LOW { LOW_TABLE } else { TABLE };
-    let share = view.settings.compare_table.filter(|share| (0.0..1.0).contains(share)).unwrap_or(usual);
-    let panel = Panel::bottom("compare-table")
-        .frame(below)
-        .resizable(true)
-        .default_size((height * share).round())
-        // A size that was chosen in a larger window must leave room for the charts.
-        .size_range(96.0..=(height - LEAST_CHARTS).max(97.0));
+    let (needed_id, id) = (Id::unique("height that shows all rows of Compare"), Id::unique("height of its table"));
+    let needed = ui.data(|data| data.get_temp::<f32>(needed_id)).unwrap_or(f32::INFINITY);
+    let wanted = table_height(height, view.settings.compare_table, needed);
+    let before = ui.data(|data| data.get_temp::<(f32, f32)>(id));
+    let is_new = before.is_none_or(|(known, _)| (known - wanted).abs() > 0.5);
+    // The panel keeps its size, in which the user may move it, until another one is wanted.
+    let range = if is_new { wanted..=wanted } else { LEAST_TABLE..=(height - LEAST_CHARTS).max(LEAST_TABLE + 1.0) };
+    let panel = Panel::bottom("compare-table").frame(below).resizable(true).default_size(wanted).size_range(range);
     let shown = panel.show(ui, |ui| {
         // Without this, a short table would shrink the panel, also for the next table.
         ui.take_available_height();
+        let top = ui.cursor().top();
         status::status_ui(ui, view, picture, commands);
-        table::table_ui(ui, view, picture, commands);
+        let status = ui.cursor().top() - top;
+        f32::from(ABOVE_TABLE) + status + table::table_ui(ui, view, picture, commands)
     });
+    if (shown.inner - needed).abs() > 0.5 || needed.is_infinite() {
+        ui.data_mut(|data| data.insert_temp(needed_id, shown.inner));
+        ui.request_discard("the height of all rows is known now");
+        // A pass can be discarded once per frame; later changes are drawn in the next one.
+        ui.request_repaint();
+    }
     if ui.input(|input| input.pointer.any_down()) {
         return;
     }
-    let (id, now) = (Id::unique("height of the table of Compare"), shown.response.rect.height());
-    let before = ui.data(|data| data.get_temp::<f32>(id));
-    let is_moved = before.is_some_and(|before| (before - now).abs() > 1.0);
+    let now = shown.response.rect.height();
+    let is_moved = !is_new && before.is_some_and(|(_, before)| (before - now).abs() > 1.0);
     if is_moved && ui.input(|input| input.pointer.any_released()) {
         commands.push(Command::from(CompareCommand::TableShare(now / height.max(1.0))));
     }
-    ui.data_mut(|data| data.insert_temp(id, now));
+    ui.data_mut(|data| data.insert_temp(id, (wanted, now)));
 }
 
 /// Draws the fastest cell within the limits, and warnings about missing items of the study and about its baseline.
@@ -83,5 +109,23 @@ fn warnings_ui(ui: &mut Ui, picture: &Picture) {
     }
     for line in missing.iter().chain(baseline_warning) {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_few_rows_takes_their_height_and_a_long_one_its_share() {
+        assert_eq!(table_height(1000.0, None, 250.0), 250.0);
+        assert_eq!(table_height(1000.0, None, 500.0), 500.0);
+        assert_eq!(table_height(1000.0, None, 2000.0), 420.0);
+        assert_eq!(table_height(500.0, None, 2000.0), 290.0);
+        // The charts above few rows keep more.
+        assert_eq!(table_height(500.0, None, 280.0), 240.0);
+        assert_eq!(table_height(1000.0, Some(0.3), 2000.0), 300.0);
+        assert_eq!(table_height(1000.0, Some(7.0), f32::INFINITY), 420.0, "no share");
+        assert_eq!(table_height(50.0, None, 2000.0), 96.0, "hardly any room");
     }
 }

@@ -31,6 +31,19 @@ fn a_low_window_shows_more_than_a_few_rows_of_the_table() {
 }
 
 #[test]
+fn a_table_of_few_rows_leaves_its_room_to_the_charts_in_every_size_of_the_window() {
+    let top = |window: &Harness<'_, Screened>, cells: &str| window.get_by_label(cells).rect().top();
+    let many = harness(state_of(records("s", many_rows())), [872.0, 640.0]);
+    let mut few = harness(state_of(records("s", small())), [872.0, 640.0]);
+    assert!(top(&few, "4 cells") > top(&many, "16 cells") + 12.0);
+    few.set_size(eframe::egui::Vec2::new(2440.0, 1400.0));
+    few.run();
+    let large = harness(state_of(records("s", small())), [2440.0, 1400.0]);
+    assert!((top(&few, "4 cells") - top(&large, "4 cells")).abs() < 2.0, "the first size of the window is forgotten");
+    assert!(top(&large, "4 cells") > 1100.0, "{}", top(&large, "4 cells"));
+}
+
+#[test]
 fn a_large_window_shows_a_table_of_eight_rows_whole() {
     let runs: Vec<RunRecord> = many_rows()
         .into_iter()
