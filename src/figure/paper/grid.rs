@@ -105,7 +105,7 @@ impl Grid {
             }
         };
         let usual = least.max(20.0);
-        let most = if page.is_screen() { most } else { f64::INFINITY };
+        let most = if page.is_screen() { page.most_enlarged() * most } else { f64::INFINITY };
         (usual + more).min(most).max(LEAST_HEIGHT.min(usual))
     }
 }

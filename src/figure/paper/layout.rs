@@ -261,6 +261,7 @@ pub fn letter(index: usize) -> String {
 impl Sheet<'_> {
     fn draw(&self, scene: &mut Scene, spot: &Spot, area: &Area, edges: &Edges) {
         let (kind, overrides) = (self.kind, self.overrides);
+        let usual_bars = (BARS.0, self.page.most_enlarged() * BARS.1);
         let field = Field {
             area: *area,
             left: &spot.left,
@@ -268,7 +269,7 @@ impl Sheet<'_> {
             palette: self.page.palette,
             kind,
             place: [spot.place, spot.panel_place],
-            bars: overrides.bar_share().map_or(BARS, |share| (share, area.width)),
+            bars: overrides.bar_share().map_or(usual_bars, |share| (share, area.width)),
             line: overrides.line_pt().unwrap_or(marks::LINE),
             right: spot.right,
             is_cut: spot.is_cut(),
