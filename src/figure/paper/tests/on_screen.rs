@@ -44,7 +44,10 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
     assert!(top > 0.0 && bottom < low.height);
     let bar = |scene: &Scene| scene.marks[0].area.height;
     let highest = bar(&laid_out(5000.0));
-    assert!(highest > 30.0 && highest < 45.0, "a large window has bars of up to twice the size of those on paper: {highest}");
+    assert!(
+        highest > 30.0 && highest < 45.0,
+        "a large window has bars of up to twice the size of those on paper: {highest}"
+    );
     // Half an axis of values would be useless.
     assert!(lay_out_on(&preset("scaling").charts, &Page::screen(640.0, 60.0, 9.0)).inner.is_none());
 }
