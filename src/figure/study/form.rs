@@ -66,6 +66,12 @@ impl Form {
         !matches!(self, Self::Metrics | Self::History)
     }
 
+    /// Whether the colours of its chart stand for the levels of the one setting that the study shows by colour.
+    pub fn colours_levels(self) -> bool {
+        use Form::{Bars, History, Loss, Repeats, Roofline, Scaling, Scatter};
+        matches!(self, Bars | Loss | Scaling | Repeats | Roofline | Scatter | History)
+    }
+
     /// Whether its chart and table show effects of levels instead of cells.
     pub fn is_of_effects(self) -> bool {
         matches!(self, Self::Effects | Self::Tornado | Self::Interactions)

@@ -198,7 +198,7 @@ fn made_with_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
 
 fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let key = &levels.setting.key;
-    let is_colour = picture.comparison.arrangement.colour.as_ref().is_some_and(|setting| setting.key == *key);
+    let is_colour = !view.own.claims && picture.coloured(view.own.study.form) == Some(&**key);
     let held = view.own.study.held_level(key);
     let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
     ui.horizontal_wrapped(|ui| {

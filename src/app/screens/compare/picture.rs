@@ -8,7 +8,7 @@ use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_poolin
 use crate::app::canvas::Canvas;
 use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
 use crate::app::desk::Source;
-use crate::figure::{Chart, Column, Comparison, Row, Study, compare_on_screen};
+use crate::figure::{Chart, Column, Comparison, Form, Row, Study, compare_on_screen};
 use crate::papers::{Judgement, artefact, judge};
 use crate::plan::{AskedCell, Identity, Mode, Plan, asked_cells, identity, plan_of_cells};
 use crate::store::RunRecord;
@@ -91,6 +91,12 @@ impl Picture {
         let is_drawn = |place: usize| self.comparison.table.columns[place].key == *self.comparison.measure;
         let is_other = |column: &usize| self.texts.value(*column).is_some_and(|place| !is_drawn(place));
         self.texts.empty.iter().copied().filter(is_other).collect()
+    }
+
+    /// The key of the setting whose levels the colours of a form's charts stand for.
+    pub fn coloured(&self, form: Form) -> Option<&str> {
+        let setting = self.comparison.arrangement.colour.as_ref().filter(|_| form.colours_levels());
+        setting.map(|setting| &*setting.key)
     }
 
     fn row(&self, cell: &CellKey) -> Option<usize> {

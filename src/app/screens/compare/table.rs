@@ -41,7 +41,7 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         sort: &compare.sort,
         cells: &comparison.cells,
         charts: &comparison.charts,
-        swatched: comparison.arrangement.colour.as_ref().map(|setting| &*setting.key),
+        swatched: picture.coloured(compare.study.form),
         baseline: comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref()).filter(|_| has_baseline),
         is_choosable: true,
         selected: compare.selected.as_ref(),

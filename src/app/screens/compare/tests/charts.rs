@@ -187,6 +187,19 @@ fn a_chart_is_laid_out_once_and_again_only_for_another_room_or_theme() {
 }
 
 #[test]
+fn swatches_stand_only_where_a_colour_is_a_level_of_the_setting_that_is_shown_by_colour() {
+    let coloured = |form: Form| {
+        let mut state = state_of(records("s", small()));
+        send(&mut state, CompareCommand::Form(form));
+        state.own::<CompareScreen>().picture.as_ref().unwrap().coloured(form).map(str::to_owned)
+    };
+    assert!(coloured(Form::Bars).is_some());
+    for form in [Form::Effects, Form::Tornado, Form::Pareto, Form::Parts] {
+        assert_eq!(coloured(form), None, "{form:?}");
+    }
+}
+
+#[test]
 fn a_levels_colour_is_called_as_the_theme_shows_it() {
     for (theme, name) in [(Theme::Light, "black"), (Theme::Dark, "white (black on paper)")] {
         let mut state = state_of(records("s", small()));
