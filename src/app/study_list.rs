@@ -5,7 +5,7 @@ use eframe::egui::{Button, Id, Key, Response, Ui};
 
 use super::theme::GRID;
 use super::widgets::{muted, named_text, opens, text_field};
-use crate::figure::{Study, study_groups};
+use crate::figure::{Group, Study, Titled, study_groups};
 
 /// A search, and what the first study that it finds is to do.
 pub struct Search {
@@ -23,10 +23,34 @@ enum First {
 }
 
 impl Search {
-    /// Whether it finds a study: each of its words must occur in one of the texts.
+    /// Whether it finds a study: each of its words must occur in one of the texts, and a number as a whole word: `2` is not in
+    /// `2503`.
     pub fn finds(&self, texts: &[&str]) -> bool {
         let text = texts.join(" ").to_lowercase();
-        self.text.to_lowercase().split_whitespace().all(|word| text.contains(word))
+        let is_number = |word: &str| word.chars().all(|letter| letter.is_ascii_digit());
+        let is_whole = |number: &str| text.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == number);
+        let occurs = |word: &str| if is_number(word) { is_whole(word) } else { text.contains(word) };
+        self.text.to_lowercase().split_whitespace().all(occurs)
+    }
+
+    /// Whether a title contains it as it was typed.
+    fn is_in(&self, title: &str) -> bool {
+        title.to_lowercase().contains(&self.text.trim().to_lowercase())
+    }
+
+    /// The studies that it finds, by group. Those whose titles contain it as it was typed come first.
+    fn found<'g>(&self, groups: &'g [Group]) -> Vec<(&'g Group, Vec<&'g Titled>)> {
+        let of_group = |group: &'g Group| {
+            let is_found = |titled: &&Titled| {
+                self.finds(&[&titled.title, &titled.study.name, &titled.study.about, &group.question])
+            };
+            let mut found: Vec<&Titled> = group.studies.iter().filter(is_found).collect();
+            found.sort_by_key(|titled| !self.is_in(&titled.title));
+            (group, found)
+        };
+        let mut found: Vec<_> = groups.iter().map(of_group).filter(|(_, found)| !found.is_empty()).collect();
+        found.sort_by_key(|(_, found)| !self.is_in(&found[0].title));
+        found
     }
 
     /// Whether the user chose the study of this row, by a click or with Enter in the search field.
@@ -71,20 +95,15 @@ pub fn search_ui(ui: &mut Ui, id: Id) -> Search {
 
 /// Draws the built-in studies that the search finds; returns the one that was clicked. `shown` is the name of the current study.
 pub fn built_in_ui(ui: &mut Ui, search: &mut Search, shown: &str) -> Option<Study> {
-    let (mut chosen, mut is_empty) = (None, true);
-    for group in study_groups() {
-        let is_wanted = |texts: [&str; 3]| search.finds(&[texts[0], texts[1], texts[2], &group.question]);
-        let sought: Vec<_> = group
-            .studies
-            .iter()
-            .filter(|titled| is_wanted([&titled.title, &titled.study.name, &titled.study.about]))
-            .collect();
-        if sought.is_empty() {
-            continue;
-        }
-        is_empty = false;
+    let mut chosen = None;
+    let groups = study_groups();
+    let found = search.found(&groups);
+    if found.is_empty() {
+        ui.label(muted(ui, "No built-in study contains these words"));
+    }
+    for (group, studies) in found {
         ui.label(muted(ui, &group.question));
-        for titled in sought {
+        for titled in studies {
             let name = &titled.study.name;
             let row = ui.add(Button::selectable(shown == *name, &titled.title).truncate());
             let row = row.on_hover_text(format!("{}\nIts name in commands: {name}", titled.study.about));
@@ -94,8 +113,20 @@ pub fn built_in_ui(ui: &mut Ui, search: &mut Search, shown: &str) -> Option<Stud
         }
         ui.add_space(GRID);
     }
-    if is_empty {
-        ui.label(muted(ui, "No built-in study contains these words"));
-    }
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_found_by_its_number_and_not_by_a_digit_of_its_papers() {
+        let search = Search { text: "table 2".to_owned(), first: None };
+        let groups = study_groups();
+        let found = search.found(&groups);
+        assert!(found[0].1[0].title.starts_with("Table 2:"), "{}", found[0].1[0].title);
+        assert!(!search.finds(&["Table 1: times", "Paper 2503.15252"]));
+        assert!(search.finds(&["Table 2: times", "Paper 2503.15252"]));
+    }
 }
