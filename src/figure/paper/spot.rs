@@ -74,8 +74,8 @@ pub(super) fn spots<'a>(charts: &'a [Chart], page: &Page, kind: Type) -> Vec<Spo
 /// The left and the lower axis of a chart.
 fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let names = |axis: &Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
-    // On a screen, the axis can scroll, and a title in its middle would be out of view.
-    let untitled = |axis: &Axis| Side::Names(within_title(axis), Line::default());
+    // On a screen, the axis can scroll, and a title in its middle would be out of view: the names say what they are of.
+    let untitled = |axis: &Axis| Side::Names(axis.categories.clone(), Line::default());
     let (low, high) = chart.y.reach.unwrap_or_else(|| extent(chart));
     let values = || Ruler::new(&chart.y, (low, high), reach(chart, &chart.y), 5);
     match chart.geometry {

@@ -9,6 +9,10 @@ use crate::app::theme::palette;
 use crate::app::widgets::strong;
 use crate::figure::{Comparison, capitalised};
 
+/// The least and the greatest width of the side, and its share of the width between them.
+const SIDE: (f32, f32) = (216.0, 320.0);
+const SIDE_SHARE: f32 = 0.13;
+
 /// Least height of the charts above the table, and above a table of few rows.
 const LEAST_CHARTS: f32 = 200.0;
 const CHARTS_ABOVE_FEW_ROWS: f32 = 260.0;
@@ -31,8 +35,9 @@ pub(super) fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command
         empty::empty_ui(ui, view, commands);
         return;
     };
+    let side_width = (SIDE_SHARE * ui.available_width()).clamp(SIDE.0, SIDE.1).round();
     let side = Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO });
-    Panel::left("compare-side").frame(side).resizable(false).exact_size(216.0).show_separator_line(false).show(
+    Panel::left("compare-side").frame(side).resizable(false).exact_size(side_width).show_separator_line(false).show(
         ui,
         |ui| {
             ui.take_available_width();

@@ -53,6 +53,17 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
 }
 
 #[test]
+fn on_a_screen_the_names_of_rows_say_what_they_are_of_since_their_axis_has_no_title() {
+    let mut charts = preset("times").charts;
+    let axis = &mut charts[0].x;
+    axis.name = "size".to_owned();
+    axis.categories = (0..axis.categories.len()).map(|place| format!("size {place}")).collect();
+    let scene = lay_out_on(&charts[..1], &Page::screen(640.0, 300.0, 9.0));
+    let names: Vec<&str> = scene.texts().map(|text| text.text.as_str()).collect();
+    assert!(names.contains(&"size 0"), "{names:?}");
+}
+
+#[test]
 fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cells_that_are_drawn() {
     let mut asked = study("times").unwrap();
     let words = |asked: &Study| -> (Scene, Vec<String>) {
