@@ -85,7 +85,7 @@ impl Judgement {
     pub fn caveat(&self) -> Option<String> {
         let judging = self.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged);
         let work = distinct(judging.clone().flat_map(|finding| &finding.open_work));
-        let work = format!("the cells that judge it have settings that the paper does not state: {}", work.join(", "));
+        let work = format!("the cells that judge it ran with {}", work.join(", "));
         let checks = distinct(judging.clone().flat_map(|finding| &finding.checks));
         let checks = format!("check values of the cells that judge it differ: {}", checks.join(", "));
         let has = |texts: fn(&Finding) -> &Vec<String>| judging.clone().any(|finding| !texts(finding).is_empty());
@@ -341,7 +341,7 @@ impl Work {
                 self.other
                     .push(format!("data = {set}, whose rows are generated: they cannot show how data sets differ"));
             } else {
-                self.open.push(format!("data = {set}, whose rows are generated"));
+                self.open.push(format!("data = {set} (its rows are generated)"));
             }
         }
         self.add_deviations(test, cell, of_papers);
@@ -366,8 +366,11 @@ impl Work {
         };
         for Deviation { key, own, paper, open, .. } in deviations {
             let own = own.map_or("unknown".to_owned(), |own| own.to_string());
-            let texts = if open { &mut self.open } else { &mut self.other };
-            texts.push(format!("{key} = {own} rather than {paper}"));
+            if open {
+                self.open.push(format!("{key} = {own} (the paper states none, multicard assumes {paper})"));
+            } else {
+                self.other.push(format!("{key} = {own} rather than {paper}"));
+            }
         }
     }
 }

@@ -13,17 +13,18 @@ use crate::app::theme::{BODY, palette};
 use crate::app::widgets::{muted, text_width};
 use crate::figure::{Chart, Geometry};
 
-/// Longer notes of charts are cut off, each alone and all together; tooltips show them completely.
+/// Notes of charts that are longer than this number of lines share the greatest number of lines; what is cut off is in tooltips.
 const MOST_LINES_OF_NOTE: f32 = 2.0;
 const MOST_LINES_OF_NOTES: usize = 4;
 /// If the space is lower than this, notes have half the number of lines.
-const LOW: f32 = 320.0;
+const LOW: f32 = 220.0;
 
-/// Draws a text of a few lines; what does not fit into them is shown by a tooltip.
-fn cut_note_ui(ui: &mut Ui, text: &str) {
+/// Draws a text that shares the lines of notes with others; what does not fit is shown by a tooltip.
+fn cut_note_ui(ui: &mut Ui, text: &str, sharing: usize) {
     let font = FontId::proportional(BODY);
     let mut job = LayoutJob::simple(text.to_owned(), font, palette(ui.visuals()).muted, ui.available_width());
-    job.wrap.max_rows = if ui.available_height() < LOW { MOST_LINES_OF_NOTES / 2 } else { MOST_LINES_OF_NOTES };
+    let most = if ui.available_height() < LOW { MOST_LINES_OF_NOTES / 2 } else { MOST_LINES_OF_NOTES };
+    job.wrap.max_rows = (most / sharing).max(1);
     let galley = ui.painter().layout_job(job);
     let is_cut = galley.elided;
     let response = ui.add(Label::new(galley));
@@ -51,10 +52,10 @@ pub fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, comman
     let (long, short): (Vec<&str>, Vec<&str>) =
         notes.into_iter().partition(|note| text_width(ui, note) > MOST_LINES_OF_NOTE * ui.available_width());
     if !short.is_empty() {
-        cut_note_ui(ui, &short.join(" "));
+        cut_note_ui(ui, &short.join(" "), 1);
     }
-    for note in long {
-        ui.add(Label::new(muted(ui, note)).truncate().show_tooltip_when_elided(false)).on_hover_text(note);
+    for note in &long {
+        cut_note_ui(ui, note, long.len());
     }
     if charts.iter().all(Chart::is_empty) {
         if charts.iter().all(|chart| chart.notes.is_empty()) {

@@ -4,6 +4,7 @@ use eframe::egui::{Color32, ScrollArea, Ui};
 
 use super::CompareCommand;
 use super::picture::Picture;
+use crate::analysis::{Interval, Value};
 use crate::app::command::Command;
 use crate::app::theme::{GRID, palette};
 use crate::app::value_text;
@@ -60,7 +61,7 @@ fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
         });
         findings_ui(ui, judgement);
         if let Some(caveat) = judgement.caveat() {
-            ui.colored_label(palette(ui.visuals()).warning, caveat);
+            ui.colored_label(palette(ui.visuals()).warning, capitalised(&caveat) + ".");
         }
         let reason = judgement.reason();
         if !reason.is_empty() {
@@ -76,16 +77,20 @@ fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
             ui.spacing_mut().item_spacing.x = 2.0 * GRID;
             verdict_ui(ui, finding.verdict);
             let value = &finding.value;
-            ui.label(value_text::number(value.median)).on_hover_text(value_text::origin(value, 1.0, ""));
-            let decides = finding.decides.map_or("one repeat, no interval".to_owned(), |ends| {
-                format!("95 %: {} ({})", from_to(ends.low, ends.high), counted(value.n, "repeat"))
-            });
-            ui.label(decides);
+            ui.label(found(value, finding.decides)).on_hover_text(value_text::origin(value, 1.0, ""));
             ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));
             ui.label(&finding.test.says);
             ui.label(muted(ui, &finding.cells));
         });
     }
+}
+
+/// A value with the interval that decides: `1.59 (95 % interval 1.56 to 1.62, 6 repeats)`.
+fn found(value: &Value, decides: Option<Interval>) -> String {
+    let decides = decides.map_or("one repeat, no interval".to_owned(), |ends| {
+        format!("95 % interval {}, {}", from_to(ends.low, ends.high), counted(value.n, "repeat"))
+    });
+    format!("{} ({decides})", value_text::number(value.median))
 }
 
 fn verdict_ui(ui: &mut Ui, verdict: Verdict) {
@@ -97,4 +102,18 @@ fn verdict_ui(ui: &mut Ui, verdict: Verdict) {
         Verdict::NotJudged | Verdict::Untested => ("–", palette.muted),
     };
     ui.colored_label(colour, format!("{sign} {}", verdict.name()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Method;
+
+    #[test]
+    fn a_finding_says_what_its_numbers_are() {
+        let ends = Interval { low: 1.56, high: 1.62 };
+        let value = Value { median: 1.59, interval: Some(ends), n: 6, method: Method::Means };
+        assert_eq!(found(&value, Some(ends)), "1.59 (95 % interval 1.56 to 1.62, 6 repeats)");
+        assert_eq!(found(&value, None), "1.59 (one repeat, no interval)");
+    }
 }

@@ -21,7 +21,7 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
             let by_full = if full > 0 { format!(", {full} of them by full runs") } else { String::new() };
             let others = match of_paper.otherwise {
                 0 => String::new(),
-                others => format!(", {others} in others"),
+                others => format!(", {others} with other settings"),
             };
             let text = format!(
                 "{} of {} measured with the paper's settings{by_full}{others}",

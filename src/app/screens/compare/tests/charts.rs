@@ -187,6 +187,21 @@ fn a_chart_is_laid_out_once_and_again_only_for_another_room_or_theme() {
 }
 
 #[test]
+fn a_long_note_wraps_in_a_small_window() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Form(Form::Effects));
+    let harness = harness(state, [872.0, 640.0]);
+    let rows = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        eframe::egui::Shape::Text(text) if text.galley.text().starts_with("An effect is") => {
+            Some(text.galley.rows.len())
+        }
+        _ => None,
+    });
+    let rows: Vec<usize> = rows.collect();
+    assert!(rows.iter().any(|rows| *rows > 1), "{rows:?}");
+}
+
+#[test]
 fn swatches_stand_only_where_a_colour_is_a_level_of_the_setting_that_is_shown_by_colour() {
     let coloured = |form: Form| {
         let mut state = state_of(records("s", small()));
