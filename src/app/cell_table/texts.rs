@@ -94,6 +94,8 @@ pub struct ColumnShape {
     pub is_right: bool,
     /// The row of the text with the most characters.
     pub longest: usize,
+    /// The row with the longest number of repeats behind its value, if there is one.
+    pub longest_n: Option<usize>,
 }
 
 /// A table's order: a column's key, and whether it is descending.
@@ -305,7 +307,14 @@ fn shape(table: &Table, texts: &[Vec<String>], place: usize, shown: &Shown) -> C
     };
     let is_right = matches!(shown, Shown::Value(value) if !table.is_text(*value));
     let longest = (0..texts.len()).max_by_key(|row| texts[*row][place].chars().count()).unwrap_or(0);
-    ColumnShape { wraps, is_right, longest }
+    let counted = (0..texts.len()).filter(|row| is_right && !value_and_n(&texts[*row][place]).1.is_empty());
+    let longest_n = counted.max_by_key(|row| value_and_n(&texts[*row][place]).1.len());
+    ColumnShape { wraps, is_right, longest, longest_n }
+}
+
+/// A text in two parts: its value, and the number of repeats behind it, `(n = 2)`; empty if there is none.
+pub(super) fn value_and_n(text: &str) -> (&str, &str) {
+    text.find(" (n = ").map_or((text, ""), |place| (&text[..place], &text[place + 1..]))
 }
 
 /// The characters of the longest text of a row that may wrap. A text of several lines is longer than all others.
