@@ -335,7 +335,9 @@ impl Executes for PlanScreen {
             PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
             PlanCommand::Launch => {
                 let view = View { own: self, desk };
-                if view.is_of_imported_runs() && view.launch_refusal().is_none() {
+                if let Some(error) = card::refused_text(context, self.plan()) {
+                    desk.problem(ScreenName::PLAN, format!("Nothing was launched. {error}"));
+                } else if view.is_of_imported_runs() && view.launch_refusal().is_none() {
                     self.asking_launch = true;
                     desk.screen = ScreenName::PLAN;
                 } else {
