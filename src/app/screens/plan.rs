@@ -47,6 +47,11 @@ use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
 const SCROLL_BAR: f32 = 3.0 * GRID;
+/// The matrix's share of the width unless the user moves its boundary, and its largest share.
+const MATRIX_SHARE: f32 = 0.45;
+const MOST_MATRIX_SHARE: f32 = 0.55;
+/// The least width of the matrix, in points.
+const LEAST_MATRIX: f32 = 280.0;
 
 /// A command of the Plan screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -501,17 +506,11 @@ impl Screen for PlanScreen {
 
 /// Draws the Plan screen.
 fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let width = ui.available_width();
     let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
-    Panel::right("plan-matrix")
-        .frame(frame)
-        .resizable(true)
-        .default_size((width * 0.45).max(300.0))
-        .size_range(280.0..=(width * 0.55).max(280.0))
-        .show(ui, |ui| {
-            ui.take_available_width();
-            matrix::matrix_panel_ui(ui, view, commands);
-        });
+    matrix_beside(ui, Panel::right("plan-matrix").frame(frame).resizable(true), |ui| {
+        ui.take_available_width();
+        matrix::matrix_panel_ui(ui, view, commands);
+    });
     CentralPanel::no_frame().show(ui, |ui| {
         bar::bar_ui(ui, view, commands);
         ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
@@ -528,4 +527,21 @@ fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             constraints::constraints_ui(ui, view, commands);
         });
     });
+}
+
+/// Draws the matrix in a panel that keeps its share of the width when the window's width changes. The user sets the share by moving the
+/// boundary.
+fn matrix_beside(ui: &mut Ui, panel: Panel, content: impl FnOnce(&mut Ui)) {
+    let id = Id::unique("share of the matrix");
+    let width = ui.available_width();
+    let known: Option<(f32, f32)> = ui.data(|data| data.get_temp(id));
+    let (share, width_before) = known.unwrap_or((MATRIX_SHARE, 0.0));
+    let most = (MOST_MATRIX_SHARE * width).max(LEAST_MATRIX);
+    let size = (share * width).clamp(LEAST_MATRIX, most);
+    let is_same_width = (width - width_before).abs() < 0.5;
+    let panel = if is_same_width { panel.size_range(LEAST_MATRIX..=most) } else { panel.exact_size(size) };
+    let shown = panel.show(ui, content).response.rect.width();
+    let is_moved = is_same_width && ui.input(|input| input.pointer.any_down() || input.pointer.any_released());
+    let share = if is_moved && (shown - size).abs() > 1.0 { shown / width } else { share };
+    ui.data_mut(|data| data.insert_temp(id, (share, width)));
 }

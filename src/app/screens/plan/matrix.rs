@@ -1,6 +1,6 @@
 //! The matrix: all cells with estimated time and memory, and the launch button.
 
-use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui, vec2};
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, TextStyle, Ui, vec2};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
@@ -51,15 +51,14 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
         }
         remarks_ui(ui, &outlook.remarks);
-        // The warning depends on other programs; its line always exists, so that the table does not move.
-        let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+        // The warning depends on other programs; its two lines always exist, so that the table does not move.
+        let line = vec2(ui.available_width(), 2.0 * ui.text_style_height(&TextStyle::Small));
         ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
             ui.set_min_size(line);
             let Some(others) = view.use_by_others() else { return };
             let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
             let colour = palette(ui.visuals()).warning;
-            let label = Label::new(RichText::new(&text).color(colour).size(SMALL));
-            ui.add(label.truncate().show_tooltip_when_elided(false)).on_hover_text(text);
+            ui.add(Label::new(RichText::new(text).color(colour).size(SMALL)).wrap());
         });
         table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
     }

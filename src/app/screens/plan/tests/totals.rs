@@ -178,3 +178,17 @@ fn the_time_of_a_cell_that_ran_is_what_its_run_took() {
     let estimate = format!("about {}", duration_text((all_s / 60.0).round() * 60.0));
     window.get_by_label_contains(&estimate);
 }
+
+#[test]
+fn the_matrix_keeps_its_share_of_the_width_when_the_window_grows() {
+    let mut window = window_of(Some(cpu_node()));
+    let left = |window: &Window| window.get_by_label("Matrix").rect().left();
+    let narrow = left(&window);
+    assert!((narrow - 0.55 * 1600.0).abs() < 40.0, "{narrow}");
+    window.set_size([2560.0, 1400.0].into());
+    settle(&mut window);
+    assert!((left(&window) - 0.55 * 2560.0).abs() < 40.0, "{}", left(&window));
+    window.set_size([1600.0, 1400.0].into());
+    settle(&mut window);
+    assert!((left(&window) - narrow).abs() < 1.0, "{narrow} {}", left(&window));
+}
