@@ -235,6 +235,11 @@ impl PlanScreen {
         self.kept.as_ref().map_or(outlook.duration_s, |kept| kept.duration_s)
     }
 
+    /// Whether the time of some cell is unknown.
+    fn lacks_times(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.lacks_times)
+    }
+
     /// How many of the outlook's runs the open session already has.
     fn kept_runs(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.runs)
@@ -254,8 +259,13 @@ impl PlanScreen {
     /// The same, for places away from the form: what is said below the command is not repeated.
     fn short_form_error(&self) -> Option<String> {
         let error = self.form_error()?;
-        let is_said = self.program_error().is_some();
-        Some(if is_said { "The program is not complete: see the command above.".to_owned() } else { error })
+        if self.program_error().is_none() {
+            return Some(error);
+        }
+        Some(match self.lacking_factor() {
+            Some(factor) => format!("Add the factor {factor} first."),
+            None => "The program is not complete: the text below its command says what it lacks.".to_owned(),
+        })
     }
 
     /// The edited plan, with the chosen block as its first.
@@ -469,7 +479,7 @@ impl Screen for PlanScreen {
             add("Remove the block from the plan".to_owned(), PlanCommand::RemoveBlock);
         }
         for (place, block) in self.document.plan().blocks().enumerate() {
-            add(format!("Edit block {}: {}", place + 1, block.spec.name), PlanCommand::Block(place));
+            add(format!("Edit block {}: {}", place + 1, about::block_name(block)), PlanCommand::Block(place));
         }
         add("Undo the last plan edit".to_owned(), PlanCommand::Undo);
         add("Redo the plan edit".to_owned(), PlanCommand::Redo);

@@ -88,7 +88,7 @@ fn heading_ui(ui: &mut Ui, view: View<'_>) {
         let text = match (&view.own.outlook, &view.node) {
             (_, None) => "reading this machine …".to_owned(),
             (None, _) => counting(view),
-            (Some(outlook), _) => sums(outlook, view.own.duration_s(outlook)),
+            (Some(outlook), _) => sums(outlook, view.own.duration_s(outlook), view.own.lacks_times()),
         };
         let help = "Time: all runs one after the other. For cells with a finished run in this session it is the time that run took, for \
              others a rough estimate. Peak: the highest memory use of any rank on its device, a rough estimate.";
@@ -107,13 +107,15 @@ fn memory_by_kind(outlook: &Outlook) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("peak: {}", kinds.join(", ")))
 }
 
-/// `36 runs · 12 cells × 3 · about 9 min · 0.6 node-hours · peak 24.0 GB`; unknown values are left out.
-fn sums(outlook: &Outlook, duration_s: f64) -> String {
+/// `36 runs · 12 cells × 3 · about 9 min · 0.6 node-hours · peak 24.0 GB`; unknown values are left out. If the time of some cell is unknown,
+/// the sum is the least time: `at least 9 min`.
+fn sums(outlook: &Outlook, duration_s: f64, lacks_times: bool) -> String {
     let cells = outlook.matrix.cells.len();
     if cells == 0 {
         return "nothing can run".to_owned();
     }
-    let time = if duration_s > 0.0 { format!(" · about {}", about(duration_s)) } else { String::new() };
+    let nearly = if lacks_times { "at least" } else { "about" };
+    let time = if duration_s > 0.0 { format!(" · {nearly} {}", about(duration_s)) } else { String::new() };
     let hours = outlook.node_hours.map_or(String::new(), |(hours, is_most)| {
         format!(" · {}{}\u{a0}node-hours", if is_most { "at most " } else { "" }, significant(hours))
     });
