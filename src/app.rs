@@ -151,6 +151,7 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut eframe::egui::Ui, _frame: &mut eframe::Frame) {
         keys::commands(ui.ctx(), &self.window, &mut self.commands);
         shell_ui(ui, &self.window, &mut self.commands);
+        theme::focus_ui(ui.ctx());
         if !self.commands.is_empty() {
             ui.ctx().request_repaint();
         }
