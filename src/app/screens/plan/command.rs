@@ -81,7 +81,7 @@ impl PlanScreen {
 
     /// The name of the first placeholder of the displayed command that is no factor.
     pub(super) fn lacking_factor(&self) -> Option<String> {
-        fields::unknown_placeholder(&self.texts()?)
+        fields::unknown_placeholder(&self.texts()?).filter(|name| !name.is_empty())
     }
 
     pub(super) fn type_texts(&mut self, texts: CommandTexts) {
