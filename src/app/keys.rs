@@ -85,6 +85,10 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     if window.closing.is_shown() && keys.pressed(Modifiers::NONE, Key::Escape) {
         return keys.send(Command::Close(CloseCommand::Stay));
     }
+    // The key is not consumed: what it closes on the screen is closed as well.
+    if let Some((number, _)) = desk.notice.as_ref().filter(|_| context.input(|input| input.key_pressed(Key::Escape))) {
+        keys.send(Command::DismissNotice(*number));
+    }
     for (place, screen) in screens.iter().enumerate() {
         if digit(place).is_some_and(|key| keys.pressed(Modifiers::NONE, key)) {
             // The focused control disappears with its screen, so the arrow keys then belong to the new screen.
@@ -180,6 +184,7 @@ mod tests {
 
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::desk::Notice;
     use crate::app::dressed::dressed;
     use crate::app::screens::screens;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand};
@@ -247,6 +252,19 @@ mod tests {
         assert_eq!(sent(ScreenName::COMPARE, Key::Z), [Command::from(CompareCommand::Undo)]);
         assert_eq!(sent(ScreenName::FIGURES, Key::Z), [Command::from(FiguresCommand::Undo)]);
         assert_eq!([sent(ScreenName::LIVE, Key::Z), sent(ScreenName::LIVE, Key::Y)], [[], []]);
+    }
+
+    #[test]
+    fn esc_dismisses_a_notice() {
+        let (context, mut state) = (Context::default(), Window::default());
+        state.desk.say(Notice { text: "Copied".to_owned(), can_undo: false });
+        let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::NONE);
+        let events = vec![Event::Key { key: Key::Escape, physical_key, pressed, repeat, modifiers }];
+        let mut sent = Vec::new();
+        let input = RawInput { events, ..RawInput::default() };
+        let mut drawn = context.run_ui(input, |ui| commands(ui.ctx(), &state, &mut sent));
+        drawn.textures_delta.clear();
+        assert!(matches!(sent[..], [Command::DismissNotice(_)]), "{sent:?}");
     }
 
     /// A window of this size that shows the list of keys.
