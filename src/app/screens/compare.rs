@@ -429,7 +429,8 @@ impl Screen for CompareScreen {
         });
         let others = others.into_iter().chain(next.into_iter().flatten());
         let others = others.map(|(name, command)| (name.to_owned(), command.into()));
-        let views = Form::ALL.iter().map(|form| (format!("Compare: {}", form.name()), CompareCommand::Form(*form).into()));
+        let views =
+            Form::ALL.iter().map(|form| (format!("Compare: {}", form.name()), CompareCommand::Form(*form).into()));
         let studies = study_groups().into_iter().flat_map(|group| group.studies);
         let studies = studies.map(|titled| {
             let command = CompareCommand::Study(Box::new(titled.study.clone()));
