@@ -186,11 +186,11 @@ fn the_time_of_a_plan_is_at_least_that_of_the_cells_whose_time_is_known() {
     execute(&mut window, PlanCommand::Begin(Box::new(Plan::parse(text, "p.toml").unwrap())));
     let plan = window.state().state.own::<PlanScreen>().plan().clone();
     let cell = crate::plan::expand(&plan, &cpu_node()).cells[0].clone();
-    let held = HeldCell { cell: cell.id.clone(), repeats: vec![1], last_s: Some(100.0) };
+    let held = HeldCell { cell: cell.id.clone(), repeats: vec![1], last_s: Some(10.0) };
     let held = Arc::new(HashMap::from([(cell.identity, held)]));
     let records = Records { folder: PathBuf::from("/sessions/study"), held, ..Records::default() };
     open_session(&mut window, UiEvent::Records(Arc::new(records)));
-    let least = format!("at least {}", duration_text(100.0 * f64::from(plan.repeats)));
+    let least = format!("at least {}", duration_text(10.0 * f64::from(plan.repeats)));
     assert!(says(&window, &least), "{least}");
 }
 
