@@ -30,6 +30,7 @@ mod history;
 mod keys;
 mod listing;
 mod look;
+mod monitor;
 #[cfg(test)]
 mod notes_test;
 mod notices;
@@ -127,7 +128,7 @@ impl App {
             self.window.close_requested(context);
         }
         if let Some(points) = context.input(|input| input.viewport().monitor_size) {
-            self.window.desk.settings.on_monitor(points * context.pixels_per_point(), context);
+            self.window.desk.settings.on_monitor(points, context);
         }
         self.window.poll(context);
         self.window.watch_node(self.pace.is_at_rest());
@@ -150,6 +151,7 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut eframe::egui::Ui, _frame: &mut eframe::Frame) {
         keys::commands(ui.ctx(), &self.window, &mut self.commands);
         shell_ui(ui, &self.window, &mut self.commands);
+        theme::focus_ui(ui.ctx());
         if !self.commands.is_empty() {
             ui.ctx().request_repaint();
         }

@@ -128,7 +128,7 @@ mod tests {
     use crate::app::engine::Request;
     use crate::app::keys;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
-    use crate::figure::Format;
+    use crate::figure::{Form, Format, preset};
     use crate::plan::Tracer;
 
     #[test]
@@ -214,6 +214,9 @@ mod tests {
         state.desk.screen = ScreenName::FIGURES;
         assert_eq!(commands_for(&state, "export"), [Command::from(FiguresCommand::Export)]);
         state.desk.screen = ScreenName::COMPARE;
+        assert!(commands_for(&state, "effects").contains(&Command::from(CompareCommand::Form(Form::Effects))));
+        let scaling = Command::from(CompareCommand::Study(Box::new(preset("scaling").unwrap())));
+        assert!(commands_for(&state, "study scaling").contains(&scaling));
         assert_eq!(commands_for(&state, "copy latex"), [Command::from(CompareCommand::Copy(Format::Latex))]);
     }
 }

@@ -1,6 +1,6 @@
 //! Keyboard shortcuts: each sends the command that a click would send.
 
-use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, Popup, ScrollArea};
+use eframe::egui::{Context, Event, Frame, Grid, Id, Key, Margin, Modal, Modifiers, Popup, ScrollArea};
 
 use super::asking;
 use super::command::{CloseCommand, Command, SessionsCommand};
@@ -40,6 +40,7 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     if asking::is_asked(context) {
         return;
     }
+    press_again(context);
     let Window { desk, screens, command_palette, help, .. } = window;
     let is_browsing = window.sessions.browser.is_open;
     let is_mapping = window.sessions.mapping.is_some();
@@ -70,9 +71,8 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         };
         return keys.on(Modifiers::NONE, Key::Escape, close);
     }
-    // In a text field Ctrl Enter first ends the typing, so that a launch uses the typed text.
     if context.text_edit_focused() && keys.pressed(Modifiers::COMMAND, Key::Enter) {
-        context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
+        end_typing(context);
     }
     // Single keys belong to the text field.
     if is_typing(context) {
@@ -85,6 +85,10 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     if window.closing.is_shown() && keys.pressed(Modifiers::NONE, Key::Escape) {
         return keys.send(Command::Close(CloseCommand::Stay));
     }
+    // The key is not consumed: what it closes on the screen is closed as well.
+    if let Some((number, _)) = desk.notice.as_ref().filter(|_| context.input(|input| input.key_pressed(Key::Escape))) {
+        keys.send(Command::DismissNotice(*number));
+    }
     for (place, screen) in screens.iter().enumerate() {
         if digit(place).is_some_and(|key| keys.pressed(Modifiers::NONE, key)) {
             // The focused control disappears with its screen, so the arrow keys then belong to the new screen.
@@ -96,6 +100,28 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     keys.on(Modifiers::NONE, Key::Questionmark, Command::Help(true));
     if let Some(screen) = window.shown() {
         screen.keys(desk, &mut keys);
+    }
+}
+
+/// Whether Ctrl Enter is to be pressed again in the next frame.
+fn again_id() -> Id {
+    Id::unique("Ctrl Enter after typing")
+}
+
+/// In a text field Ctrl Enter first ends the typing: the field keeps its text in this frame, and the key counts in the next one, so that a
+/// launch uses the typed text.
+fn end_typing(context: &Context) {
+    context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
+    context.data_mut(|data| data.insert_temp(again_id(), true));
+    context.request_repaint();
+}
+
+/// Presses Ctrl Enter again if it ended the typing in the frame before.
+fn press_again(context: &Context) {
+    if context.data_mut(|data| data.remove_temp::<bool>(again_id())).is_some() {
+        let (key, modifiers) = (Key::Enter, Modifiers::COMMAND);
+        let event = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+        context.input_mut(|input| input.events.push(event));
     }
 }
 
@@ -152,12 +178,13 @@ pub fn help_ui(context: &Context, screens: &[Box<dyn Screen>], commands: &mut Ve
 mod tests {
     use std::collections::HashSet;
 
-    use eframe::egui::{Event, RawInput, TextEdit};
+    use eframe::egui::{RawInput, TextEdit};
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::desk::Notice;
     use crate::app::dressed::dressed;
     use crate::app::screens::screens;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand};
@@ -225,6 +252,19 @@ mod tests {
         assert_eq!(sent(ScreenName::COMPARE, Key::Z), [Command::from(CompareCommand::Undo)]);
         assert_eq!(sent(ScreenName::FIGURES, Key::Z), [Command::from(FiguresCommand::Undo)]);
         assert_eq!([sent(ScreenName::LIVE, Key::Z), sent(ScreenName::LIVE, Key::Y)], [[], []]);
+    }
+
+    #[test]
+    fn esc_dismisses_a_notice() {
+        let (context, mut state) = (Context::default(), Window::default());
+        state.desk.say(Notice { text: "Copied".to_owned(), can_undo: false });
+        let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::NONE);
+        let events = vec![Event::Key { key: Key::Escape, physical_key, pressed, repeat, modifiers }];
+        let mut sent = Vec::new();
+        let input = RawInput { events, ..RawInput::default() };
+        let mut drawn = context.run_ui(input, |ui| commands(ui.ctx(), &state, &mut sent));
+        drawn.textures_delta.clear();
+        assert!(matches!(sent[..], [Command::DismissNotice(_)]), "{sent:?}");
     }
 
     /// A window of this size that shows the list of keys.

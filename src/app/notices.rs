@@ -9,8 +9,9 @@ use super::theme::palette;
 use super::widgets::{card, main_button, named, strong};
 use super::{deliberate, sample};
 
-/// How long a notice stays.
-const SHOWN_S: f64 = 20.0;
+/// How long a notice stays, in seconds, since it covers what is below it: longer if it offers to undo something.
+const SHOWN_S: f64 = 6.0;
+const SHOWN_WITH_UNDO_S: f64 = 20.0;
 /// Room below, where screens have their main buttons.
 const ABOVE_BUTTONS: f32 = 64.0;
 
@@ -94,7 +95,7 @@ fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Comma
                     commands.push(Command::Undo);
                 }
             }
-            let close = ui.small_button("×").on_hover_text("Dismiss");
+            let close = ui.small_button("×").on_hover_text("Dismiss (Esc)");
             close.widget_info(|| named("Dismiss the notice"));
             if close.clicked() {
                 commands.push(Command::DismissNotice(number));
@@ -107,10 +108,36 @@ fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Comma
     let is_read = ui.rect_contains_pointer(frame.response.rect);
     let since_s = known.filter(|(shown, _)| *shown == number && !is_read).map_or(now_s, |(_, since_s)| since_s);
     ui.data_mut(|data| data.insert_temp(id, (number, since_s)));
-    let left_s = since_s + SHOWN_S - now_s;
+    let shown_s = if notice.can_undo { SHOWN_WITH_UNDO_S } else { SHOWN_S };
+    let left_s = since_s + shown_s - now_s;
     if left_s <= 0.0 {
         commands.push(Command::DismissNotice(number));
     } else if !is_read {
         ui.ctx().request_repaint_after(std::time::Duration::from_secs_f64(left_s));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eframe::egui::RawInput;
+
+    use super::*;
+
+    /// Whether a notice is dismissed that is drawn at these times, in seconds.
+    fn is_dismissed(can_undo: bool, times_s: &[f64]) -> bool {
+        let (context, mut commands) = (Context::default(), Vec::new());
+        let notice = Notice { text: "Copied".to_owned(), can_undo };
+        for time_s in times_s {
+            let input = RawInput { time: Some(*time_s), ..RawInput::default() };
+            let mut drawn = context.run_ui(input, |ui| notice_ui(ui, 0, &notice, &mut commands));
+            drawn.textures_delta.clear();
+        }
+        commands.contains(&Command::DismissNotice(0))
+    }
+
+    #[test]
+    fn a_notice_goes_after_some_seconds_and_later_if_it_offers_to_undo() {
+        assert!(!is_dismissed(false, &[0.0, 5.0]) && is_dismissed(false, &[0.0, 5.0, 7.0]));
+        assert!(!is_dismissed(true, &[0.0, 7.0, 19.0]) && is_dismissed(true, &[0.0, 7.0, 21.0]));
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
 use super::columns::{Columns, Listed};
+use super::monitor::{Monitor, Seen};
 
 /// Number of recent sessions, and of recent plans, kept.
 const RECENT: usize = 10;
@@ -56,9 +57,9 @@ pub struct Settings {
     pub zoom_steps: i32,
     /// The zoom for each monitor, identified by its size in pixels: `2560x1440`.
     pub zoom_of_monitors: BTreeMap<String, i32>,
-    /// The monitor that the window is on; empty while it is unknown.
+    /// The monitor that the window is on.
     #[serde(skip)]
-    monitor: String,
+    monitor: Monitor,
     /// The window's size in points.
     pub size: Option<[f32; 2]>,
     /// Recent sessions, latest first.
@@ -127,24 +128,25 @@ impl Settings {
     pub fn zoom(&mut self, steps: i32) {
         let wanted = if steps == 0 { 0 } else { self.steps() + steps };
         let wanted = wanted.clamp(*ZOOM_STEPS.start(), *ZOOM_STEPS.end());
-        if self.monitor.is_empty() {
-            self.zoom_steps = wanted;
-        } else {
-            self.zoom_of_monitors.insert(self.monitor.clone(), wanted);
+        match self.monitor.name() {
+            "" => self.zoom_steps = wanted,
+            name => {
+                self.zoom_of_monitors.insert(name.to_owned(), wanted);
+            }
         }
     }
 
-    /// The window is on a monitor of this size, in pixels; applies the zoom that was chosen there.
+    /// The window is on a monitor of this size, in points. On another monitor than before, applies the zoom that was chosen there.
     pub fn on_monitor(&mut self, size: Vec2, context: &Context) {
-        let monitor = format!("{:.0}x{:.0}", size.x, size.y);
-        if monitor != self.monitor {
-            self.monitor = monitor;
-            self.apply(context);
+        match self.monitor.see(size, context.pixels_per_point()) {
+            Seen::Same => {}
+            Seen::Unsure => context.request_repaint(),
+            Seen::Other => self.apply(context),
         }
     }
 
     fn steps(&self) -> i32 {
-        let steps = self.zoom_of_monitors.get(&self.monitor).copied().unwrap_or(self.zoom_steps);
+        let steps = self.zoom_of_monitors.get(self.monitor.name()).copied().unwrap_or(self.zoom_steps);
         steps.clamp(*ZOOM_STEPS.start(), *ZOOM_STEPS.end())
     }
 
@@ -241,7 +243,7 @@ fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use eframe::egui::Ui;
+    use eframe::egui::{RawInput, Ui, ViewportId};
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 
@@ -315,23 +317,62 @@ mod tests {
         }
     }
 
+    const LARGE: Vec2 = Vec2::new(2560.0, 1440.0);
+    const SMALL: Vec2 = Vec2::new(1280.0, 800.0);
+
+    /// Draws frames on a monitor of this size, in pixels, after zooming by these steps; returns the zoom factor of each frame.
+    ///
+    /// As in a window, the size is converted to points before a frame begins, and a new zoom is in force from the next frame on.
+    fn zooms(settings: &mut Settings, context: &Context, pixels: Vec2, mut steps: Option<i32>) -> Vec<f32> {
+        let native = 1.25;
+        let mut frame = || {
+            let mut input = RawInput::default();
+            let viewport = input.viewports.get_mut(&ViewportId::ROOT).unwrap();
+            viewport.native_pixels_per_point = Some(native);
+            viewport.monitor_size = Some(pixels / (native * context.zoom_factor()));
+            let mut drawn = context.run_ui(input, |ui| {
+                if let Some(steps) = steps.take() {
+                    settings.zoom(steps);
+                    settings.apply(ui.ctx());
+                }
+                let points = ui.ctx().input(|input| input.viewport().monitor_size).unwrap();
+                settings.on_monitor(points, ui.ctx());
+            });
+            drawn.textures_delta.clear();
+            context.zoom_factor()
+        };
+        (0..8).map(|_| frame()).collect()
+    }
+
+    #[test]
+    fn a_zoom_stays_whatever_sizes_of_monitors_were_stored_before() {
+        let (context, mut settings) = (Context::default(), Settings::default());
+        // Earlier versions took the frame after a change of the zoom for another monitor.
+        for (monitor, steps) in [("2816x1584", 0), ("2327x1309", 0), ("2560x1440", 0)] {
+            settings.zoom_of_monitors.insert(monitor.to_owned(), steps);
+        }
+        assert_eq!(zooms(&mut settings, &context, LARGE, None), [1.0; 8]);
+        assert_eq!(zooms(&mut settings, &context, LARGE, Some(1))[1..], [1.1; 7]);
+        assert_eq!(zooms(&mut settings, &context, LARGE, Some(1))[1..], [1.2; 7]);
+        assert_eq!(zooms(&mut settings, &context, LARGE, Some(0))[1..], [1.0; 7]);
+        assert_eq!(settings.zoom_of_monitors.len(), 3, "{:?}", settings.zoom_of_monitors);
+    }
+
     #[test]
     fn each_monitor_keeps_its_zoom() {
         let (context, mut settings) = (Context::default(), Settings::default());
-        let (large, small) = (Vec2::new(2560.0, 1440.0), Vec2::new(1280.0, 800.0));
-        settings.on_monitor(large, &context);
-        settings.zoom(3);
-        settings.on_monitor(small, &context);
-        assert_eq!(settings.zoom_factor(), 1.0);
-        settings.zoom(-1);
+        let last = |settings: &mut Settings, context: &Context, pixels: Vec2, steps: Option<i32>| {
+            zooms(settings, context, pixels, steps).last().copied()
+        };
+        assert_eq!(last(&mut settings, &context, LARGE, None), Some(1.0));
+        assert_eq!(last(&mut settings, &context, LARGE, Some(3)), Some(1.3));
+        assert_eq!(last(&mut settings, &context, SMALL, None), Some(1.0));
+        assert_eq!(last(&mut settings, &context, SMALL, Some(-1)), Some(0.9));
         let text = toml::to_string(&settings).unwrap();
-        let mut again: Settings = toml::from_str(&text).unwrap();
-        again.on_monitor(large, &context);
-        assert_eq!(again.zoom_factor(), 1.3);
-        again.on_monitor(small, &context);
-        assert_eq!(again.zoom_factor(), 0.9);
-        again.zoom(0);
-        assert_eq!(again.zoom_factor(), 1.0);
+        let (context, mut again) = (Context::default(), toml::from_str::<Settings>(&text).unwrap());
+        assert_eq!(last(&mut again, &context, LARGE, None), Some(1.3));
+        assert_eq!(last(&mut again, &context, SMALL, None), Some(0.9));
+        assert_eq!(last(&mut again, &context, SMALL, Some(0)), Some(1.0));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use eframe::egui::{
-    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Rgba, Stroke, Style, TextStyle,
-    Theme, Visuals,
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Rgba, Stroke, StrokeKind, Style,
+    TextStyle, Theme, Visuals,
 };
 
 /// Name of the semibold font family.
@@ -18,6 +18,9 @@ pub const TITLE: f32 = 17.0;
 
 /// Grid of spacing, in points.
 pub const GRID: f32 = 4.0;
+
+/// The corners of controls.
+const CORNER: CornerRadius = CornerRadius::same(4);
 
 /// Installs the fonts and both themes.
 pub fn install(context: &Context) {
@@ -143,6 +146,16 @@ pub fn standing_out(colour: Color32, visuals: &Visuals) -> Color32 {
     if stands_out { colour } else { at_contrast(colour, visuals, LINE_CONTRAST) }
 }
 
+/// Draws a frame around the text field that has the focus, stronger than that of a field under the pointer. The colour that egui frames it
+/// with is also that of selected texts, which are read on the accent.
+pub fn focus_ui(context: &Context) {
+    let focused = context.memory(|memory| memory.focused()).filter(|_| context.text_edit_focused());
+    let Some(field) = focused.and_then(|id| context.read_response(id)) else { return };
+    let stroke = Stroke::new(2.0, palette(&context.global_style().visuals).accent);
+    let painter = context.layer_painter(field.layer_id).with_clip_rect(field.interact_rect);
+    painter.rect_stroke(field.rect, CORNER, stroke, StrokeKind::Inside);
+}
+
 fn light(style: &mut Style) {
     style.visuals = Visuals::light();
     let visuals = &mut style.visuals;
@@ -197,7 +210,7 @@ fn common(style: &mut Style) {
         &mut widgets.open,
     ];
     for widget in states {
-        widget.corner_radius = CornerRadius::same(4);
+        widget.corner_radius = CORNER;
     }
 }
 
@@ -205,7 +218,7 @@ fn common(style: &mut Style) {
 mod tests {
     use std::time::Duration;
 
-    use eframe::egui::{RawInput, TextEdit, ViewportId};
+    use eframe::egui::{RawInput, Shape, TextEdit, ViewportId};
 
     use super::*;
 
@@ -244,6 +257,36 @@ mod tests {
                     assert!(found >= wanted && found < 1.1 * wanted, "{theme:?}, {colour:?}, {wanted}: {found}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_field_with_the_focus_has_a_frame_that_stands_out_in_both_themes() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let (context, mut text) = (Context::default(), String::new());
+            install(&context);
+            context.set_theme(theme);
+            let mut frames = |has_focus: bool| {
+                let mut output = context.run_ui(RawInput::default(), |ui| {
+                    let field = ui.add(TextEdit::singleline(&mut text));
+                    if has_focus {
+                        field.request_focus()
+                    } else {
+                        field.surrender_focus()
+                    }
+                    focus_ui(ui.ctx());
+                });
+                output.textures_delta.clear();
+                let accent = palette(&context.style_of(theme).visuals).accent;
+                let is_frame = |shape: &Shape| matches!(shape, Shape::Rect(rect) if rect.stroke.color == accent && rect.stroke.width == 2.0);
+                output.shapes.iter().filter(|clipped| is_frame(&clipped.shape)).count()
+            };
+            assert_eq!([frames(false), frames(false)], [0, 0], "{theme:?}");
+            frames(true);
+            assert_eq!(frames(true), 1, "{theme:?}");
+            let visuals = context.style_of(theme).visuals.clone();
+            let contrast = contrast(palette(&visuals).accent, visuals.text_edit_bg_color());
+            assert!(contrast >= LINE_CONTRAST, "{theme:?}: {contrast}");
         }
     }
 

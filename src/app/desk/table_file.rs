@@ -8,7 +8,7 @@ use poll_promise::Promise;
 
 use super::{Desk, Notice};
 use crate::app::command::{Command, ScreenName};
-use crate::app::task::on_thread;
+use crate::app::task::{NO_FILE_CHOSEN, on_thread};
 use crate::app::widgets::{muted, opens, path_ui, strong};
 use crate::figure::{Format, Table, render};
 use crate::foreign;
@@ -54,7 +54,7 @@ impl Desk {
         }
         let (folder, name) = (self.session.as_ref().map(|session| session.folder.clone()), format!("{name}.csv"));
         let path = folder.as_ref().map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
-        let note = "No file was chosen. If no dialog appeared, type the path here.".to_owned();
+        let note = NO_FILE_CHOSEN.to_owned();
         let table = Arc::new(table);
         let unsaved = UnsavedTable { table: Arc::clone(&table), path, note };
         let work = on_thread("table file", context, move || {

@@ -37,7 +37,7 @@ use crate::app::engine::Request;
 use crate::app::history::History;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread, taken};
-use crate::figure::{Chart, Comparison, Form, Format, Study, Table, baseline_name};
+use crate::figure::{Chart, Comparison, Form, Format, Study, Table, baseline_name, study_groups};
 use crate::plan::{Key, OwnMeasure};
 use picture::Picture;
 
@@ -429,7 +429,14 @@ impl Screen for CompareScreen {
         });
         let others = others.into_iter().chain(next.into_iter().flatten());
         let others = others.map(|(name, command)| (name.to_owned(), command.into()));
-        copies(|format| CompareCommand::Copy(format).into()).chain(others).collect()
+        let views =
+            Form::ALL.iter().map(|form| (format!("Compare: {}", form.name()), CompareCommand::Form(*form).into()));
+        let studies = study_groups().into_iter().flat_map(|group| group.studies);
+        let studies = studies.map(|titled| {
+            let command = CompareCommand::Study(Box::new(titled.study.clone()));
+            (format!("Study: {}", titled.title), command.into())
+        });
+        copies(|format| CompareCommand::Copy(format).into()).chain(others).chain(views).chain(studies).collect()
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {

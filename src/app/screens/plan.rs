@@ -47,6 +47,11 @@ use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
 const SCROLL_BAR: f32 = 3.0 * GRID;
+/// The matrix's share of the width unless the user moves its boundary, and its largest share.
+const MATRIX_SHARE: f32 = 0.45;
+const MOST_MATRIX_SHARE: f32 = 0.55;
+/// The least width of the matrix, in points.
+const LEAST_MATRIX: f32 = 280.0;
 
 /// A command of the Plan screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -230,6 +235,11 @@ impl PlanScreen {
         self.kept.as_ref().map_or(outlook.duration_s, |kept| kept.duration_s)
     }
 
+    /// Whether the time of some cell is unknown.
+    fn lacks_times(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.lacks_times)
+    }
+
     /// How many of the outlook's runs the open session already has.
     fn kept_runs(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.runs)
@@ -249,8 +259,13 @@ impl PlanScreen {
     /// The same, for places away from the form: what is said below the command is not repeated.
     fn short_form_error(&self) -> Option<String> {
         let error = self.form_error()?;
-        let is_said = self.program_error().is_some();
-        Some(if is_said { "The program is not complete: see the command above.".to_owned() } else { error })
+        if self.program_error().is_none() {
+            return Some(error);
+        }
+        Some(match self.lacking_factor() {
+            Some(factor) => format!("Add the factor {factor} first."),
+            None => "The program is not complete: the text below its command says what it lacks.".to_owned(),
+        })
     }
 
     /// The edited plan, with the chosen block as its first.
@@ -335,7 +350,9 @@ impl Executes for PlanScreen {
             PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
             PlanCommand::Launch => {
                 let view = View { own: self, desk };
-                if view.is_of_imported_runs() && view.launch_refusal().is_none() {
+                if let Some(error) = card::refused_text(context, self.plan()) {
+                    desk.problem(ScreenName::PLAN, format!("Nothing was launched. {error}"));
+                } else if view.is_of_imported_runs() && view.launch_refusal().is_none() {
                     self.asking_launch = true;
                     desk.screen = ScreenName::PLAN;
                 } else {
@@ -462,7 +479,7 @@ impl Screen for PlanScreen {
             add("Remove the block from the plan".to_owned(), PlanCommand::RemoveBlock);
         }
         for (place, block) in self.document.plan().blocks().enumerate() {
-            add(format!("Edit block {}: {}", place + 1, block.spec.name), PlanCommand::Block(place));
+            add(format!("Edit block {}: {}", place + 1, about::block_name(block)), PlanCommand::Block(place));
         }
         add("Undo the last plan edit".to_owned(), PlanCommand::Undo);
         add("Redo the plan edit".to_owned(), PlanCommand::Redo);
@@ -499,17 +516,11 @@ impl Screen for PlanScreen {
 
 /// Draws the Plan screen.
 fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let width = ui.available_width();
     let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
-    Panel::right("plan-matrix")
-        .frame(frame)
-        .resizable(true)
-        .default_size((width * 0.45).max(300.0))
-        .size_range(280.0..=(width * 0.55).max(280.0))
-        .show(ui, |ui| {
-            ui.take_available_width();
-            matrix::matrix_panel_ui(ui, view, commands);
-        });
+    matrix_beside(ui, Panel::right("plan-matrix").frame(frame).resizable(true), |ui| {
+        ui.take_available_width();
+        matrix::matrix_panel_ui(ui, view, commands);
+    });
     CentralPanel::no_frame().show(ui, |ui| {
         bar::bar_ui(ui, view, commands);
         ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
@@ -526,4 +537,21 @@ fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             constraints::constraints_ui(ui, view, commands);
         });
     });
+}
+
+/// Draws the matrix in a panel that keeps its share of the width when the window's width changes. The user sets the share by moving the
+/// boundary.
+fn matrix_beside(ui: &mut Ui, panel: Panel, content: impl FnOnce(&mut Ui)) {
+    let id = Id::unique("share of the matrix");
+    let width = ui.available_width();
+    let known: Option<(f32, f32)> = ui.data(|data| data.get_temp(id));
+    let (share, width_before) = known.unwrap_or((MATRIX_SHARE, 0.0));
+    let most = (MOST_MATRIX_SHARE * width).max(LEAST_MATRIX);
+    let size = (share * width).clamp(LEAST_MATRIX, most);
+    let is_same_width = (width - width_before).abs() < 0.5;
+    let panel = if is_same_width { panel.size_range(LEAST_MATRIX..=most) } else { panel.exact_size(size) };
+    let shown = panel.show(ui, content).response.rect.width();
+    let is_moved = is_same_width && ui.input(|input| input.pointer.any_down() || input.pointer.any_released());
+    let share = if is_moved && (shown - size).abs() > 1.0 { shown / width } else { share };
+    ui.data_mut(|data| data.insert_temp(id, (share, width)));
 }

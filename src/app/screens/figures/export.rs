@@ -9,7 +9,7 @@ use super::composing::Asked;
 use super::drawn::analysed;
 use crate::app::command::ScreenName;
 use crate::app::desk::{Desk, Notice, Source};
-use crate::app::task::{on_thread, taken, typed_path};
+use crate::app::task::{NO_FILE_CHOSEN, on_thread, taken, typed_path};
 use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, read_file, write_file};
 use crate::figure::{self, Study, counted};
 use crate::store::Reader;
@@ -108,8 +108,10 @@ impl FiguresScreen {
             Some(Err(message)) => self.said = Some((message, false)),
             None => {}
         }
-        if let Some(path) = taken(&mut self.choosing).flatten() {
-            self.path = path.display().to_string();
+        match taken(&mut self.choosing) {
+            Some(Some(path)) => self.path = path.display().to_string(),
+            Some(None) => self.said = Some((NO_FILE_CHOSEN.to_owned(), false)),
+            None => {}
         }
         match taken(&mut self.exporting) {
             Some(Ok(path)) => tell(format!("Written: {}", path.display())),

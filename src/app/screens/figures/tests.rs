@@ -185,6 +185,16 @@ fn every_preset_is_drawn_or_says_why_not() {
 }
 
 #[test]
+fn a_dialog_that_gives_no_file_is_answered_with_the_field_for_the_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = state_with(folder.path(), small());
+    state.own_mut::<FiguresScreen>().choosing = Some(Promise::from_ready(None));
+    settle(&mut state);
+    let (message, _) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(message.contains("type the path here"), "{message}");
+}
+
+#[test]
 fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let mut state = state_with(folder.path(), small());

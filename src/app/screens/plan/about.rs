@@ -20,6 +20,8 @@ use crate::plan::{
     workloads,
 };
 
+/// What the workload of a program of the user's own is called.
+const OWN_PROGRAM: &str = "Own program";
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
 /// The precision in the remark about repeats.
@@ -100,6 +102,14 @@ fn where_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     });
 }
 
+/// A block's name: its workload, or the name of its own program, which is `command` unless the plan gives one.
+pub(super) fn block_name(block: &Block) -> &str {
+    match &*block.spec.name {
+        crate::plan::command::KEY => OWN_PROGRAM,
+        name => name,
+    }
+}
+
 /// Draws the choice of the block, each with its own cells, and the buttons that add and remove blocks.
 fn blocks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let document = &view.own.document;
@@ -108,8 +118,8 @@ fn blocks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             .on_hover_text("The plan's cells are the cells of all its blocks. The chosen block is shown below.");
         for (place, block) in document.plan().blocks().enumerate() {
             let chosen = place == document.block();
-            let name = format!("Block {}: {}", place + 1, block.spec.name);
-            let tab = ui.selectable_label(chosen, format!("{}: {}", place + 1, block.spec.name));
+            let tab = ui.selectable_label(chosen, format!("{}: {}", place + 1, block_name(block)));
+            let name = format!("Block {}: {}", place + 1, block_name(block));
             tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, &name));
             if tab.clicked() && !chosen {
                 commands.push(PlanCommand::Block(place).into());
@@ -146,7 +156,7 @@ fn workload_ui(ui: &mut Ui, plan: &Plan, commands: &mut Vec<Command>) {
         ui.label("Workload");
         for spec in workloads().iter().chain([&brought]) {
             let chosen = spec.key == own.key;
-            let name = if spec.command.is_some() { "Own program" } else { &*spec.name };
+            let name = if spec.command.is_some() { OWN_PROGRAM } else { &*spec.name };
             let radio = radio_ui(ui, chosen, true, name);
             radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Workload {name}")));
             if radio.clicked() && !chosen {

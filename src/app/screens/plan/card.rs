@@ -1,8 +1,8 @@
 //! The cards of the factors: levels to tick, help, and findings of the papers.
 
 use eframe::egui::{
-    Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke, Ui,
-    WidgetInfo,
+    Align, Button, CollapsingHeader, Color32, Context, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role,
+    Stroke, Ui, WidgetInfo,
 };
 
 use super::PlanCommand;
@@ -53,7 +53,7 @@ fn factor_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, commands: &mut Vec<Co
             add_ui(ui, view.own.plan(), factor, commands);
         }
     });
-    if let Some(error) = typed_error(ui, factor) {
+    if let Some(error) = typed_error(ui.ctx(), factor) {
         ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
     }
     match message {
@@ -177,8 +177,14 @@ fn add_ui(ui: &mut Ui, plan: &Plan, factor: &Factor, commands: &mut Vec<Command>
     ui.data_mut(|data| data.insert_temp(id, typed));
 }
 
-/// What is wrong with the typed numbers, after Enter was pressed.
-fn typed_error(ui: &Ui, factor: &Factor) -> Option<String> {
-    let typed: Typed = ui.data(|data| data.get_temp(typed_id(factor)))?;
+/// What is wrong with the typed numbers, once the user tried to add them.
+fn typed_error(context: &Context, factor: &Factor) -> Option<String> {
+    let typed: Typed = context.data(|data| data.get_temp(typed_id(factor)))?;
     if typed.refused { typed_levels(factor, &typed.text).err() } else { None }
+}
+
+/// What is wrong with numbers that were typed on a card and could not be added to the plan.
+pub(super) fn refused_text(context: &Context, plan: &Plan) -> Option<String> {
+    let factors = &plan.first.spec.factors;
+    factors.iter().find_map(|factor| Some(format!("{}: {}", factor.name, typed_error(context, factor)?)))
 }

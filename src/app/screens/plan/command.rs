@@ -79,6 +79,11 @@ impl PlanScreen {
         self.document.typed()?.error.as_deref()
     }
 
+    /// The name of the first placeholder of the displayed command that is no factor.
+    pub(super) fn lacking_factor(&self) -> Option<String> {
+        fields::unknown_placeholder(&self.texts()?).filter(|name| !name.is_empty())
+    }
+
     pub(super) fn type_texts(&mut self, texts: CommandTexts) {
         self.program.type_texts(texts, &mut self.document);
     }

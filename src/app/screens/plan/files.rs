@@ -8,7 +8,7 @@ use poll_promise::Promise;
 
 use super::PlanScreen;
 use crate::analysis::{check_measures, check_search};
-use crate::app::task::{on_thread, taken};
+use crate::app::task::{NO_FILE_CHOSEN, on_thread, taken};
 use crate::figure::check_studies;
 use crate::foreign;
 use crate::plan::{Plan, PlanError};
@@ -87,7 +87,7 @@ impl PlanScreen {
                 self.save(path, true, context);
             }
             (None, _) => {
-                question.note = Some("No file was chosen. If no dialog appeared, type the path here.".to_owned());
+                question.note = Some(NO_FILE_CHOSEN.to_owned());
             }
         }
     }

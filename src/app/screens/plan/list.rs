@@ -2,7 +2,7 @@
 
 use eframe::egui::{
     Align, Button, CollapsingHeader, Id, Key as Pressed, Label, Layout, Response, RichText, Role, TextBuffer, TextEdit,
-    Ui, WidgetInfo, vec2,
+    TextStyle, Ui, WidgetInfo, vec2,
 };
 
 use crate::app::deliberate;
@@ -199,12 +199,12 @@ pub(super) fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnc
 
 /// Draws an error message on a line that always exists, so that the fields below do not move while the user types.
 pub(super) fn error_ui(ui: &mut Ui, error: Option<&str>) {
-    let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+    let line = vec2(ui.available_width(), 2.0 * ui.text_style_height(&TextStyle::Small));
     ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
         ui.set_min_size(line);
         if let Some(error) = error {
             let text = RichText::new(error).size(SMALL).color(palette(ui.visuals()).bad);
-            ui.add(Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(error);
+            ui.add(Label::new(text).wrap());
         }
     });
 }

@@ -1,6 +1,6 @@
 //! The matrix: all cells with estimated time and memory, and the launch button.
 
-use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui, vec2};
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, TextStyle, Ui, vec2};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
@@ -51,15 +51,14 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
         }
         remarks_ui(ui, &outlook.remarks);
-        // The warning depends on other programs; its line always exists, so that the table does not move.
-        let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+        // The warning depends on other programs; its two lines always exist, so that the table does not move.
+        let line = vec2(ui.available_width(), 2.0 * ui.text_style_height(&TextStyle::Small));
         ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
             ui.set_min_size(line);
             let Some(others) = view.use_by_others() else { return };
             let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
             let colour = palette(ui.visuals()).warning;
-            let label = Label::new(RichText::new(&text).color(colour).size(SMALL));
-            ui.add(label.truncate().show_tooltip_when_elided(false)).on_hover_text(text);
+            ui.add(Label::new(RichText::new(text).color(colour).size(SMALL)).wrap());
         });
         table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
     }
@@ -89,7 +88,7 @@ fn heading_ui(ui: &mut Ui, view: View<'_>) {
         let text = match (&view.own.outlook, &view.node) {
             (_, None) => "reading this machine …".to_owned(),
             (None, _) => counting(view),
-            (Some(outlook), _) => sums(outlook, view.own.duration_s(outlook)),
+            (Some(outlook), _) => sums(outlook, view.own.duration_s(outlook), view.own.lacks_times()),
         };
         let help = "Time: all runs one after the other. For cells with a finished run in this session it is the time that run took, for \
              others a rough estimate. Peak: the highest memory use of any rank on its device, a rough estimate.";
@@ -108,13 +107,15 @@ fn memory_by_kind(outlook: &Outlook) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("peak: {}", kinds.join(", ")))
 }
 
-/// `36 runs · 12 cells × 3 · about 9 min · 0.6 node-hours · peak 24.0 GB`; unknown values are left out.
-fn sums(outlook: &Outlook, duration_s: f64) -> String {
+/// `36 runs · 12 cells × 3 · about 9 min · 0.6 node-hours · peak 24.0 GB`; unknown values are left out. If the time of some cell is unknown,
+/// the sum is the least time: `at least 9 min`.
+fn sums(outlook: &Outlook, duration_s: f64, lacks_times: bool) -> String {
     let cells = outlook.matrix.cells.len();
     if cells == 0 {
         return "nothing can run".to_owned();
     }
-    let time = if duration_s > 0.0 { format!(" · about {}", about(duration_s)) } else { String::new() };
+    let nearly = if lacks_times { "at least" } else { "about" };
+    let time = if duration_s > 0.0 { format!(" · {nearly} {}", about(duration_s)) } else { String::new() };
     let hours = outlook.node_hours.map_or(String::new(), |(hours, is_most)| {
         format!(" · {}{}\u{a0}node-hours", if is_most { "at most " } else { "" }, significant(hours))
     });

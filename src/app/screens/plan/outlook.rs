@@ -140,8 +140,10 @@ pub(super) struct Kept {
     held: Arc<HashMap<Identity, HeldCell>>,
     /// The number of its runs that exist.
     pub(super) runs: u64,
-    /// Time of all runs one after the other, in seconds.
+    /// Time of all runs one after the other, in seconds; cells of unknown time count nothing.
     pub(super) duration_s: f64,
+    /// Whether the time of some cell is unknown.
+    pub(super) lacks_times: bool,
 }
 
 impl Kept {
@@ -154,6 +156,7 @@ impl Kept {
         Self {
             runs: cells.iter().filter_map(|cell| held.get(&cell.identity)).map(kept_repeats).sum(),
             duration_s: cells.iter().map(|cell| time_of(cell, held).0).sum::<f64>() * f64::from(outlook.plan.repeats),
+            lacks_times: cells.iter().any(|cell| time_of(cell, held).0 == 0.0),
             outlook: Arc::clone(outlook),
             held: Arc::clone(held),
         }

@@ -2,7 +2,7 @@
 //!
 //! As with constraints, texts are applied to the plan once they are valid; until then they are kept separately.
 
-use eframe::egui::{DragValue, Label, RichText, Role, Ui, Widget as _, WidgetInfo};
+use eframe::egui::{DragValue, Id, Label, RichText, Role, Ui, Widget as _, WidgetInfo};
 
 use super::document::Document;
 use super::{PlanCommand, PlanScreen, View};
@@ -103,6 +103,27 @@ fn first_goal(plan: &Plan) -> Goal {
     Goal { key: key.into(), is_max: !is_program, line: 1 }
 }
 
+/// The place of the plan's name and of its repeats before its search raised them.
+fn repeats_id() -> Id {
+    Id::unique("repeats before the search")
+}
+
+/// The repeats of a plan whose search is switched on.
+fn repeats_with(ui: &Ui, plan: &Plan) -> u32 {
+    if plan.repeats >= Search::USEFUL_REPEATS {
+        return plan.repeats;
+    }
+    ui.data_mut(|data| data.insert_temp(repeats_id(), (plan.name.clone(), plan.repeats)));
+    FIRST_REPEATS
+}
+
+/// The repeats of a plan whose search is switched off: those before the search, unless the user set others since.
+fn repeats_without(ui: &Ui, plan: &Plan) -> u32 {
+    let before: Option<(String, u32)> = ui.data_mut(|data| data.remove_temp(repeats_id()));
+    let before = before.filter(|(name, _)| *name == *plan.name && plan.repeats == FIRST_REPEATS);
+    before.map_or(plan.repeats, |(_, repeats)| repeats)
+}
+
 /// Draws the control: one line without a search.
 pub(super) fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let plan = view.own.plan();
@@ -113,9 +134,7 @@ pub(super) fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>
     if tick.clicked() {
         edit::<PlanCommand>(commands, plan, None, |plan| {
             plan.search = (!is_on).then(|| Search::new(first_goal(plan)));
-            if !is_on && plan.repeats < Search::USEFUL_REPEATS {
-                plan.repeats = FIRST_REPEATS;
-            }
+            plan.repeats = if is_on { repeats_without(ui, plan) } else { repeats_with(ui, plan) };
         });
     }
     let (Some(search), Some(texts)) = (&plan.search, view.own.search_texts()) else { return };

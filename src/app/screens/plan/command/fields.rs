@@ -19,6 +19,8 @@ use crate::plan::{Better, Block, CommandTexts, GPUS, Key, MeasureTexts, Plan};
 const SHORT: f32 = 120.0;
 /// Width of longer ones.
 const LONG: f32 = 240.0;
+/// Width of the field of a folder, in which its hint fits.
+const FOLDER: f32 = 300.0;
 
 /// Draws the form.
 pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -127,6 +129,13 @@ fn pieces(text: &str, known: &[&str]) -> Vec<(Range<usize>, Option<bool>)> {
     pieces
 }
 
+/// The name of the first placeholder of the command that is no factor.
+pub(super) fn unknown_placeholder(texts: &CommandTexts) -> Option<String> {
+    let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
+    let (range, _) = pieces(&texts.run, &known).into_iter().find(|(_, is_known)| *is_known == Some(false))?;
+    Some(texts.run[range].trim_matches(['{', '}']).split(':').next().unwrap_or("").to_owned())
+}
+
 /// A field of one line with its label.
 fn field_ui(ui: &mut Ui, label: &str, name: &str, text: &mut String, hint: &str, width: f32, help: &str) {
     let label = ui.label(label);
@@ -147,7 +156,7 @@ fn folder_ui(ui: &mut Ui, base: Option<&str>, texts: &mut CommandTexts) {
                     .to_owned(),
             ),
         };
-        field_ui(ui, "Folder", "Folder of the program", &mut texts.folder, hint, LONG, "");
+        field_ui(ui, "Folder", "Folder of the program", &mut texts.folder, hint, FOLDER, "");
         ui.label(muted(ui, from).size(SMALL));
     });
 }
@@ -157,11 +166,8 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     let column = |name, head, share, hint| Column { name, head, share, hint, required: true };
     let columns =
         [column("Name", "Factor", 0.25, "name"), column("Levels", "Levels, separated by commas", 0.75, "fp32, bf16")];
-    let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
     // A placeholder with an unknown name is suggested as the name of the next factor, so only its levels must be typed.
-    let unknown = pieces(&texts.run, &known).into_iter().find(|(_, is_known)| *is_known == Some(false));
-    let next =
-        unknown.map(|(range, _)| texts.run[range].trim_matches(['{', '}']).split(':').next().unwrap_or("").to_owned());
+    let next = unknown_placeholder(texts);
     let list = List { what: "factor", columns: &columns, grows: true, next: next.as_deref() };
     let lines = texts
         .factors

@@ -146,7 +146,7 @@ fn what_is_wrong_with_a_command_is_said_once() {
     let mut window = own();
     type_into(&mut window, "Command", " --lr={lr}");
     assert_eq!(window.query_all_by_label_contains("unknown placeholder {lr}").count(), 1);
-    assert!(says(&window, "The program is not complete: see the command above."));
+    assert!(says(&window, "Add the factor lr first."));
 }
 
 #[test]
@@ -186,6 +186,12 @@ fn patterns_become_readings_of_the_plan() {
     let plan = window.state().state.own::<PlanScreen>().plan().clone();
     assert_eq!(plan.first.spec.command.as_ref().unwrap().readings.patterns, [r"loss (?<loss>\S+)"]);
     assert!(plan.to_toml().contains("patterns = "), "{}", plan.to_toml());
+}
+
+#[test]
+fn a_block_with_a_program_is_named_like_its_workload() {
+    let window = own();
+    assert!(window.query_by_label("Block 1: Own program").is_some());
 }
 
 #[test]

@@ -179,14 +179,34 @@ fn what_is_typed_into_a_field_neither_launches_the_plan_nor_changes_the_screen()
     window.get_by_label("Add to Batch size").type_text("48");
     press(&mut window, Key::Enter);
     assert!(has_focus(&window), "the next number can be typed");
-    window.get_by_label("Add to Batch size").type_text("56");
-    window.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
-    settle(&mut window);
-    assert_eq!(ticked(&window, "batch_size"), ["32", "48", "56"]);
     assert_eq!((window.state().state.desk.screen, window.state().requests.len()), (ScreenName::PLAN, 0));
-    window.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
-    settle(&mut window);
-    assert!(matches!(window.state().requests.as_slice(), [Request::Launch { .. }]));
+}
+
+#[test]
+fn ctrl_enter_in_a_field_launches_the_plan_with_the_typed_text_unless_that_is_wrong() {
+    let mut window = window_of(Some(cpu_node()));
+    let launch = |window: &mut Window, text: &str| {
+        tab_to(window, "Add to Batch size");
+        window.get_by_label("Add to Batch size").type_text(text);
+        window.run();
+        window.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+        settle(window);
+        settle(window);
+    };
+    launch(&mut window, "lots");
+    assert_eq!(window.state().requests.len(), 0);
+    let said = messages(&window);
+    assert!(said.contains("Nothing was launched. Batch size: lots is not a whole number"), "{said}");
+    for _ in 0..4 {
+        tab_to(&mut window, "Add to Batch size");
+        press(&mut window, Key::Backspace);
+    }
+    launch(&mut window, "56");
+    assert_eq!(ticked(&window, "batch_size"), ["32", "56"]);
+    let [Request::Launch { plan, .. }] = window.state().requests.as_slice() else {
+        panic!("launched once: {:?}", window.state().requests)
+    };
+    assert_eq!(plan.first.levels("batch_size").len(), 2);
 }
 
 #[test]

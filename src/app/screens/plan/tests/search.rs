@@ -39,6 +39,21 @@ fn a_search_is_ticked_asked_with_a_budget_and_launched_as_the_plan_says() {
 }
 
 #[test]
+fn a_search_that_is_unticked_gives_back_the_repeats_unless_the_user_set_others() {
+    let mut window = window_of(Some(gpu_node(1)));
+    two_batches(&mut window);
+    let repeats = |window: &Window| window.state().state.own::<PlanScreen>().plan().repeats;
+    let before = repeats(&window);
+    for expected in [12, before, 12] {
+        click(&mut window, "Search for the best cell");
+        assert_eq!(repeats(&window), expected);
+    }
+    change(&mut window, None, |plan| plan.repeats = 8);
+    click(&mut window, "Search for the best cell");
+    assert_eq!((search(&window), repeats(&window)), (None, 8));
+}
+
+#[test]
 fn what_is_wrong_with_a_question_is_said_below_it_and_launches_nothing() {
     let mut window = window_of(Some(gpu_node(1)));
     two_batches(&mut window);

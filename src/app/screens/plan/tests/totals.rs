@@ -178,3 +178,32 @@ fn the_time_of_a_cell_that_ran_is_what_its_run_took() {
     let estimate = format!("about {}", duration_text((all_s / 60.0).round() * 60.0));
     window.get_by_label_contains(&estimate);
 }
+
+#[test]
+fn the_time_of_a_plan_is_at_least_that_of_the_cells_whose_time_is_known() {
+    let mut window = window_of(Some(cpu_node()));
+    let text = "version = 1\nname = \"mine\"\n[command]\nrun = [\"sh\", \"-c\", \"exit {n}\"]\n[factors]\nn = [1, 2]\n";
+    execute(&mut window, PlanCommand::Begin(Box::new(Plan::parse(text, "p.toml").unwrap())));
+    let plan = window.state().state.own::<PlanScreen>().plan().clone();
+    let cell = crate::plan::expand(&plan, &cpu_node()).cells[0].clone();
+    let held = HeldCell { cell: cell.id.clone(), repeats: vec![1], last_s: Some(10.0) };
+    let held = Arc::new(HashMap::from([(cell.identity, held)]));
+    let records = Records { folder: PathBuf::from("/sessions/study"), held, ..Records::default() };
+    open_session(&mut window, UiEvent::Records(Arc::new(records)));
+    let least = format!("at least {}", duration_text(10.0 * f64::from(plan.repeats)));
+    assert!(says(&window, &least), "{least}");
+}
+
+#[test]
+fn the_matrix_keeps_its_share_of_the_width_when_the_window_grows() {
+    let mut window = window_of(Some(cpu_node()));
+    let left = |window: &Window| window.get_by_label("Matrix").rect().left();
+    let narrow = left(&window);
+    assert!((narrow - 0.55 * 1600.0).abs() < 40.0, "{narrow}");
+    window.set_size([2560.0, 1400.0].into());
+    settle(&mut window);
+    assert!((left(&window) - 0.55 * 2560.0).abs() < 40.0, "{}", left(&window));
+    window.set_size([1600.0, 1400.0].into());
+    settle(&mut window);
+    assert!((left(&window) - narrow).abs() < 1.0, "{narrow} {}", left(&window));
+}
