@@ -6,7 +6,7 @@ use eframe::egui::{Align, Color32, Grid, Label, Layout, Role, ScrollArea, TextSt
 use strum::IntoEnumIterator;
 
 use super::layout::time_text;
-use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, flow};
+use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, controls, flow};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
@@ -21,6 +21,7 @@ const SQUARE: &str = "■";
 
 /// Draws the tabs and the table of the chosen one.
 pub fn tables_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
+    controls::work_ui(ui, state, commands);
     let classes = told_apart(state);
     let beside_tabs = ui.horizontal(|ui| {
         for tab in Tab::iter() {

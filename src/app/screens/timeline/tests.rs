@@ -320,6 +320,20 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
 }
 
 #[test]
+fn a_message_does_not_move_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
+    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    let top = |harness: &Window| harness.get_by_label_contains("Timeline from").rect().top();
+    let before = top(&harness);
+    let message = "No event has this name. ".repeat(20);
+    harness.state_mut().0.own_mut::<TimelineScreen>().said = Some((message, false));
+    harness.run_steps(2);
+    assert!(harness.query_by_label_contains("No event has this name").is_some());
+    assert_eq!(top(&harness), before);
+}
+
+#[test]
 fn communication_and_the_critical_path_of_a_step_are_in_tables() {
     let folder = tempfile::tempdir().unwrap();
     let file = golden(folder.path(), "ddp2_100_pin");
