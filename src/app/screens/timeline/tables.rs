@@ -74,10 +74,14 @@ fn legend_width(ui: &Ui, classes: &[Class]) -> f32 {
 
 /// Draws the colours of classes.
 fn legend_ui(ui: &mut Ui, classes: &[Class]) {
+    let from_right = ui.layout().prefer_right_to_left();
+    let mut classes = classes.to_vec();
+    if from_right {
+        classes.reverse();
+    }
     for class in classes {
         // The square is to the left of its name.
-        let color = super::layout::colour(*class, ui.visuals());
-        let from_right = ui.layout().prefer_right_to_left();
+        let color = super::layout::colour(class, ui.visuals());
         if !from_right {
             ui.colored_label(color, SQUARE);
         }
