@@ -264,6 +264,9 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
         titled(ui, "GPUs", |ui| {
             ui.label("No usable GPU; runs use the CPU.");
             let reason = node.no_gpu_reason.as_deref().unwrap_or("The reason is unknown.");
+            let mut checks = view.own.places.iter().flat_map(|places| &places.checks);
+            let is_checked = checks.any(|check| check.found.contains(reason));
+            let reason = if is_checked { "Checks says why." } else { reason };
             ui.add(Label::new(prose(ui, reason, palette(ui.visuals()).muted)).wrap());
         });
     }
