@@ -156,12 +156,16 @@ pub fn help_ui(context: &Context, screens: &[Box<dyn Screen>], commands: &mut Ve
         ui.heading("Keys");
         // The box is centred, so the room below its top is less than the height that it may take.
         ScrollArea::vertical().max_height(room).min_scrolled_height(room).show(ui, |ui| {
-            Grid::new("keys-grid").num_columns(2).spacing([6.0 * GRID, GRID]).show(ui, |ui| {
-                for (keys, meaning) in help(screens) {
-                    ui.label(strong(keys));
-                    ui.label(meaning);
-                    ui.end_row();
-                }
+            // Room for the scroll bar.
+            let beside_bar = Margin { right: (3.0 * GRID) as i8, ..Margin::ZERO };
+            Frame::new().inner_margin(beside_bar).show(ui, |ui| {
+                Grid::new("keys-grid").num_columns(2).spacing([6.0 * GRID, GRID]).show(ui, |ui| {
+                    for (keys, meaning) in help(screens) {
+                        ui.label(strong(keys));
+                        ui.label(meaning);
+                        ui.end_row();
+                    }
+                });
             });
         });
         ui.add_space(GRID);
@@ -277,6 +281,15 @@ mod tests {
         let window = list_of_keys([800.0, 500.0]);
         let (title, close) = (window.get_by_label("Keys").rect(), window.get_by_label("Close").rect());
         assert!(title.top() > 8.0 && close.bottom() < 492.0, "{title:?} {close:?}");
+    }
+
+    #[test]
+    fn the_scroll_bar_of_the_list_of_keys_has_room_beside_the_texts() {
+        let (window, screens) = (list_of_keys([1000.0, 500.0]), screens());
+        let labels = help(&screens).into_iter().filter_map(|(_, meaning)| window.query_all_by_label(meaning).next());
+        let right = labels.map(|label| label.rect().right()).fold(0.0, f32::max);
+        let list = window.ctx.memory(|memory| memory.area_rect(Id::unique("keys"))).unwrap();
+        assert!(right > list.center().x && right + (4.0 + 3.0) * GRID <= list.right() + 1.0, "{right} {list:?}");
     }
 
     #[test]

@@ -286,7 +286,8 @@ fn name(run: &RunRecord, keys: &[&Key], are_twins: bool, are_repeated: bool) -> 
         parts.push(run.plan.clone());
     }
     if are_repeated {
-        parts.push(format!("#{}", run.repeat));
+        // A number alone, or with #, would look like that of the run.
+        parts.push(format!("repeat {}", run.repeat));
     }
     parts.join(" · ")
 }

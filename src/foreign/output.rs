@@ -81,7 +81,7 @@ impl Output {
     fn beside(place: PathBuf, replaces: bool) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if place.file_name().is_none() {
-            return Err(refused("not the name of a file"));
+            return Err(refused("not the name of a file: choose one"));
         }
         for _ in 0..MOST_NAMES {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -103,13 +103,13 @@ impl Output {
         let file = OpenOptions::new().append(true).custom_flags(flags).open(path).map_err(|error| {
             match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NXIO) => refused("a socket, or a pipe that no program reads: start its reader first"),
-                Some(Errno::ISDIR) => refused("a folder"),
+                Some(Errno::ISDIR) => refused("a folder: choose the name of a file in it"),
                 _ => error,
             }
         })?;
         let kind = file.metadata()?.file_type();
         if !(kind.is_file() || kind.is_fifo() || kind.is_char_device()) {
-            return Err(refused("neither a regular file nor a pipe nor a terminal"));
+            return Err(refused("neither a regular file nor a pipe nor a terminal: choose another name"));
         }
         // Opening waits for a reader.
         let status = rustix::fs::fcntl_getfl(&file)?;
@@ -187,22 +187,26 @@ fn written(mut output: Output, bytes: &[u8]) -> io::Result<()> {
     output.keep()
 }
 
-/// Refuses to replace what a session consists of: its journal, its index, the logs of its runs.
+/// Refuses to replace what a session consists of.
 fn refuse_files_of_sessions(place: &Path) -> io::Result<()> {
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // In a folder that does not exist is nothing to replace.
-    let (Ok(folder), Some(name)) = (folder.canonicalize(), place.file_name()) else { return Ok(()) };
-    let place = folder.join(name);
+    let Some(session) = session_of(place) else { return Ok(()) };
+    let message = format!("it belongs to the session {}: choose another name", session.display());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+/// The folder of the session that a file belongs to, or would belong to: as its journal, its index, the logs and recordings of its runs do.
+pub fn session_of(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that does not exist is in no session.
+    let folder = folder.canonicalize().ok()?;
+    let place = folder.join(file.file_name()?);
     let is_session = |folder: &&Path| ["session.toml", "journal.jsonl"].iter().all(|file| folder.join(file).is_file());
-    for session in folder.ancestors().filter(is_session) {
+    let owns = |session: &&Path| {
         let first = place.strip_prefix(session).ok().and_then(|rest| rest.iter().next());
         let first = first.unwrap_or_default().to_string_lossy();
-        if OF_SESSIONS.contains(&&*first) || first.starts_with(OF_INDEXES) {
-            let message = format!("it belongs to the session {}: choose another name", session.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
-    }
-    Ok(())
+        OF_SESSIONS.contains(&&*first) || first.starts_with(OF_INDEXES)
+    };
+    folder.ancestors().filter(is_session).find(owns).map(Path::to_owned)
 }
 
 /// Renames a finished file or folder to a name that does not exist yet.
@@ -320,6 +324,7 @@ mod tests {
         for name in listed.into_iter().chain(["link"]) {
             let error = write(&at(name), b"x").unwrap_err().to_string();
             assert!(error.contains("it belongs to the session"), "{name}: {error}");
+            assert_eq!(session_of(&at(name)).is_some(), name != "link", "{name}");
         }
         assert_eq!(fs::read_to_string(at("journal.jsonl")).unwrap(), "a decision\n");
         write(&at("figure.svg"), b"x").unwrap();

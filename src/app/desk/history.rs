@@ -62,6 +62,15 @@ impl Desk {
         self.history.done.drain(..surplus);
     }
 
+    /// Withdraws the undo of an action with this order alone, because it did something that cannot be undone, which the text says.
+    pub fn withdraw(&mut self, order: &Order, text: String) {
+        let before = self.history.done.len();
+        self.history.done.retain(|deed| deed.orders != std::slice::from_ref(order));
+        if self.history.done.len() < before {
+            self.say(Notice { text, can_undo: false });
+        }
+    }
+
     /// Undoes the last action.
     pub fn undo(&mut self) {
         if let Some(reason) = self.locked() {

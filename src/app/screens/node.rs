@@ -222,14 +222,14 @@ fn node_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             left_ui(ui, view, node);
             ui.add_space(gap);
             right_ui(ui, view, node, commands);
-            places_ui(ui, view, node);
+            places_ui(ui, view, node, commands);
             return;
         }
         ui.columns(2, |columns| {
             left_ui(&mut columns[0], view, node);
             right_ui(&mut columns[1], view, node, commands);
             // Below the shorter column.
-            places_ui(&mut columns[usize::from(node.gpus.len() > FEW_GPUS)], view, node);
+            places_ui(&mut columns[usize::from(node.gpus.len() > FEW_GPUS)], view, node, commands);
         });
     });
 }
@@ -264,6 +264,9 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
         titled(ui, "GPUs", |ui| {
             ui.label("No usable GPU; runs use the CPU.");
             let reason = node.no_gpu_reason.as_deref().unwrap_or("The reason is unknown.");
+            let mut checks = view.own.places.iter().flat_map(|places| &places.checks);
+            let is_checked = checks.any(|check| check.found.contains(reason));
+            let reason = if is_checked { "Checks says why." } else { reason };
             ui.add(Label::new(prose(ui, reason, palette(ui.visuals()).muted)).wrap());
         });
     }
@@ -300,10 +303,9 @@ fn right_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command
             ui.add(Label::new(prose(ui, &text, palette(ui.visuals()).muted)).wrap());
         }
     });
-    titled(ui, "Data sets", |ui| data::data_ui(ui, view, commands));
 }
 
-fn places_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
+fn places_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command>) {
     titled(ui, "Disk space", |ui| place::disks_ui(ui, view.own.places.as_ref()));
     titled(ui, "Topology", |ui| match &view.own.places {
         Some(places) => topology::topology_ui(ui, node, &places.topology),
@@ -311,6 +313,7 @@ fn places_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
             ui.weak("reading …");
         }
     });
+    titled(ui, "Data sets", |ui| data::data_ui(ui, view, commands));
 }
 
 /// A card with a title.

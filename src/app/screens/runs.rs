@@ -137,6 +137,8 @@ pub struct RunsScreen {
     asking_cancel_all: bool,
     /// The active run for which the question is shown whether to stop it.
     asking_stop: Option<String>,
+    /// The run that was last taken out of the queue, until it is known whether it had started.
+    taken_out: Option<String>,
     /// The listed runs in order, while the pointer is over the list: lines under the pointer keep their positions.
     pointed_at: Option<Vec<String>>,
 }
@@ -241,7 +243,10 @@ impl Executes for RunsScreen {
                     self.asking_stop = Some(run);
                     desk.screen = ScreenName::RUNS;
                 }
-                Some(row) if !row.state.is_final() => orders::take_out(run, desk),
+                Some(row) if !row.state.is_final() => {
+                    self.taken_out = Some(run.clone());
+                    orders::take_out(run, desk);
+                }
                 _ => {}
             },
             RunsCommand::AnswerStop(yes) => {
@@ -299,6 +304,9 @@ impl Screen for RunsScreen {
     }
 
     fn told(&mut self, news: News, desk: &mut Desk) {
+        if matches!(news, News::Records | News::Queue) {
+            self.taken_out.take_if(|run| orders::correct_taken_out(run, desk));
+        }
         match news {
             News::Session => self.session_changed(),
             News::SessionAgain | News::Records => self.refresh(&desk.runs.rows),

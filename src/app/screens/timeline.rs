@@ -43,6 +43,8 @@ const MOST_ITEMS: usize = 2000;
 /// Shortest and longest view, in nanoseconds.
 const SHORTEST_NS: i64 = 50;
 const LONGEST_NS: i64 = i64::MAX / 16;
+/// Least height of the tables unless the user makes them smaller: that of their tabs, their legend and some lines.
+const TABLES: f32 = 200.0;
 
 /// The tables below the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumIter)]
@@ -513,12 +515,16 @@ fn timeline_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         controls::empty_ui(ui, view, &mut own);
     } else {
         let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
-        let height = ui.available_height();
-        Panel::bottom("timeline-tables")
+        let (height, canvas) = (ui.available_height(), panes::full_height(view.own));
+        let most = (height - 160.0).max(97.0);
+        // Room that the rows do not need is the tables'.
+        let least = (height - canvas).clamp(96.0, most);
+        // Where other rows are folded, another height was chosen.
+        Panel::bottom(("timeline-tables", canvas as u32))
             .frame(below)
             .resizable(true)
-            .default_size((height * 0.28).round())
-            .size_range(96.0..=(height - 160.0).max(97.0))
+            .default_size((height * 0.28).max(TABLES).round())
+            .size_range(least..=most)
             .show(ui, |ui| tables::tables_ui(ui, view.own, &mut own));
         CentralPanel::default().frame(Frame::new()).show(ui, |ui| canvas::canvas_ui(ui, view.own, &mut own));
     }

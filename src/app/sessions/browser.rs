@@ -349,8 +349,12 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
             ui.vertical(|ui| {
                 ui.set_width(ui.available_width());
                 let picked = browser.picked.as_ref().and_then(|folder| browser.heading(folder));
-                match picked {
+                // A session that was just archived is not listed either, but stays in sight. One that a search left out does not.
+                let is_searched_away = browser.listed.is_empty() && !browser.filter.is_empty();
+                match picked.filter(|_| !is_searched_away) {
                     Some(heading) => detail_ui(ui, browser, desk, heading, &mut asked),
+                    // The list says why it is empty.
+                    None if browser.listed.is_empty() => {}
                     None => drop(ui.label(muted(
                         ui,
                         "Choose a session to see its contents, write a note on it, rename or delete it.",

@@ -190,14 +190,7 @@ pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &
         let id = format!("export-path {}", session.folder.display());
         row(ui, "Export session", &id, EXPORT_FIELD, "a path that ends in .zip", SessionsCommand::Export);
     }
-    row(
-        ui,
-        "Import session",
-        "import-path",
-        IMPORT_FIELD,
-        "a .zip, CSV, JSON lines, hyperfine's JSON",
-        SessionsCommand::Import,
-    );
+    row(ui, "Import session", "import-path", IMPORT_FIELD, "a .zip, .csv, .jsonl or .json", SessionsCommand::Import);
     if let Some((said, good)) = &sessions.transferred {
         let palette = palette(ui.visuals());
         let colour = if *good { palette.good } else { palette.bad };

@@ -19,7 +19,7 @@ pub enum FigureError {
         reason: String,
     },
     /// The file cannot be written.
-    #[error("writing {path}: {error}: {}", advice(.error))]
+    #[error("writing {path}: {error}{}", advice(.error))]
     File {
         /// The file.
         path: PathBuf,
@@ -31,13 +31,31 @@ pub enum FigureError {
     Filter(#[from] crate::plan::FilterError),
 }
 
-/// What to do about a file that cannot be written.
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
+/// What to do about a file that cannot be written, after a colon. A message of multicard's own says it already.
+fn advice(error: &io::Error) -> String {
+    if error.get_ref().is_some() {
+        return String::new();
+    }
+    let advice = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "the disk is full: free some space, or choose a folder on another disk"
         }
         io::ErrorKind::InvalidFilename => "choose a shorter name",
         _ => foreign::advice(error).unwrap_or("choose a folder that exists and is writable"),
+    };
+    format!(": {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_has_one_advice() {
+        let message = |error: io::Error| FigureError::File { path: "a.pdf".into(), error }.to_string();
+        let own = io::Error::new(io::ErrorKind::InvalidInput, "it belongs to a session: choose another name");
+        assert_eq!(message(own), "writing a.pdf: it belongs to a session: choose another name");
+        let of_system = message(io::ErrorKind::NotFound.into());
+        assert!(of_system.ends_with(": choose a folder that exists and is writable"), "{of_system}");
     }
 }

@@ -15,6 +15,9 @@ const ROUND_TIMES_S: [f64; 17] = [
 ];
 /// Least distance of labelled ticks, in units of egui_plot's least grid spacing (8 points).
 const LABEL_COLUMNS: f64 = 12.0;
+/// The cursor's times are as precise as this part of the view needs: a panel has some hundred pixels, so further digits would be made up.
+const RESOLVED: f64 = 100.0;
+
 fn round_time_up(least_s: f64) -> f64 {
     if least_s <= 0.5 {
         return round_up(least_s);
@@ -46,8 +49,8 @@ pub fn x_text(axis: XAxis, mark: GridMark) -> String {
 /// Label of the cursor's position on the horizontal axis.
 pub fn place_text(scene: &Scene, x: f64, width: f64) -> String {
     match scene.axis {
-        XAxis::Since => since_text(x, width / 1000.0),
-        XAxis::Clock => clock_text(x, width / 1000.0),
+        XAxis::Since => since_text(x, width / RESOLVED),
+        XAxis::Clock => clock_text(x, width / RESOLVED),
         XAxis::Step => format!("{} {}", scene.step(), grouped(&format!("{x:.0}"))),
     }
 }

@@ -5,9 +5,11 @@ const SEPARATOR: &str = " · ";
 /// The separator if a line may break after it.
 const BREAKABLE: &str = "\u{a0}· ";
 
-/// A name without the names of settings in front of their levels: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`.
+/// A name without the names of settings in front of their levels: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`. The number of a
+/// repeat keeps its word.
 pub fn levels_alone(name: &str) -> String {
     let level = |part: &str| match part.split_once(' ') {
+        Some(("repeat", _)) => part.to_owned(),
         Some((setting, level)) if !setting.starts_with(|first: char| first.is_ascii_digit()) => level.to_owned(),
         _ => part.to_owned(),
     };
@@ -39,7 +41,7 @@ mod tests {
 
     #[test]
     fn names_of_drawn_runs_show_what_differs_among_them() {
-        let names = ["fp32 · TF32 conv · 1 GPU · #1", "fp64 · TF32 conv · 4 GPUs · #1"];
+        let names = ["fp32 · TF32 conv · 1 GPU · repeat 1", "fp64 · TF32 conv · 4 GPUs · repeat 1"];
         assert_eq!(without_shared(&names), ["fp32 · 1 GPU", "fp64 · 4 GPUs"]);
         assert_eq!(without_shared(&names[..1]), names[..1]);
         assert_eq!(without_shared(&["a · b", "a · b"]), ["a · b", "a · b"]);
@@ -47,7 +49,10 @@ mod tests {
 
     #[test]
     fn a_brief_name_has_its_levels_alone() {
-        assert_eq!(levels_alone("fp32 · TF32 conv · pin_memory off · 1 GPU · #1"), "fp32 · conv · off · 1 GPU · #1");
+        assert_eq!(
+            levels_alone("fp32 · TF32 conv · pin_memory off · 1 GPU · repeat 1"),
+            "fp32 · conv · off · 1 GPU · repeat 1"
+        );
     }
 
     #[test]

@@ -183,7 +183,8 @@ pub struct YAxis {
     pub unit: &'static str,
     /// Factor from SI units to that unit.
     pub scale: f64,
-    /// Upper end of the axis, if not the greatest value: for step times, the greatest after the warm-up.
+    /// Upper end of the axis, if not the greatest value: for step times, the greatest in view after the warm-up, and that of the warm-up of
+    /// curves that have no later step in view.
     pub steady: Option<f64>,
     /// Whether warm-up steps exceed the axis.
     pub is_cut: bool,
@@ -196,6 +197,8 @@ impl YAxis {
         let of_curves = if kind == Kind::StepTime { curves } else { &[] };
         let [warm, steady] = of_curves.iter().fold([None, None], |most: [Option<f64>; 2], curve| {
             let [warm, steady] = curve.warm_and_steady_max(scene);
+            // A curve with only warm-up steps in view would be above the axis.
+            let steady = steady.or(warm);
             [most[0].into_iter().chain(warm).reduce(f64::max), most[1].into_iter().chain(steady).reduce(f64::max)]
         });
         // An axis needs an extent.

@@ -197,6 +197,26 @@ fn gpus_and_ranks_are_drawn_together_or_separately() {
 }
 
 #[test]
+fn a_curve_with_only_warm_up_steps_in_view_is_within_the_axis() {
+    let mut state = running_state();
+    let slow = |n| {
+        let mut slow = step(1, n);
+        slow.step.duration_s = 30.0;
+        slow
+    };
+    // Rank 0 is past the warm-up of three steps; rank 1, whose steps are much longer, is not.
+    let steps = (1..=9).map(|n| step(0, n)).chain((1..=3).map(slow)).collect();
+    state.take(batch(steps, vec![]));
+    execute(&mut state, LiveCommand::PerGpu(true));
+    let scene = scene_of(&state);
+    let panels = scene.panels();
+    let (kind, curves) = panels.iter().find(|(kind, _)| *kind == Kind::StepTime).unwrap();
+    assert_eq!(curves.len(), 2);
+    let axis = scene::YAxis::new(*kind, curves, &scene);
+    assert_eq!((axis.steady, axis.is_cut), (Some(30.0), false));
+}
+
+#[test]
 fn the_newest_values_of_a_run_that_has_ended_are_those_from_while_its_steps_ran() {
     let mut state = running_state();
     let samples = vec![sample(1_004.0, &[(3_000_000_000, 60.0)]), sample(1_007.0, &[(0, 40.0)])];

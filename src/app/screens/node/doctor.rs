@@ -34,11 +34,29 @@ fn check_ui(ui: &mut Ui, check: &Check) {
     };
     ui.add(Label::new(text).wrap().selectable(true));
     if let Some(remedy) = &check.remedy {
-        // A remedy is either a command or a sentence with commands in it.
-        let text = match remedy.contains('`') {
+        let text = match is_sentence(remedy) {
             true => prose(ui, remedy, ui.visuals().text_color()),
             false => RichText::new(remedy).monospace().into(),
         };
         ui.indent(&check.name, |ui| ui.add(Label::new(text).wrap().selectable(true)));
+    }
+}
+
+/// Whether a remedy is a sentence, which may have commands in it, and not a command alone.
+fn is_sentence(remedy: &str) -> bool {
+    remedy.contains(['`', ',', ':'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remedy_in_words_is_told_from_a_command() {
+        let commands = ["multicard setup dali", "multicard site NAME --add"];
+        assert!(!commands.into_iter().any(is_sentence));
+        let sentences =
+            ["on a machine with several GPUs: multicard setup --cuda", "set it, or install nsys", "type `nsys`"];
+        assert!(sentences.into_iter().all(is_sentence));
     }
 }

@@ -36,6 +36,9 @@ pub fn refusal(desk: &Desk) -> Option<String> {
 pub fn rates_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command>) {
     let rates = &view.records.rates;
     if !rates.is_empty() {
+        if view.session.as_ref().is_some_and(|session| session.is_sample()) {
+            ui.add(Label::new(muted(ui, "Measured on the machine of the sample, not on this one:")).wrap());
+        }
         table_ui(ui, node, rates);
         ui.add_space(GRID);
     }

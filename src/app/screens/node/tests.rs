@@ -96,6 +96,26 @@ fn a_machine_without_gpus_and_worker_says_why_and_lists_its_data() {
 }
 
 #[test]
+fn why_there_is_no_gpu_stands_once() {
+    let checks = vec![Check {
+        name: "NVIDIA driver".to_owned(),
+        health: Health::Absent,
+        found: "no NVIDIA driver found: install the driver; runs use the CPU".to_owned(),
+        remedy: None,
+    }];
+    let harness = window(node(0), Places { checks, ..places(Topology::default()) });
+    assert_eq!(harness.query_all_by_label_contains("no NVIDIA driver found").count(), 1);
+    assert!(sees(&harness, "Checks says why."));
+}
+
+#[test]
+fn the_longest_card_is_in_the_column_with_the_fewest_others() {
+    let left = |gpus| window(node(gpus), places(Topology::default())).get_by_label("Data sets").rect().left();
+    let (few, many) = (left(0), left(8));
+    assert!(few < many, "without GPUs in the left column, at {few}; below many in the right one, at {many}");
+}
+
+#[test]
 fn what_the_machine_lacks_stands_first_with_what_to_type_and_what_it_has_is_one_line() {
     let check = |name: &str, health, remedy: Option<&str>| Check {
         name: name.to_owned(),

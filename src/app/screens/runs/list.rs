@@ -47,11 +47,12 @@ pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
     }
 }
 
-/// A duration as `0.4 s`, `0:21`, `12:05` or `1:02:03`.
+/// A duration as `0.4 s`, `2.6 s`, `21 s`, `12:05` or `1:02:03`.
 pub fn clock_text(duration_s: f64) -> String {
     match duration_s {
         ..0.05 => return "< 0.1 s".to_owned(),
-        0.05..1.0 => return format!("{duration_s:.1} s"),
+        0.05..9.95 => return format!("{duration_s:.1} s"),
+        9.95..59.5 => return format!("{duration_s:.0} s"),
         _ => {}
     }
     let seconds = duration_s.max(0.0).round() as u64;
@@ -518,7 +519,7 @@ mod tests {
 
     #[test]
     fn durations_below_a_second_are_not_rounded_to_nothing() {
-        let texts = [0.01, 0.42, 0.97, 1.0, 21.0, 725.0, 3723.0].map(clock_text);
-        assert_eq!(texts, ["< 0.1 s", "0.4 s", "1.0 s", "0:01", "0:21", "12:05", "1:02:03"]);
+        let texts = [0.01, 0.42, 0.97, 2.6, 21.0, 59.7, 725.0, 3723.0].map(clock_text);
+        assert_eq!(texts, ["< 0.1 s", "0.4 s", "1.0 s", "2.6 s", "21 s", "1:00", "12:05", "1:02:03"]);
     }
 }

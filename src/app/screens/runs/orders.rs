@@ -6,12 +6,14 @@ use crate::app::words::runs_text;
 use crate::conduct::Order;
 use crate::plan::RunState;
 
-/// `Run 17 (fp16, 2)`.
+/// `Run 17 (fp16 · size 2)`.
 fn named(desk: &Desk, run: &str) -> String {
     let row = desk.runs.row(run);
     let number = row.map_or(run, |row| &row.number);
-    let levels = row.map_or(String::new(), |row| row.cells.join(", "));
-    if levels.is_empty() { format!("Run {number}") } else { format!("Run {number} ({levels})") }
+    match row.filter(|row| !row.cells.is_empty()) {
+        Some(row) => format!("Run {number} ({})", row.name),
+        None => format!("Run {number}"),
+    }
 }
 
 /// Removes a queued run from the queue.
@@ -19,6 +21,17 @@ pub fn take_out(run: String, desk: &mut Desk) {
     let what = format!("{} was taken out of the queue", named(desk, &run));
     let inverse = vec![Inverse::Order(Order::Revive(run.clone()))];
     desk.order_to_undo(Deed { what, orders: vec![Order::Cancel(run)], inverse });
+}
+
+/// If a run had started when it was taken out of the queue, it was stopped, and no undo puts it back. Returns whether that was so.
+pub fn correct_taken_out(run: &str, desk: &mut Desk) -> bool {
+    let had_started = |row: &Row| row.state.is_active() || (row.state.is_final() && row.started_time_s.is_some());
+    let has_started = desk.runs.row(run).is_some_and(had_started);
+    if has_started {
+        let text = format!("{} had started and was cancelled.", named(desk, run));
+        desk.withdraw(&Order::Cancel(run.to_owned()), text);
+    }
+    has_started
 }
 
 /// Cancels all runs; undo restores the waiting ones.

@@ -29,10 +29,16 @@ impl Page {
     pub fn new(mut read: RunPage) -> Self {
         let log = Lines::new(std::mem::take(&mut read.log));
         let events = Lines::new(std::mem::take(&mut read.events).join("\n"));
-        let job = Lines::new(std::mem::take(&mut read.job));
+        let job = Lines::new(laid_out(std::mem::take(&mut read.job)));
         let plan = Lines::new(std::mem::take(&mut read.plan));
         Self { read, log, events, job, plan }
     }
+}
+
+/// A job file with a line for each of its values: it is one line of JSON. Other text stays as it is.
+fn laid_out(job: String) -> String {
+    let read: Result<serde_json::Value, _> = serde_json::from_str(&job);
+    read.and_then(|read| serde_json::to_string_pretty(&read)).unwrap_or(job)
 }
 
 /// Draws the page of the selected run.
@@ -166,4 +172,15 @@ fn tabs_ui(ui: &mut Ui, chosen: Tab, commands: &mut Vec<Command>) {
         }
     });
     ui.separator();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_has_a_line_for_each_of_its_values_and_other_text_stays() {
+        assert_eq!(laid_out("{\"run\":1,\"seed\":7}".to_owned()), "{\n  \"run\": 1,\n  \"seed\": 7\n}");
+        assert_eq!(laid_out("no job".to_owned()), "no job");
+    }
 }

@@ -97,11 +97,12 @@ fn axis_ui(ui: &Ui, scale: Scale, axis: Rect) {
     let palette = palette(ui.visuals());
     let painter = ui.painter_at(axis.expand2(vec2(40.0, 0.0)));
     let (step, mut at) = ticks(scale.view, (scale.width / 90.0) as usize);
+    let most = scale.view.0.abs().max(scale.view.1.abs());
     while at <= scale.view.1 {
         let x = scale.x(at);
         painter.vline(x, (axis.bottom() - 4.0)..=axis.bottom(), Stroke::new(1.0, palette.muted));
         let font = FontId::proportional(SMALL);
-        painter.text(pos2(x, axis.top()), Align2::CENTER_TOP, tick_text(at, step), font, palette.muted);
+        painter.text(pos2(x, axis.top()), Align2::CENTER_TOP, tick_text(at, step, most), font, palette.muted);
         at = at.saturating_add(step);
     }
 }
@@ -265,7 +266,9 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
             return;
         }
         let share = item.busy_ns as f32 / item.span.1.abs_diff(item.span.0).max(1) as f32;
-        let full = Rect::from_min_max(pos2(from, top), pos2(to, top + SHELF - 2.0)).intersect(rect);
+        // A gap tells an event from one of the same colour that follows at once.
+        let end = if to - from >= 3.0 { to - 1.0 } else { to };
+        let full = Rect::from_min_max(pos2(from, top), pos2(end, top + SHELF - 2.0)).intersect(rect);
         mesh.add_colored_rect(full, ground.lerp_to_gamma(color, 0.25 + 0.75 * share.clamp(0.0, 1.0)));
         let visible = full.intersect(rect);
         if item.events == 1 && visible.width() >= NAMED {

@@ -4,7 +4,7 @@ use eframe::egui::containers::menu::{MenuButton, MenuConfig};
 use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, vec2};
 use strum::VariantArray;
 
-use super::{Anchor, Arrangement, TimelineCommand, layout, search_id};
+use super::{Anchor, Arrangement, TimelineCommand, TimelineScreen, layout, search_id};
 use crate::app::deliberate;
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
@@ -36,13 +36,26 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
             button(ui, "+", "Zoom in (W, Ctrl wheel)", TimelineCommand::Zoom(super::keys::ZOOM, None));
             button(ui, "−", "Zoom out (S)", TimelineCommand::Zoom(1.0 / super::keys::ZOOM, None));
             button(ui, "All", "Show everything (F)", TimelineCommand::Fit);
-            button(ui, "Figure", "Write this view as a figure beside the recording (P)", TimelineCommand::Figure);
+            button(
+                ui,
+                "Figure",
+                "Write this view as a figure: among those of the session, or beside the recording (P)",
+                TimelineCommand::Figure,
+            );
             let copy = "Copy the command that shows these recordings";
             button(ui, "Copy as command", copy, TimelineCommand::CopyCommand);
             search_ui(ui, view, commands);
             marks_ui(ui, view, commands);
         }
     });
+    if timeline.runs.is_empty() {
+        work_ui(ui, timeline, commands);
+    }
+    ui.add_space(GRID);
+}
+
+/// Draws running work and the last message. With recordings on screen they are above the tables, where they do not move the rows.
+pub fn work_ui(ui: &mut Ui, timeline: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     for opening in &timeline.opening {
         let label = format!("Opening {}", opening.name);
         task_ui(ui, &label, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
@@ -62,7 +75,6 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
         let palette = palette(ui.visuals());
         ui.colored_label(if *good { palette.good } else { palette.bad }, message);
     }
-    ui.add_space(GRID);
 }
 
 /// Draws running work with the button that cancels it.

@@ -180,16 +180,15 @@ pub fn ticks(view: (i64, i64), most: usize) -> (i64, i64) {
     (step, view.0.div_euclid(step) * step + if view.0.rem_euclid(step) == 0 { 0 } else { step })
 }
 
-/// A tick's label, with the number of digits that the distance of ticks needs.
-pub fn tick_text(at: i64, step: i64) -> String {
-    let (unit_ns, unit) = match step {
-        100_000_000.. => (1e9, "s"),
-        100_000.. => (1e6, "ms"),
-        100.. => (1e3, "µs"),
-        _ => (1.0, "ns"),
-    };
-    let digits = decimals(step as f64 / unit_ns);
-    format!("{:.digits$} {unit}", at as f64 / unit_ns).replace('-', "−")
+/// A tick's label, with the number of digits that the distance of ticks needs. `most` is the greatest time of the axis: its unit is such that
+/// no label has more than four digits before the point, if there is one.
+pub fn tick_text(at: i64, step: i64, most: i64) -> String {
+    const UNITS: [(i64, &str); 4] = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+    let of_step = UNITS.iter().rposition(|(unit_ns, _)| step >= unit_ns / 10).unwrap_or(0);
+    let of_most = UNITS.iter().position(|(unit_ns, _)| most / unit_ns < 10_000).unwrap_or(UNITS.len() - 1);
+    let (unit_ns, unit) = UNITS[of_step.max(of_most)];
+    let digits = decimals(step as f64 / unit_ns as f64);
+    format!("{:.digits$} {unit}", at as f64 / unit_ns as f64).replace('-', "−")
 }
 
 #[cfg(test)]
@@ -202,9 +201,16 @@ mod tests {
         assert_eq!(ticks((-5, 1_995), 8), (500, 0));
         let (step, first) = ticks((1_000_003, 1_000_403), 8);
         assert_eq!((step, first), (50, 1_000_050));
-        assert_ne!(tick_text(first, step), tick_text(first + step, step));
-        assert_eq!(tick_text(1_500_000_000, 100_000_000), "1.5 s");
-        assert_eq!(tick_text(-200_000, 100_000), "−0.2 ms");
+        assert_ne!(tick_text(first, step, first), tick_text(first + step, step, first));
+        assert_eq!(tick_text(1_500_000_000, 100_000_000, 2_000_000_000), "1.5 s");
+        assert_eq!(tick_text(-200_000, 100_000, 1_000_000), "−0.2 ms");
+    }
+
+    #[test]
+    fn labels_of_a_short_view_far_from_zero_have_a_unit_that_fits() {
+        assert_eq!(tick_text(7_449_450_000, 50_000, 7_449_700_000), "7449.45 ms");
+        assert_eq!(tick_text(7_449_450_000, 5_000, 7_449_470_000), "7449.450 ms");
+        assert_eq!(tick_text(17_449_450_000, 5_000, 17_449_470_000), "17.449450 s");
     }
 
     #[test]

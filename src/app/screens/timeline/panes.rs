@@ -6,6 +6,7 @@ use eframe::egui::{Rect, pos2, vec2};
 use strum::VariantArray;
 
 use super::TimelineScreen;
+use super::layout::lines;
 
 /// Width of the names left of the rows.
 pub const NAMES: f32 = 184.0;
@@ -13,6 +14,8 @@ pub const NAMES: f32 = 184.0;
 pub const AXIS: f32 = 20.0;
 /// Room at the right, for the bar that scrolls.
 const BAR: f32 = 12.0;
+/// Room below the last row.
+const BELOW: f32 = 4.0;
 /// Room between panes.
 const BETWEEN: f32 = 8.0;
 
@@ -102,6 +105,18 @@ pub struct Group {
     pub room: Rect,
     /// The panes, from left to right.
     pub panes: Vec<Pane>,
+}
+
+/// The height at which all rows of all panes are in sight.
+pub fn full_height(state: &TimelineScreen) -> f32 {
+    let count = state.runs.len();
+    let rows = |runs: Range<usize>| AXIS + BELOW + lines(state, runs).1;
+    let highest = || (0..count).map(|run| rows(run..run + 1)).fold(0.0, f32::max);
+    match state.arrangement {
+        Arrangement::Below if count > 1 => count as f32 * (highest() + BETWEEN) - BETWEEN,
+        Arrangement::Beside if count > 1 => highest(),
+        _ => rows(0..count),
+    }
 }
 
 /// All panes in a room, from top to bottom.

@@ -6,7 +6,7 @@ use eframe::egui::{Align, Color32, Grid, Label, Layout, Role, ScrollArea, TextSt
 use strum::IntoEnumIterator;
 
 use super::layout::time_text;
-use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, flow};
+use super::{Anchor, Shown, Tab, TimelineCommand, TimelineScreen, canvas, controls, flow};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
@@ -21,6 +21,7 @@ const SQUARE: &str = "■";
 
 /// Draws the tabs and the table of the chosen one.
 pub fn tables_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
+    controls::work_ui(ui, state, commands);
     let classes = told_apart(state);
     let beside_tabs = ui.horizontal(|ui| {
         for tab in Tab::iter() {
@@ -73,10 +74,14 @@ fn legend_width(ui: &Ui, classes: &[Class]) -> f32 {
 
 /// Draws the colours of classes.
 fn legend_ui(ui: &mut Ui, classes: &[Class]) {
+    let from_right = ui.layout().prefer_right_to_left();
+    let mut classes = classes.to_vec();
+    if from_right {
+        classes.reverse();
+    }
     for class in classes {
         // The square is to the left of its name.
-        let color = super::layout::colour(*class, ui.visuals());
-        let from_right = ui.layout().prefer_right_to_left();
+        let color = super::layout::colour(class, ui.visuals());
         if !from_right {
             ui.colored_label(color, SQUARE);
         }

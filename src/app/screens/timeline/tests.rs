@@ -320,6 +320,47 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
 }
 
 #[test]
+fn the_tables_take_the_room_that_the_rows_do_not_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
+    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    let tables = |harness: &Window| harness.get_by_label("Event").rect().top();
+    let unfolded = tables(&harness);
+    assert!(unfolded < 400.0, "{unfolded}");
+    send(&mut harness.state_mut().0, TimelineCommand::Fold(0, None));
+    harness.run_steps(2);
+    assert!(tables(&harness) <= unfolded);
+}
+
+#[test]
+fn the_legend_has_one_order_however_wide_the_window_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "single_100");
+    let mut harness = harness(state_of(&[("single", file)], folder.path()));
+    for width in [1176.0, 2400.0] {
+        harness.set_size(vec2(width, 740.0));
+        harness.run_steps(3);
+        let left = |name: &str| harness.get_by_label(name).rect().left();
+        assert!(left("waiting for data") < left("data movement"), "{width}");
+        assert!(left("data movement") < left("convolution"), "{width}");
+    }
+}
+
+#[test]
+fn a_message_does_not_move_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
+    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    let top = |harness: &Window| harness.get_by_label_contains("Timeline from").rect().top();
+    let before = top(&harness);
+    let message = "No event has this name. ".repeat(20);
+    harness.state_mut().0.own_mut::<TimelineScreen>().said = Some((message, false));
+    harness.run_steps(2);
+    assert!(harness.query_by_label_contains("No event has this name").is_some());
+    assert_eq!(top(&harness), before);
+}
+
+#[test]
 fn communication_and_the_critical_path_of_a_step_are_in_tables() {
     let folder = tempfile::tempdir().unwrap();
     let file = golden(folder.path(), "ddp2_100_pin");

@@ -265,7 +265,7 @@ fn archived_sessions_are_named_where_nothing_is_listed_without_a_search() {
     let home = tempfile::tempdir().unwrap();
     let only = session(home.path(), "only");
     note_session(&only, None, "done #archived".to_owned()).unwrap();
-    let mut window = window(vec![only]);
+    let mut window = window(vec![only.clone()]);
     // The test must not find sessions of the machine on which it runs.
     window.state_mut().sessions.browser.headings = {
         let browser = &window.state().sessions.browser;
@@ -278,8 +278,15 @@ fn archived_sessions_are_named_where_nothing_is_listed_without_a_search() {
         let search = Command::Sessions(SessionsCommand::Search(search.to_owned()));
         window.state_mut().execute(search, &context);
         window.run();
-        assert!(says(&window, text));
+        assert!(says(&window, text) && !says(&window, "Choose a session"));
     }
+    let mut send = |command: SessionsCommand| {
+        window.state_mut().execute(Command::Sessions(command), &context);
+        window.run();
+        says(&window, "Take out of the archive")
+    };
+    assert!(!send(SessionsCommand::Pick(only)), "the search leaves it out");
+    assert!(send(SessionsCommand::Search(String::new())));
 }
 
 #[test]

@@ -229,10 +229,12 @@ fn cancelling_names_the_run_is_undone_in_place_and_a_run_that_has_started_is_ask
     let second = || "0002-cell-2".to_owned();
     click(&mut harness, "Cancel run 2");
     assert!(asked(&harness, &Request::Order(Order::Cancel(second()))));
-    assert!(sees(&harness, "Run 2 (fp16) was taken out of the queue."));
+    assert!(sees(&harness, "Run 2 (fp16 · repeat 2) was taken out of the queue."));
     click(&mut harness, "Undo");
     assert!(asked(&harness, &Request::Order(Order::Revive(second()))));
-    assert!(sees(&harness, "Undone: Run 2 (fp16) was taken out") && harness.query_by_label("Undo").is_none());
+    assert!(
+        sees(&harness, "Undone: Run 2 (fp16 · repeat 2) was taken out") && harness.query_by_label("Undo").is_none()
+    );
     let stop = Request::Order(Order::Cancel("0001-cell-1".to_owned()));
     click(&mut harness, "Cancel run 1");
     assert!(sees(&harness, "Stop run 1?") && !asked(&harness, &stop));
@@ -241,6 +243,26 @@ fn cancelling_names_the_run_is_undone_in_place_and_a_run_that_has_started_is_ask
     click(&mut harness, "Cancel run 1");
     click(&mut harness, "Stop run 1");
     assert!(asked(&harness, &stop));
+}
+
+#[test]
+fn a_run_that_started_while_it_was_cancelled_offers_no_undo() {
+    let records = |second| vec![record(1, "fp32", RunState::Finished), record(2, "fp16", second)];
+    let state = state(records(RunState::Queued), vec![row(2, RunState::Queued, 0)]);
+    let mut harness = window(state, shell_ui);
+    click(&mut harness, "Cancel run 2");
+    assert!(harness.query_by_label("Undo").is_some());
+    let ended = Records { folder: folder(), runs: records(RunState::Cancelled).into(), ..Records::default() }.folded();
+    harness.state_mut().state.take(UiEvent::Records(Arc::new(ended)));
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(vec![]))));
+    harness.run();
+    assert!(sees(&harness, "Run 2 (fp16 · repeat 2) had started and was cancelled."));
+    assert!(harness.query_by_label("Undo").is_none());
+    let context = harness.ctx.clone();
+    harness.state_mut().state.execute(Command::Undo, &context);
+    assert!(
+        !harness.state_mut().state.desk.take_requests().contains(&Request::Order(Order::Revive("0002-cell-2".into())))
+    );
 }
 
 #[test]
