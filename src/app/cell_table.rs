@@ -9,8 +9,8 @@ mod texts;
 pub use texts::{Beside, CellTexts, Proof, Shown, Sort, next_sort};
 
 use eframe::egui::{
-    Align, Context, Id, Key, Label, Layout, Margin, Pos2, Rect, Response, RichText, Role, Sense, Ui, WidgetInfo,
-    WidgetText,
+    Align, Color32, Context, Id, Key, Label, Layout, Margin, Pos2, Rect, Response, RichText, Role, Sense, Ui,
+    WidgetInfo, WidgetText,
 };
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table as Grid, TableDelegate};
 
@@ -281,7 +281,7 @@ impl TableDelegate for Delegate<'_> {
                     crate::app::look::swatch_ui(ui, &look);
                 }
                 if wraps {
-                    return label(ui, wrapped(ui, text, ui.visuals().text_color(), wrap));
+                    return wrapped_ui(ui, text, ui.visuals().text_color(), wrap);
                 }
                 let (number, n) = value_and_n(text);
                 if let Some(longest) = longest_n {
@@ -294,10 +294,10 @@ impl TableDelegate for Delegate<'_> {
                 let text = if is_baseline { "baseline" } else { text };
                 label(ui, muted(ui, text).size(SMALL))
             }
-            Shown::Marks => label(ui, wrapped(ui, text, palette.warning, wrap)),
+            Shown::Marks => wrapped_ui(ui, text, palette.warning, wrap),
             Shown::Proof => {
                 let colour = if text.starts_with('✓') { palette.good } else { palette.bad };
-                label(ui, wrapped(ui, text, colour, wrap))
+                wrapped_ui(ui, text, colour, wrap)
             }
         });
         if response.contains_pointer() {
@@ -371,6 +371,13 @@ fn two_lines(ui: &mut Ui, right: bool, name: RichText, unit: &str, sense: Sense)
 /// Draws text that passes clicks on to its row.
 fn label(ui: &mut Ui, text: impl Into<WidgetText>) -> Response {
     ui.add(Label::new(text).selectable(false).sense(Sense::hover()))
+}
+
+/// A text that may wrap, named as it was given: without the spaces at which no line ends.
+fn wrapped_ui(ui: &mut Ui, text: &str, colour: Color32, wrap: f32) -> Response {
+    let response = label(ui, wrapped(ui, text, colour, wrap));
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));
+    response
 }
 
 fn padded(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui) -> Response) -> Response {

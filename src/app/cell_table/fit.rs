@@ -53,7 +53,9 @@ impl CellTable<'_> {
         let mut wraps = vec![narrow; self.places.len()];
         let mut widths: Vec<f32> = self.places.iter().zip(&wraps).map(width).collect();
         let pinned = self.pinned(&widths, room);
-        wraps[pinned..].fill(narrow.max(WIDE_WRAP));
+        // The verdict is seen without scrolling even where nothing is fixed.
+        let first_wide = pinned.max(self.verdict().map_or(0, |verdict| verdict + 1));
+        wraps[first_wide..].fill(narrow.max(WIDE_WRAP));
         widths = self.places.iter().zip(&wraps).map(width).collect();
         let mut left = room - SCROLL_BARS - widths.iter().sum::<f32>();
         let mut is_whole = vec![false; self.places.len()];
@@ -72,11 +74,15 @@ impl CellTable<'_> {
     /// room is left for the others.
     fn pinned(&self, widths: &[f32], room: f32) -> usize {
         let shown: Vec<&Shown> = self.shown().collect();
-        let is_last = |shown: &&Shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place]));
-        let Some(verdict) = shown.iter().position(is_last) else { return 0 };
+        let Some(verdict) = self.verdict() else { return 0 };
         let checks = shown[verdict + 1..].iter().take_while(|shown| self.texts.is_check(self.table, shown)).count();
         let fits = |count: &usize| widths.iter().take(*count).sum::<f32>() <= MOST_PINNED * room;
         (verdict + 1..=verdict + 1 + checks).rev().find(fits).unwrap_or(0)
+    }
+
+    /// The place of the verdict among the displayed columns.
+    fn verdict(&self) -> Option<usize> {
+        self.shown().position(|shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place])))
     }
 
     /// The top of each row, and the bottom of the last one.

@@ -199,7 +199,7 @@ pub(super) fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnc
 
 /// Draws an error message on a line that always exists, so that the fields below do not move while the user types.
 pub(super) fn error_ui(ui: &mut Ui, error: Option<&str>) {
-    let line = vec2(ui.available_width(), 2.0 * ui.text_style_height(&TextStyle::Small));
+    let line = vec2(ui.available_width(), (2.0 * ui.text_style_height(&TextStyle::Small)).ceil());
     ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
         ui.set_min_size(line);
         if let Some(error) = error {

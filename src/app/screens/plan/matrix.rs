@@ -52,7 +52,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
         }
         remarks_ui(ui, &outlook.remarks);
         // The warning depends on other programs; its two lines always exist, so that the table does not move.
-        let line = vec2(ui.available_width(), 2.0 * ui.text_style_height(&TextStyle::Small));
+        let line = vec2(ui.available_width(), (2.0 * ui.text_style_height(&TextStyle::Small)).ceil());
         ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
             ui.set_min_size(line);
             let Some(others) = view.use_by_others() else { return };

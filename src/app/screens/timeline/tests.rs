@@ -162,7 +162,7 @@ fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
     press(&mut harness, eframe::egui::Key::D);
     assert!(now(&harness).view.0 > closer.0 && length(now(&harness).view) == length(closer));
     // The time under the pointer stays where it is.
-    let at = pos2(700.0, 300.0);
+    let at = pos2(700.0, 180.0);
     let under = |view: (i64, i64)| {
         view.0 as f64 + f64::from((at.x - 8.0 - 184.0) / (1160.0 - 184.0 - 12.0)) * length(view) as f64
     };

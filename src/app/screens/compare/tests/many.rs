@@ -317,7 +317,7 @@ fn what_arrives_of_a_session_nobody_asked_for_is_left_alone() {
 #[test]
 fn the_second_half_of_a_double_click_removes_no_second_session() {
     let folder = tempfile::tempdir().unwrap();
-    let mut harness = harness(nights(folder.path(), 4), [1280.0, 800.0]);
+    let mut harness = paced(nights(folder.path(), 4), [1280.0, 800.0], 0.05);
     let pos = harness.get_by_label("Remove session night-01").rect().center();
     harness.hover_at(pos);
     harness.step();
@@ -336,7 +336,7 @@ fn the_second_half_of_a_double_click_removes_no_second_session() {
     };
     assert_eq!(click(&mut harness), 3);
     assert_eq!(click(&mut harness), 3, "the next session has just come under the pointer");
-    harness.run_steps(4);
+    harness.run_steps(20);
     assert_eq!(click(&mut harness), 2, "it has been there for a second");
 }
 

@@ -17,8 +17,6 @@ use crate::plan::{Better, Block, CommandTexts, GPUS, Key, MeasureTexts, Plan};
 
 /// Width of short fields.
 const SHORT: f32 = 120.0;
-/// Width of longer ones.
-const LONG: f32 = 240.0;
 /// Width of the field of a folder, in which its hint fits.
 const FOLDER: f32 = 300.0;
 

@@ -96,7 +96,7 @@ fn what_is_wrong_is_shown_and_launches_nothing_until_it_is_right() {
     assert!(run(&window).contains("{lr}"), "the text stays");
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
-    assert!(messages(&window).contains("The program is not complete"), "{}", messages(&window));
+    assert!(messages(&window).contains("Nothing was launched. Add the factor lr first."), "{}", messages(&window));
     type_into(&mut window, "Levels of a new factor", "0.1, 0.01");
     click(&mut window, "Add factor");
     assert!(!says(&window, "unknown placeholder {lr}"));
