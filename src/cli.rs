@@ -24,6 +24,7 @@ mod node_sampler;
 mod output;
 mod overrides;
 mod papers;
+mod percent;
 mod plan;
 mod remake;
 mod remote;

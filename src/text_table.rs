@@ -266,7 +266,14 @@ const WRAPPED_EM: usize = 10;
 const BETWEEN_EM: usize = 1;
 
 fn latex_line(fields: &[Field]) -> String {
-    join(fields, " & ", latex_text) + " \\\\\n"
+    let line = join(fields, " & ", latex_text);
+    // After the end of a line or a rule, LaTeX takes a bracket or a star for an option of that command.
+    let text = line.trim_start();
+    if text.starts_with(['[', '*']) {
+        let (sign, rest) = text.split_at(1);
+        return format!("{{{sign}}}{rest} \\\\\n");
+    }
+    line + " \\\\\n"
 }
 
 fn join(fields: &[Field], between: &str, escape: fn(&str) -> String) -> String {
@@ -439,6 +446,15 @@ mod tests {
                         | a\\|b   |              4.10 |\n\n- a | b\n";
         assert_eq!(aligned(&text), expected);
         assert_eq!(aligned(&aligned(&text)), expected);
+    }
+
+    #[test]
+    fn a_bracket_or_a_star_at_the_begin_of_a_row_is_no_option_of_latex() {
+        let line = |first: &str| latex_line(&[first.into(), "[2] *".into()]);
+        assert_eq!(line("[64, 128]"), "{[}64, 128] & [2] * \\\\\n");
+        assert_eq!(line("*"), "{*} & [2] * \\\\\n");
+        assert_eq!(line(" [1]"), "{[}1] & [2] * \\\\\n");
+        assert_eq!([line(""), line("a[1]")], [" & [2] * \\\\\n", "a[1] & [2] * \\\\\n"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser};
 
 use super::material::{Material, refuse_copies, share_measures};
+use super::percent::share;
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, print, say, session_folder, variant};
 use crate::analysis::{Better, Cell, cells, measure_of, why_absent};
 use crate::figure::{self, DifferenceOutcome, difference};
@@ -31,7 +32,7 @@ struct Options {
     #[arg(long, value_name = "KEY", default_value = "step_time_s")]
     measure: String,
     /// By how much a cell may become worse, such as 2%; smaller differences are called equal.
-    #[arg(long, alias = "equal-within", value_name = "PERCENT", value_parser = share, default_value = "1%")]
+    #[arg(long, alias = "equal-within", value_name = "PERCENT", value_parser = margin, default_value = "1%")]
     margin: f64,
     /// Compare recordings instead: which kernels, copies and idle times explain the difference of a step. Recordings (trace.events, reports
     /// of nsys) can take the place of sessions.
@@ -149,36 +150,7 @@ fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     Ok((before, behind.sessions, behind.options))
 }
 
-/// A share, written as percent: `2%`.
-fn share(text: &str) -> Result<f64, String> {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let percent = match (text.trim().strip_suffix('%'), number(text)) {
-        (Some(percent), _) => number(percent),
-        // Earlier versions took it as a share, and other options take it as percent.
-        (None, Some(bare)) if 0.0 < bare && bare < 1.0 => {
-            let as_share = (1e10 * bare).round() / 1e8;
-            return Err(format!("is that {bare} % or {as_share} %? Write {bare}% or {as_share}%"));
-        }
-        (None, bare) => bare,
-    };
-    percent
-        .filter(|percent| (0.0..100.0).contains(percent))
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "give percent from 0 to below 100, such as 2%".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_margin_below_1_needs_its_percent_sign() {
-        let error = |message: &str| Err(message.to_owned());
-        assert_eq!(share("0.5"), error("is that 0.5 % or 50 %? Write 0.5% or 50%"));
-        assert_eq!(share("0.07"), error("is that 0.07 % or 7 %? Write 0.07% or 7%"));
-        assert_eq!([share("0.5%"), share(" 2 % "), share("0")], [Ok(0.005), Ok(0.02), Ok(0.0)]);
-        for wrong in ["101%", "-1%", "100", "NaN", "%", "few"] {
-            assert_eq!(share(wrong), error("give percent from 0 to below 100, such as 2%"), "{wrong}");
-        }
-    }
+/// By how much a cell may become worse.
+fn margin(text: &str) -> Result<f64, String> {
+    share(text, 0.0..100.0, "from 0 to below 100, such as 2%")
 }

@@ -11,6 +11,7 @@ use clap::Args;
 
 use super::follow::{EventFormat, Following, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
+use super::percent::share;
 use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
@@ -38,7 +39,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     changes: Changes,
     /// Add repeats until the training time of each cell is known this precisely, such as 1%: half the width of its 95 % interval.
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = precision)]
     until: Option<f64>,
     /// With --until: run at most this many repeats of a cell.
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -402,13 +403,9 @@ fn say_known(cell: &str, repeats: &[f64], precision: f64) {
     }
 }
 
-/// A share, written as percent: `1%` or `0.5 %`.
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
-    match number {
-        Ok(percent) if (0.01..=50.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("give percent from 0.01 to 50, such as 1%".to_owned()),
-    }
+/// How precisely a training time is to be known.
+fn precision(text: &str) -> Result<f64, String> {
+    share(text, 0.01..=50.0, "from 0.01 to 50, such as 1%")
 }
 
 fn say_results(finished: usize, unfinished: usize, session: &str) {

@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::conduct::ordered_or;
 use super::material::{Material, saved};
+use super::percent::share;
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
 use crate::analysis::{MetricUnit, Source, TRACE_METRICS, splitting_facts, why_absent};
 use crate::conduct::Order;
@@ -55,10 +56,10 @@ pub(super) struct StudyArguments {
     /// Name the fastest cell among those whose GPUs use at most this many GB.
     #[arg(long, value_name = "GB", value_parser = positive)]
     max_memory: Option<f64>,
-    /// Name the fastest cell among those with at least this accuracy, in percent.
+    /// Name the fastest cell among those with at least this accuracy, such as 99%.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     min_accuracy: Option<f64>,
-    /// Call a ratio equal if it is surely within this many percent of 1 [default: 1].
+    /// Call a ratio equal if it is surely within this share of 1, such as 2% [default: 1%].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     equal_within: Option<f64>,
     /// Join the repeats of a cell even if they differ in these facts of their environment, such as hostname,driver.
@@ -107,8 +108,7 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
-    number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| "give a number from 0 to 100".to_owned())
+    share(text, 0.0..=100.0, "from 0 to 100, such as 2%")
 }
 
 fn metric(text: &str) -> Result<Key, String> {
@@ -141,8 +141,8 @@ impl StudyArguments {
         study.filter = self.filter.clone().unwrap_or(study.filter);
         study.baseline = self.baseline.clone().or(study.baseline);
         study.limits.memory_bytes = self.max_memory.map(|gb| gb * 1e9).or(study.limits.memory_bytes);
-        study.limits.accuracy = self.min_accuracy.map(|percent| percent / 100.0).or(study.limits.accuracy);
-        study.equal_within = self.equal_within.map_or(study.equal_within, |percent| percent / 100.0);
+        study.limits.accuracy = self.min_accuracy.or(study.limits.accuracy);
+        study.equal_within = self.equal_within.unwrap_or(study.equal_within);
         study.pool = self.pool.clone().unwrap_or(study.pool);
         for (place, asked) in
             [(&mut study.rows, &self.rows), (&mut study.columns, &self.columns), (&mut study.colour, &self.colour)]
@@ -320,12 +320,15 @@ mod tests {
         study.along = Along::Commits;
         study.baseline = Some("precision=fp32,gpus=1".to_owned());
         (study.limits.memory_bytes, study.limits.accuracy) = (Some(16e9), Some(0.5));
-        study.equal_within = 0.02;
+        study.equal_within = 0.005;
         (study.rows, study.colour) = (Place::Nothing, Place::Setting("gpus".into()));
         study.metrics = vec![TRACE_METRICS[0].key.into()];
         let words = figure::arguments(&study, &[]).unwrap();
         let line = Line::try_parse_from(std::iter::once("table".to_owned()).chain(words)).unwrap();
         assert_eq!(line.study.study(&[PathBuf::from("/nowhere")]).unwrap(), study);
+
+        let refused = Line::try_parse_from(["table", "--min-accuracy", "0.9"]).err().unwrap();
+        assert!(refused.to_string().contains("is that 0.9 % or 90 %? Write 0.9% or 90%"), "{refused}");
 
         let own = Study { measures: vec!["step_time_s".into()], ..Study::default() };
         assert!(figure::arguments(&own, &[]).unwrap_err().contains("save it as a study first"));

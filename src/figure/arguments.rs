@@ -45,11 +45,11 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
         asked.limits.memory_bytes = memory_bytes;
     }
     if let Some(share) = accuracy.filter(|_| accuracy != asked.limits.accuracy) {
-        add("min-accuracy", (100.0 * share).to_string());
+        add("min-accuracy", format!("{}%", 100.0 * share));
         asked.limits.accuracy = accuracy;
     }
     if study.equal_within != asked.equal_within {
-        add("equal-within", (100.0 * study.equal_within).to_string());
+        add("equal-within", format!("{}%", 100.0 * study.equal_within));
         asked.equal_within = study.equal_within;
     }
     if study.pool != asked.pool {

@@ -10,7 +10,8 @@
 //! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so
 //! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
 //! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
-//! `Timed out`, `timed_out` and `timed-out` are equal. A thing without a key equals none of its values. Names and
+//! `Timed out`, `timed_out` and `timed-out` are equal. In the constraints of plans and in studies, a value that is exactly the name
+//! of a level means no other level: `2.10` is not `2.1` if both exist. A thing without a key equals none of its values. Names and
 //! values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
@@ -141,11 +142,18 @@ struct Operand {
     text: String,
     number: Option<f64>,
     name: String,
+    /// Whether a level has exactly this name, so that no other level is meant.
+    is_exact: bool,
 }
 
 impl Operand {
     fn new(text: String) -> Self {
-        Self { number: number(&text), name: plain(&text), text }
+        Self { number: number(&text), name: plain(&text), text, is_exact: false }
+    }
+
+    /// Chooses only the level with exactly this name, if it is among these names.
+    fn narrow<'l>(&mut self, mut names: impl Iterator<Item = &'l str>) {
+        self.is_exact = names.any(|name| name == self.text);
     }
 
     /// How a level compares with the value; `None` if they are neither numbers nor days.
@@ -162,6 +170,7 @@ impl Operand {
             Level::Integer(_) | Level::Number(_) => level.as_number(),
         };
         match (self.number, theirs, level) {
+            (_, _, Level::Text(name)) if self.is_exact => self.text == name.as_ref(),
             (Some(own), Some(theirs), _) => own == theirs,
             (_, _, Level::Text(name)) if self.name.is_empty() => self.text == name.as_ref(),
             (_, _, Level::Text(name)) => self.name == plain(name),
@@ -201,6 +210,17 @@ impl Filter {
     /// Parses a complete filter that may use only these keys and levels, and no words.
     pub fn parse_known(text: &str, known: &[(&str, Known)]) -> Result<Self, FilterError> {
         Parser::new(text, false, Some(known))?.filter()
+    }
+
+    /// The filter among things with these levels of a key: a value that is exactly the name of one of them means no other level.
+    pub fn among(mut self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Self {
+        if let Some(term) = &mut self.0 {
+            term.narrow(&mut |key, value| {
+                let levels = [levels(key), levels(&key.to_lowercase())].concat();
+                value.narrow(levels.iter().filter_map(Level::as_text));
+            });
+        }
+        self
     }
 
     /// Whether the filter is empty and therefore admits everything.
@@ -262,6 +282,16 @@ impl Term {
             Self::Word(_) | Self::Pair(..) => {}
             Self::Not(term) => term.visit(seen),
             Self::All(terms) | Self::Any(terms) => terms.iter().for_each(|term| term.visit(seen)),
+        }
+    }
+
+    /// Calls `each` with the key and the value of every pair.
+    fn narrow(&mut self, each: &mut dyn FnMut(&str, &mut Operand)) {
+        match self {
+            Self::Word(_) => {}
+            Self::Pair(key, _, value) => each(key, value),
+            Self::Not(term) => term.narrow(each),
+            Self::All(terms) | Self::Any(terms) => terms.iter_mut().for_each(|term| term.narrow(each)),
         }
     }
 

@@ -166,6 +166,32 @@ fn a_plan_may_use_known_keys_and_levels_alone() {
 }
 
 #[test]
+fn a_value_that_is_exactly_a_level_means_no_other_level_and_else_any_that_is_written_alike() {
+    const NAMES: [&str; 5] = ["2.1", "2.10", "a", "A", "b c"];
+    let chosen = |filter: &Filter| -> Vec<&str> {
+        let admits = |name: &str| filter.admits(&|key: &str| (key == "v").then(|| Level::text(name)));
+        NAMES.into_iter().filter(|name| admits(name)).collect()
+    };
+    for (text, expected) in [
+        ("v=2.10", vec!["2.10"]),
+        ("v=2.1", vec!["2.1"]),
+        ("v=2.100", vec!["2.1", "2.10"]),
+        ("v=A", vec!["A"]),
+        ("v=B-C", vec!["b c"]),
+        ("v!=A", vec!["2.1", "2.10", "a", "b c"]),
+        ("not (v=a or V=2.1)", vec!["2.10", "A", "b c"]),
+    ] {
+        let among = Filter::parse(text).unwrap().among(|key| {
+            let names = if key == "v" { &NAMES[..] } else { &[] };
+            names.iter().map(|name| Level::text(name)).collect()
+        });
+        assert_eq!(chosen(&among), expected, "{text}");
+        let known = [("v", Known::Names(NAMES.to_vec())), ("V", Known::Names(NAMES.to_vec()))];
+        assert_eq!(chosen(&Filter::parse_known(text, &known).unwrap()), expected, "{text}, in a plan");
+    }
+}
+
+#[test]
 fn a_pair_is_added_to_all_of_a_text_and_taken_away_again() {
     for (text, with) in [
         ("", "state=failed"),

@@ -26,6 +26,18 @@ pub enum TraceError {
         /// What the file is instead.
         found: String,
     },
+    /// Two files of a folder are the same trace.
+    #[error(
+        "{file} and {copy} are copies of one trace, whose events would count twice; remove one of them from the folder",
+        file = file.display(),
+        copy = copy.display()
+    )]
+    Copies {
+        /// The file.
+        file: PathBuf,
+        /// The other file.
+        copy: PathBuf,
+    },
     /// The file is truncated.
     #[error(
         "{file}: cut off: its header declares {expected_bytes} bytes, but it has {found_bytes}; copy or export it again",

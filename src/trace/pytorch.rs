@@ -153,6 +153,9 @@ fn write<'a>(
     }
     // Ranks are numbered and their GPUs found in order.
     inputs.sort_by_key(|input| (input.facts.rank.unwrap_or(i64::MAX), input.facts.base_ns, input.facts.start_ns));
+    if let Some(pair) = inputs.windows(2).find(|pair| pair[0].facts.is_of_copy(&pair[1].facts)) {
+        return Err(TraceError::Copies { file: pair[0].file.clone(), copy: pair[1].file.clone() });
+    }
     let mut conversion = Conversion::new(to).map_err(failed)?;
     for Input { file, facts } in inputs {
         let io = |source| TraceError::Io { file: file.clone(), source };

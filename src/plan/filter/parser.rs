@@ -302,7 +302,11 @@ impl<'a> Parser<'a> {
             let found = format!("no value after {}", shown(&format!("{key}{sign}")));
             return if self.typing { Ok(None) } else { Err(self.error(found, "add one, in quotes if it has spaces")) };
         };
-        let value = Operand::new(value);
+        let mut value = Operand::new(value);
+        let known = self.known.and_then(|known| known.iter().find(|(known, _)| *known == key));
+        if let Some((_, Known::Names(names))) = known {
+            value.narrow(names.iter().copied());
+        }
         if comparison.is_order() && value.number.is_none() && !is_day(&value.text) {
             let sign = comparison.sign();
             return Err(self.error(

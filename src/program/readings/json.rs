@@ -88,7 +88,7 @@ impl Source for JsonLines {
 /// The object in a line.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     let parsed = serde_json::from_str(line).or_else(|error| {
-        // Python's json module writes numbers that are not valid JSON.
+        // Python's json module and printf of C write numbers that are not valid JSON.
         serde_json::from_str(&without_nan(line)).map_err(|_| error)
     });
     match parsed {
@@ -98,12 +98,16 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The line with `null` in place of `NaN`, `Infinity` and `-Infinity` outside of strings.
+/// Numbers that are not finite, as Python and C write them, in lower case; a number comes before those that it begins with.
+const NOT_FINITE: [&str; 7] = ["-infinity", "infinity", "-inf", "inf", "-nan(ind)", "-nan", "nan"];
+
+/// The line with `null` in place of numbers that are not finite, outside of strings.
 fn without_nan(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let (mut rest, mut in_text) = (line, false);
     while let Some(letter) = rest.chars().next() {
-        let number = ["NaN", "-Infinity", "Infinity"].iter().find(|number| !in_text && rest.starts_with(**number));
+        let begins = |number: &str| rest.get(..number.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(number));
+        let number = NOT_FINITE.iter().find(|number| !in_text && begins(number));
         let length = match (number, letter) {
             (Some(number), _) => {
                 plain.push_str("null");
@@ -285,5 +289,7 @@ mod tests {
     fn words_of_texts_are_kept_where_they_look_like_numbers_of_python() {
         let line = r#"{"loss":NaN,"least":-Infinity,"note":"NaN, \"Infinity\"","most":Infinity}"#;
         assert_eq!(without_nan(line), r#"{"loss":null,"least":null,"note":"NaN, \"Infinity\"","most":null}"#);
+        let of_c = r#"{"nan":nan,"b":-nan,"c":inf,"d":-inf,"e":-nan(ind),"f":-1,"inf":Inf}"#;
+        assert_eq!(without_nan(of_c), r#"{"nan":null,"b":null,"c":null,"d":null,"e":null,"f":-1,"inf":null}"#);
     }
 }

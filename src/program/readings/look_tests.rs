@@ -101,6 +101,7 @@ fn a_line_whose_step_or_loss_has_unclear_separators_is_no_step_and_its_numbers_a
         let line = format!(" 12%|█▏        | 12/100 [00:03<00:22,  4.00it/s, {more}]");
         shapes(&[line.as_str()])
     };
+    assert_eq!(shapes(&["step 7 loss 1.#QNAN", "step 8 loss 2^3"]), []);
     assert_eq!(bar("loss=0,5"), []);
     assert_eq!(bar("loss=0.5, acc=0,25"), [step(12, Some(100), None, 0.5)]);
     assert_eq!(shapes(&["{'loss': '2,5', 'epoch': '0.1'}", "{'loss': 2,5, 'epoch': 0.1}"]), []);

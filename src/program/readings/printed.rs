@@ -23,7 +23,7 @@ pub(super) struct Printed<'l> {
     pub at: usize,
     /// The number as it is printed.
     pub text: &'l str,
-    /// The number; `None` if its separators do not show its value.
+    /// The number; `None` if its separators or its unit do not show its value.
     pub value: Option<f64>,
     /// Its unit as it is printed, after the number or in parentheses after the name; empty if it has none.
     pub unit: &'l str,
@@ -37,14 +37,14 @@ static NO_NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 /// A number with all points and commas between its digits.
 static NUMBER: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"[-+]?(?:(?:\d+(?:[.,]\d+)+|\d+\.?)(?:[eE][-+]?\d+)?|nan\b|inf\b)").ok());
+    LazyLock::new(|| Regex::new(r"[-+]?(?:(?:\d+(?:[.,]\d+)+|\d+\.?)(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)\b)").ok());
 /// What follows the first digits of a number that has blanks or quotes between its groups of three digits, and perhaps decimals.
 static GROUPS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:[ \u{a0}\u{2009}\u{202f}]\d{3}|['’]\d{3})+(?:[.,]\d+)*").ok());
 /// The unit after a number.
 static UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"^\s?(?<unit>[mµun]?s/(?:step|it|iter|batch)|(?:it|steps?|tok|tokens?|samples?|images?|imgs?|img)/s(?:ec)?|[TG]?FLOPS?(?:/s)?|/s(?:ec)?|msec|ms|µs|us|ns|secs?|seconds|s|%|[KMGT]i?B|[KMG])(?:[^\w/:=]|$)",
+        r"^\s?(?<unit>[kKMG]\s?(?:it|steps?|tok|tokens?|samples?|images?|imgs?|img)/s(?:ec)?|[mµun]?s/(?:step|it|iter|batch)|(?:it|steps?|tok|tokens?|samples?|images?|imgs?|img)/s(?:ec)?|[TG]?FLOPS?(?:/s)?|/s(?:ec)?|msec|ms|µs|us|ns|secs?|seconds|s|%|[KMGT]i?B|[KMG])(?:[^\w/:=]|$)",
     )
     .ok()
 });
@@ -69,10 +69,11 @@ pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
         let after = line[end..].chars().next();
         let unit = units.captures(&line[end..]).and_then(|unit| unit.name("unit"));
         // A digit that belongs to a word: `Acc@1`, `rank0`, `1.2.3`. A letter after a number is a unit, or makes it a word: `2x`.
-        let is_word = before.is_some_and(|c| c.is_alphanumeric() || "_@./".contains(c)) || is_version(text);
-        let joined = unit.is_none() && after.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '@');
-        if is_word || joined {
-            from = end;
+        let is_word = before.is_some_and(|c| c.is_alphanumeric() || "_@./^".contains(c)) || is_version(text);
+        // `2^3` and `1.#QNAN` are other numbers than their first digits.
+        let continues = |c: char| c.is_alphanumeric() || "_@#^".contains(c);
+        if is_word || unit.is_none() && after.is_some_and(continues) {
+            from = end + line[end..].find(|c| !continues(c)).unwrap_or(line.len() - end);
             continue;
         }
         let gap = &line[gap_from..at];
@@ -91,6 +92,7 @@ pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
     if found.iter().any(|number| number.value.is_none() && number.text.matches(',').count() == 1) {
         found.iter_mut().filter(|number| number.may_have_decimals()).for_each(|number| number.value = None);
     }
+    found.iter_mut().filter(|number| number.is_of_unknown_unit()).for_each(|number| number.value = None);
     found
 }
 
@@ -163,9 +165,23 @@ fn unit_of(unit: &str) -> (f64, &'static str) {
         "tok/s" | "token/s" | "tokens/s" => (1.0, "_tokens_per_s"),
         "sample/s" | "samples/s" | "image/s" | "images/s" | "img/s" | "imgs/s" | "/s" => (1.0, "_samples_per_s"),
         "tflops" | "tflop/s" | "tflop" | "tflops/s" | "tflop/s/gpu" => (1.0, "_tflop_per_s"),
-        _ => (1.0, ""),
+        _ => scaled_rate(plain).unwrap_or((1.0, "")),
     }
 }
+
+/// The conversion of a rate in thousands, millions or billions: `k tokens/s`.
+fn scaled_rate(plain: &str) -> Option<(f64, &'static str)> {
+    [("k", 1e3), ("m", 1e6), ("g", 1e9)].iter().find_map(|(prefix, scale)| {
+        let rate = plain.strip_prefix(prefix)?.trim_start();
+        let (factor, ending) = unit_of(rate);
+        let is_rate = ["_steps_per_s", "_tokens_per_s", "_samples_per_s"].contains(&ending);
+        // `m/s` is a speed.
+        (is_rate && factor == 1.0 && rate != "/s").then_some((*scale, ending))
+    })
+}
+
+/// Parts of names of memory, whose numbers have K, M and G for bytes.
+const MEMORIES: [&str; 6] = ["mem", "alloc", "reserved", "vram", "rss", "peak"];
 
 /// Names that mean the time of one step.
 const STEP_TIMES: &[&str] = &[
@@ -249,6 +265,13 @@ impl Printed<'_> {
         self.text.matches(',').count() == 1 && !self.text.contains('.')
     }
 
+    /// Whether its unit is a letter that may mean thousands, millions or billions of anything: `params 7M`.
+    fn is_of_unknown_unit(&self) -> bool {
+        let name = self.name.to_lowercase();
+        let is_memory = MEMORIES.iter().any(|memory| name.contains(memory));
+        !is_memory && ["k", "m", "g"].iter().any(|letter| self.unit.eq_ignore_ascii_case(letter))
+    }
+
     /// The meaning of the number, judged by its name and its unit.
     pub fn meaning(&self) -> Meaning {
         let name = self.name.to_lowercase().replace('_', " ");
@@ -291,14 +314,17 @@ impl Printed<'_> {
     }
 
     /// A pattern that reads this number, as the field or reading with the given name, or under its own key. It is empty if the number has
-    /// neither a name nor a unit, or has separators that patterns do not read.
+    /// neither a name nor a unit, or has separators or a unit that patterns do not read.
     pub fn pattern(&self, name: Option<&str>) -> String {
         let gap = spaced(&self.gap[self.gap.rfind(self.name).unwrap_or(0)..]);
         let (group, unit) = self.group();
         let is_named = name.is_some() || !self.name.is_empty() || !self.unit.is_empty();
         let name = name.unwrap_or(&group);
         let digits = if name == "step" { COUNT } else { PLAIN };
-        let is_read = self.value.is_some() && (name == "step" || !self.text.contains(','));
+        let (factor, ending) = unit_of(self.unit);
+        let is_scaled_rate = factor != 1.0 && ending.ends_with("_per_s");
+        let has_plain_text = name == "step" || !self.text.contains(',');
+        let is_read = self.value.is_some() && has_plain_text && !is_scaled_rate;
         if is_named && is_read { format!("{gap}(?<{name}>{digits}){unit}") } else { String::new() }
     }
 
@@ -395,6 +421,8 @@ mod tests {
                 vec![("2.1", Some(2.1)), ("3.4", Some(3.4)), ("3", Some(3.0)), ("224", Some(224.0))],
             ),
             ("losses 0.5,0.25", vec![("0.5", Some(0.5)), ("0.25", Some(0.25))]),
+            ("acc 1.#QNAN lr 2^3, 1.#INF top 10^-3 step #4", vec![("4", Some(4.0))]),
+            ("tps 1.2K params 7M gpu_mem 2G", vec![("1.2", None), ("7", None), ("2", Some(2.0))]),
             (
                 "batch 5  200 img/s 0 100 7 2048",
                 vec![
@@ -409,6 +437,29 @@ mod tests {
         ] {
             assert_eq!(values(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn words_that_are_no_finite_number_are_readings_however_they_are_written() {
+        for (text, value) in [("NaN", f64::NAN), ("Inf", f64::INFINITY), ("-Infinity", -f64::INFINITY)] {
+            let line = format!("step 3 acc {text} lr 0.1");
+            let meanings: Vec<Meaning> = numbers(&line).iter().skip(1).map(Printed::meaning).collect();
+            let [Meaning::Reading(key, read), Meaning::Reading(..)] = &meanings[..] else { panic!("{meanings:?}") };
+            assert_eq!((key.as_str(), read.to_string()), ("acc", value.to_string()));
+        }
+        assert!(values("INFO nano infinite").is_empty());
+    }
+
+    #[test]
+    fn a_letter_in_front_of_a_rate_is_a_factor_and_means_bytes_only_of_memory() {
+        let meaning = |line: &str| numbers(line)[0].meaning();
+        let reading = |key: &str, value| Meaning::Reading(key.to_owned(), value);
+        assert_eq!(meaning("throughput 1.25K tokens/s"), reading("throughput_tokens_per_s", 1250.0));
+        assert_eq!(meaning("throughput 2.5 Mtok/sec"), reading("throughput_tokens_per_s", 2.5e6));
+        assert_eq!(meaning("speed 3k it/s"), reading("speed_steps_per_s", 3e3));
+        assert_eq!(meaning("mem 2G"), reading("mem_bytes", 2e9));
+        assert_eq!(meaning("throughput 1.25K"), Meaning::Unknown);
+        assert_eq!(numbers("throughput 1.25K tokens/s")[0].pattern(None), "", "a pattern reads 1.25");
     }
 
     #[test]

@@ -11,6 +11,11 @@ const ROUNDED_S: f64 = 1.0;
 /// Reported times advance as fast as the times of reading if they differ by at most this share of the elapsed time, and by two steps: a
 /// line may be late by that much if it waits in a buffer.
 const MOST_APART: f64 = 0.1;
+/// If lines arrive promptly, reported times may differ by this share only: beyond it, steps get the times of their lines, and the analysis
+/// compares their durations with these, as it does for durations that a program reports.
+const MOST_APART_OF_PROMPT: f64 = 0.02;
+/// Lines arrive promptly if the mean time between arrivals is at most this, since files are read five times a second, or two steps.
+const PROMPT_S: f64 = 0.25;
 /// The decision is made after this number of arrivals, if they are spread over this time …
 const ARRIVALS: u64 = 8;
 const SPAN_S: f64 = 2.0;
@@ -88,20 +93,30 @@ impl ProgramClock {
             let arrival = Arrival { told_s, read_s, arrivals: arrivals + 1, steps: earlier + steps.len() as u64 };
             self.before = self.newest.replace(arrival);
             self.first = self.first.or(Some(arrival));
-            self.decide(Some(arrival), ARRIVALS, SPAN_S);
+            self.decide(Some(arrival), false);
         }
         None
     }
 
     /// Decides at the end of the run, if that was not possible before. The last lines may have waited in a buffer until the program ended.
     pub fn end(&mut self) {
-        self.decide(self.before, FEWEST_ARRIVALS, 0.0);
+        self.decide(self.before, true);
     }
 
-    fn decide(&mut self, last: Option<Arrival>, arrivals: u64, span_s: f64) {
+    fn decide(&mut self, last: Option<Arrival>, is_end: bool) {
         let Some((first, last)) = self.first.zip(last).filter(|_| self.is_right.is_none()) else { return };
-        if last.arrivals - first.arrivals + 1 >= arrivals && last.read_s - first.read_s >= span_s {
-            self.is_right = Some(advance_alike(first, last));
+        let (arrivals, passed_s) = (last.arrivals - first.arrivals + 1, last.read_s - first.read_s);
+        let is_long = arrivals >= ARRIVALS && passed_s >= SPAN_S;
+        let step_s = mean_step_s(first, last);
+        let is_prompt = passed_s <= PROMPT_S.max(2.0 * step_s) * (arrivals - 1) as f64;
+        if is_long && !advance_alike(first, last, MOST_APART) {
+            self.is_right = Some(false);
+        } else if is_long && is_prompt {
+            // The time of two steps hides a small difference until the run is long.
+            let is_clear = is_end || 2.0 * step_s <= MOST_APART_OF_PROMPT * passed_s;
+            self.is_right = is_clear.then(|| advance_alike(first, last, MOST_APART_OF_PROMPT));
+        } else if is_long || is_end && arrivals >= FEWEST_ARRIVALS {
+            self.is_right = Some(advance_alike(first, last, MOST_APART));
         }
     }
 
@@ -118,11 +133,15 @@ impl ProgramClock {
     }
 }
 
-/// Whether reported times advanced as fast as the times of reading.
-fn advance_alike(first: Arrival, last: Arrival) -> bool {
+/// The mean time from one step to the next.
+fn mean_step_s(first: Arrival, last: Arrival) -> f64 {
+    (last.read_s - first.read_s) / last.steps.saturating_sub(first.steps).max(1) as f64
+}
+
+/// Whether reported times advanced as fast as the times of reading, but for a share and two steps.
+fn advance_alike(first: Arrival, last: Arrival, most_apart: f64) -> bool {
     let (told_s, passed_s) = (last.told_s - first.told_s, last.read_s - first.read_s);
-    let step_s = passed_s / last.steps.saturating_sub(first.steps).max(1) as f64;
-    let most_s = MOST_APART * passed_s + 2.0 * step_s;
+    let most_s = most_apart * passed_s + 2.0 * mean_step_s(first, last);
     // If the first line waited in a buffer, the reported times advanced faster, but they are not ahead of the machine's clock.
     let is_faster = told_s - passed_s > most_s && last.told_s > last.read_s;
     passed_s - told_s <= most_s && !is_faster
@@ -165,6 +184,29 @@ mod tests {
             let (_, at_the_end, _) = judged(run_s, |since_s| rate * since_s);
             assert_eq!(at_the_end, Some(false), "{rate} in {run_s} s");
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_a_little_slow_is_found_if_lines_arrive_promptly() {
+        for (run_s, rate) in [(2.5, 0.92), (8.0, 0.92), (8.0, 0.95)] {
+            assert_eq!(judged(run_s, |since_s| rate * since_s).1, Some(false), "{rate} in {run_s} s");
+        }
+        assert_eq!(judged(8.0, |since_s| 0.995 * since_s).1, Some(true));
+        // Lines that are written together, and later from the second time on, say little: steps keep their times.
+        let mut clock = ProgramClock::new(1_000.0);
+        for second in 1..=12_u32 {
+            let at_s = 1_000.0 + f64::from(second);
+            let read_s = if second == 1 { at_s } else { at_s + 0.6 };
+            let step = |part: u32| FoundStep {
+                at_s: at_s - 1.0 + 0.05 * f64::from(part),
+                read_s: Some(read_s),
+                ..FoundStep::default()
+            };
+            let found: Vec<Found> = (1..=20).map(step).map(Found::Step).collect();
+            assert_eq!(clock.compare(&found, read_s), None);
+        }
+        clock.end();
+        assert_eq!(clock.is_right(), Some(true));
     }
 
     #[test]

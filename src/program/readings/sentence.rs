@@ -11,7 +11,7 @@ use super::fields::{Fields, can_wait, ungrouped};
 use super::printed::{self, Meaning, Printed};
 
 /// A number as programs print it.
-const NUMBER: &str = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)";
+const NUMBER: &str = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))";
 
 /// A count as programs print it, with commas between its groups of three digits or without.
 const COUNT: &str = r"\d{1,3}(?:,\d{3})+|\d+";
@@ -23,7 +23,7 @@ pub(super) fn pattern(text: &str) -> Option<Regex> {
 
 /// `loss: 0.5`, `train loss = 0.5`, `Loss 6.9e+00 (7.0e+00)`.
 static LOSS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/-])(?:train(?:ing)?[ _/])?loss\s*[:=]?\s*(?<loss>…)(?:[^\w.]|\.?$|\.\s)"));
+    LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/-])(?:train(?:ing)?[ _/])?loss\s*[:=]?\s*(?<loss>…)(?:[^\w.#^]|\.?$|\.\s)"));
 /// `step 12/100`, `iter: 12`, `Step [12/100]`.
 static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(

@@ -2,8 +2,9 @@
 //!
 //! Each line is parsed as its kind and written again, so it has the fields of its kind and no others. Some texts are kept: those that name
 //! a kind of thing (the event, the state), ids in multicard's own form, versions, product names of GPUs and CPUs, and multicard's own
-//! words: its workloads, factors, levels, measures and units, and the sentences of its warnings without what they quote. Every other text is replaced by `/path-1`, `/path-2`, … or `text_1`, `text_2`, …. A
-//! text has the same replacement in all files, so different texts stay different.
+//! words: its workloads, factors, levels, measures and units, and the sentences of its warnings without what they quote. Every other
+//! text is replaced by `/path-1`, `/path-2`, … or `text_1`, `text_2`, …, names of machines by `host`, `host_2`, …. A text has the same
+//! replacement in all files, so different texts stay different.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -122,6 +123,7 @@ pub(super) struct Pseudonyms {
     paths: usize,
     others: usize,
     uuids: HashMap<String, usize>,
+    hosts: HashMap<String, usize>,
     /// The workloads that came with plans; the plans' texts are parsed with them.
     brought: Vec<Arc<WorkloadSpec>>,
 }
@@ -130,8 +132,8 @@ impl Pseudonyms {
     /// Keeps multicard's words and these keys of measures.
     pub(super) fn new(measures: impl IntoIterator<Item = String>) -> Self {
         let words = words::of_multicard().into_iter().chain(measures).collect();
-        let (texts, uuids) = (HashMap::new(), HashMap::new());
-        Self { words, texts, paths: 0, others: 0, uuids, brought: Vec::new() }
+        let (texts, uuids, hosts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { words, texts, paths: 0, others: 0, uuids, hosts, brought: Vec::new() }
     }
 
     /// The path of a file within an archive.
@@ -271,7 +273,7 @@ impl Pseudonyms {
     fn text(&mut self, field: &str, text: &str) -> String {
         let is_kept = match field {
             _ if NAMES_OF_KINDS.contains(&field) => return text.to_owned(),
-            "hostname" => return "host".to_owned(),
+            "hostname" => return self.host(text),
             "uuid" | "gpu_uuid" | "more_gpu_uuids" => return self.uuid(text),
             "message" | "reason" | "warnings" => return self.sentence(text),
             "run" | "beside" => words::is_run(text),
@@ -283,6 +285,7 @@ impl Pseudonyms {
             "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
             "schema_version" => words::is_version(text) || words::is_schema(text),
             "links" => words::is_links(text),
+            "unit" => words::is_unit(text, &self.words),
             // Facts that are counts.
             "cpus" | "gpu_power_limit_w" => words::is_digits(text, 5),
             _ => VERSIONS.contains(&field) && words::is_version(text),
@@ -338,6 +341,15 @@ impl Pseudonyms {
             }
         }
         found
+    }
+
+    /// The name of a machine: `host` for the first one, then `host_2`, …. Readers tell machines apart by it, since their values differ.
+    fn host(&mut self, text: &str) -> String {
+        let next = self.hosts.len() + 1;
+        match *self.hosts.entry(text.to_owned()).or_insert(next) {
+            1 => "host".to_owned(),
+            number => format!("host_{number}"),
+        }
     }
 
     /// The UUID of a GPU, replaced by a number, because a UUID identifies one device in the whole world.

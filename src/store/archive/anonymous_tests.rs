@@ -379,6 +379,8 @@ fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
     ] {
         assert_eq!(names.text(field, kept), kept, "{field}");
     }
+    assert_eq!(["alice-1", "alice-2", "alice-1"].map(|name| names.text("hostname", name)), ["host", "host_2", "host"]);
+    assert_eq!(["B/s", "FLOP/s", "count"].map(|unit| names.text("unit", unit)), ["B/s", "FLOP/s", "count"]);
     assert_eq!(names.text("file", "alice.nsys-rep"), "text_4");
     assert_eq!(names.text("schema_version", "alice"), "text_1");
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use strum::VariantArray as _;
 
-use crate::plan::{RunState, Tracer, command, plan_words, workloads};
+use crate::plan::{MeasureUnit, RunState, Tracer, command, plan_words, workloads};
 use crate::protocol::{BUILT_IN_TRACER, EVENTS_FILE, PASSES, PRODUCTS, PYTORCH_PROFILER, TRACE_METRICS, fact_keys};
 
 /// Words of plan files and logs that belong neither to a workload nor to the format of plans.
@@ -14,7 +14,7 @@ const WORDS: &str =
 
 /// Units of measures.
 const UNITS: &str =
-    "s ms µs ns min h B kB MB GB TB KiB MiB GiB W kW J kJ Wh kWh °C % Hz MHz GHz FLOP TFLOP/s GB/s MB/s";
+    "s ms µs ns min h B kB MB GB TB KiB MiB GiB W kW J kJ Wh kWh °C % Hz MHz GHz FLOP TFLOP/s GB/s MB/s count";
 
 /// Sentences that multicard itself writes into logs. `#` stands for a number, which is kept; `…` for any other text, which is replaced.
 const SENTENCES: [&str; 22] = [
@@ -241,6 +241,18 @@ pub(super) fn is_gpu_list(text: &str) -> bool {
     text.split(',').all(|index| is_digits(index, 2))
 }
 
+/// A unit of known symbols and of `words`, in singular or plural, with their products and quotients: `FLOP/s`, `J/token`, `s^2`.
+pub(super) fn is_unit(text: &str, words: &HashSet<String>) -> bool {
+    let is_symbol = |word: &str| MeasureUnit::symbol(word).is_some() || words.contains(word);
+    let is_part = |part: &str| {
+        let (word, exponent) = part.split_once('^').unwrap_or((part, "1"));
+        let is_known = !word.is_empty() && (word == "1" || is_symbol(word) || words.contains(&format!("{word}s")));
+        is_known && is_short_number(exponent)
+    };
+    let products = text.split('/').map(|product| product.trim_matches(['(', ')']));
+    products.flat_map(|product| product.split(['·', '*'])).all(is_part)
+}
+
 /// A time in UTC, RFC 3339.
 pub(super) fn is_moment(text: &str) -> bool {
     text.len() <= 32 && text.parse::<jiff::Timestamp>().is_ok()
@@ -353,6 +365,18 @@ mod tests {
             "",
         ] {
             assert_eq!(shown(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn units_of_known_symbols_are_known_with_their_products_and_quotients() {
+        let words = of_multicard();
+        for unit in ["B/s", "FLOP/s", "GFLOP/s", "J/step", "J/token", "tokens/s", "images/(W·s)", "1/s", "s^2", "count"]
+        {
+            assert!(is_unit(unit, &words), "{unit}");
+        }
+        for other in ["alice", "alice/s", "B/alice", "/home/alice", "/", "", "s/", "10.1.2.3", "s^4111111111111111"] {
+            assert!(!is_unit(other, &words), "{other}");
         }
     }
 

@@ -74,6 +74,12 @@ impl Facts {
         self.is_known || self.pid.is_some()
     }
 
+    /// Whether both are of the same process at the same time: of copies of one file. Two processes hardly have events at the same
+    /// nanoseconds.
+    pub fn is_of_copy(&self, other: &Self) -> bool {
+        self.pid.is_some() && self.start_ns.is_some() && self == other
+    }
+
     /// Takes a member of the outermost object.
     pub fn take(&mut self, key: &[u8], value: Value<'_>) {
         match key {

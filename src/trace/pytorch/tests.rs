@@ -305,6 +305,18 @@ fn ranks_with_equal_processes_and_gpus_are_two_and_their_collectives_have_sizes(
 }
 
 #[test]
+fn a_trace_and_its_unpacked_copy_in_one_folder_are_refused() {
+    let folder = folder_of(&["gpu-conv.json.gz"]);
+    fs::write(folder.path().join("gpu-conv.json"), text_of(&golden().join("gpu-conv.json.gz"))).unwrap();
+    let kept = folder.path().join("kept.events");
+    let error = keep_events(folder.path(), &kept, &mut go).unwrap_err().to_string();
+    for part in ["gpu-conv.json and ", "gpu-conv.json.gz are copies", "remove one of them"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!kept.exists());
+}
+
+#[test]
 fn an_events_file_of_a_trace_gives_the_same_as_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (file, kept) = (folder.path().join("trace.json"), folder.path().join("kept.events"));
