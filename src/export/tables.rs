@@ -147,14 +147,19 @@ fn setting(record: &RunRecord, key: &str) -> Option<Level> {
 
 /// The runs that a filter admits, in the order they were queued.
 pub(super) fn listed(reader: &Reader, filter: &Filter) -> Result<Vec<Heading>, StoreError> {
-    let admitted = |record: RunRecord| {
+    Ok(admitted(reader.headings()?, filter))
+}
+
+fn admitted(records: Vec<RunRecord>, filter: &Filter) -> Vec<Heading> {
+    let filter = filter.clone().among(|key| records.iter().filter_map(|run| run.levels.get(key).cloned()).collect());
+    let heading = |record: RunRecord| {
         let levels = record.levels.iter().map(|(_, level)| level.to_string());
         let words = [record.run.clone(), record.cell.clone(), record.plan.clone(), record.data.to_string()];
         let words = words.into_iter().chain(levels).collect::<Vec<_>>().join(" ").to_lowercase();
         let is_admitted = filter.admits(&Listed { record: &record, words });
         is_admitted.then_some(Heading { run: record.run, levels: record.levels })
     };
-    Ok(reader.headings()?.into_iter().filter_map(admitted).collect())
+    records.into_iter().filter_map(heading).collect()
 }
 
 fn fixed(what: What) -> &'static [(&'static str, Kind)] {
@@ -479,6 +484,21 @@ fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
 mod tests {
     use super::*;
     use crate::analysis::fixture;
+
+    #[test]
+    fn a_filter_that_names_a_level_exactly_selects_no_run_of_another_level() {
+        let run = |level: &str| RunRecord {
+            run: level.to_owned(),
+            levels: Levels::new(vec![(Key::from("v"), Level::text(level))]),
+            ..fixture::finished()
+        };
+        let chosen = |levels: [&str; 2]| -> Vec<String> {
+            let headings = admitted(levels.map(run).into(), &Filter::parse("v=2.10").unwrap());
+            headings.into_iter().map(|heading| heading.run).collect()
+        };
+        assert_eq!(chosen(["2.1", "2.10"]), ["2.10"]);
+        assert_eq!(chosen(["2.1", "2.2"]), ["2.1"]);
+    }
 
     #[test]
     fn a_filter_selects_runs_by_a_programs_factors_that_have_the_keys_of_settings() {

@@ -159,6 +159,10 @@ fn spread(block: &Block, design: &Design, strata: &[Vec<usize>]) -> Result<Desig
                 "{key} goes from {low}: logarithms need levels above 0; untick it, or leave {key} out of log"
             ));
         }
+        let range = if is_logarithmic { high / low } else { high - low };
+        if !range.is_finite() {
+            return Err(format!("{key} goes from {low:e} to {high:e}, too far to spread numbers: tick nearer levels"));
+        }
         let mut levels: Vec<Level> = Vec::new();
         for (cell, point) in cells.iter_mut().zip(strata) {
             let share = (point[column] as f64 + 0.5) / strata.len() as f64;
@@ -272,6 +276,16 @@ mod tests {
         assert_eq!(sizes, [19, 27, 38, 54, 76, 108, 152, 215]);
         let fp32 = cells.iter().filter(|cell| *cell.levels.get("precision").unwrap() == Level::text("fp32"));
         assert_eq!(fp32.count(), 4);
+    }
+
+    #[test]
+    fn a_hypercube_over_a_range_that_is_no_number_names_the_factor() {
+        for (low, logarithmic) in [(-1e308, Vec::new()), (1e-308, vec!["batch_size".into()])] {
+            let levels = [("batch_size", vec![Level::Number(low), Level::Number(1e308)])];
+            let design = Design { size: Size::Runs(8), logarithmic, ..Design::new(DesignKind::LatinHypercube) };
+            let reason = trouble(&with(small_plan(&levels), design)).unwrap();
+            assert!(reason.contains(&format!("batch_size goes from {low:e} to 1e308, too far")), "{reason}");
+        }
     }
 
     #[test]

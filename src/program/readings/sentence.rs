@@ -22,8 +22,9 @@ pub(super) fn pattern(text: &str) -> Option<Regex> {
 }
 
 /// `loss: 0.5`, `train loss = 0.5`, `Loss 6.9e+00 (7.0e+00)`.
-static LOSS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/-])(?:train(?:ing)?[ _/])?loss\s*[:=]?\s*(?<loss>…)(?:[^\w.#^]|\.?$|\.\s)"));
+static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"(?i)(?:^|[^\w/-])(?:train(?:ing)?[ _/])?loss\s*[:=]?\s*(?<loss>…)(?:[^\w.#^]|\.?$|\.\s)")
+});
 /// `step 12/100`, `iter: 12`, `Step [12/100]`.
 static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
