@@ -7,6 +7,7 @@ use super::copies::copies;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
 use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
+use super::written::written_steps;
 use super::{Mapping, Problem, Role};
 use crate::analysis::Measures;
 use crate::plan::command::{Said, factor_of_levels};
@@ -81,7 +82,7 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let mut problems = Problems::default();
     let columns = Columns::of(table, mapping, &mut problems);
     problems.end()?;
-    let spec = columns.spec(table, mapping);
+    let mut spec = columns.spec(table, mapping);
     let mut runs: Vec<Imported> = Vec::with_capacity(table.rows.len());
     let mut cells: HashMap<String, usize> = HashMap::new();
     // The cell of each run, and the facts about it.
@@ -109,6 +110,12 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
     let measures: Vec<(usize, bool)> =
         columns.measures.iter().map(|column| (column.place, column.declared.on_speed)).collect();
+    for (column, declared) in columns.measures.iter().zip(&mut spec.measures) {
+        // Bytes and bits that are written as such are counts.
+        let is_count = &*declared.unit == "B" && column.factor <= 1.0;
+        let steps = || written_steps(table, &of_rows, column.place, column.factor);
+        declared.written_steps = Some(if is_count { BTreeMap::new() } else { steps() });
+    }
     match copies(table, &of_rows, &measures) {
         Some(problem) => Err(vec![problem]),
         None => Ok(Results { spec, cells: cells.len(), runs }),
@@ -481,6 +488,7 @@ fn measure(
         better,
         // Seconds of which few are not known to be good measure no speed.
         on_speed: shown == "s" && better == Better::Lower || is_rate,
+        written_steps: None,
     };
     let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
     Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))

@@ -155,3 +155,16 @@ fn gigabits_are_converted_to_bytes() {
     let results = imported("kernel,size (Gb)\na,8\nb,16\n", &[]).unwrap();
     assert_eq!(results.runs.iter().map(|run| run.values[0].1).collect::<Vec<_>>(), [1e9, 2e9]);
 }
+
+#[test]
+fn the_steps_with_which_each_cell_is_written_are_kept_in_the_unit_of_the_measure() {
+    let steps = |text: &str| -> Vec<(String, f64)> {
+        let results = imported(text, &[]).unwrap();
+        results.spec.measures[0].written_steps.clone().unwrap().into_iter().collect()
+    };
+    let one = |cell: &str, step: f64| (cell.to_owned(), step);
+    assert_eq!(steps("v,t (min)\na,1\na,2\nb,1.5\nb,2\n"), [one("c1", 60.0), one("c2", 6.0)]);
+    assert_eq!(steps("v,mem (GB)\na,1\nb,2\n"), [one("c1", 1e9), one("c2", 1e9)]);
+    assert!(steps("v,mem (B)\na,1\nb,2\n").is_empty(), "bytes are exact where they are written in bytes");
+    assert_eq!(steps("v,t (h)\na,1.49981234567\nb,2\nb,2\n"), [one("c2", 3600.0)], "each cell has its own digits");
+}
