@@ -14,7 +14,7 @@ use crate::plan::{Better, MeasureUnit, suggestion};
 const MOST_LEVELS: usize = 200;
 /// Names of columns that show the column's role, in lower case.
 static NAMES: [(&[&str], Role); 7] = [
-    (&["repeat", "rep", "run", "trial", "iteration", "replicate", "replication", "sample", "round"], Role::Repeat),
+    (&["repeat", "rep", "run", "trial", "replicate", "replication"], Role::Repeat),
     (&["machine", "host", "hostname", "node"], Role::Machine),
     (&["commit", "git_commit", "git", "sha", "revision", "git_sha", "commit_hash"], Role::Commit),
     (&["commit_time", "commit_date", "committed", "committed_at"], Role::CommitTime),
@@ -22,6 +22,10 @@ static NAMES: [(&[&str], Role); 7] = [
     (&["session", "build", "nightly", "job", "job_id"], Role::Session),
     (&["id", "index", "comment", "note"], Role::Skip),
 ];
+/// Names of columns of whole numbers that often count parts of one run, which are no repeats.
+const COUNTERS: [&str; 5] = ["iteration", "iter", "sample", "round", "step"];
+/// Why a column has no role yet: only the user knows whether it counts runs.
+pub(super) const MAY_COUNT_PARTS: &str = "it may count parts of one run";
 /// Endings of names that stand for a unit, with this unit.
 // `_min` is left out: `latency_min` is a minimum.
 const ENDINGS: [(&str, &str); 25] = [
@@ -224,10 +228,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// The mapping as TOML, which [`Self::change`] reads.
+    /// The mapping as TOML, which [`Self::change`] reads. Columns of which only the user knows the role are left out.
     pub fn toml(&self) -> String {
+        let known = self.columns.iter().filter(|(.., why)| why != MAY_COUNT_PARTS);
         let columns: toml::Table =
-            self.columns.iter().map(|(name, role, _)| (name.clone(), toml::Value::String(role.to_string()))).collect();
+            known.map(|(name, role, _)| (name.clone(), toml::Value::String(role.to_string()))).collect();
         let mut table = toml::Table::new();
         table.insert("name".to_owned(), toml::Value::String(self.name.clone()));
         table.insert("columns".to_owned(), toml::Value::Table(columns));
@@ -270,7 +275,9 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
         return (Role::Measure { better: better(name, ""), unit: String::new(), key: None }, "by its name".to_owned());
     }
     let is_whole = values().all(|field| field.number().is_some_and(|number| number.fract() == 0.0));
-    if is_whole || 3 * count <= table.rows.len() {
+    if is_whole && count > 1 && COUNTERS.contains(&plain.as_str()) {
+        (Role::Skip, MAY_COUNT_PARTS.to_owned())
+    } else if is_whole || 3 * count <= table.rows.len() {
         (factor(""), "numbers that repeat, or whole numbers".to_owned())
     } else {
         (

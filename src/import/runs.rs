@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::columns::is_unit;
+use super::columns::{MAY_COUNT_PARTS, is_unit};
 use super::copies::copies;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
@@ -217,7 +217,7 @@ impl Columns {
     fn of(table: &ForeignTable, mapping: &Mapping, problems: &mut Problems) -> Self {
         let mut columns = Self::default();
         let mut keys: Vec<String> = Vec::new();
-        for (place, (name, role, _)) in mapping.columns.iter().enumerate() {
+        for (place, (name, role, why)) in mapping.columns.iter().enumerate() {
             let slot = match role {
                 Role::Factor { unit, key } => {
                     if let Some(key) = key.as_deref().filter(|key| TAKEN.contains(key)) {
@@ -254,7 +254,12 @@ impl Columns {
                 Role::CommitTime => &mut columns.commit_time,
                 Role::Started => &mut columns.started,
                 Role::Session => &mut columns.session,
-                Role::Skip => continue,
+                Role::Skip => {
+                    if why == MAY_COUNT_PARTS {
+                        problems.add(Problem::at("", name, counts_parts(name)));
+                    }
+                    continue;
+                }
             };
             if let Some(other) = slot.replace(place) {
                 let other = &mapping.columns[other].0;
@@ -442,6 +447,14 @@ fn kind(table: &ForeignTable, place: usize) -> Kind {
 /// Whether a number is written by its digits alone.
 fn is_plain_whole(text: &str) -> bool {
     text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The problem of a column that may count parts of runs.
+fn counts_parts(name: &str) -> String {
+    format!(
+        "it may count parts of one run, which are no repeats: add --set \"{name}=repeat\" if each row is an independent run, or \
+         --set \"{name}=factor\" if runs differ in it; otherwise average the rows of each run first"
+    )
 }
 
 /// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of
