@@ -44,7 +44,7 @@ pub(super) fn copies(table: &ForeignTable, cells: &[&str], measures: &[(usize, b
                 let [first, last] = [earlier, earlier + length - 1].map(|row| &table.rows[row].place);
                 let what = format!(
                     "{first} to {last} recur here with all their digits, as if they were copied, and copies are no further runs: \
-                     remove them, or number the runs in a column and let it be the repeat"
+                     remove them; if each row is a run of its own, add a column with the time at which the run was started"
                 );
                 return Some(Problem::at(&table.rows[place].place, "", what));
             }
@@ -109,6 +109,7 @@ mod tests {
         for times in [2, 6] {
             let told = found(&four.repeat(times)).unwrap();
             assert!(told.starts_with("line 6: line 2 to line 5 recur here with all their digits"), "{told}");
+            assert!(told.ends_with("add a column with the time at which the run was started"), "{told}");
         }
         // Another row in between, and one run of each cell.
         let told = found(&format!("{four}a,1.00333\n{four}")).unwrap();
