@@ -12,6 +12,7 @@ mod runs;
 mod session;
 mod table;
 mod unique_json;
+mod written;
 
 pub use columns::{Mapping, MappingError};
 pub use file::{read, read_bytes};

@@ -1,6 +1,6 @@
 //! The registry of measures: what each one is, and how its readings become one number for a run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::limit;
@@ -139,6 +139,8 @@ pub struct Measure {
     pub possible: (f64, f64),
     /// Whether it is a formula with a part whose values may be rounded.
     pub has_inexact_part: bool,
+    /// The steps with which a file writes its values; see [`DeclaredMeasure::written_steps`].
+    pub written_steps: Option<Arc<BTreeMap<String, f64>>>,
 }
 
 impl Measure {
@@ -157,6 +159,7 @@ impl Measure {
             scaling: Scaling::None,
             possible: (f64::MIN, f64::MAX),
             has_inexact_part: false,
+            written_steps: None,
         }
     }
 
@@ -191,10 +194,11 @@ impl Measure {
     }
 
     /// A measure that a workload declares: the last value of the first rank that reports one.
-    fn declared(declared: &DeclaredMeasure) -> Self {
-        let DeclaredMeasure { key, name, unit, better, on_speed } = declared;
+    pub(super) fn declared(declared: &DeclaredMeasure) -> Self {
+        let DeclaredMeasure { key, name, unit, better, on_speed, written_steps } = declared;
         let measure = if &**unit == "B" { Self::bytes(key, name) } else { Self::named(&**key, &**name, unit) };
-        let measure = Self { better: *better, on_speed: *on_speed, ..measure };
+        let written_steps = written_steps.clone().map(Arc::new);
+        let measure = Self { better: *better, on_speed: *on_speed, written_steps, ..measure };
         // What is measured of every program is measured on each of its nodes.
         match key.as_str() {
             command::PROGRAM_TIME => measure.read(OverRanks::Max, OverTime::Last),

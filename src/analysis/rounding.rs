@@ -18,9 +18,10 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
-    /// The rounding of a run's value, if written values lie on multiples of `written_step`.
+    /// The rounding of a run's value. If the import of the run recorded no step, written values lie on multiples of `written_step`.
     pub(super) fn of_run(run: &RunSummary, measure: &Measure, written_step: f64) -> Self {
         let by_clock = if measure.is_told() { clock_resolution(run) } else { 0.0 };
+        let written_step = recorded_step(run, measure).unwrap_or(written_step);
         let value = if run.is_reported() && written_step > 0.0 { run.value_alone(measure) } else { None };
         let by_writer = value.map(|value| written_step / value.abs()).filter(|share| share.is_finite()).unwrap_or(0.0);
         Self { step: by_clock + by_writer, is_written: by_writer > by_clock }
@@ -63,6 +64,15 @@ impl Rounding {
     }
 }
 
+/// The step of the last digit with which a file writes a run's value; 0 if the value is exact, and `None` if no import recorded it.
+fn recorded_step(run: &RunSummary, measure: &Measure) -> Option<f64> {
+    let own = run.measures.find(&measure.key)?;
+    let steps = own.written_steps.as_ref()?;
+    // Bytes may be written in another unit, but counts are exact.
+    let may_be_rounded = own.unit == "B" || !own.is_exact();
+    Some(steps.get(&run.cell).copied().filter(|_| may_be_rounded).unwrap_or(0.0))
+}
+
 /// The decimal step on which the values of a measure lie in runs of programs and in imported runs; 0 if they are exact.
 pub(super) fn step_in_runs<'a>(runs: impl Iterator<Item = &'a RunSummary>, measure: &Measure) -> f64 {
     let reported = runs.filter(|run| run.is_reported());
@@ -86,8 +96,39 @@ pub(super) fn clock_resolution(run: &RunSummary) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
     use super::*;
-    use crate::analysis::{Origin, OverRanks, OverTime, measure};
+    use crate::analysis::{Measures, Origin, OverRanks, OverTime, fixture, measure, summarise_run};
+    use crate::plan::DeclaredMeasure;
+    use crate::protocol::{Environment, IMPORTED_FROM};
+
+    #[test]
+    fn an_imported_value_is_as_coarse_as_the_file_writes_its_cell() {
+        let declared = |unit: &str| DeclaredMeasure {
+            key: "own".into(),
+            name: "own".into(),
+            unit: unit.into(),
+            written_steps: Some(BTreeMap::from([("coarse".to_owned(), 60.0)])),
+            ..DeclaredMeasure::default()
+        };
+        let mut environment = Environment::default();
+        environment.set(IMPORTED_FROM, Some("f.csv"));
+        let run = summarise_run(&fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1));
+        let mut run = RunSummary { environment: Some(Arc::new(environment)), ..run };
+        run.values.insert("own".into(), 120.0);
+        let mut share = |cell: &str, unit: &str| {
+            run.cell = cell.to_owned();
+            run.measures = Arc::new(Measures::clone(&run.measures).with([Measure::declared(&declared(unit))]));
+            let measure = run.measures.find("own").cloned().unwrap_or_else(|| Measure::new("own"));
+            Rounding::of_run(&run, &measure, 10.0).step
+        };
+        assert_eq!(
+            [share("coarse", "s"), share("coarse", "B"), share("fine", "s"), share("coarse", "count")],
+            [0.5, 0.5, 0.0, 0.0]
+        );
+    }
 
     #[test]
     fn counts_and_bytes_are_exact_and_other_readings_lie_on_the_step_of_their_last_digit() {

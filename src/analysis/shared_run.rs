@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
 
 use super::limit::{BYTES_SHARE, FLOP_SHARE};
+use super::resolution::resolution;
 use super::{Measures, RunSummary};
 use crate::plan::Key;
 use crate::protocol::IMPORTED_FROM;
 
 /// The fewest runs of an imported session that cannot agree by chance with those of another one.
 const LEAST_RUNS: usize = 3;
+
+/// The greatest chance with which a run of another session may have a run's values, if the values are to show that both are one run.
+const CHANCE: f64 = 0.02;
 
 /// The name of a session, and its runs.
 pub type Named<'a> = (&'a dyn Display, &'a [RunSummary]);
@@ -22,7 +26,14 @@ pub fn refused_copy(one: Named<'_>, other: Named<'_>) -> Option<String> {
             format!("both contain the run {run}: one is a copy of the other, or both are copies of a third session")
         }
         None => {
-            let left_out = one_import(one.1, other.1)?;
+            let Some(left_out) = one_import(one.1, other.1) else {
+                let count = runs_in_both(one.1, other.1)?;
+                return Some(format!(
+                    "{} and {} were imported with {count} runs that have exactly the same values in both: one file contains rows of the \
+                     other. The same runs are no further observations: {to_do}, or import only the rows that are new",
+                    one.0, other.0
+                ));
+            };
             let keys: Vec<&str> = left_out.iter().map(|key| &***key).collect();
             let measures = if keys.is_empty() {
                 String::new()
@@ -60,15 +71,76 @@ fn one_import<'r>(one: &'r [RunSummary], other: &'r [RunSummary]) -> Option<BTre
 
 /// Whether two records of imported runs may be of one run: they differ at most in the name of the file and in values.
 fn is_same_import(one: &RunSummary, other: &RunSummary) -> bool {
-    let facts = |run: &RunSummary| -> BTreeMap<String, String> {
-        let all = run.environment.iter().flat_map(|environment| environment.facts());
-        all.filter(|fact| fact.0 != IMPORTED_FROM).map(|fact| (fact.0.to_owned(), fact.2.to_owned())).collect()
-    };
     let start = |run: &RunSummary| run.started_s.map(f64::to_bits);
     one.is_imported()
         && other.is_imported()
         && (one.identity, one.repeat, start(one)) == (other.identity, other.repeat, start(other))
         && facts(one) == facts(other)
+}
+
+/// The facts of a run, without the name of its file.
+fn facts(run: &RunSummary) -> BTreeMap<String, String> {
+    let all = run.environment.iter().flat_map(|environment| environment.facts());
+    all.filter(|fact| fact.0 != IMPORTED_FROM).map(|fact| (fact.0.to_owned(), fact.2.to_owned())).collect()
+}
+
+/// The runs of a cell in each of two sessions.
+type InBoth<'r> = [Vec<&'r RunSummary>; 2];
+
+/// How many runs two imported sessions have in common, whatever their order and the names of their files: a file has grown since its first
+/// import, or its rows were sorted. `None` if these are few, or at most half of the runs of each session.
+fn runs_in_both(one: &[RunSummary], other: &[RunSummary]) -> Option<usize> {
+    let mut cells: BTreeMap<_, InBoth<'_>> = BTreeMap::new();
+    let mut counts: [usize; 2] = [0; 2];
+    for (side, runs) in [one, other].into_iter().enumerate() {
+        for run in runs.iter().filter(|run| run.is_imported() && !run.values.is_empty()) {
+            cells.entry((run.identity, facts(run))).or_default()[side].push(run);
+            counts[side] += 1;
+        }
+    }
+    let shared: usize = cells.values().map(runs_of_cell_in_both).sum();
+    (shared >= LEAST_RUNS && 2 * shared > counts[0].min(counts[1])).then_some(shared)
+}
+
+/// How many runs of a cell are in both sessions; 0 if their values may agree by chance.
+fn runs_of_cell_in_both(runs: &InBoth<'_>) -> usize {
+    let [own, others] = [&runs[0], &runs[1]].map(|runs| runs.iter().map(|run| recorded(run)).collect::<Vec<_>>());
+    let all: BTreeSet<&Key> = own.iter().flat_map(|values| values.keys().copied()).collect();
+    let keys: Vec<&Key> = all.into_iter().filter(|key| others.iter().any(|values| values.contains_key(*key))).collect();
+    if runs[0].is_empty() || may_agree_by_chance(&keys, runs) {
+        return 0;
+    }
+    // Values that were converted from another unit may differ in their last digits.
+    let text = |bits: Option<&u64>| bits.map_or_else(String::new, |bits| format!("{:.11e}", f64::from_bits(*bits)));
+    // Values that a session has several times may recur by chance.
+    let once = |side: usize, all: &[BTreeMap<&Key, u64>]| {
+        let mut counts: BTreeMap<(Option<u64>, Vec<String>), usize> = BTreeMap::new();
+        for (run, values) in runs[side].iter().zip(all) {
+            let texts = keys.iter().map(|key| text(values.get(*key))).collect();
+            *counts.entry((run.started_s.map(f64::to_bits), texts)).or_default() += 1;
+        }
+        counts.into_iter().filter(|(_, count)| *count == 1).map(|(texts, _)| texts).collect::<BTreeSet<_>>()
+    };
+    once(0, &own).intersection(&once(1, &others)).count()
+}
+
+/// Whether a run of one session may have the values of a run of the other by chance, since the values lie on a coarse grid. Times and rates
+/// decide, if there are some: a rate that was computed from a coarse time has many digits, but the time shows it.
+fn may_agree_by_chance(keys: &[&Key], runs: &InBoth<'_>) -> bool {
+    let all = || runs.iter().flatten();
+    let is_of_speed = |key: &&Key| all().any(|run| run.measures.find(key).is_some_and(|measure| measure.on_speed));
+    let has_speed = keys.iter().any(is_of_speed);
+    let most_runs = runs[0].len().max(runs[1].len()) as f64;
+    let chance = |key: &&Key| {
+        let values: Vec<f64> = all().filter_map(|run| run.values.get(*key).copied()).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let spread = values.iter().copied().fold(0.0, f64::max) - least;
+        // Values that are all the same tell nothing, and the grid is known of values above 0 only.
+        (least > 0.0 && spread > 0.0).then(|| resolution(&values).unwrap_or(0.0) * most_runs / spread)
+    };
+    let judged = keys.iter().filter(|key| !has_speed || is_of_speed(key));
+    let chances: Vec<f64> = judged.filter_map(chance).collect();
+    chances.is_empty() || chances.iter().any(|chance| *chance > CHANCE)
 }
 
 /// The id of a run that two sessions have in common.
@@ -194,6 +266,40 @@ mod tests {
         let values = even[0].values.clone();
         even.iter_mut().for_each(|run| run.values.clone_from(&values));
         assert_eq!(refused_copy((&"first", &even), (&"second", &wide(even.clone()))), None);
+    }
+
+    #[test]
+    fn an_import_of_a_file_that_has_grown_or_was_sorted_has_the_runs_of_the_first_one() {
+        let times_s = |from: u32, count: u32| -> Vec<f64> {
+            (from..from + count).map(|place| 0.1 + 1e-6 * f64::from(place * 7_919 % 10_007)).collect()
+        };
+        let of = |times_s: &[f64], file: &str| {
+            let mut runs = imported(session(1000.0, times_s), file);
+            for (run, time_s) in runs.iter_mut().zip(times_s) {
+                run.values = BTreeMap::from([("step_time_s", *time_s), ("images_per_s", 64.0 / time_s)])
+                    .into_iter()
+                    .map(|(key, value)| (Key::from(key), value))
+                    .collect();
+            }
+            runs
+        };
+        let first = of(&times_s(1, 6), "night1.csv");
+        let grown = of(&times_s(1, 8), "night2.csv");
+        let message = refused_copy((&"a1", &first), (&"a2", &grown)).unwrap();
+        assert!(
+            message.starts_with("a1 and a2 were imported with 6 runs that have exactly the same values in both"),
+            "{message}"
+        );
+        assert!(message.ends_with("give only one of the two, or import only the rows that are new"), "{message}");
+        let mut sorted = times_s(1, 6);
+        sorted.reverse();
+        assert!(refused_copy((&"a1", &first), (&"a2", &of(&sorted, "sorted.csv"))).is_some());
+        // Half of the runs may be those of a common base, and other nights have other values.
+        assert_eq!(refused_copy((&"a1", &first), (&"a2", &of(&times_s(4, 6), "half.csv"))), None);
+        assert_eq!(refused_copy((&"a1", &first), (&"a2", &of(&times_s(20, 8), "night2.csv"))), None);
+        // Whole milliseconds recur by chance, and with them the rates that were computed from them.
+        let coarse = [0.101, 0.102, 0.103, 0.104, 0.105];
+        assert_eq!(refused_copy((&"a1", &of(&coarse[..4], "a.csv")), (&"a2", &of(&coarse, "b.csv"))), None);
     }
 
     #[test]

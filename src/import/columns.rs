@@ -14,7 +14,7 @@ use crate::plan::{Better, MeasureUnit, suggestion};
 const MOST_LEVELS: usize = 200;
 /// Names of columns that show the column's role, in lower case.
 static NAMES: [(&[&str], Role); 7] = [
-    (&["repeat", "rep", "run", "trial", "iteration", "replicate", "replication", "sample", "round"], Role::Repeat),
+    (&["repeat", "rep", "run", "trial", "replicate", "replication"], Role::Repeat),
     (&["machine", "host", "hostname", "node"], Role::Machine),
     (&["commit", "git_commit", "git", "sha", "revision", "git_sha", "commit_hash"], Role::Commit),
     (&["commit_time", "commit_date", "committed", "committed_at"], Role::CommitTime),
@@ -22,6 +22,10 @@ static NAMES: [(&[&str], Role); 7] = [
     (&["session", "build", "nightly", "job", "job_id"], Role::Session),
     (&["id", "index", "comment", "note"], Role::Skip),
 ];
+/// Names of columns of whole numbers that often count parts of one run, which are no repeats.
+const COUNTERS: [&str; 5] = ["iteration", "iter", "sample", "round", "step"];
+/// Why a column has no role yet: only the user knows whether it counts runs.
+pub(super) const MAY_COUNT_PARTS: &str = "it may count parts of one run";
 /// Endings of names that stand for a unit, with this unit.
 // `_min` is left out: `latency_min` is a minimum.
 const ENDINGS: [(&str, &str); 25] = [
@@ -51,29 +55,71 @@ const ENDINGS: [(&str, &str); 25] = [
     ("_mhz", "MHz"),
     ("_flops", "FLOP/s"),
 ];
-/// Words in the names of measures, with the values that are good.
-const MEASURED: [(&str, Better); 12] = [
-    ("throughput", Better::Higher),
-    ("per_s", Better::Higher),
-    ("accuracy", Better::Higher),
-    ("speedup", Better::Higher),
-    ("score", Better::Higher),
-    ("bandwidth", Better::Higher),
-    ("loss", Better::Lower),
-    ("error", Better::Lower),
-    ("latency", Better::Lower),
-    ("duration", Better::Lower),
-    ("time", Better::Lower),
-    ("memory", Better::Lower),
+/// Words in the names of measures of which much is good.
+const HIGH: [&str; 5] = ["throughput", "accuracy", "speedup", "score", "bandwidth"];
+/// Words in the names of measures of which little is good.
+const LOW: [&str; 6] = ["loss", "error", "latency", "duration", "time", "memory"];
+/// Words in the names of times. Together with a word of [`HIGH`], they leave open what is good: `time_to_accuracy`, `accuracy_at_time`.
+const TIMES: [&str; 4] = ["time", "times", "latency", "duration"];
+/// Words in the names of rates. An amount with such a name has a wrong unit.
+const RATES: [&str; 2] = ["throughput", "bandwidth"];
+/// Units of what is spent: time, memory, energy.
+const SPENT: [&str; 22] = [
+    "s", "ms", "µs", "us", "ns", "min", "h", "d", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "mJ", "J",
+    "kJ", "Wh", "kWh",
 ];
 /// Words in the names of measures of which few are good, whatever is measured in them: `errors/s`, `missed_bytes`.
-const HARMFUL: [&str; 20] = [
-    "drop", "dropped", "drops", "error", "errors", "failed", "failure", "failures", "fault", "faults", "loss",
-    "losses", "lost", "miss", "missed", "misses", "retries", "retry", "stall", "stalls",
+const HARMFUL: [&str; 32] = [
+    "abort",
+    "aborted",
+    "aborts",
+    "collision",
+    "collisions",
+    "crash",
+    "crashes",
+    "drop",
+    "dropped",
+    "drops",
+    "error",
+    "errors",
+    "eviction",
+    "evictions",
+    "fail",
+    "failed",
+    "fails",
+    "failure",
+    "failures",
+    "fault",
+    "faults",
+    "loss",
+    "losses",
+    "lost",
+    "miss",
+    "missed",
+    "misses",
+    "retries",
+    "retry",
+    "stall",
+    "stalls",
+    "timeouts",
 ];
-/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `uptime_s`.
-const UNTOLD: [&str; 9] =
-    ["available", "free", "life", "lifetime", "remaining", "saved", "saving", "savings", "uptime"];
+/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `uptime_s`, `time between failures (h)`.
+const UNTOLD: [&str; 14] = [
+    "available",
+    "between",
+    "free",
+    "headroom",
+    "life",
+    "lifetime",
+    "mtbf",
+    "mttf",
+    "remaining",
+    "saved",
+    "saving",
+    "savings",
+    "unused",
+    "uptime",
+];
 
 /// What each column of a file means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,10 +228,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// The mapping as TOML, which [`Self::change`] reads.
+    /// The mapping as TOML, which [`Self::change`] reads. Columns of which only the user knows the role are left out.
     pub fn toml(&self) -> String {
+        let known = self.columns.iter().filter(|(.., why)| why != MAY_COUNT_PARTS);
         let columns: toml::Table =
-            self.columns.iter().map(|(name, role, _)| (name.clone(), toml::Value::String(role.to_string()))).collect();
+            known.map(|(name, role, _)| (name.clone(), toml::Value::String(role.to_string()))).collect();
         let mut table = toml::Table::new();
         table.insert("name".to_owned(), toml::Value::String(self.name.clone()));
         table.insert("columns".to_owned(), toml::Value::Table(columns));
@@ -224,11 +271,13 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     if let Some(unit) = unit_of(name) {
         return (Role::Measure { better: better(name, &unit), unit, key: None }, "by the unit in its name".to_owned());
     }
-    if MEASURED.iter().any(|(word, _)| plain.contains(word)) {
+    if named_better(name).is_some() {
         return (Role::Measure { better: better(name, ""), unit: String::new(), key: None }, "by its name".to_owned());
     }
     let is_whole = values().all(|field| field.number().is_some_and(|number| number.fract() == 0.0));
-    if is_whole || 3 * count <= table.rows.len() {
+    if is_whole && count > 1 && COUNTERS.contains(&plain.as_str()) {
+        (Role::Skip, MAY_COUNT_PARTS.to_owned())
+    } else if is_whole || 3 * count <= table.rows.len() {
         (factor(""), "numbers that repeat, or whole numbers".to_owned())
     } else {
         (
@@ -254,12 +303,14 @@ fn fits<'a>(role: &Role, mut values: impl Iterator<Item = &'a Field>) -> bool {
     }
 }
 
-/// A name in small letters, with `_` for everything else.
+/// A name in small letters, with `_` for everything else. Both signs of micro, U+00B5 and U+03BC, become `u`.
 pub(super) fn plain(name: &str) -> String {
-    let letters: String = name
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' })
-        .collect();
+    let letter = |letter: char| match letter {
+        '\u{b5}' | '\u{3bc}' => 'u',
+        _ if letter.is_ascii_alphanumeric() => letter.to_ascii_lowercase(),
+        _ => '_',
+    };
+    let letters: String = name.chars().map(letter).collect();
     let mut words: Vec<&str> = letters.split('_').collect();
     words.retain(|word| !word.is_empty());
     words.join("_")
@@ -272,7 +323,7 @@ fn unit_of(name: &str) -> Option<String> {
     }
     let within = |open, close| {
         let (_, rest) = name.rsplit_once(open)?;
-        Some(rest.trim().strip_suffix(close)?.trim().to_owned())
+        Some(rest.trim().strip_suffix(close)?.trim().replace('\u{3bc}', "\u{b5}"))
     };
     if let Some(unit) = within('(', ')').or_else(|| within('[', ']')).filter(|unit| is_unit(unit)) {
         return Some(unit);
@@ -289,13 +340,13 @@ fn unit_of(name: &str) -> Option<String> {
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, unit)| (*unit).to_owned())
 }
 
-/// The unit in bits that a column's name ends with: `size (Gb)`, `rate [Mb/s]`. Only the case of its last letter distinguishes bits from
+/// The unit in bits that a column's name ends with: `size (Gb)`, `rate [Mib/s]`. Only the case of its last letter distinguishes bits from
 /// bytes.
 fn bits_of(name: &str) -> Option<String> {
     let name = name.trim().trim_end_matches([')', ']']).trim_end();
     let (name, per) = name.strip_suffix("/s").map_or((name, ""), |rest| (rest, "/s"));
     let word = name.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next()?;
-    let prefix = word.strip_suffix('b').filter(|prefix| ["M", "G", "T"].contains(prefix))?;
+    let prefix = word.strip_suffix('b').filter(|prefix| ["M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(prefix))?;
     Some(format!("{prefix}bit{per}"))
 }
 
@@ -312,121 +363,35 @@ pub(super) fn is_unit(text: &str) -> bool {
 
 /// Which values are good, from the name and the unit of a measure.
 fn better(name: &str, unit: &str) -> Better {
-    let plain = plain(name);
-    let named = MEASURED.iter().find(|(word, _)| plain.contains(word)).map(|(_, better)| *better);
-    let has_one_of = |words: &[&str]| plain.split('_').any(|word| words.contains(&word));
+    let is_spent = SPENT.contains(&unit);
     match unit {
-        _ if has_one_of(&UNTOLD) => Better::Neither,
-        _ if has_one_of(&HARMFUL) => Better::Lower,
+        _ if has_one_of(name, &UNTOLD) || is_spent && has_one_of(name, &RATES) => Better::Neither,
+        _ if is_spent || has_one_of(name, &HARMFUL) => Better::Lower,
         _ if unit.ends_with("/s") => Better::Higher,
-        _ if named.is_some() => named.unwrap_or_default(),
-        "s" | "ms" | "µs" | "us" | "ns" | "min" | "h" | "B" | "kB" | "MB" | "GB" | "KiB" | "MiB" | "GiB" | "J"
-        | "W" => Better::Lower,
-        _ => Better::Neither,
+        "W" => named_better(name).unwrap_or(Better::Lower),
+        _ => named_better(name).unwrap_or_default(),
     }
+}
+
+/// Which values are good, from the name of a measure alone; `None` if it is no known name of a measure.
+fn named_better(name: &str) -> Option<Better> {
+    let plain = plain(name);
+    let words: Vec<&str> = plain.split('_').collect();
+    let is_rate = words.windows(2).any(|pair| pair[0] == "per" && ["s", "sec", "second"].contains(&pair[1]));
+    let contains = |known: &[&str]| known.iter().any(|word| plain.contains(word));
+    match (is_rate || contains(&HIGH), contains(&LOW)) {
+        (true, _) if has_one_of(name, &TIMES) => Some(Better::Neither),
+        (true, _) => Some(Better::Higher),
+        (false, true) => Some(Better::Lower),
+        (false, false) => None,
+    }
+}
+
+/// Whether one of the words of a name is one of these.
+fn has_one_of(name: &str, words: &[&str]) -> bool {
+    plain(name).split('_').any(|word| words.contains(&word))
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::import::read_bytes;
-
-    fn roles(text: &str) -> Vec<(String, String)> {
-        let table = read_bytes(text.as_bytes()).unwrap();
-        Mapping::deduced(&table).columns.into_iter().map(|(name, role, _)| (name, role.to_string())).collect()
-    }
-
-    fn roles_of(text: &str) -> Vec<String> {
-        roles(text).into_iter().map(|(_, role)| role).collect()
-    }
-
-    #[test]
-    fn roles_are_deduced_from_names_units_and_values() {
-        let text = "kernel,threads,Repeat,Time (ms),memory_mb,tokens_per_s,accuracy,host,commit,date,remark\n\
-                    a,1,1,1.5,10,3.5,0.5,n1,12345678,2026-11-26,\nb,2,2,1.6,11,3.6,0.6,n1,12345678,2026-11-27,\n";
-        let expected = [
-            "factor",
-            "factor",
-            "repeat",
-            "measure ms lower",
-            "measure MB lower",
-            "measure tokens/s higher",
-            "measure higher",
-            "machine",
-            "commit",
-            "started",
-            "skip",
-        ];
-        assert_eq!(roles_of(text), expected);
-        // A column with the name `time` is a measure if its values are not times of day.
-        assert_eq!(roles_of("time,x\n0.5,1\n0.6,1\n"), ["measure lower", "factor"]);
-        // `time_min` is a minimum, not a number of minutes.
-        assert_eq!(roles_of("latency_min,b_minutes\n0.51,1.5\n0.62,2.5\n"), ["measure lower", "measure min lower"]);
-        // Numbers that rarely occur twice are a measure. A text among numbers with a unit does not make the column a factor; it causes an
-        // error later.
-        assert_eq!(roles_of("a,b_s\n0.51,1\n0.62,oops\n0.7,2\n"), ["measure", "measure s lower"]);
-    }
-
-    #[test]
-    fn bits_and_bytes_are_told_apart_by_the_case_of_their_letter() {
-        let text = "size (Gb),size_GB,rate [Mb/s],gb\n1.5,2.5,3.5,4.5\n1.6,2.6,3.6,4.6\n";
-        let expected = ["measure Gbit", "measure GB lower", "measure Mbit/s higher", "measure"];
-        assert_eq!(roles_of(text), expected);
-    }
-
-    #[test]
-    fn errors_a_second_are_better_if_low_and_what_is_left_or_saved_has_no_better_direction() {
-        for name in [
-            "errors/s",
-            "cache misses/s",
-            "dropped packets/s",
-            "retries_per_s",
-            "page faults/s",
-            "lost (MB/s)",
-            "failures (B)",
-        ] {
-            let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
-            assert!(role.starts_with("measure ") && role.ends_with(" lower"), "{name}: {role}");
-        }
-        for name in
-            ["free memory (GB)", "memory_saved_GB", "time_saved_s", "uptime_s", "battery life (min)", "remaining/s"]
-        {
-            let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
-            assert!(
-                role.starts_with("measure ") && !role.ends_with(" lower") && !role.ends_with(" higher"),
-                "{name}: {role}"
-            );
-        }
-        let others = "lossless (MB/s),frequency_s,tokens/s\n0.51,1.5,2.5\n0.62,1.6,2.6\n";
-        assert_eq!(roles_of(others), ["measure MB/s higher", "measure s lower", "measure tokens/s higher"]);
-    }
-
-    #[test]
-    fn a_map_changes_roles_and_is_written_as_it_is_read() {
-        let table = read_bytes(b"a,b\n1,2\n").unwrap();
-        let mut mapping = Mapping::deduced(&table);
-        mapping.change("name = \"sorting\"\n[columns]\na = \"measure s lower\"\n").unwrap();
-        assert_eq!(
-            (mapping.name.as_str(), mapping.columns[0].1.to_string()),
-            ("sorting", "measure s lower".to_owned())
-        );
-        let mut again = Mapping::deduced(&table);
-        again.change(&mapping.toml()).unwrap();
-        assert_eq!(again.toml(), mapping.toml());
-        let wrong = |toml: &str| Mapping::deduced(&table).change(toml).unwrap_err().to_string();
-        assert!(wrong("[columns]\nc = \"skip\"").starts_with("the file has no column \"c\""));
-        assert!(wrong("[columns]\na = \"skap\"").starts_with("column \"a\": unknown role \"skap\""));
-        assert!(wrong("nam = 1").starts_with("unknown key \"nam\""));
-        assert!(wrong("[columns").contains("line 1"));
-    }
-
-    #[test]
-    fn commands_of_hyperfine_are_left_out_where_parameters_tell_them_apart() {
-        let text = r#"{"results": [{"command": "s 1", "times": [1.0, 1.1], "parameters": {"n": "1"}},
-            {"command": "s 2", "times": [2.0, 2.1], "parameters": {"n": "2"}}]}"#;
-        assert_eq!(roles_of(text), ["skip", "factor", "repeat", "measure s lower"]);
-        let text = r#"{"results": [{"command": "a", "times": [1.0, 1.1]}, {"command": "b", "times": [2.0]}]}"#;
-        assert_eq!(roles_of(text), ["factor", "repeat", "measure s lower"]);
-    }
-}
+#[path = "columns_tests.rs"]
+mod tests;

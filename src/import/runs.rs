@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::columns::is_unit;
+use super::columns::{MAY_COUNT_PARTS, is_unit};
 use super::copies::copies;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
 use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
+use super::written::written_steps;
 use super::{Mapping, Problem, Role};
 use crate::analysis::Measures;
 use crate::plan::command::{Said, factor_of_levels};
@@ -81,7 +82,7 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let mut problems = Problems::default();
     let columns = Columns::of(table, mapping, &mut problems);
     problems.end()?;
-    let spec = columns.spec(table, mapping);
+    let mut spec = columns.spec(table, mapping);
     let mut runs: Vec<Imported> = Vec::with_capacity(table.rows.len());
     let mut cells: HashMap<String, usize> = HashMap::new();
     // The cell of each run, and the facts about it.
@@ -109,6 +110,12 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
     let measures: Vec<(usize, bool)> =
         columns.measures.iter().map(|column| (column.place, column.declared.on_speed)).collect();
+    for (column, declared) in columns.measures.iter().zip(&mut spec.measures) {
+        // Bytes and bits that are written as such are counts.
+        let is_count = &*declared.unit == "B" && column.factor <= 1.0;
+        let steps = || written_steps(table, &of_rows, column.place, column.factor);
+        declared.written_steps = Some(if is_count { BTreeMap::new() } else { steps() });
+    }
     match copies(table, &of_rows, &measures) {
         Some(problem) => Err(vec![problem]),
         None => Ok(Results { spec, cells: cells.len(), runs }),
@@ -210,7 +217,7 @@ impl Columns {
     fn of(table: &ForeignTable, mapping: &Mapping, problems: &mut Problems) -> Self {
         let mut columns = Self::default();
         let mut keys: Vec<String> = Vec::new();
-        for (place, (name, role, _)) in mapping.columns.iter().enumerate() {
+        for (place, (name, role, why)) in mapping.columns.iter().enumerate() {
             let slot = match role {
                 Role::Factor { unit, key } => {
                     if let Some(key) = key.as_deref().filter(|key| TAKEN.contains(key)) {
@@ -247,7 +254,12 @@ impl Columns {
                 Role::CommitTime => &mut columns.commit_time,
                 Role::Started => &mut columns.started,
                 Role::Session => &mut columns.session,
-                Role::Skip => continue,
+                Role::Skip => {
+                    if why == MAY_COUNT_PARTS {
+                        problems.add(Problem::at("", name, counts_parts(name)));
+                    }
+                    continue;
+                }
             };
             if let Some(other) = slot.replace(place) {
                 let other = &mapping.columns[other].0;
@@ -437,6 +449,14 @@ fn is_plain_whole(text: &str) -> bool {
     text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// The problem of a column that may count parts of runs.
+fn counts_parts(name: &str) -> String {
+    format!(
+        "it may count parts of one run, which are no repeats: add --set \"{name}=repeat\" if each row is an independent run, or \
+         --set \"{name}=factor\" if runs differ in it; otherwise average the rows of each run first"
+    )
+}
+
 /// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of
 /// the measure.
 fn measure(
@@ -481,6 +501,7 @@ fn measure(
         better,
         // Seconds of which few are not known to be good measure no speed.
         on_speed: shown == "s" && better == Better::Lower || is_rate,
+        written_steps: None,
     };
     let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
     Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))

@@ -155,3 +155,33 @@ fn gigabits_are_converted_to_bytes() {
     let results = imported("kernel,size (Gb)\na,8\nb,16\n", &[]).unwrap();
     assert_eq!(results.runs.iter().map(|run| run.values[0].1).collect::<Vec<_>>(), [1e9, 2e9]);
 }
+
+#[test]
+fn the_steps_with_which_each_cell_is_written_are_kept_in_the_unit_of_the_measure() {
+    let steps = |text: &str| -> Vec<(String, f64)> {
+        let results = imported(text, &[]).unwrap();
+        results.spec.measures[0].written_steps.clone().unwrap().into_iter().collect()
+    };
+    let one = |cell: &str, step: f64| (cell.to_owned(), step);
+    assert_eq!(steps("v,t (min)\na,1\na,2\nb,1.5\nb,2\n"), [one("c1", 60.0), one("c2", 6.0)]);
+    assert_eq!(steps("v,mem (GB)\na,1\nb,2\n"), [one("c1", 1e9), one("c2", 1e9)]);
+    assert!(steps("v,mem (B)\na,1\nb,2\n").is_empty(), "bytes are exact where they are written in bytes");
+    assert_eq!(steps("v,t (h)\na,1.49981234567\nb,2\nb,2\n"), [one("c2", 3600.0)], "each cell has its own digits");
+}
+
+#[test]
+fn what_may_count_parts_of_one_run_is_a_repeat_only_if_the_user_says_it() {
+    for counter in ["iteration", "Sample", "round", "step"] {
+        let text = format!("config,{counter},time_ms\na,0,1.25\na,1,1.375\nb,0,1.5\nb,1,1.625\n");
+        let refused = imported(&text, &[]).unwrap_err();
+        let expected = format!("column {counter:?}: it may count parts of one run, which are no repeats: add --set ");
+        assert!(refused.len() == 1 && refused[0].starts_with(&expected), "{refused:?}");
+        let repeats = imported(&text, &[(counter, "repeat")]).unwrap();
+        assert_eq!((repeats.cells, repeats.runs[1].repeat), (2, 2));
+        assert_eq!(imported(&text, &[(counter, "factor")]).unwrap().cells, 4);
+        // A map that was printed says nothing about the column, either.
+        let table = read_bytes(text.as_bytes()).unwrap();
+        assert!(!Mapping::deduced(&table).toml().contains(counter));
+    }
+    assert_eq!(imported("sample,time_ms\nx,1.25\ny,1.5\n", &[]).unwrap().cells, 2, "names are a factor");
+}

@@ -155,7 +155,8 @@ impl CommandTexts {
             }
             let name = filled(name).unwrap_or_else(|| key.to_string()).into();
             let unit = unit.trim().into();
-            measures.push(DeclaredMeasure { key, name, unit, better: *better, on_speed: *on_speed });
+            let (better, on_speed) = (*better, *on_speed);
+            measures.push(DeclaredMeasure { key, name, unit, better, on_speed, written_steps: None });
         }
         let usual = starting_command();
         let (unit, step) = (filled(&self.unit), filled(&self.step));

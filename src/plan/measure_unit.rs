@@ -27,7 +27,8 @@ const SYMBOLS: &[Symbol] = &[
 const PREFIXED: usize = 8;
 const PREFIXES: &[(&str, f64)] = &[
     ("n", 1e-9),
-    ("µ", 1e-6),
+    ("\u{b5}", 1e-6),
+    ("\u{3bc}", 1e-6),
     ("u", 1e-6),
     ("m", 1e-3),
     ("k", 1e3),

@@ -4,7 +4,7 @@
 //! Everything else in this room reads the value and knows no workload by name. What other rooms must know about a level is stated by its
 //! [`Hint`]s.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Better {
 }
 
 /// A measure that a workload declares in addition to the built-in ones: it shows the readings under its key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeclaredMeasure {
     /// The key of the readings.
     pub key: Key,
@@ -91,6 +91,10 @@ pub struct DeclaredMeasure {
     /// Whether it depends on the speed of the machine, so that runs which shared the machine are left out.
     #[serde(default)]
     pub on_speed: bool,
+    /// For imported values: the step of the last digit with which the file writes the values of each cell, in `unit`, by the id of the
+    /// cell. Values of other cells are as good as exact. `None` if the steps are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_steps: Option<BTreeMap<String, f64>>,
 }
 
 /// A kind of job that a plan runs.

@@ -203,6 +203,7 @@ pub fn own_measures() -> Vec<DeclaredMeasure> {
         unit: unit.into(),
         better: Better::Lower,
         on_speed: unit == "s",
+        written_steps: None,
     };
     vec![
         measure(PROGRAM_TIME, "Time of the program", "s"),

@@ -72,6 +72,7 @@ fn measures() -> Vec<DeclaredMeasure> {
         unit: unit.into(),
         better,
         on_speed: false,
+        written_steps: None,
     };
     vec![
         measure("step_learning_rate", "Learning rate of a step", "", Better::Neither),

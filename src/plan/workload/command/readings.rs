@@ -207,6 +207,7 @@ fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure
         unit: text("unit", problems).unwrap_or_default(),
         better,
         on_speed: table.switch("on_speed", problems).unwrap_or(false),
+        written_steps: None,
     }
 }
 
@@ -253,7 +254,7 @@ pub(in crate::plan) fn write(spec: &ReadingsSpec, measures: &[DeclaredMeasure], 
     }
     let mut tables = toml_edit::Table::new();
     tables.set_implicit(true);
-    for DeclaredMeasure { key, name, unit, better, on_speed } in measures {
+    for DeclaredMeasure { key, name, unit, better, on_speed, written_steps: _ } in measures {
         let mut table = toml_edit::Table::new();
         let mut put = |key: &str, value: Value| drop(table.insert(key, Item::Value(value)));
         if **name != **key {
@@ -318,6 +319,7 @@ on_speed = true
             unit: "tokens/s".into(),
             better: Better::Higher,
             on_speed: true,
+            written_steps: None,
         };
         assert_eq!(*measure("tokens/s"), rate);
         assert_eq!((&*measure("bleu").name, measure("bleu").better), ("bleu", Better::Higher));

@@ -34,6 +34,7 @@ fn solver() -> WorkloadSpec {
             unit: "Pa".into(),
             better: Better::Lower,
             on_speed: false,
+            written_steps: None,
         }],
         command: None,
         check: |request| match request.levels.get("threads").and_then(Level::as_integer) {

@@ -1,0 +1,44 @@
+//! The steps of the last digits with which a file writes values. Values may have been rounded to them.
+
+use std::collections::BTreeMap;
+
+use super::table::{Field, ForeignTable};
+
+/// Steps of at most this share of every value do not matter.
+const FINE: f64 = 1e-7;
+
+/// The step with which the values of a column are written, times `factor`, for each cell. `cells` names the cell of each row. Cells whose
+/// values have so many digits that they are as good as exact are left out.
+pub(super) fn written_steps(table: &ForeignTable, cells: &[&str], column: usize, factor: f64) -> BTreeMap<String, f64> {
+    // The finest step of each cell, since programs drop zeros at the end, and the cell's least value.
+    let mut seen: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (row, cell) in table.rows.iter().zip(cells) {
+        let Field::Number(number, text) = &row.fields[column] else { continue };
+        let (finest, least) = seen.entry(*cell).or_insert((f64::INFINITY, f64::INFINITY));
+        *finest = finest.min(step(text));
+        // A value of 0 has no ratios.
+        *least = least.min(if *number == 0.0 { f64::INFINITY } else { number.abs() });
+    }
+    let coarse = seen.into_iter().filter(|(_, (finest, least))| *finest > FINE * *least);
+    coarse.map(|(cell, (finest, _))| (cell.to_owned(), finest * factor)).collect()
+}
+
+/// The step of the last digit of a number as it is written: 0.01 for `1.25`.
+pub(super) fn step(text: &str) -> f64 {
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    10_f64.powi(exponent.parse::<i32>().unwrap_or(0).saturating_sub(i32::try_from(decimals).unwrap_or(i32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_digit_of_a_number_has_a_step() {
+        for (text, expected) in [("12", 1.0), ("1.25", 0.01), ("-3e-2", 0.01), ("1.5E3", 100.0)] {
+            assert!((step(text) / expected - 1.0).abs() < 1e-12, "{text}");
+        }
+        assert_eq!(step("1.5e-2147483648"), 0.0);
+    }
+}
