@@ -33,8 +33,8 @@ use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     COMMIT, Cell, CellKey, IMPORTED_FROM, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method,
-    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, fact_name, has_differing, history_facts,
-    measure_of, session_facts, sort, split_by, varying,
+    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, counted, fact_name, has_differing,
+    history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, colour_places, name_of};
@@ -118,8 +118,19 @@ pub struct Comparison {
     pub unfinished: usize,
 }
 
-/// The note for a session in which every run was recorded.
-const ALL_RECORDED: &str = "every run was recorded by a profiler, which costs time: values are those of recorded runs";
+/// The note for a session in which every run was to be recorded.
+fn all_recorded_note(cells: &[Cell]) -> String {
+    let finished = cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state == RunState::Finished);
+    let (unrecorded, recorded): (Vec<_>, Vec<_>) = finished.partition(|run| run.recorded_nothing());
+    if unrecorded.is_empty() {
+        return "every run was recorded by a profiler, which costs time: values are those of recorded runs".to_owned();
+    }
+    let all = counted(unrecorded.len() + recorded.len(), "run");
+    format!(
+        "every run was to be recorded by a profiler, but nothing was recorded of {} of {all}: the mark \"no trace\" says why",
+        unrecorded.len()
+    )
+}
 
 /// The note on bars of many sessions, commits or dates.
 fn occasions_note(count: usize) -> String {
@@ -177,7 +188,7 @@ impl<'a> Chosen<'a> {
             let recorded = study.clone().with_traced();
             if all.iter().any(|cell| recorded.admits(cell)) {
                 study = recorded;
-                missing.push(ALL_RECORDED.to_owned());
+                missing.push(all_recorded_note(&all));
             }
         }
         all.retain(|cell| study.admits(cell));

@@ -257,7 +257,7 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         (Recording::InWindows, "the built-in tracer in windows"),
         (Recording::InWindowsWithoutCalls, "the built-in tracer in windows without calls"),
     ] {
-        let traced = runs.iter().filter(|run| run.recording == recording).count();
+        let traced = runs.iter().filter(|run| run.recording == recording && !run.recorded_nothing()).count();
         if traced > 0 {
             let were = if traced == 1 { "was" } else { "were" };
             sentences.push(format!("{} {were} recorded by {by}, which costs time", counted(traced, "run")));
