@@ -164,6 +164,8 @@ pub(super) struct Chosen<'a> {
     copies: Vec<Cell<'a>>,
     /// The order and the changes of the form `history`.
     history: Option<History>,
+    /// Why no cell has what the form `metrics` shows, if none has.
+    no_metrics: Option<String>,
     /// The study, without what the cells do not have.
     study: Study,
     /// What the study asks for and the cells do not have.
@@ -191,6 +193,7 @@ impl<'a> Chosen<'a> {
                 missing.push(all_recorded_note(&all));
             }
         }
+        let no_metrics = metrics::no_metrics(&study, &all);
         all.retain(|cell| study.admits(cell));
         let own =
             |cells: &[Cell]| -> Vec<Setting> { varying(cells).into_iter().map(|setting| study.own(setting)).collect() };
@@ -232,6 +235,7 @@ impl<'a> Chosen<'a> {
             made_with,
             copies,
             history: None,
+            no_metrics,
             study,
             missing,
         };
@@ -303,7 +307,9 @@ impl<'a> Chosen<'a> {
             table.lead.extend(is_warning.then(|| note.clone()));
             table.notes.push(note);
         }
-        if study.form == Form::Metrics {
+        if let Some(why) = &self.no_metrics {
+            (table.notes, table.lead) = (vec![why.clone()], vec![why.clone()]);
+        } else if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
             table.notes.extend(metrics::scaled_note(study, &self.shown));
             table.notes.extend(metrics::windows_note(&self.shown));
