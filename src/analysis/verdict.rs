@@ -138,7 +138,8 @@ impl Lack {
 const TELLING: f64 = 1.0;
 
 /// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
-/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: the interval excludes 1, but the corrected p = 0.12 is not below 0.05`.
+/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: the interval excludes 1, but the corrected p = 0.12 is not below
+/// 0.05`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
