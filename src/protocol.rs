@@ -34,8 +34,8 @@ pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line, samples_of_node};
 pub use site::{Site, hostname, node_name};
 pub use trace::{
-    BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS,
-    TraceMetric, TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
+    BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, NOTHING_RECORDED, PYTORCH_PROFILER,
+    TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

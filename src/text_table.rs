@@ -66,9 +66,10 @@ impl From<usize> for Field {
 /// The widest field that is filled up with spaces, in characters: sentences would push the other columns out of the terminal.
 const WIDEST_ALIGNED: usize = 40;
 
-/// Markdown with tables as [`TextTable::markdown`] writes them, whose fields are filled up with spaces: in a terminal, numbers then stand
-/// below each other. Other lines are not changed.
-pub fn aligned(markdown: &str) -> String {
+/// Markdown as text for a terminal. The fields of tables as [`TextTable::markdown`] writes them are filled up with spaces, so that numbers
+/// stand below each other. Tables, lists and quotes lose the escapes of [`markdown_text`]. Other lines are not changed: they may be of
+/// another format.
+pub fn for_terminal(markdown: &str) -> String {
     let lines: Vec<&str> = markdown.lines().collect();
     let is_table = |lines: &[&str]| lines.len() > 1 && lines[0].starts_with("| ") && lines[1].starts_with("|---");
     let mut text = String::with_capacity(markdown.len());
@@ -78,7 +79,8 @@ pub fn aligned(markdown: &str) -> String {
         if rows > 0 {
             text += &aligned_table(&rest[..rows]);
         } else {
-            text.push_str(line);
+            let is_prose = line.starts_with("- ") || line.starts_with("> ");
+            text += &if is_prose { unescaped(line) } else { (*line).to_owned() };
             text.push('\n');
         }
         rest = &rest[rows.max(1)..];
@@ -88,15 +90,16 @@ pub fn aligned(markdown: &str) -> String {
 
 /// The lines of one table with fields of equal width. The second line says which columns are aligned right.
 fn aligned_table(lines: &[&str]) -> String {
-    let rows: Vec<Vec<&str>> = lines.iter().map(|line| fields_of(line)).collect();
+    let fields = |line: &&str| fields_of(line).into_iter().map(unescaped).collect();
+    let rows: Vec<Vec<String>> = lines.iter().map(fields).collect();
     let width = |column: usize| {
         let texts = rows.iter().enumerate().filter(|(row, _)| *row != 1).filter_map(|(_, fields)| fields.get(column));
         texts.map(|text| text.chars().count()).max().unwrap_or(0).clamp(3, WIDEST_ALIGNED)
     };
     let columns: Vec<(usize, bool)> =
         rows[1].iter().enumerate().map(|(column, rule)| (width(column), rule.ends_with(':'))).collect();
-    let line = |(row, fields): (usize, &Vec<&str>)| {
-        let field = |(text, &(width, is_right)): (&&str, &(usize, bool))| match (row, is_right) {
+    let line = |(row, fields): (usize, &Vec<String>)| {
+        let field = |(text, &(width, is_right)): (&String, &(usize, bool))| match (row, is_right) {
             (1, false) => format!("{:-<1$}|", "", width + 2),
             (1, true) => format!("{:-<1$}:|", "", width + 1),
             (_, false) => format!(" {text:<width$} |"),
@@ -280,12 +283,24 @@ fn join(fields: &[Field], between: &str, escape: fn(&str) -> String) -> String {
     fields.iter().map(|field| field.written(escape)).collect::<Vec<_>>().join(between)
 }
 
+/// The characters that may be markup in Markdown.
+const MARKUP: [char; 7] = ['\\', '|', '*', '`', '<', '[', ']'];
+
 /// Text for Markdown, on one line and without markup.
 pub fn markdown_text(text: &str) -> String {
-    escaped(text, |character| match character {
-        '\\' | '|' | '*' | '`' | '<' | '[' | ']' => Some(format!("\\{character}")),
-        _ => None,
-    })
+    escaped(text, |character| MARKUP.contains(&character).then(|| format!("\\{character}")))
+}
+
+/// A line of Markdown without the escapes of [`markdown_text`]. Code between backticks has none.
+fn unescaped(line: &str) -> String {
+    let (mut text, mut is_code) = (String::with_capacity(line.len()), false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_escape = letter == '\\' && !is_code;
+        text.push(letters.next_if(|next| is_escape && MARKUP.contains(next)).unwrap_or(letter));
+        is_code ^= letter == '`';
+    }
+    text
 }
 
 /// Text for HTML, on one line and without markup.
@@ -434,18 +449,19 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_a_table_are_aligned_for_a_terminal_and_other_lines_stay() {
+    fn for_a_terminal_columns_are_aligned_and_text_has_no_escapes() {
         let mut table = TextTable::new("lr", ["Kernel", "Time (ms)"]);
         table.row(["gemm".into(), Field::Ready("16.1 [15.9, 17.1]".to_owned())]);
         table.row(["a|b".into(), Field::Ready("4.10".to_owned())]);
-        let text = format!("# times\n\n{}\n- a | b\n", table.markdown());
+        let note = markdown_prose("declare [command.readings], `grep '\\[a*'` or a lone ` *here*");
+        let text = format!("# times\n\n{}\n- {note}\n\"a\\\\[\": 1\n", table.markdown());
         let expected = "# times\n\n\
                         | Kernel |         Time (ms) |\n\
                         |--------|------------------:|\n\
                         | gemm   | 16.1 [15.9, 17.1] |\n\
-                        | a\\|b   |              4.10 |\n\n- a | b\n";
-        assert_eq!(aligned(&text), expected);
-        assert_eq!(aligned(&aligned(&text)), expected);
+                        | a|b    |              4.10 |\n\n\
+                        - declare [command.readings], `grep '\\[a*'` or a lone ` *here*\n\"a\\\\[\": 1\n";
+        assert_eq!(for_terminal(&text), expected);
     }
 
     #[test]

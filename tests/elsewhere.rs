@@ -43,6 +43,36 @@ fn a_file_whose_name_no_session_can_have_is_refused_before_anything_is_written()
 }
 
 #[test]
+fn sessions_of_the_working_folder_are_listed_and_the_error_for_a_missing_one_names_both_folders() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let csv = file(home, "bench.csv", "threads,time (s)\n1,2\n2,3\n");
+    succeed(command(home).args(["import", &csv, "--session", "bench", "--yes"]).current_dir(home));
+    let usual = home.join("data/multicard/sessions");
+    fs::create_dir_all(&usual).unwrap();
+    let listed = |folder: &Path| text(&succeed(command(home).args(["session", "list"]).current_dir(folder)).stdout);
+    let names = |folder: &Path| {
+        let listed = listed(folder);
+        let names = listed.lines().skip(2).filter_map(|row| row.split(" | ").next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names(home), ["| ./bench"]);
+    assert_eq!(names(&usual), [""; 0]);
+    seeded::copy(&home.join("bench"), &usual.join("bench"));
+    let mut both = names(home);
+    both.sort();
+    assert_eq!(both, ["| ./bench", "| bench"]);
+    assert_eq!(names(&usual), ["| bench"]);
+
+    let error = refused(home, &["table", "precision"]);
+    for folder in [home.canonicalize().unwrap(), usual] {
+        assert!(error.contains(&folder.join("precision").display().to_string()), "{error}");
+    }
+    let error = refused(home, &["table", "./precision"]);
+    assert!(error.contains("./precision does not exist; `multicard session list` lists"), "{error}");
+}
+
+#[test]
 fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     let home = TempDir::new().unwrap();
     let home = home.path();

@@ -148,6 +148,8 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
     let traced = run(Path::new("/nonexistent"), &plan);
     assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
     assert!(traced.said().contains(" traced: ") && !traced.said().contains("GPUs"), "{}", traced.said());
+    let recording = traced.run_folder().join("trace.events").display().to_string();
+    assert!(traced.said().contains(&format!(" s in {recording}")), "{}", traced.said());
     let trace = traced.trace_in("trace.events");
     assert_eq!(trace["warnings"].as_array().unwrap().len(), 0, "{}", trace["warnings"]);
     assert_eq!(trace["metrics"].as_array().unwrap().len(), 0);

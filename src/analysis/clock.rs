@@ -139,6 +139,22 @@ impl fmt::Display for Clock {
                 digits(*told_s),
                 digits(*apart_s)
             ),
+            Self::Unconfirmed(Doubt::Together { steps, arrivals }) if steps == arrivals => {
+                write!(f, "the clock could not be confirmed: ")?;
+                if *steps <= LEAST_ARRIVALS {
+                    let count = if *steps == 1 { "step counts" } else { "steps count" };
+                    write!(
+                        f,
+                        "only {steps} {count} after the warm-up, too few to compare its clock with the arrival of its lines"
+                    )?;
+                } else {
+                    write!(
+                        f,
+                        "its lines arrived one by one, but do not show that the times which it reports are right"
+                    )?;
+                }
+                write!(f, "; run more steps")
+            }
             Self::Unconfirmed(Doubt::Together { steps, arrivals }) => write!(
                 f,
                 "the clock could not be confirmed: {steps} steps arrived at only {arrivals} times: the output is not flushed after each \

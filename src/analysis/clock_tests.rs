@@ -143,6 +143,9 @@ fn lines_that_a_buffer_held_back_confirm_the_clock_over_long_stretches_only() {
     let short = summary(100, 7.0, |step| (0.02, 1, arrives(step, 100)));
     assert_eq!(short.clock, Some(Clock::Unconfirmed(Doubt::Together { steps: 98, arrivals: 3 })));
     assert!(short.marks[0].to_string().contains("98 steps arrived at only 3 times"), "{}", short.marks[0]);
+    let few = summary(7, 7.0, |step| (0.02, 1, 1.0 + 0.02 * step as f64));
+    assert_eq!(few.clock, Some(Clock::Unconfirmed(Doubt::Together { steps: 5, arrivals: 5 })));
+    assert!(few.marks[0].to_string().contains(": only 5 steps count after the warm-up, too few"), "{}", few.marks[0]);
     let batched = summary(2_000, 50.0, |_| (0.02, 1, 45.0));
     assert_eq!(
         (batched.clock, batched.value("clock_ratio")),

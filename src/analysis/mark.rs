@@ -165,7 +165,8 @@ impl Mark {
         if super::wall_clock::was_set(record) {
             add(Self::ClockSet);
         }
-        if record.tracer.is_on() {
+        let is_unrecorded = record.trace.as_ref().is_some_and(TraceOutcome::recorded_nothing);
+        if record.tracer.is_on() && !is_unrecorded {
             let in_windows = record.ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.traced);
             add(if in_windows { Self::TracedInWindows } else { Self::Traced });
         }
@@ -404,6 +405,8 @@ impl fmt::Display for Mark {
 mod tests {
     use super::*;
     use crate::analysis::{fixture, summarise_run};
+    use crate::plan::Tracer;
+    use crate::protocol::NOTHING_RECORDED;
 
     fn marks(cpus: u32, busy: f64, others: f64, stolen: f64) -> Vec<&'static str> {
         let mut record = fixture::finished();
@@ -459,6 +462,20 @@ mod tests {
         assert!(summarise_run(&fixture::finished()).marks.is_empty(), "of an earlier version, nothing is known");
         let lost = Mark::Contended { others: 1.33, stolen: 0.0, busy: 1.99, cpus: 2 };
         assert!(lost.to_string().contains("1.33 of 2 CPUs"), "{lost}");
+    }
+
+    #[test]
+    fn a_run_that_no_tracer_recorded_is_not_marked_as_traced_and_one_whose_recording_was_lost_is() {
+        let mut record = fixture::finished();
+        record.tracer = Tracer::BuiltIn;
+        for (reason, labels) in [
+            (format!("{NOTHING_RECORDED}: no process of the program used CUDA or NVTX"), ["no trace"].as_slice()),
+            ("trace.events is damaged".to_owned(), &["traced", "no trace"]),
+        ] {
+            record.trace = Some(TraceOutcome::Failed(reason));
+            let marks: Vec<_> = summarise_run(&record).marks.iter().map(Mark::label).collect();
+            assert_eq!(marks, labels);
+        }
     }
 
     #[test]

@@ -189,6 +189,11 @@ impl RunSummary {
         }
     }
 
+    /// Whether it was to be recorded, but none of its processes opened the tracer: recording did not slow it down.
+    pub fn recorded_nothing(&self) -> bool {
+        self.trace.as_ref().is_some_and(TraceOutcome::recorded_nothing)
+    }
+
     /// A metric of its profiler's report.
     pub fn trace_metric(&self, key: &str) -> Option<&TraceMetric> {
         self.trace_summary()?.metrics.iter().find(|metric| metric.key == key)

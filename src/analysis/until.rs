@@ -150,19 +150,20 @@ impl SpreadSeen {
     }
 }
 
-/// `Training times to ±1 % take about 52 repeats, enough in 4 of 5 cells by the spread of 2 % seen in 4 cells`.
+/// `About 52 repeats give training times to ±1 % (with a chance of 4 in 5), judging by the spread of 2 % in the 4 cells measured so far`.
 pub fn repeats_remark(seen: &SpreadSeen, precision: f64) -> String {
     let percent = |share: f64| (share * 1e4).round() / 1e2;
-    let takes = match seen.repeats_for(precision) {
-        Some(repeats) if repeats <= MAX_REPEATS => format!("take about {repeats} repeats, enough in 4 of 5 cells"),
-        _ => format!("take more than the {MAX_REPEATS} repeats that a plan may have,"),
+    let precision_text = percent(precision);
+    let needed = match seen.repeats_for(precision) {
+        Some(repeats) if repeats <= MAX_REPEATS => {
+            format!("About {repeats} repeats give training times to ±{precision_text} % (with a chance of 4 in 5)")
+        }
+        _ => format!(
+            "Training times to ±{precision_text} % need more than the {MAX_REPEATS} repeats that a plan may have"
+        ),
     };
-    let cells = counted(seen.cells, "cell");
-    format!(
-        "Training times to ±{} % {takes} by the spread of {} % seen in {cells}",
-        percent(precision),
-        percent(seen.spread)
-    )
+    let cells = if seen.cells == 1 { "cell".to_owned() } else { counted(seen.cells, "cell") };
+    format!("{needed}, judging by the spread of {} % in the {cells} measured so far", percent(seen.spread))
 }
 
 #[cfg(test)]
@@ -249,11 +250,10 @@ mod tests {
         let seen = SpreadSeen::by_workload(&runs)[&image];
         assert!((seen.cells, seen.freedom) == (1, 3) && (0.01..0.03).contains(&seen.spread), "{seen:?}");
         assert!(seen.repeats_for(0.005) > seen.repeats_for(0.05));
-        assert!(
-            repeats_remark(&seen, 0.01).starts_with("Training times to ±1 % take about "),
-            "{}",
-            repeats_remark(&seen, 0.01)
-        );
+        let remark = repeats_remark(&seen, 0.01);
+        let is_whole = remark
+            .contains(" repeats give training times to ±1 % (with a chance of 4 in 5), judging by the spread of ");
+        assert!(is_whole && remark.ends_with(" % in the cell measured so far"), "{remark}");
         assert!(SpreadSeen::by_workload(&runs[..1]).is_empty());
         let wild = SpreadSeen { spread: 3.0, cells: 1, freedom: 1 };
         assert!(

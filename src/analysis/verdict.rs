@@ -138,7 +138,8 @@ impl Lack {
 const TELLING: f64 = 1.0;
 
 /// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
-/// `undecided: 2 pairs are too few`, `undecided: the interval excludes 1, but the corrected p = 0.12 is not below 0.05`.
+/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: the interval excludes 1, but the corrected p = 0.12 is not below
+/// 0.05`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
@@ -157,7 +158,12 @@ impl fmt::Display for Judgement {
                     percent(detectable)
                 )?,
             },
-            (Verdict::Undecided, _, Some(_)) => write!(f, "undecided: {count} are too few")?,
+            (Verdict::Undecided, _, Some(_)) => {
+                write!(f, "undecided: {count} are too few")?;
+                if let Some(more) = self.repeats_needed() {
+                    write!(f, ", about {more} more would decide")?;
+                }
+            }
             (Verdict::Undecided, _, None) if self.counts == REPEAT => write!(f, "undecided: one repeat is too few")?,
             (Verdict::Undecided, _, None) => {
                 write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;

@@ -101,7 +101,8 @@ fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
 fn pairs_that_would_not_even_show_a_doubling_are_said_to_be_too_few() {
     let judged = &judge(&[vec![0.9, -0.4]], true, 0.01)[0];
     assert!(judged.detectable.unwrap() > 1.0, "{judged:?}");
-    assert_eq!(judged.to_string(), "undecided: 2 pairs are too few");
+    let more = judged.repeats_needed().unwrap();
+    assert_eq!(judged.to_string(), format!("undecided: 2 pairs are too few, about {more} more would decide"));
     assert!(judged.grounds().iter().all(|line| !line.contains("would show")), "{:?}", judged.grounds());
 }
 

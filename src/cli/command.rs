@@ -10,10 +10,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::foreign;
 use crate::plan::{self, Plan, counted, suggestion};
-use crate::program::readings::{Found, PYTHON_ADAPTER, READABLE, Untaken, read_log};
+use crate::program::readings::{
+    Found, PYTHON_ADAPTER, READABLE, StepParts, Untaken, guessed_patterns, read_log, summary,
+};
 
 /// The most bytes that are read of a log that is not a regular file: a device may have no end.
 const MOST_STREAM_BYTES: u64 = 1 << 30;
+/// From this many lines, patterns are made of what was guessed.
+const GUESSED_LINES: usize = 200;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -66,7 +70,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     let mut log = open_log(&arguments.log, MOST_STREAM_BYTES).map_err(unreadable)?;
     let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
     let lines = read_log(&command.readings, &mut log, |line, found| {
-        read.add(&found);
+        read.add(line.map(|(_, line)| line), &found);
         match line {
             Some((line, _)) => text.push_str(&format!("{line:>6}  {found}\n")),
             None => missed.push(found.to_string()),
@@ -82,7 +86,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     }
     let is_declared = !command.readings.patterns.is_empty();
     say(read.summary(lines, is_declared));
-    read.untaken(is_declared).iter().for_each(say);
+    read.advice(is_declared).iter().for_each(say);
     missed.iter().for_each(say);
     if !command.readings.files.is_empty() {
         say("The files of [command.readings] are read while the program runs.");
@@ -115,17 +119,27 @@ fn command_of<'p>(plan: &'p Plan, name: Option<&str>) -> Result<&'p plan::Comman
 #[derive(Default)]
 struct Read {
     steps: u64,
+    parts: StepParts,
     readings: BTreeMap<String, u64>,
     untaken: Vec<Untaken>,
+    /// The first lines from which something was read.
+    lines: Vec<String>,
 }
 
 impl Read {
-    fn add(&mut self, found: &Found) {
+    /// Adds what was found, in a line or at the end.
+    fn add(&mut self, line: Option<&str>, found: &Found) {
         match found {
-            Found::Step(_) => self.steps += 1,
+            Found::Step(step) => {
+                self.steps += 1;
+                self.parts.add(step);
+            }
             Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
-            Found::Untaken(untaken) => self.untaken.push(untaken.clone()),
-            Found::Phase { .. } | Found::Warning(_) => {}
+            Found::Untaken(untaken) => return self.untaken.push(untaken.clone()),
+            Found::Phase { .. } | Found::Warning(_) => return,
+        }
+        if let Some(line) = line.filter(|_| self.lines.len() < GUESSED_LINES) {
+            self.lines.push(line.to_owned());
         }
     }
 
@@ -137,13 +151,11 @@ impl Read {
         let by =
             if is_declared { "by the plan's patterns" } else { "by guessing, since the plan declares no patterns" };
         let readings: Vec<String> = self.readings.iter().map(|(key, count)| format!("{count} of {key}")).collect();
-        let readings =
-            if readings.is_empty() { "no readings".to_owned() } else { format!("readings: {}", readings.join(", ")) };
-        format!("Of {}, {by}: {}, {readings}.", counted(lines, "line"), counted(self.steps, "step"))
+        format!("Of {}, {by}: {}.", counted(lines, "line"), summary(self.steps, self.parts, &readings))
     }
 
-    /// The numbers that were not read, with patterns that would read them.
-    fn untaken(&self, is_declared: bool) -> Vec<String> {
+    /// Patterns for the plan: those that keep what was guessed, and those for the numbers that were not read.
+    fn advice(&self, is_declared: bool) -> Vec<String> {
         let has_pattern = |untaken: &&Untaken| !untaken.pattern.is_empty();
         let (readable, others): (Vec<&Untaken>, Vec<&Untaken>) = self.untaken.iter().partition(has_pattern);
         let numbers =
@@ -152,24 +164,26 @@ impl Read {
         if !others.is_empty() {
             texts.push(format!("Not read: {}; {READABLE}.", numbers(&others)));
         }
-        if readable.is_empty() {
-            return texts;
-        }
-        // Lines of evaluations have no guess.
-        let guess = self.untaken.iter().map(|untaken| &untaken.taken).find(|taken| !taken.is_empty());
-        let what = match (is_declared, guess) {
-            (true, _) => "; add them to the plan's",
-            (false, Some(_)) => ", and replace the guess; the first pattern keeps what was guessed",
-            (false, None) if self.is_empty() => "",
-            (false, None) => ", and replace the guess",
+        let mut patterns =
+            if is_declared { Vec::new() } else { guessed_patterns(self.lines.iter().map(String::as_str)) };
+        let what = match (is_declared, patterns.len()) {
+            (true, _) => "; add them to the plan's".to_owned(),
+            (false, 0) if self.is_empty() => String::new(),
+            (false, 0) => ", and replace the guess".to_owned(),
+            (false, 1) => ", and replace the guess; the first pattern keeps what was guessed".to_owned(),
+            (false, guessed) => {
+                format!(", and replace the guess; the first {guessed} patterns keep what was guessed")
+            }
         };
-        let patterns = guess.into_iter().chain(readable.iter().map(|untaken| &untaken.pattern));
-        let patterns: Vec<String> = patterns.map(|pattern| format!("    '{pattern}',\n")).collect();
-        texts.push(format!(
-            "Not read: {}. These patterns read them{what}:\n[command.readings]\npatterns = [\n{}]",
-            numbers(&readable),
-            patterns.concat()
-        ));
+        let what = match readable.is_empty() {
+            true => "What was guessed is certain once the plan has these patterns".to_owned(),
+            false => format!("Not read: {}. These patterns read them{what}", numbers(&readable)),
+        };
+        patterns.extend(readable.iter().map(|untaken| untaken.pattern.clone()));
+        if !patterns.is_empty() {
+            let patterns: String = patterns.iter().map(|pattern| format!("    '{pattern}',\n")).collect();
+            texts.push(format!("{what}:\n[command.readings]\npatterns = [\n{patterns}]"));
+        }
         texts
     }
 }
@@ -215,19 +229,51 @@ mod tests {
     fn patterns_for_numbers_that_were_not_read_say_what_they_replace() {
         let said = |log: &str, is_declared: bool| {
             let mut read = Read::default();
-            read_log(&plan::command::ReadingsSpec::default(), log.as_bytes(), |_, found| read.add(&found)).unwrap();
-            read.untaken(is_declared).join("\n")
+            read_log(&plan::command::ReadingsSpec::default(), log.as_bytes(), |line, found| {
+                read.add(line.map(|(_, line)| line), &found);
+            })
+            .unwrap();
+            read.advice(is_declared).join("\n")
         };
         let unknown = said("latency: 12.5 ms\n", false);
         assert!(unknown.starts_with("Not read: latency 12.5 ms. These patterns read them:\n"), "{unknown}");
         assert!(unknown.contains("    'latency:\\s*(?<latency_ms>"), "{unknown}");
         let guessed = said("step 1 loss 0.5\nlatency: 12.5 ms\n", false);
-        assert!(guessed.contains("These patterns read them, and replace the guess:"), "{guessed}");
+        let replaces = "These patterns read them, and replace the guess; the first pattern keeps what was guessed:";
+        assert!(guessed.contains(replaces), "{guessed}");
         let unclear = said("step 1 loss 0.5 time 17,79ms 42\n", false);
-        let expected = format!("Not read: time 17,79 ms, 42; {READABLE}.");
-        assert_eq!(unclear, expected, "neither a decimal comma nor a number without a name has a pattern");
+        let expected =
+            format!("Not read: time 17,79 ms, 42; {READABLE}.\nWhat was guessed is certain once the plan has");
+        assert!(
+            unclear.starts_with(&expected),
+            "neither a decimal comma nor a number without a name has a pattern: {unclear}"
+        );
         let declared = said("latency: 12.5 ms\n", true);
         assert!(declared.contains("These patterns read them; add them to the plan's:"), "{declared}");
+    }
+
+    #[test]
+    fn what_was_guessed_becomes_patterns_that_read_the_same() {
+        let log = "step 1 loss 0.5 time 20ms\nstep 2 loss 0.25 time 20ms\n";
+        let found = |patterns: Vec<String>| {
+            let spec = plan::command::ReadingsSpec { patterns, ..Default::default() };
+            let (mut read, mut steps) = (Read::default(), Vec::new());
+            read_log(&spec, log.as_bytes(), |line, found| {
+                read.add(line.map(|(_, line)| line), &found);
+                steps.push(found.to_string());
+            })
+            .unwrap();
+            (read, steps)
+        };
+        let (read, guessed) = found(Vec::new());
+        let summary = read.summary(2, false);
+        assert!(summary.ends_with(": 2 steps with loss and time, no other readings."), "{summary}");
+        let advice = read.advice(false).join("\n");
+        assert!(advice.starts_with("What was guessed is certain once the plan has these patterns:\n"), "{advice}");
+        let patterns = advice.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("',"));
+        let (read, certain) = found(patterns.map(str::to_owned).collect());
+        assert_eq!(certain, guessed);
+        assert_eq!(read.advice(true), [""; 0]);
     }
 
     #[test]

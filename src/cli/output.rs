@@ -11,7 +11,7 @@ use strum::{EnumMessage, VariantArray};
 pub(super) use crate::figure::Format as TableFormat;
 use crate::foreign;
 pub(super) use crate::foreign::say;
-use crate::text_table::aligned;
+use crate::text_table::for_terminal;
 
 /// Success.
 pub(super) const OK: u8 = 0;
@@ -52,13 +52,13 @@ pub(super) enum Format {
     Json,
 }
 
-/// Writes data to stdout. Control characters are escaped as in JSON, so that they cannot control the terminal. On a terminal, the columns
-/// of Markdown's tables are aligned.
+/// Writes data to stdout. Control characters are escaped as in JSON, so that they cannot control the terminal. On a terminal, Markdown is
+/// shown as text: tables are aligned, and nothing is escaped.
 pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     let mut text = foreign::printable(text);
     let mut stdout = std::io::stdout().lock();
     if stdout.is_terminal() {
-        text = aligned(&text).into();
+        text = for_terminal(&text).into();
     }
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end.as_bytes()));

@@ -116,23 +116,27 @@ fn copied(argument: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
 }
 
 /// Resolves a session argument to a folder to read: a path, a name in the default folder, or the address of a session on another machine,
-/// which is copied.
+/// which is copied. A name that exists in the working folder is a path.
 pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
     if let Some(copy) = copied(argument)? {
         return Ok(copy);
     }
-    let folder = if argument.exists() || argument.components().count() > 1 {
-        argument.clone()
-    } else {
-        crate::session::default_sessions_folder()?.join(argument)
-    };
+    let is_path = argument.exists() || argument.components().count() > 1;
+    let folder = if is_path { argument.clone() } else { crate::session::default_sessions_folder()?.join(argument) };
     if folder.join("session.toml").exists() {
         return Ok(folder);
     }
-    if !folder.exists() {
-        return Err(format!("{} does not exist: `multicard session list` lists the sessions", folder.display()).into());
+    if folder.exists() {
+        return Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into());
     }
-    Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
+    let missing = if is_path {
+        format!("{} does not exist", folder.display())
+    } else {
+        let here = std::path::absolute(argument)?;
+        format!("neither {} nor {} exists: give the path of the session's folder", here.display(), folder.display())
+    };
+    Err(format!("{missing}; `multicard session list` lists the sessions of this folder and of the default folder")
+        .into())
 }
 
 /// Refuses the address of a session on another machine, for commands that must be typed on that machine.

@@ -30,7 +30,8 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value_t = Format::Md)]
         format: Format,
     },
-    /// List the sessions of the default folder, the latest first, with their runs, machines and notes.
+    /// List the sessions of the working folder (as ./NAME) and of the default folder, the latest first, with their runs, machines and
+    /// notes.
     List {
         /// List only sessions that match: words in their names, plans, machines, notes and levels, or comparisons such as "precision=fp16
         /// tag=paper runs>10", joined by and, or, not and parentheses. Archived sessions are left out unless the filter contains
@@ -237,10 +238,9 @@ fn list(filter: Option<&str>, format: Format) -> Outcome {
     let text = filter.unwrap_or_default();
     let filter = Filter::parse(text).map_err(|error| format!("filter {text:?}: {error}"))?;
     let folder = default_sessions_folder()?;
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let visible = |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    let mut headings: Vec<SessionHeading> =
-        entries.filter(visible).filter_map(|path| SessionHeading::read(&path).ok()).collect();
+    let here = std::env::current_dir().ok().filter(|here| folder.canonicalize().ok().as_ref() != Some(here));
+    let mut headings = headings_in(&folder);
+    headings.extend(here.iter().flat_map(|here| headings_in(here)));
     let archived = text.to_lowercase().contains(ARCHIVED);
     headings.retain(|heading| (archived || !heading.is_archived()) && filter.admits(heading));
     headings.sort_by(|a, b| b.changed_time_s.unwrap_or(0.0).total_cmp(&a.changed_time_s.unwrap_or(0.0)));
@@ -250,16 +250,27 @@ fn list(filter: Option<&str>, format: Format) -> Outcome {
         return Ok(OK);
     }
     if listed.is_empty() {
-        say(format_args!("no session of {} matches", folder.display()));
+        let here = here.map_or(String::new(), |here| format!("{} and ", here.display()));
+        say(format_args!("no session of {here}{} matches", folder.display()));
         return Ok(OK);
     }
     let mut table = TextTable::new("llllll", ["Session", "Date", "Runs", "Machine", "Plans", "Note"]);
-    for Listed { name, date, machine, plans, runs, note, .. } in listed {
+    for Listed { name, folder, date, machine, plans, runs, note } in listed {
+        // As an argument names it, and apart from one of the same name in the default folder.
+        let is_here = here.as_deref().is_some_and(|here| Path::new(&folder).parent() == Some(here));
+        let name = if is_here { format!("./{name}") } else { name };
         let runs: Vec<String> = runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
         table.row([name, date, runs.join(", "), machine, plans.join(", "), note].map(Field::from));
     }
     print(&table.markdown())?;
     Ok(OK)
+}
+
+/// The sessions of a folder. Folders that cannot be read as sessions, and hidden ones, are left out.
+fn headings_in(folder: &Path) -> Vec<SessionHeading> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let visible = |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    entries.filter(visible).filter_map(|path| SessionHeading::read(&path).ok()).collect()
 }
 
 impl Listed {

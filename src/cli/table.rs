@@ -49,7 +49,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         table.notes.iter().for_each(say);
     }
     let more = table.notes.iter().filter(|note| !table.lead.contains(note)).count();
-    if arguments.format == TableFormat::Markdown && !arguments.notes && more >= FOLDED {
+    let is_folded = !arguments.notes && !table.rows.is_empty() && more >= FOLDED;
+    if arguments.format == TableFormat::Markdown && is_folded {
         table.notes = std::mem::take(&mut table.lead);
         table.notes.push(format!("{more} more: --notes"));
     }

@@ -123,11 +123,11 @@ fn answer(arguments: &Arguments, tell: &mut dyn FnMut(Progress) -> ControlFlow<(
     }
     if let Some(events) = &arguments.events {
         trace::keep_events(file, events, tell)?;
-        return Ok(sizes(events, file));
+        return Ok(Answer::message(written_text(events)));
     }
     if let Some(json) = &arguments.perfetto {
         trace::export_perfetto(file, &window, json, tell)?;
-        return Ok(sizes(json, file));
+        return Ok(Answer::message(written_text(json)));
     }
     if arguments.collectives {
         let all = collectives::read(file, tell)?;
@@ -164,12 +164,10 @@ fn attach(
     }))
 }
 
-/// The message with the size of a file written from a recording.
-fn sizes(written: &Path, file: &Path) -> Answer {
-    let megabytes = |file: &Path| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
-    // The size of a folder is not that of its files.
-    let whole = if file.is_dir() { String::new() } else { format!(" of {:.1} MB", megabytes(file)) };
-    Answer::message(format!("{}: {:.1} MB{whole}", written.display(), megabytes(written)))
+/// The message about a file that was written from a recording, with its size.
+fn written_text(file: &Path) -> String {
+    let megabytes = std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
+    format!("{} written, {megabytes:.1} MB", file.display())
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {
@@ -178,4 +176,17 @@ fn show(bar: &ProgressBar, progress: Progress) {
         Stage::Reading => "reading",
     });
     bar.set_position((progress.fraction * 1000.0) as u64);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_written_is_named_with_its_size() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), vec![0_u8; 240_000]).unwrap();
+        assert_eq!(written_text(file.path()), format!("{} written, 0.2 MB", file.path().display()));
+    }
 }

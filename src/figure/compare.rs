@@ -33,8 +33,8 @@ use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     COMMIT, Cell, CellKey, IMPORTED_FROM, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method,
-    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, fact_name, has_differing, history_facts,
-    measure_of, session_facts, sort, split_by, varying,
+    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, counted, fact_name, has_differing,
+    history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, colour_places, name_of};
@@ -118,8 +118,19 @@ pub struct Comparison {
     pub unfinished: usize,
 }
 
-/// The note for a session in which every run was recorded.
-const ALL_RECORDED: &str = "every run was recorded by a profiler, which costs time: values are those of recorded runs";
+/// The note for a session in which every run was to be recorded.
+fn all_recorded_note(cells: &[Cell]) -> String {
+    let finished = cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state == RunState::Finished);
+    let (unrecorded, recorded): (Vec<_>, Vec<_>) = finished.partition(|run| run.recorded_nothing());
+    if unrecorded.is_empty() {
+        return "every run was recorded by a profiler, which costs time: values are those of recorded runs".to_owned();
+    }
+    let all = counted(unrecorded.len() + recorded.len(), "run");
+    format!(
+        "every run was to be recorded by a profiler, but nothing was recorded of {} of {all}: the mark \"no trace\" says why",
+        unrecorded.len()
+    )
+}
 
 /// The note on bars of many sessions, commits or dates.
 fn occasions_note(count: usize) -> String {
@@ -153,6 +164,8 @@ pub(super) struct Chosen<'a> {
     copies: Vec<Cell<'a>>,
     /// The order and the changes of the form `history`.
     history: Option<History>,
+    /// Why no cell has what the form `metrics` shows, if none has.
+    no_metrics: Option<String>,
     /// The study, without what the cells do not have.
     study: Study,
     /// What the study asks for and the cells do not have.
@@ -177,9 +190,10 @@ impl<'a> Chosen<'a> {
             let recorded = study.clone().with_traced();
             if all.iter().any(|cell| recorded.admits(cell)) {
                 study = recorded;
-                missing.push(ALL_RECORDED.to_owned());
+                missing.push(all_recorded_note(&all));
             }
         }
+        let no_metrics = metrics::no_metrics(&study, &all);
         all.retain(|cell| study.admits(cell));
         let own =
             |cells: &[Cell]| -> Vec<Setting> { varying(cells).into_iter().map(|setting| study.own(setting)).collect() };
@@ -222,6 +236,7 @@ impl<'a> Chosen<'a> {
             made_with,
             copies,
             history: None,
+            no_metrics,
             study,
             missing,
         };
@@ -293,7 +308,9 @@ impl<'a> Chosen<'a> {
             table.lead.extend(is_warning.then(|| note.clone()));
             table.notes.push(note);
         }
-        if study.form == Form::Metrics {
+        if let Some(why) = &self.no_metrics {
+            (table.notes, table.lead) = (vec![why.clone()], vec![why.clone()]);
+        } else if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
             table.notes.extend(metrics::scaled_note(study, &self.shown));
             table.notes.extend(metrics::windows_note(&self.shown));

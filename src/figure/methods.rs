@@ -85,9 +85,10 @@ fn cpus(count: &str) -> String {
 
 /// What was run: workloads, data, cells, varied and fixed settings.
 fn design(cells: &[Cell]) -> String {
-    let described = |cell: &Cell| match cell.data {
-        "" => cell.workload.name.to_string(),
-        data => format!("{} on {data}", cell.workload.name),
+    let described = |cell: &Cell| match (cell.data, &cell.workload.name) {
+        (_, name) if cell.workload.command.is_some() => format!("the plan's own program ({name})"),
+        ("", name) => name.to_string(),
+        (data, name) => format!("{name} on {data}"),
     };
     let mut workloads: Vec<String> = cells.iter().map(described).collect();
     workloads.sort();
@@ -108,7 +109,8 @@ fn design(cells: &[Cell]) -> String {
     let is_said = |setting: &Setting| ["data", "workload"].contains(&&*setting.key);
     let held = held(cells).into_iter().filter(|(setting, _)| !is_said(setting));
     let held: Vec<String> = held.map(|(setting, level)| format!("{} {level}", setting.name)).collect();
-    let mut text = format!("{} of {} were measured", counted(cells.len(), "cell"), workloads.join("; "));
+    let were = if cells.len() == 1 { "was" } else { "were" };
+    let mut text = format!("{} of {} {were} measured", counted(cells.len(), "cell"), workloads.join("; "));
     if !varied.is_empty() {
         text += &format!(", which vary in {}", varied.join(", "));
     }
@@ -244,8 +246,9 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         let finds_warm_up =
             programs.iter().filter_map(|run| run.workload.command.as_ref()).all(|own| own.readings.finds_warm_up);
         let warm_up = if finds_warm_up { " (found by MSER-5)".to_owned() } else { warm_up(&programs, origins) };
+        let itself = if programs.len() == 1 { "itself" } else { "themselves" };
         sentences.push(format!(
-            "{} of the plan's own program ended by itself; warm-up{warm_up} is left out",
+            "{} of the plan's own program ended by {itself}; warm-up{warm_up} is left out",
             counted(programs.len(), "run")
         ));
     }
@@ -257,7 +260,7 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         (Recording::InWindows, "the built-in tracer in windows"),
         (Recording::InWindowsWithoutCalls, "the built-in tracer in windows without calls"),
     ] {
-        let traced = runs.iter().filter(|run| run.recording == recording).count();
+        let traced = runs.iter().filter(|run| run.recording == recording && !run.recorded_nothing()).count();
         if traced > 0 {
             let were = if traced == 1 { "was" } else { "were" };
             sentences.push(format!("{} {were} recorded by {by}, which costs time", counted(traced, "run")));

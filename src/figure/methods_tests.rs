@@ -131,8 +131,9 @@ fn libraries_of_the_worker_are_not_told_of_a_program_which_loads_none_of_them() 
     let text = said(&of_program(runs(Some(environment)), Clock::Confirmed));
     assert!(!text.contains("libtorch"), "{text}");
     assert!(text.contains("Linux 6.8") && text.contains("The plan's own program: Python 3.12.3."), "{text}");
-    assert!(text.contains("5 runs of the plan's own program ended by itself"), "{text}");
+    assert!(text.contains("5 runs of the plan's own program ended by themselves"), "{text}");
     assert!(!text.contains("all epochs"), "{text}");
+    assert!(text.starts_with("2 cells of the plan's own program (Images) were measured"), "{text}");
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub(super) fn notes(
                 .to_owned(),
         );
     }
+    notes.extend(longer_training_note(cells, columns, rows));
     notes.extend(summary_of_baseline(cells, &explained(columns, rows, baseline), baseline));
     notes.extend(verdict_note(cells, columns, rows));
     notes.extend(bytes_note(columns, rows));
@@ -94,6 +95,30 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
         lead.extend(summary_of_baseline(cells, &explained(columns, rows, baseline), baseline));
     }
     lead
+}
+
+/// Why training seems to take longer than the whole run. Marks say of quick runs that they ended before they had made all steps.
+fn longer_training_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<String> {
+    let place = |key: &str| columns.iter().position(|column| column.key == key);
+    let (training, total) = (place("training_time_s")?, place("total_time_s")?);
+    let quick = Mark::Quick { steps: 0, planned: 0 }.label();
+    let is_longer = |row: &&Row| {
+        let is_over = match (&row.values[training], &row.values[total]) {
+            (CellValue::Measure(training), CellValue::Measure(total)) => training.median > total.median,
+            _ => false,
+        };
+        is_over && row.marks.iter().all(|mark| mark != quick)
+    };
+    let longer = rows.iter().filter(is_longer).count();
+    let has_programs = cells.iter().any(|cell| cell.workload.command.is_some());
+    let or = if has_programs { ", or the times that the program reports are too long" } else { "" };
+    (longer > 0).then(|| {
+        format!(
+            "training time is longer than the total time in {}: it takes all steps to be as long as the steady ones, and the steps before \
+             these were shorter{or}",
+            counted(longer, "row")
+        )
+    })
 }
 
 /// The columns whose ratios notes explain: those with values. Speed-ups that are missing because the baseline is unknown are explained, too.
@@ -296,7 +321,10 @@ fn grounds(judged: &[&Judgement]) -> Vec<String> {
         format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
     };
     let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
-        format!("repeats were added in {looks} launches: each look at the results uses a part of the 5 %, so false differences stay below 5 % whenever one stops")
+        format!(
+            "the results count as looked at {looks} times (launches that added repeats, and cancelled runs): each look uses a part of the \
+             5 %, so false differences stay below 5 % whenever one stops"
+        )
     });
     reasons.iter().map(note).chain(looked).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::analysis::{Environment, Method, RunSummary, Source, Value, fixture, summarise_run};
+use crate::analysis::{Environment, Mark, Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::preset;
 use crate::papers::artefact;
 use crate::plan::{Level, asked_cells};
@@ -288,6 +288,33 @@ fn of_many_runs_that_did_not_finish_some_are_named_and_the_others_counted() {
     let note = of_preset("loss", &runs, None).notes.pop().unwrap();
     assert!(note.starts_with("37 runs are not in the values: fp32-1-ddp-ds-r2 cancelled; "), "{note}");
     assert!(note.ends_with(" and 33 more") && note.len() < 200, "{note}");
+}
+
+#[test]
+fn training_that_seems_to_take_longer_than_the_run_is_explained() {
+    let mut runs = runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]);
+    let says = |runs: &[RunSummary]| {
+        let notes = of_preset("times", runs, None).notes;
+        notes.into_iter().find(|note| note.starts_with("training time is longer than the total time"))
+    };
+    assert_eq!(says(&runs), None);
+    runs[0].values.insert("total_time_s".into(), 0.1);
+    let note = says(&runs).unwrap();
+    assert!(note.contains(" in 1 row: ") && note.ends_with("the steps before these were shorter"), "{note}");
+    runs[0].marks.push(Mark::Quick { steps: 5, planned: 20 });
+    assert_eq!(says(&runs), None, "the mark says why");
+}
+
+#[test]
+fn results_that_were_looked_at_again_say_what_counts_as_a_look() {
+    let mut runs = runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01), ("fp32", 1, 2, 0.041), ("fp16", 1, 2, 0.0101)]);
+    let says = |runs: &[RunSummary]| {
+        let is_said = |note: &String| note.starts_with("the results count as looked at 2 times (launches that added");
+        of_preset("times", runs, None).notes.iter().any(is_said)
+    };
+    assert!(!says(&runs));
+    runs[2..].iter_mut().for_each(|run| run.launch = "p2".to_owned());
+    assert!(says(&runs));
 }
 
 #[test]

@@ -179,7 +179,13 @@ fn place(top: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> (Option<S
     (Some(name.to_owned()), one_allocation)
 }
 
-/// Rejects what programs of the plan's own cannot do: only the worker can end a run when its steps suffice, or mark the part to record.
+/// Only the worker can end a run once its steps suffice.
+const RUNS_TO_ITS_END: &str = "cannot be used with commands: their runs always run to their end";
+/// Only the worker can mark the part of a run to record.
+const IS_RECORDED_WHOLE: &str = "cannot be used with programs of your own: multicard does not control their steps. Leave it out: such runs \
+    are recorded as a whole";
+
+/// Rejects what programs of the plan's own cannot do.
 fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     if plan.blocks().all(|block| block.spec.command.is_none()) {
         return;
@@ -189,14 +195,14 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     // Blocks without a command may use the windows.
     let in_windows = !whole && plan.blocks().all(|block| block.spec.command.is_some());
     let refused = [
-        ("mode", !plan.mode.is_full()),
-        ("trace_first_s", !whole),
-        ("trace_steps", !whole),
-        (TRACE_WINDOWS, in_windows),
+        ("mode", !plan.mode.is_full(), RUNS_TO_ITS_END),
+        ("trace_first_s", !whole, IS_RECORDED_WHOLE),
+        ("trace_steps", !whole, IS_RECORDED_WHOLE),
+        (TRACE_WINDOWS, in_windows, IS_RECORDED_WHOLE),
     ];
-    for (key, _) in refused.into_iter().filter(|(_, refused)| *refused) {
+    for (key, _, why) in refused.into_iter().filter(|(_, refused, _)| *refused) {
         if let Some((span, _)) = measure.find(key) {
-            problems.add(&span, measure.path(key), "cannot be used with commands: their runs always run to their end");
+            problems.add(&span, measure.path(key), why);
         }
     }
 }

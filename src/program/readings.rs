@@ -18,6 +18,7 @@ mod pattern;
 mod printed;
 mod program_clock;
 mod sentence;
+mod summary;
 mod tensorboard;
 
 use std::collections::HashSet;
@@ -32,6 +33,7 @@ use crate::protocol::{Event, Phase};
 
 pub use course::{Course, WarmUp};
 pub use lines::Lines;
+pub use summary::{StepParts, summary};
 
 /// The environment variable that names the file for a program's own readings.
 pub const READINGS_VARIABLE: &str = "MULTICARD_READINGS";
@@ -87,9 +89,6 @@ pub struct Untaken {
     pub number: String,
     /// A pattern for the plan that reads the number; empty if no pattern does, see [`READABLE`].
     pub pattern: String,
-    /// A pattern for the numbers in the line that were read. A plan needs it as well, because nothing is guessed once a plan declares
-    /// patterns.
-    pub taken: String,
 }
 
 /// A step as a program reports it.

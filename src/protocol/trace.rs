@@ -205,3 +205,13 @@ pub enum TraceOutcome {
     /// It is missing or could not be imported: what happened and what to do.
     Failed(String),
 }
+
+/// How the reason of [`TraceOutcome::Failed`] begins if no process of the run opened the built-in tracer.
+pub const NOTHING_RECORDED: &str = "nothing was recorded";
+
+impl TraceOutcome {
+    /// Whether no process of the run opened the tracer, so that recording did not slow the run down.
+    pub fn recorded_nothing(&self) -> bool {
+        matches!(self, Self::Failed(reason) if reason.starts_with(NOTHING_RECORDED))
+    }
+}

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use super::{Notice, Session, SessionError};
 use crate::plan::{Capture, Levels, Node, Tracer, WorkloadSpec};
-use crate::protocol::{EVENTS_FILE, Job, TraceOutcome};
+use crate::protocol::{EVENTS_FILE, Job, NOTHING_RECORDED, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
 use crate::trace::{self, Progress, ReportedStep, Stage, Trace, TraceError, Window};
 
@@ -163,9 +163,9 @@ fn import(
             let steps = planned.map_or(&[][..], |planned| &planned.steps);
             let gathered = trace::gather(folder, steps, tell);
             if gathered.is_ok() && !file.exists() {
-                let why = "nothing was recorded: its ranks ended before they opened the trace, or no process of the program used CUDA \
-                           or NVTX; see stderr.log in the run's folder";
-                return Some(TraceOutcome::Failed(why.to_owned()));
+                let why = "its ranks ended before they opened the trace, or no process of the program used CUDA or NVTX; see stderr.log \
+                           in the run's folder";
+                return Some(TraceOutcome::Failed(format!("{NOTHING_RECORDED}: {why}")));
             }
             let imported = gathered.and_then(|()| trace::import(&file, &Window::default(), tell));
             (file, imported)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Machine, Notice, Session, SessionError, queueing::runnable};
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::plan::{Key, Plan, RunState, Tracing};
-use crate::program::readings::{Found, guessed_patterns, read_log};
+use crate::program::readings::{Found, READINGS_FILE, StepParts, guessed_patterns, read_log, summary};
 use crate::protocol::Event;
 
 /// The most lines that a trial keeps.
@@ -29,6 +29,8 @@ pub struct Trial {
     pub output: Vec<String>,
     /// Number of steps.
     pub steps: u64,
+    /// What its steps have.
+    pub parts: StepParts,
     /// Keys of its readings.
     pub keys: Vec<Key>,
     /// The run's warnings.
@@ -90,6 +92,9 @@ impl Trial {
                 if let Found::Untaken(_) = &found {
                     return self.untaken.push(found.to_string());
                 }
+                if let Found::Step(step) = &found {
+                    self.parts.add(step);
+                }
                 let is_read = matches!(found, Found::Step(_) | Found::Reading { .. } | Found::Phase { .. });
                 if let Some((_, line)) = line.filter(|_| is_read) {
                     self.read.push((line.to_owned(), found.to_string()));
@@ -97,8 +102,10 @@ impl Trial {
             });
         }
         self.read.drain(..self.read.len().saturating_sub(KEPT));
-        if spec.names_no_source() && !self.untaken.is_empty() && !self.read.is_empty() {
-            let kept = kept_guesses(&self.read);
+        // What the program writes into its own file is no guess.
+        let reports_itself = fs::metadata(run.join(READINGS_FILE)).is_ok_and(|about| about.len() > 0);
+        if spec.names_no_source() && !reports_itself && !self.read.is_empty() {
+            let kept = kept_guesses(&self.read, self.untaken.is_empty());
             drop(self.untaken.splice(0..0, kept));
         }
         if self.read.is_empty() {
@@ -114,7 +121,12 @@ impl Trial {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Step { .. } => self.steps += 1,
+            Event::Step { loss, load_wait_s, units, .. } => {
+                self.steps += 1;
+                self.parts.loss |= loss.is_finite();
+                self.parts.wait |= load_wait_s.is_finite();
+                self.parts.units |= units > 0;
+            }
             Event::Reading { key, .. } if !OWN.contains(&key.as_str()) && !self.keys.contains(&key) => {
                 self.keys.push(key);
             }
@@ -123,19 +135,28 @@ impl Trial {
             _ => {}
         }
     }
+
+    /// Its steps and readings in words.
+    pub fn summary(&self) -> String {
+        // The mean of the steps' losses is no reading of its own.
+        let keys = self.keys.iter().filter(|key| !(self.parts.loss && key.as_str() == "train_loss"));
+        summary(self.steps, self.parts, &keys.map(Key::to_string).collect::<Vec<_>>())
+    }
 }
 
-/// What a suggested pattern would end, and the patterns that keep what was guessed in these lines.
-fn kept_guesses(read: &[(String, String)]) -> Vec<String> {
+/// The patterns that keep what was guessed in these lines, after a line that says what they are for. If there are numbers that were not
+/// read, patterns for these follow.
+fn kept_guesses(read: &[(String, String)], is_all_read: bool) -> Vec<String> {
     let patterns = guessed_patterns(read.iter().map(|(line, _)| line.as_str()));
-    let what = if patterns.is_empty() {
-        "write patterns for the steps and readings that were guessed, too"
-    } else {
-        "add the patterns that keep what was guessed, too"
+    let once = "⚠ Once a plan has a pattern, nothing is guessed any more";
+    let first = match (is_all_read, patterns.is_empty()) {
+        (true, true) => return Vec::new(),
+        (true, false) => "What was guessed is certain once the plan has these patterns.".to_owned(),
+        (false, true) => format!("{once}: write patterns for the steps and readings that were guessed, too."),
+        (false, false) => format!("{once}: add the patterns that keep what was guessed, too."),
     };
-    let warning = format!("⚠ Once a plan has a pattern, nothing is guessed any more: {what}.");
     let patterns = patterns.into_iter().map(|pattern| format!("a pattern that keeps what was guessed: '{pattern}'"));
-    std::iter::once(warning).chain(patterns).collect()
+    std::iter::once(first).chain(patterns).collect()
 }
 
 /// A folder that only the user can enter and that is removed when it is dropped.
@@ -183,6 +204,12 @@ mod tests {
         assert!(kept.contains("(?<step>") && kept.contains("(?<loss>"), "{kept}");
         assert!(suggested.contains("latency"), "{suggested}");
         assert_eq!(looked("latency: 12.5 ms\n").len(), 1, "nothing was guessed that could be lost");
+        let untaken = looked("step 1 loss 0.5\nstep 2 loss 0.25\n");
+        let [first, kept] = &untaken[..] else { panic!("{untaken:?}") };
+        assert!(first.contains("is certain once the plan has these patterns"), "{first}");
+        assert!(kept.contains("(?<step>") && kept.contains("(?<loss>"), "{kept}");
+        fs::write(folder.path().join(READINGS_FILE), "{\"step\": 1}\n").unwrap();
+        assert_eq!(looked("step 1 loss 0.5\n"), [""; 0], "the program itself says what its steps are");
     }
 
     #[test]

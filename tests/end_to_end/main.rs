@@ -208,8 +208,8 @@ fn repeats_go_on_until_the_training_time_is_known_as_asked() {
         multicard(&["plan", plan.to_str().unwrap(), "--session", session.to_str().unwrap()]).output().unwrap();
     // Runs that others held up foretell nothing.
     let foretold = match row["marks"].to_string().contains("contended") {
-        true => &["Note: Training times to ±1 % take", "two finished repeats that had CPUs to themselves"][..],
-        false => &["Note: Training times to ±1 % take"],
+        true => &["judging by the spread of", "two finished repeats that had CPUs to themselves"][..],
+        false => &["judging by the spread of"],
     };
     let outlook = text(&outlook.stdout);
     assert!(foretold.iter().any(|note| outlook.contains(note)), "{foretold:?}: {outlook}");

@@ -36,13 +36,16 @@ pub(super) fn show(
                 let lost =
                     lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
                 let lost: String = lost.collect();
+                // A copy of a session on another machine has no recordings, and a report that stands alone is elsewhere.
+                let file = folder.join("runs").join(name).join(&trace.file);
+                let file = if file.exists() { format!(" in {}", file.display()) } else { String::new() };
                 bar.suspend(|| {
                     let gpus = if trace.gpus > 0 {
                         format!(" of {}", counted(trace.gpus as usize, "GPU"))
                     } else {
                         String::new()
                     };
-                    say(format_args!("run {name} traced: {:.1} s{gpus}{lost}", trace.wall_s));
+                    say(format_args!("run {name} traced: {:.1} s{gpus}{file}{lost}", trace.wall_s));
                 });
             }
             Some(TraceOutcome::Failed(reason)) => {

@@ -42,8 +42,7 @@ fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
     let mut chart = Chart { panels, ..Chart::new(name, geometry, Axis::new("", ""), Axis::new(name, unit)) };
     chart.x.categories = scene.cells.iter().map(|cell| name_of(cell, &settings)).collect();
     if scene.cells.is_empty() {
-        let what = "No run here has a profiler's report: launch a plan with tracing on, or attach a report.";
-        chart.notes.push(what.to_owned());
+        chart.notes.extend(scene.table.notes.first().map(|why| capitalised(why) + "."));
     } else if study.metrics.is_empty() {
         chart.notes.push("No metric is chosen.".to_owned());
     } else if scene.cells.iter().any(|cell| finished(cell).count() > 1) {
@@ -73,6 +72,19 @@ fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
         chart.notes.push(note.to_owned());
     }
     chart
+}
+
+/// Why no cell has metrics, if the study shows metrics and none has.
+pub(super) fn no_metrics(study: &Study, all: &[Cell]) -> Option<String> {
+    if study.form != Form::Metrics || all.iter().any(|cell| study.admits(cell)) {
+        return None;
+    }
+    let shows_ranges = "has no work of GPUs; `multicard trace FILE` shows its ranges";
+    Some(match all.iter().flat_map(|cell| &cell.runs).filter(|run| run.trace_summary().is_some()).count() {
+        0 => "no run here has a profiler's report: launch a plan with tracing on, or attach a report".to_owned(),
+        1 => format!("no metrics: the only recording {shows_ranges}"),
+        recordings => format!("no metrics: each of the {recordings} recordings {shows_ranges}"),
+    })
 }
 
 /// The note on the recordings whose times are scaled to the papers' window.

@@ -3,6 +3,7 @@
 
 use crate::analysis::{MetricUnit, RunSummary, Source, fixture, summarise_report, summarise_run};
 use crate::figure::{self, Form, Geometry, Runs, Series, Study, Table, compare, figure, preset};
+use crate::protocol::TraceOutcome;
 
 fn runs() -> Vec<RunSummary> {
     let plain = summarise_run(&fixture::run(&fixture::cell("fp16", 1, "single"), 1, 0.01));
@@ -23,6 +24,26 @@ fn traced_runs_enter_tables_of_times_only_when_asked_and_then_stand_apart() {
     assert_eq!(all.rows.len(), 2);
     assert_eq!(all.columns[0].key, "trace");
     assert!(all.rows.iter().any(|row| row.marks.contains(&"traced".to_owned())));
+}
+
+#[test]
+fn where_there_are_no_metrics_the_table_and_the_chart_say_why() {
+    let metrics = preset("metrics").unwrap();
+    let mut runs = vec![summarise_run(&fixture::finished())];
+    let why = "no run here has a profiler's report: launch a plan with tracing on, or attach a report";
+    assert_eq!(table(&metrics, &runs).notes, [why]);
+    let mut recorded = fixture::traced(1, 1.0);
+    if let Some(TraceOutcome::Imported(trace)) = &mut recorded.trace {
+        trace.metrics.clear();
+    }
+    runs.push(summarise_run(&recorded));
+    let why = "no metrics: the only recording has no work of GPUs; `multicard trace FILE` shows its ranges";
+    assert_eq!(
+        (table(&metrics, &runs).notes, table(&metrics, &runs).lead),
+        (vec![why.to_owned()], vec![why.to_owned()])
+    );
+    let shown = compare(&[Source { session: "", runs: &runs, reports: &[] }], &metrics);
+    assert!(shown.charts[0].notes[0].starts_with("No metrics: the only recording"), "{:?}", shown.charts[0].notes);
 }
 
 #[test]

@@ -66,8 +66,20 @@ pub(super) fn shortage(needed: u64, available: u64) -> Option<String> {
     })
 }
 
+/// Why a level that needs CUDA cannot run on this machine, and what to use instead; `None` if it can. What is missing is said in a few
+/// words: `multicard doctor` says what to do about it.
+pub(super) fn without_cuda(node: &Node, what: &str, remedy: &str) -> Option<String> {
+    let why = no_cuda(node)?;
+    Some(if node.gpus.is_empty() {
+        let found = why.split([':', '(']).next().unwrap_or(&why).trim_end();
+        format!("{what} needs an NVIDIA GPU ({found}; see `multicard doctor`): {remedy}")
+    } else {
+        format!("{what} needs CUDA ({why}): {remedy}")
+    })
+}
+
 /// Why runs cannot use CUDA on this machine; `None` if they can.
-pub(super) fn no_cuda(node: &Node) -> Option<String> {
+fn no_cuda(node: &Node) -> Option<String> {
     if node.has_cuda() {
         return None;
     }

@@ -328,7 +328,7 @@ pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
     if [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
         return Vec::new();
     }
-    sentence::untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()), "")
+    sentence::untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()))
 }
 
 #[cfg(test)]

@@ -131,9 +131,7 @@ fn a_wait_that_is_longer_than_its_step_is_not_taken() {
 #[test]
 fn the_pattern_of_a_step_reads_its_number_with_and_without_commas() {
     for line in ["step 5/1,500 loss 2.5 patches 7", "Step [5/1,500], Loss: 2.5, patches 7"] {
-        let found = shapes(&[line]);
-        let [Found::Untaken(patches), ..] = &found[..] else { panic!("{found:?}") };
-        let pattern = Regex::new(&patches.taken).unwrap();
+        let pattern = Regex::new(&pattern_of_guess(line).unwrap()).unwrap();
         let later = line.replace("5/", "1,005/");
         assert_eq!(["step", "loss"].map(|name| pattern.captures(&later).unwrap()[name].to_owned()), ["1,005", "2.5"]);
     }
@@ -182,18 +180,12 @@ fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_t
 
 #[test]
 fn the_pattern_of_a_step_names_its_step_alone_and_none_for_lines_of_keras() {
-    let taken_of = |line: &str| {
-        let untaken = shapes(&[line]).into_iter().find_map(|found| match found {
-            Found::Untaken(untaken) => Some(untaken.taken),
-            _ => None,
-        });
-        untaken.unwrap()
-    };
     let line = "epoch 2 iter 100 loss 0.2514 patches 7";
-    let taken = taken_of(line);
+    let taken = pattern_of_guess(line).unwrap();
     assert_eq!(Regex::new(&taken).unwrap().captures(line).unwrap()["step"], *"100", "{taken}");
     assert_eq!(taken.matches("(?<step>").count(), 1, "{taken}");
-    let taken = taken_of(" 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5");
+    let keras = " 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5";
+    let taken = pattern_of_guess(keras).unwrap();
     assert!(!taken.contains("(?<step>") && taken.contains("(?<loss>"), "{taken}");
 }
 

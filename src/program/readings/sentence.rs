@@ -130,8 +130,8 @@ impl Numbered {
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
 /// or readings, judged by their names and units; numbers of unknown meaning are returned.
 pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
-    let (read, others, taken) = told_apart(line, epoch, fields);
-    (read, untaken(others.into_iter(), &taken))
+    let (read, others, _) = told_apart(line, epoch, fields);
+    (read, untaken(others.into_iter()))
 }
 
 /// Reads a sentence as [`read`] does; returns the numbers of unknown meaning, and a pattern for the numbers that were read of a step.
@@ -205,8 +205,8 @@ fn loss_of(loss: &Match<'_>, numbers: &[Printed<'_>]) -> Option<f64> {
     }
 }
 
-/// The numbers of a line that are not read, with the pattern of the numbers that are read.
-pub(super) fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<Untaken> {
+/// The numbers of a line that are not read.
+pub(super) fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>) -> Vec<Untaken> {
     let words = |number: &Printed<'l>| {
         let parts = [number.name, number.text, number.unit];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
@@ -215,7 +215,6 @@ pub(super) fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &st
         number: words(&number),
         name: number.name.to_owned(),
         pattern: number.pattern(None),
-        taken: taken.to_owned(),
     };
     numbers.map(of_number).collect()
 }

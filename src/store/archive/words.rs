@@ -17,7 +17,7 @@ const UNITS: &str =
     "s ms µs ns min h B kB MB GB TB KiB MiB GiB W kW J kJ Wh kWh °C % Hz MHz GHz FLOP TFLOP/s GB/s MB/s count";
 
 /// Sentences that multicard itself writes into logs. `#` stands for a number, which is kept; `…` for any other text, which is replaced.
-const SENTENCES: [&str; 22] = [
+const SENTENCES: [&str; 23] = [
     "steps were guessed from …; declare it in [command.readings] to be certain",
     "readings were guessed from …, which contains no step number; declare it in [command.readings] to be certain",
     "the program reported # s of steps but ran for only # s: its step times are impossible; report milliseconds as duration_ms",
@@ -44,6 +44,7 @@ const SENTENCES: [&str; 22] = [
     "rank #: … exited with code #; end of its output: …",
     "rank #: … exited with code #",
     "there is no trace: …",
+    "nothing was recorded: …",
 ];
 
 /// Reasons for limited clocks, as NVML names them.

@@ -25,13 +25,19 @@ pub struct NextStep {
 }
 
 impl NextStep {
-    /// The new repeats of each cell, with the number that would decide if these are a part of it.
+    /// How many comparisons are undecided, how many new repeats of each cell they need, and how many of these are queued now.
     pub fn repeats_text(&self) -> String {
         let more = |count: u32| counted(count as usize, "more repeat");
+        let (undecided, need) = (self.count, if self.count == 1 { "needs" } else { "need" });
         match self.needed {
-            Some(needed) if needed > self.more => format!("{} of about {}", self.more, more(needed)),
-            Some(_) => format!("about {}", more(self.more)),
-            None => format!("at least {}", more(self.more)),
+            Some(needed) if needed > self.more => {
+                format!("{undecided} undecided, {need} about {}: queue {} now", more(needed), self.more)
+            }
+            Some(_) => {
+                let them = if self.more == 1 { "it" } else { "them" };
+                format!("{undecided} undecided, {need} about {}: queue {them}", more(self.more))
+            }
+            None => format!("{undecided} undecided: queue at least {}", more(self.more)),
         }
     }
 }
@@ -203,12 +209,12 @@ mod tests {
 
     #[test]
     fn a_part_of_the_repeats_that_would_decide_names_the_number_that_the_verdict_names() {
-        let text = |more: u32, needed: Option<u32>| {
-            NextStep { plans: Vec::new(), count: 1, more, needed, duration_s: 0.0 }.repeats_text()
+        let text = |count: usize, more: u32, needed: Option<u32>| {
+            NextStep { plans: Vec::new(), count, more, needed, duration_s: 0.0 }.repeats_text()
         };
-        assert_eq!(text(4, Some(11)), "4 of about 11 more repeats");
-        assert_eq!(text(4, Some(4)), "about 4 more repeats");
-        assert_eq!(text(1, None), "at least 1 more repeat");
+        assert_eq!(text(1, 4, Some(11)), "1 undecided, needs about 11 more repeats: queue 4 now");
+        assert_eq!(text(2, 4, Some(4)), "2 undecided, need about 4 more repeats: queue them");
+        assert_eq!(text(1, 1, None), "1 undecided: queue at least 1 more repeat");
         let noise = [0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018].map(|log| log + 0.016);
         let judged = &judge(&[noise.to_vec()], true, 0.01)[0];
         let (_, needed) = more_pairs(judged);

@@ -20,14 +20,14 @@ use crate::figure::{duration_text, filter_of};
 /// Below this width, notes and copying have their own line.
 const ONE_LINE: f32 = 820.0;
 
-/// Width of the button that plans full runs.
-const FULL_RUNS: f32 = 240.0;
+/// Widths of the buttons that plan full runs, queue more repeats, and queue cells without a value.
+const BUTTONS: [f32; 3] = [240.0, 290.0, 240.0];
 
 /// Draws the status line.
 pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let buttons = [picture.full_runs.is_some(), picture.more_repeats.is_some(), picture.lacking.is_some()];
-    let for_button = FULL_RUNS * buttons.into_iter().filter(|is_there| *is_there).count() as f32;
-    let is_narrow = ui.available_width() < ONE_LINE + for_button;
+    let for_buttons: f32 = buttons.iter().zip(BUTTONS).filter(|(is_there, _)| **is_there).map(|(_, width)| width).sum();
+    let is_narrow = ui.available_width() < ONE_LINE + for_buttons;
     ui.horizontal(|ui| {
         counts_ui(ui, view, picture, is_narrow);
         if !is_narrow {
@@ -95,8 +95,8 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         }
     };
     if let Some(step) = &picture.more_repeats {
-        let time = if step.duration_s > 0.0 { format!(", {}", duration_text(step.duration_s)) } else { String::new() };
-        let text = format!("{} undecided: queue {}{time}", step.count, step.repeats_text());
+        let time = if step.duration_s > 0.0 { format!(" ({})", duration_text(step.duration_s)) } else { String::new() };
+        let text = step.repeats_text() + &time;
         let help = "Queues more repeats of the undecided cells and of the baseline. Their number follows from the spread of the existing \
              repeats.";
         button(ui, text, help, CompareCommand::QueueRepeats);

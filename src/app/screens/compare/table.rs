@@ -20,7 +20,7 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         let study = &compare.study;
         let reason = match (study.form == Form::Metrics, study.runs != Runs::Plain) {
             _ if comparison.all_cells > 0 => "No cell matches the filter. Show all, or tick a level.",
-            (true, _) => "No run here has a profiler's report.",
+            (true, _) => "No run here has a recording with work of GPUs.",
             _ if comparison.traced == 0 => "No run here has the measures of this study.",
             (false, false) => {
                 "All runs here are traced, which costs time. Tick “Traced runs”, or choose the form Metrics."

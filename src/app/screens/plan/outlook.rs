@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn a_level_that_cannot_run_has_its_reason_and_others_have_none() {
         let outlook = outlook(Plan::new("p", image::spec()), cpu_node());
-        assert!(outlook.refusal(&"precision".into(), &Level::text("fp16")).unwrap().contains("needs CUDA"));
+        assert!(outlook.refusal(&"precision".into(), &Level::text("fp16")).unwrap().contains("needs an NVIDIA GPU"));
         assert_eq!(outlook.refusal(&"precision".into(), &Level::text("fp64")), None);
-        assert!(outlook.refusal(&"cuda_graph".into(), &Level::text("on")).unwrap().contains("needs CUDA"));
+        assert!(outlook.refusal(&"cuda_graph".into(), &Level::text("on")).unwrap().contains("needs an NVIDIA GPU"));
     }
 
     #[test]

@@ -164,10 +164,14 @@ fn ticking_a_level_changes_the_plan_and_the_count() {
     assert_eq!(plan.first.levels("precision").len(), 3);
 }
 
+/// Why fp16 cannot run on a machine of [`cpu_node`].
+const NO_FP16: &str =
+    "fp16 needs an NVIDIA GPU (the driver is missing; see `multicard doctor`): use bf16, fp32 or fp64";
+
 #[test]
 fn a_level_that_cannot_run_is_disabled_with_its_reason_and_a_click_does_nothing() {
     let mut window = window_of(Some(cpu_node()));
-    let name = "Precision fp16, cannot run: fp16 needs CUDA (the driver is missing): use bf16, fp32 or fp64";
+    let name = &format!("Precision fp16, cannot run: {NO_FP16}");
     assert!(window.get_by_label(name).accesskit_node().is_disabled());
     assert!(!window.get_by_label("Precision bf16").accesskit_node().is_disabled());
     click(&mut window, name);
@@ -202,7 +206,7 @@ fn with_the_focus_on_it_a_level_that_cannot_run_shows_its_reason_in_the_card() {
     let mut window = window_of(Some(cpu_node()));
     window.get_by_label_contains("Precision fp16, cannot run").focus();
     window.run();
-    assert!(window.query_by_label("fp16 needs CUDA (the driver is missing): use bf16, fp32 or fp64").is_some());
+    assert!(window.query_by_label(NO_FP16).is_some());
 }
 
 #[test]
@@ -210,7 +214,7 @@ fn a_level_of_another_machines_plan_can_be_unticked() {
     let mut window = window_of(Some(cpu_node()));
     execute(&mut window, PlanCommand::Start("precision-layout-pin"));
     assert!(ticked(&window, "precision").contains(&"fp16".to_owned()));
-    let name = "Precision fp16, cannot run: fp16 needs CUDA (the driver is missing): use bf16, fp32 or fp64";
+    let name = &format!("Precision fp16, cannot run: {NO_FP16}");
     click(&mut window, name);
     assert!(!ticked(&window, "precision").contains(&"fp16".to_owned()));
 }

@@ -124,6 +124,11 @@ fn what_is_wrong_with_a_command_is_told_with_its_line() {
         ("workload = \"image\"\n[command]\nrun = [\"./x\"]", 3, "with another workload"),
         ("[measure]\nmode = \"quick\"\n[command]\nrun = [\"./x\"]", 3, "cannot be used with commands"),
         (
+            "[measure]\ntrace = \"built-in\"\ntrace_windows = [4, 20]\n[command]\nrun = [\"./x\"]",
+            4,
+            "trace_windows: cannot be used with programs of your own: multicard does not control their steps. Leave it out",
+        ),
+        (
             "[command]\nrun = [\"./x\"]\n[[block]]\n[block.command]\nrun = [\"./y\"]",
             5,
             "two commands of the plan are called \"command\"",

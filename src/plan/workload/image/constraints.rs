@@ -1,6 +1,6 @@
 //! Which combinations of levels can run on a machine, and why others cannot.
 
-use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
+use super::super::machine::{memory_per_rank_bytes, no_devices, shortage, without_cuda};
 use super::estimate::Costs;
 use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl, Passes, counted};
@@ -172,7 +172,7 @@ fn fp16_needs_cuda(candidate: &Candidate) -> Option<String> {
     if candidate.settings.precision != Precision::Fp16 {
         return None;
     }
-    Some(format!("fp16 needs CUDA ({}): use bf16, fp32 or fp64", no_cuda(candidate.node)?))
+    without_cuda(candidate.node, "fp16", "use bf16, fp32 or fp64")
 }
 
 fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
@@ -184,7 +184,7 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
         (settings.kernels == Kernels::Fused, "kernels = fused", "use kernels = plain"),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
-    Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))
+    without_cuda(candidate.node, what, remedy)
 }
 
 fn deterministic_replicas_need_cuda(candidate: &Candidate) -> Option<String> {
@@ -192,12 +192,10 @@ fn deterministic_replicas_need_cuda(candidate: &Candidate) -> Option<String> {
     if settings.strategy != Strategy::Dp || !settings.deterministic || settings.gpus < 2 {
         return None;
     }
-    let reason = no_cuda(candidate.node)?;
     // It is not determined which replica draws its numbers first.
-    Some(format!(
-        "strategy = dp with deterministic = on needs CUDA ({reason}), since replicas on CPUs share one random number generator: use \
-             deterministic = off or strategy = ddp-ds"
-    ))
+    let remedy =
+        "use deterministic = off or strategy = ddp-ds, since replicas on CPUs share one random number generator";
+    without_cuda(candidate.node, "strategy = dp with deterministic = on", remedy)
 }
 
 fn dali_is_there(candidate: &Candidate) -> Option<String> {

@@ -113,12 +113,20 @@ fn every_binding_runs_with_and_without_gpus_and_on_machines_of_one_node() {
 #[test]
 fn cuda_only_levels_are_refused_on_cpus_with_the_reason_why_there_is_no_cuda() {
     for setting in [("precision", "fp16"), ("pin_memory", "on"), ("tf32", "conv"), ("cuda_graph", "on")] {
-        refused(&[setting], &cpu_node(), "needs CUDA (the driver is missing)");
+        refused(&[setting], &cpu_node(), "needs an NVIDIA GPU (the driver is missing; see `multicard doctor`): use ");
         accepted(&[setting], &gpu_node(1));
     }
     let mut without_worker = gpu_node(1);
     without_worker.worker = Err("the worker is missing".to_owned());
-    refused(&[("precision", "fp16")], &without_worker, "the worker is missing");
+    refused(&[("precision", "fp16")], &without_worker, "fp16 needs CUDA (the worker is missing): use");
+    let mut long = cpu_node();
+    long.no_gpu_reason =
+        Some("no NVIDIA driver found (libnvidia-ml.so.1 cannot be opened): install the driver".to_owned());
+    refused(
+        &[("precision", "fp16")],
+        &long,
+        "fp16 needs an NVIDIA GPU (no NVIDIA driver found; see `multicard doctor`)",
+    );
 }
 
 #[test]
@@ -252,7 +260,7 @@ fn fused_kernels_need_a_gpu_and_what_they_compute() {
         &fused(&[("strategy", "ddp-ds"), ("gpus", "2"), ("precision", "fp16"), ("cuda_graph", "on")]),
         &gpu_node(2),
     );
-    refused(&fused(&[]), &cpu_node(), "kernels = fused needs CUDA");
+    refused(&fused(&[]), &cpu_node(), "kernels = fused needs an NVIDIA GPU");
     for (more, part) in [
         (("layout", "nchw"), "use layout = nhwc or kernels = plain"),
         (("precision", "fp64"), "computes in fp32, fp16 and bf16"),

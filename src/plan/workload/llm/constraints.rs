@@ -1,6 +1,6 @@
 //! Which combinations of levels can run on a machine, and why others cannot.
 
-use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage, usable_gpus};
+use super::super::machine::{memory_per_rank_bytes, no_devices, shortage, usable_gpus, without_cuda};
 use super::data::{LlmData, Source};
 use super::estimate::Memory;
 use super::model::ModelConfig;
@@ -313,7 +313,7 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
         ),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
-    Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))
+    without_cuda(candidate.node, what, remedy)
 }
 
 fn devices_exist(candidate: &Candidate) -> Option<String> {

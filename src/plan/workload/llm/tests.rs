@@ -312,7 +312,10 @@ fn cells_that_make_no_sense_are_refused_with_the_reason() {
     }
     for (key, text) in [("kernels", "fused"), ("pin_memory", "on"), ("cuda_graph", "on"), ("precision", "fp16")] {
         let reason = refused(&[("model", "tiny"), (key, text)], &cpu_node());
-        assert!(reason.contains("needs CUDA (the driver is missing)"), "{key}: {reason}");
+        assert!(
+            reason.contains("needs an NVIDIA GPU (the driver is missing; see `multicard doctor`): use "),
+            "{key}: {reason}"
+        );
     }
     assert_eq!(refused(&[("model", "tiny")], &cpu_node()), "");
 }

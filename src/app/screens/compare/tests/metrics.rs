@@ -115,7 +115,7 @@ fn where_nothing_was_traced_there_is_no_legend_and_no_filter_is_blamed() {
     assert!(charts.iter().all(|chart| chart.legend().is_empty()));
     let harness = harness(state, [1280.0, 800.0]);
     harness.get_by_label_contains("launch a plan with tracing on, or attach a report");
-    harness.get_by_label("No run here has a profiler's report.");
+    harness.get_by_label("No run here has a recording with work of GPUs.");
     assert!(harness.query_by_label_contains("No cell matches the filter").is_none());
 }
 

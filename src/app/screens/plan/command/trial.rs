@@ -7,7 +7,6 @@ use eframe::egui::{Button, Context, Label, RichText, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use super::Form;
-use crate::analysis::counted;
 use crate::app::deliberate;
 use crate::app::screens::plan::PlanCommand;
 use crate::app::screens::plan::View;
@@ -119,11 +118,8 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
         }
         Tried::Not | Tried::Running { .. } => return,
     };
-    let keys: Vec<&str> = trial.keys.iter().map(|key| key.as_str()).collect();
-    let readings = if keys.is_empty() { "no readings".to_owned() } else { format!("readings: {}", keys.join(", ")) };
-    let steps = counted(trial.steps as usize, "step");
     let end = trial.end.as_deref().unwrap_or("It was ended when its time was over.");
-    ui.label(format!("{steps}, {readings}. {end}"));
+    ui.label(format!("{}. {end}", trial.summary()));
     for warning in &trial.warnings {
         ui.colored_label(palette(ui.visuals()).warning, RichText::new(warning).size(SMALL));
     }

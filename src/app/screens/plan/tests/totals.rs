@@ -156,7 +156,7 @@ fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
     let spreads = Arc::new(spreads.into());
     let records = Records { folder: PathBuf::from("/sessions/study"), spreads, ..Records::default() };
     open_session(&mut window, UiEvent::Records(Arc::new(records)));
-    window.get_by_label_contains("by the spread of 2 % seen in 4 cells");
+    window.get_by_label_contains("judging by the spread of 2 % in the 4 cells measured so far");
     click(&mut window, "Workload Own program");
     assert!(window.query_by_label_contains("by the spread of").is_none(), "no cell of it was seen");
 }
