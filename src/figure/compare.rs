@@ -121,14 +121,13 @@ pub struct Comparison {
 /// The note for a session in which every run was to be recorded.
 fn all_recorded_note(cells: &[Cell]) -> String {
     let finished = cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state == RunState::Finished);
-    let (unrecorded, recorded): (Vec<_>, Vec<_>) = finished.partition(|run| run.recorded_nothing());
-    if unrecorded.is_empty() {
+    let unrecorded = finished.clone().filter(|run| run.recorded_nothing()).count();
+    if unrecorded == 0 {
         return "every run was recorded by a profiler, which costs time: values are those of recorded runs".to_owned();
     }
-    let all = counted(unrecorded.len() + recorded.len(), "run");
+    let all = counted(finished.count(), "run");
     format!(
-        "every run was to be recorded by a profiler, but nothing was recorded of {} of {all}: the mark \"no trace\" says why",
-        unrecorded.len()
+        "every run was to be recorded by a profiler, but nothing was recorded of {unrecorded} of {all}: the mark \"no trace\" says why"
     )
 }
 

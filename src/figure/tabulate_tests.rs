@@ -178,7 +178,7 @@ fn runs_that_did_not_finish_enter_no_value_and_are_named() {
     let mut runs = runs(&[("fp32", 1, 1, 0.04), ("fp32", 1, 2, 0.02), ("fp16", 1, 1, 0.01)]);
     runs[1].state = RunState::Queued;
     runs[2].state = RunState::TimedOut;
-    runs[2].marks.push(crate::analysis::Mark::Failed("timed out: after 10 s".to_owned()));
+    runs[2].marks.push(Mark::Failed("timed out: after 10 s".to_owned()));
     let table = of_preset("loss", &runs, None);
     assert_eq!(value(&table, 0, "train_loss").unwrap().n, 1);
     assert_eq!(table.rows[0].marks, ["1 queued"]);
