@@ -190,8 +190,14 @@ fn typed(word: &str) -> String {
 }
 
 /// A word in quotes for a POSIX shell.
-pub fn quoted(word: &str) -> String {
+fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A word quoted for a POSIX shell, if it contains special characters.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { quoted(word) }
 }
 
 #[cfg(test)]
