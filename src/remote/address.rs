@@ -190,7 +190,7 @@ fn typed(word: &str) -> String {
 }
 
 /// A word in quotes for a POSIX shell.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
