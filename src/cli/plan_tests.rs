@@ -31,8 +31,8 @@ fn the_head_of_a_run_is_the_summary_of_its_plan_with_the_levels_that_differ() {
     let plan = Plan { repeats: 3, ..small() };
     let node = cpu_node();
     let matrix = expand(&plan, &node);
-    let head = |plan: &Plan, matrix: &Matrix| super::head(plan, matrix, &HashMap::new());
-    let lines = head(&plan, &matrix);
+    let head_of = |plan: &Plan, matrix: &Matrix| head(plan, matrix, &HashMap::new());
+    let lines = head_of(&plan, &matrix);
     assert!(lines[0].starts_with("p: 6 runs: 2 cells × 3 repeats; about "), "{lines:?}");
     let summary = lines[0].strip_prefix("p: ").unwrap();
     assert!(describe(&plan, &matrix, &node).contains(summary), "{lines:?}");
@@ -40,9 +40,9 @@ fn the_head_of_a_run_is_the_summary_of_its_plan_with_the_levels_that_differ() {
     let sizes: Vec<String> = (1..=11).map(|size| (32 * size).to_string()).collect();
     let text = format!("version = 1\nname = \"p\"\n[factors]\nimage_size = [{}]\n", sizes.join(", "));
     let many = Plan::parse(&text, "p").unwrap();
-    assert!(head(&many, &expand(&many, &node))[1].ends_with(", 256 and 3 more"));
+    assert!(head_of(&many, &expand(&many, &node))[1].ends_with(", 256 and 3 more"));
     let single = Plan::parse("version = 1\nname = \"p\"\n", "p").unwrap();
-    assert_eq!(head(&single, &expand(&single, &node)).len(), 1, "nothing differs");
+    assert_eq!(head_of(&single, &expand(&single, &node)).len(), 1, "nothing differs");
 }
 
 #[test]
