@@ -41,7 +41,7 @@ mod line;
 mod relay;
 mod ssh;
 
-pub use address::{Address, host_of_copy, quoted};
+pub use address::{Address, host_of_copy, quoted, shell_word};
 pub use error::RemoteError;
 pub use incoming::replay;
 pub use line::{Line, LineNews, Prompts, Reached};

@@ -10,6 +10,7 @@ mod environment;
 mod gpu;
 mod gpu_use;
 mod host;
+mod machine_use;
 mod node;
 mod proc_text;
 mod roots;
@@ -20,6 +21,7 @@ mod visible;
 
 pub use environment::read_environment;
 pub use gpu_use::{in_use, signs_of_use};
+pub use machine_use::{use_by_programs, use_now};
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};
 pub use ticker::Watch;

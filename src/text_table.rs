@@ -90,7 +90,7 @@ pub fn for_terminal(markdown: &str) -> String {
 
 /// The lines of one table with fields of equal width. The second line says which columns are aligned right.
 fn aligned_table(lines: &[&str]) -> String {
-    let fields = |line: &&str| fields_of(line).into_iter().map(unescaped).collect();
+    let fields = |line: &&str| -> Vec<String> { fields_of(line).into_iter().map(unescaped).collect() };
     let rows: Vec<Vec<String>> = lines.iter().map(fields).collect();
     let width = |column: usize| {
         let texts = rows.iter().enumerate().filter(|(row, _)| *row != 1).filter_map(|(_, fields)| fields.get(column));

@@ -22,7 +22,7 @@ use crate::plan::{Node, Plan};
 use crate::protocol::Sample;
 use crate::remote;
 use crate::store::origin;
-use crate::telemetry::signs_of_use;
+use crate::telemetry::use_by_programs;
 pub use compared::{Compared, Source};
 pub use export::DataExport;
 pub use history::{Deed, History, Inverse};
@@ -31,9 +31,6 @@ use table_file::{SavingTable, UnsavedTable};
 
 /// Interval of samples of the machine while the window is not used and nothing runs.
 pub(super) const SAMPLES_AT_REST: Duration = Duration::from_secs(20);
-/// The number and the share of CPUs from which on the use by other programs is reported.
-const BUSY_CPUS: f64 = 0.5;
-const BUSY_SHARE: f64 = 0.1;
 
 /// An error or warning shown on a screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -401,18 +398,6 @@ impl Desk {
 
     fn use_by_programs(&self) -> Option<String> {
         let (node, sample) = (self.node.as_ref()?, self.sample.as_ref()?);
-        if self.uses_machine() {
-            return None;
-        }
-        let cpus = f64::from(node.cpus);
-        let busy = sample.host.cpus_busy.filter(|busy| *busy >= BUSY_CPUS.max(BUSY_SHARE * cpus));
-        let busy = busy.map(|busy| format!("{busy:.1} of {} busy", counted(node.cpus, "CPU")));
-        let gpus = sample.gpus.iter().filter_map(|gpu| {
-            let signs = signs_of_use(gpu)?;
-            let index = node.gpus.iter().find(|known| known.uuid == gpu.uuid)?.index;
-            Some(format!("GPU {index} is used by other programs ({signs})"))
-        });
-        let signs: Vec<String> = busy.into_iter().chain(gpus).collect();
-        (!signs.is_empty()).then(|| format!("other programs use this machine: {}", signs.join(", ")))
+        if self.uses_machine() { None } else { use_by_programs(node, sample) }
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::analysis::counted;
 use crate::conduct::QueueView;
 use crate::figure::duration_text;
-use crate::remote::quoted;
+
+pub use crate::remote::shell_word;
 
 /// Bytes as text in decimal units with three digits, such as `1.20 GB`.
 pub fn bytes_text(bytes: f64) -> String {
@@ -32,15 +33,6 @@ pub fn runs_text(count: usize) -> String {
 /// A path as a word of a POSIX shell.
 pub fn path_word(path: &Path) -> String {
     shell_word(&path.display().to_string())
-}
-
-/// A word quoted for a POSIX shell, if it contains special characters.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    quoted(word)
 }
 
 #[cfg(test)]

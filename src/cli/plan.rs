@@ -1,6 +1,6 @@
 //! `multicard plan`: shows what a plan would run here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ use crate::figure::{check_studies, significant};
 use crate::launch::script;
 use crate::papers::preset_text;
 use crate::plan::{
-    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, design_trouble, expand, remarks, resolved,
+    Cell, Identity, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, design_trouble, expand,
+    remarks, resolved,
 };
 use crate::program::missing_program;
 use crate::session::{Machine, Where, node_hours};
@@ -355,12 +356,14 @@ fn is_estimated(matrix: &Matrix) -> bool {
     matrix.cells.is_empty() || matrix.cells.iter().any(has_time)
 }
 
-/// How many runs a plan makes, and about how long they take: `6 runs: 3 cells × 2 repeats; about 4 min (rough estimates)`.
-fn summary(plan: &Plan, matrix: &Matrix) -> String {
-    let duration_s: f64 =
-        matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
+/// How many runs a plan makes, and about how long they take: `6 runs: 3 cells × 2 repeats; about 4 min (rough estimates)`. Repeats of cells
+/// that are `finished` are not run again: `6 runs: 3 cells × 2 repeats, of which 2 remain; about 1 min 20 s (rough estimates)`.
+fn summary(plan: &Plan, matrix: &Matrix, finished: &HashMap<Identity, u32>) -> String {
+    let left = |cell: &Cell| plan.repeats.saturating_sub(finished.get(&cell.identity).copied().unwrap_or(0));
+    let duration_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s * f64::from(left(cell))).sum();
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
-    let hours = node_hours_text(plan, matrix);
+    // Those are the node-hours of all runs.
+    let hours = if finished.is_empty() { node_hours_text(plan, matrix) } else { String::new() };
     let estimates = if is_estimated(matrix) {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
         let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
@@ -369,15 +372,22 @@ fn summary(plan: &Plan, matrix: &Matrix) -> String {
         format!("run time unknown{hours}")
     };
     let (cells, repeats) = (matrix.cells.len(), plan.repeats as usize);
+    let remain = matrix.cells.iter().map(|cell| left(cell) as usize).sum::<usize>();
+    let remain = match remain {
+        remain if remain == cells * repeats => String::new(),
+        1 => ", of which 1 remains".to_owned(),
+        remain => format!(", of which {remain} remain"),
+    };
     let runs = counted(cells * repeats, "run");
-    format!("{runs}: {} × {}; {estimates}", counted(cells, "cell"), counted(repeats, "repeat"))
+    format!("{runs}: {} × {}{remain}; {estimates}", counted(cells, "cell"), counted(repeats, "repeat"))
 }
 
 /// The most levels of a factor that the head of a plan names.
 const NAMED: usize = 8;
 
-/// What a plan runs, in at most two lines: its summary, and the levels of the factors that it varies.
-pub(super) fn head(plan: &Plan, matrix: &Matrix) -> Vec<String> {
+/// What a plan runs, in at most two lines: its summary, and the levels of the factors that it varies. So many repeats of cells are
+/// `finished` and are not run again.
+pub(super) fn head(plan: &Plan, matrix: &Matrix, finished: &HashMap<Identity, u32>) -> Vec<String> {
     let levels_of = |key: &&Key| {
         let mut levels: Vec<String> = Vec::new();
         for level in matrix.cells.iter().filter_map(|cell| cell.levels.get(key)).map(ToString::to_string) {
@@ -392,7 +402,7 @@ pub(super) fn head(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     };
     let levels: Vec<String> = plan.varied().iter().filter_map(levels_of).collect();
     let levels = (!levels.is_empty()).then(|| levels.join("; "));
-    std::iter::once(format!("{}: {}", plan.name, summary(plan, matrix))).chain(levels).collect()
+    std::iter::once(format!("{}: {}", plan.name, summary(plan, matrix, finished))).chain(levels).collect()
 }
 
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node) -> String {
@@ -423,7 +433,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node) -> String {
         let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
         table.row([cell.id.as_str().into()].into_iter().chain(values).chain(numbers.into_iter().map(Field::from)));
     }
-    let mut text = format!("# {}\n\n{}.\n\n{}", plan.name, summary(plan, matrix), table.markdown());
+    let mut text = format!("# {}\n\n{}.\n\n{}", plan.name, summary(plan, matrix, &HashMap::new()), table.markdown());
     text += &designs_text(plan, matrix);
     text += &search_text(plan, matrix);
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {

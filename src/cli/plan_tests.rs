@@ -31,7 +31,8 @@ fn the_head_of_a_run_is_the_summary_of_its_plan_with_the_levels_that_differ() {
     let plan = Plan { repeats: 3, ..small() };
     let node = cpu_node();
     let matrix = expand(&plan, &node);
-    let lines = head(&plan, &matrix);
+    let head_of = |plan: &Plan, matrix: &Matrix| head(plan, matrix, &HashMap::new());
+    let lines = head_of(&plan, &matrix);
     assert!(lines[0].starts_with("p: 6 runs: 2 cells × 3 repeats; about "), "{lines:?}");
     let summary = lines[0].strip_prefix("p: ").unwrap();
     assert!(describe(&plan, &matrix, &node).contains(summary), "{lines:?}");
@@ -39,9 +40,24 @@ fn the_head_of_a_run_is_the_summary_of_its_plan_with_the_levels_that_differ() {
     let sizes: Vec<String> = (1..=11).map(|size| (32 * size).to_string()).collect();
     let text = format!("version = 1\nname = \"p\"\n[factors]\nimage_size = [{}]\n", sizes.join(", "));
     let many = Plan::parse(&text, "p").unwrap();
-    assert!(head(&many, &expand(&many, &node))[1].ends_with(", 256 and 3 more"));
+    assert!(head_of(&many, &expand(&many, &node))[1].ends_with(", 256 and 3 more"));
     let single = Plan::parse("version = 1\nname = \"p\"\n", "p").unwrap();
-    assert_eq!(head(&single, &expand(&single, &node)).len(), 1, "nothing differs");
+    assert_eq!(head_of(&single, &expand(&single, &node)).len(), 1, "nothing differs");
+}
+
+#[test]
+fn the_head_of_a_resumed_plan_estimates_what_remains() {
+    let plan = Plan { repeats: 3, ..small() };
+    let mut matrix = expand(&plan, &cpu_node());
+    matrix.cells.iter_mut().for_each(|cell| cell.estimate.duration_s = 20.0);
+    let finished = |repeats: [u32; 2]| -> String {
+        let finished = matrix.cells.iter().map(|cell| cell.identity).zip(repeats).collect();
+        head(&plan, &matrix, &finished).remove(0)
+    };
+    assert!(finished([0, 0]).contains("6 runs: 2 cells × 3 repeats; about 2 min 0 s"), "{}", finished([0, 0]));
+    let remaining = finished([3, 1]);
+    assert!(remaining.contains("2 cells × 3 repeats, of which 2 remain; about 40"), "{remaining}");
+    assert!(finished([3, 2]).contains(", of which 1 remains; about 20"), "{}", finished([3, 2]));
 }
 
 #[test]

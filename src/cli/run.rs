@@ -19,12 +19,14 @@ use crate::analysis::{counted, next_repeats, relative_precision, repeats_of};
 use crate::conduct::{Client, ConductError, Host, Launch, host, other_sessions_with_runs};
 use crate::dataset::check_models;
 use crate::papers::coverage;
-use crate::plan::{Identity, Matrix, Node, Plan, remarks};
+use crate::plan::{Identity, Matrix, Node, Plan, RunState, remarks};
+use crate::remote::shell_word;
 use crate::session::{
     Added, Machine, SearchReport, Session, SessionError, Where, all_finished, new_session_folder, open_reader,
     runnable, search_reports,
 };
-use crate::store::StoreError;
+use crate::store::{StoreError, held_cells};
+use crate::telemetry::use_now;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -122,9 +124,11 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     };
     let (client, host) = connect()?;
     let interrupted = interrupts()?;
+    // Another conductor may have runs under way, and a site has machines of its own.
+    let others = if host.is_some() && plan.site.is_none() { use_now(&machine.node) } else { None };
     let following = Following::new(client, host, folder, arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (folder.display().to_string(), std::env::current_dir()?);
-    follow(arguments, plan, following, Site { name, node, start, line: Line::Here(&connect) }, &interrupted)
+    follow(arguments, plan, following, Site { name, node, others, start, line: Line::Here(&connect) }, &interrupted)
 }
 
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
@@ -139,7 +143,8 @@ fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let interrupted = interrupts()?;
     let following = Following::new(client, None, far.folder(), arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (far.address().to_string(), far.home().to_owned());
-    follow(arguments, plan, following, Site { name, node, start, line: Line::There(far, live) }, &interrupted)
+    let site = Site { name, node, others: None, start, line: Line::There(far, live) };
+    follow(arguments, plan, following, site, &interrupted)
 }
 
 /// The session in which runs are made, on this or another machine.
@@ -147,6 +152,8 @@ struct Site<'f> {
     /// The session's name, as arguments write it.
     name: String,
     node: Node,
+    /// The use of this machine by other programs, in words.
+    others: Option<String>,
     /// The folder where relative paths start.
     start: PathBuf,
     line: Line<'f>,
@@ -207,6 +214,20 @@ impl Site<'_> {
         self.over_lines(following, interrupted, |following| following.until_ended(runs))
     }
 
+    /// Says how an interrupted launch is continued: by the same command with `--resume`. Runs behind a broken connection go on.
+    fn say_how_to_continue(&self, arguments: &Arguments) {
+        if matches!(&self.line, Line::There(far, _) if far.was_cut()) {
+            return;
+        }
+        let mut words: Vec<String> =
+            std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy())).collect();
+        if arguments.session.is_none() {
+            words.extend(["--session".to_owned(), shell_word(&self.name)]);
+        }
+        words.extend((!arguments.resume).then(|| "--resume".to_owned()));
+        say(format_args!("Continue: `multicard {}`", words.join(" ")));
+    }
+
     /// Repeats an action until it succeeds over one connection: when the connection breaks, it waits for the next one. `None` if it was
     /// interrupted.
     fn over_lines<T>(
@@ -248,7 +269,11 @@ fn follow(
 ) -> Outcome {
     let folder = following.folder().to_owned();
     let matrix = runnable(plan, &site.node)?;
-    super::plan::head(plan, &matrix).iter().for_each(say);
+    let finished = if arguments.resume { finished_repeats(&folder, plan)? } else { HashMap::new() };
+    super::plan::head(plan, &matrix, &finished).iter().for_each(say);
+    if let Some(others) = &site.others {
+        say(format_args!("warning: {others}: runs launched now will be slower and will be marked"));
+    }
     say_damage(&folder, &open_reader(&folder)?)?;
     if arguments.resume && !arguments.detach {
         following.await_queue()?;
@@ -284,11 +309,13 @@ fn follow(
         return Ok(OK);
     }
     let Some(mut outcomes) = site.until_ended(&mut following, &added.runs, interrupted)? else {
+        site.say_how_to_continue(arguments);
         return Ok(INTERRUPTED);
     };
     if let Some(precision) = arguments.until {
         let wanted = Until { precision, most_repeats: arguments.most_repeats };
         let Some(more) = run_until(&mut following, plan, &matrix, &mut site, &wanted, interrupted)? else {
+            site.say_how_to_continue(arguments);
             return Ok(INTERRUPTED);
         };
         outcomes.add(&more);
@@ -333,6 +360,17 @@ fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<Conducted, 
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// How many of a plan's repeats have finished in the session, by cell; empty for a search, which chooses its runs itself.
+fn finished_repeats(folder: &Path, plan: &Plan) -> Result<HashMap<Identity, u32>, StoreError> {
+    let mut runs = open_reader(folder)?.headings()?;
+    runs.retain(|run| run.state == RunState::Finished && plan.search.is_none());
+    let asked = |repeats: &[u32]| {
+        let asked: HashSet<&u32> = repeats.iter().filter(|repeat| (1..=plan.repeats).contains(*repeat)).collect();
+        asked.len() as u32
+    };
+    Ok(held_cells(&runs).into_iter().map(|(cell, held)| (cell, asked(&held.repeats))).collect())
 }
 
 /// The cells of a quick plan for which the session already has full runs.

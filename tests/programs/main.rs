@@ -245,6 +245,7 @@ fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
         error_text.contains("cannot run here: threads 2: one is enough") && error_text.contains("1 finished"),
         "{stderr}"
     );
+    assert!(error_text.contains("-1 started\n"), "without a terminal, there is no bar: {error_text}");
 }
 
 #[test]

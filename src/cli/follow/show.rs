@@ -10,6 +10,7 @@ use crate::cli::{print, say};
 use crate::conduct::QueueView;
 use crate::figure::duration_text;
 use crate::foreign;
+use crate::plan::RunState;
 use crate::protocol::{TraceOutcome, now_s};
 use crate::session::Notice;
 
@@ -65,6 +66,10 @@ pub(super) fn show(
             };
             bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
         }
+        // On a terminal, the bar names the runs that are under way.
+        Notice::State { run, state: RunState::Running, .. } if bar.is_hidden() => {
+            say(format_args!("run {run} started"));
+        }
         Notice::Waits { run, reason: Some(reason) } => bar.suspend(|| say(format_args!("run {run}: {reason}"))),
         Notice::State { .. } | Notice::Waits { .. } => {}
     }
@@ -83,10 +88,35 @@ pub(super) fn draw(bar: &ProgressBar, queue: &QueueView) {
             steps => format!("{} step {}/{steps}{loss}  ", at.run, at.step),
         }
     });
-    let remaining_s = (queue.remaining_s - (now_s() - queue.time_s)).max(0.0);
     let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
     let measuring = measuring.map_or(String::new(), |at| format!("rates: {}  ", at.doing()));
-    let word = queue.remaining_word();
-    let message = format!("{measuring}{}ETA {word}{}", running.collect::<String>(), duration_text(remaining_s));
+    let message = format!("{measuring}{}{}", running.collect::<String>(), eta_text(queue, now_s()));
     bar.set_message(foreign::message(&message).into_owned());
+}
+
+/// The estimated time until the queue is empty: `ETA about 3 min 5 s`; empty as long as nothing is known of it.
+fn eta_text(queue: &QueueView, now_s: f64) -> String {
+    if queue.remaining_s <= 0.0 {
+        return String::new();
+    }
+    let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);
+    format!("ETA {}{}", queue.remaining_word(), duration_text(remaining_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Estimate;
+
+    #[test]
+    fn a_time_that_nobody_can_foretell_yet_is_not_shown() {
+        let queue = |remaining_s: f64| QueueView {
+            remaining_s,
+            remaining_is: Estimate::AtLeast,
+            time_s: 100.0,
+            ..QueueView::default()
+        };
+        assert_eq!(eta_text(&queue(0.0), 101.0), "");
+        assert_eq!(eta_text(&queue(46.0), 101.0), "ETA at least 45 s");
+    }
 }
