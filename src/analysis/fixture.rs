@@ -4,8 +4,8 @@
 use super::{RunSummary, summarise_run};
 use crate::plan::{AskedCell, Data, Level, Levels, Mode, Plan, RunState, Tracer, asked_cells, image};
 use crate::protocol::{
-    CopiedBytes, Device, DeviceRates, Evidence, Rate, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome,
-    TraceSummary,
+    CopiedBytes, Device, DeviceRates, Evidence, NOTHING_RECORDED, Rate, TRACE_METRICS, TraceMetric, TraceMetricKind,
+    TraceOutcome, TraceSummary,
 };
 use crate::store::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 
@@ -222,6 +222,18 @@ fn work_of(cell: &AskedCell) -> (f64, f64) {
         _ => 4.0,
     };
     (4e11, 5e9 * width)
+}
+
+/// Leaves a run's recording without work of GPUs.
+pub(crate) fn without_metrics(run: &mut RunRecord) {
+    if let Some(TraceOutcome::Imported(trace)) = &mut run.trace {
+        trace.metrics.clear();
+    }
+}
+
+/// What became of the recording of a run in which no process opened the tracer.
+pub(crate) fn nothing_recorded() -> TraceOutcome {
+    TraceOutcome::Failed(NOTHING_RECORDED.to_owned())
 }
 
 /// Rates of the runs' device.

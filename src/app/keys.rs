@@ -288,7 +288,7 @@ mod tests {
         let (window, screens) = (list_of_keys([1000.0, 500.0]), screens());
         let labels = help(&screens).into_iter().filter_map(|(_, meaning)| window.query_all_by_label(meaning).next());
         let right = labels.map(|label| label.rect().right()).fold(0.0, f32::max);
-        let list = window.ctx.memory(|memory| memory.area_rect(Id::unique("keys"))).unwrap();
+        let list = window.ctx.memory(|memory| memory.area_rect(Id::unique("keys"))).expect("the list of keys is drawn");
         assert!(right > list.center().x && right + (4.0 + 3.0) * GRID <= list.right() + 1.0, "{right} {list:?}");
     }
 

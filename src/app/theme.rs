@@ -270,9 +270,9 @@ mod tests {
                 let mut output = context.run_ui(RawInput::default(), |ui| {
                     let field = ui.add(TextEdit::singleline(&mut text));
                     if has_focus {
-                        field.request_focus()
+                        field.request_focus();
                     } else {
-                        field.surrender_focus()
+                        field.surrender_focus();
                     }
                     focus_ui(ui.ctx());
                 });

@@ -3,7 +3,6 @@
 
 use crate::analysis::{MetricUnit, RunSummary, Source, fixture, summarise_report, summarise_run};
 use crate::figure::{self, Form, Geometry, Runs, Series, Study, Table, compare, figure, preset};
-use crate::protocol::TraceOutcome;
 
 fn runs() -> Vec<RunSummary> {
     let plain = summarise_run(&fixture::run(&fixture::cell("fp16", 1, "single"), 1, 0.01));
@@ -33,9 +32,7 @@ fn where_there_are_no_metrics_the_table_and_the_chart_say_why() {
     let why = "no run here has a profiler's report: launch a plan with tracing on, or attach a report";
     assert_eq!(table(&metrics, &runs).notes, [why]);
     let mut recorded = fixture::traced(1, 1.0);
-    if let Some(TraceOutcome::Imported(trace)) = &mut recorded.trace {
-        trace.metrics.clear();
-    }
+    fixture::without_metrics(&mut recorded);
     runs.push(summarise_run(&recorded));
     let why = "no metrics: the only recording has no work of GPUs; `multicard trace FILE` shows its ranges";
     assert_eq!(

@@ -6,7 +6,6 @@ use crate::analysis::{Levels, RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
 use crate::figure::study::MEMORY;
 use crate::figure::{CellValue, Format, Place, Series, preset, render};
-use crate::protocol::{NOTHING_RECORDED, TraceOutcome};
 
 mod effects;
 mod lines;
@@ -157,7 +156,7 @@ fn a_session_of_recorded_runs_alone_shows_their_values_marked() {
     let shown = of(&runs, &Study::default());
     assert_eq!(shown.cells.len(), 4);
     assert!(shown.missing.iter().any(|line| line.contains("every run was recorded")), "{:?}", shown.missing);
-    runs[0].trace = Some(TraceOutcome::Failed(NOTHING_RECORDED.to_owned()));
+    runs[0].trace = Some(fixture::nothing_recorded());
     let shown = of(&runs, &Study::default());
     let note = format!("nothing was recorded of 1 of {} runs: the mark", runs.len());
     assert!(shown.missing.iter().any(|line| line.contains(&note)), "{:?}", shown.missing);

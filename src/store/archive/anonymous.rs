@@ -31,6 +31,9 @@ const MAPS: [&str; 3] = ["levels", "data", ENVIRONMENT];
 /// The object whose keys determine the form of its values.
 const ENVIRONMENT: &str = "environment";
 
+/// The object whose keys are ids of cells.
+const BY_CELL: &str = "written_steps";
+
 /// The fields that are left out: the sources of a program's readings.
 const LEFT_OUT: [&str; 1] = ["readings"];
 
@@ -261,7 +264,12 @@ impl Pseudonyms {
                     // A factor may have the same name as a field.
                     let is_field = !is_map || field == ENVIRONMENT && !NAMES_OF_KINDS.contains(&key.as_str());
                     let value = self.value(if is_field { &key } else { "level" }, value);
-                    replaced.push((if is_map { self.word(&key) } else { key }, value));
+                    let key = match field {
+                        _ if is_map => self.word(&key),
+                        BY_CELL => self.text("cell", &key),
+                        _ => key,
+                    };
+                    replaced.push((key, value));
                 }
                 Tree::Object(replaced)
             }

@@ -351,6 +351,16 @@ fn an_anonymous_session_has_the_numbers_the_states_and_plans_that_can_be_read() 
 }
 
 #[test]
+fn the_steps_of_written_values_follow_their_cells() {
+    let mut names = Pseudonyms::new([]);
+    let steps = ["alice", "978cbae2"].map(|cell| (cell.to_owned(), Tree::Integer(60)));
+    let written = names.value("written_steps", Tree::Object(steps.into()));
+    let cell = names.text("cell", "alice");
+    assert_ne!(cell, "alice");
+    assert_eq!(serde_json::to_string(&written).unwrap(), format!("{{\"{cell}\":60,\"978cbae2\":60}}"));
+}
+
+#[test]
 fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
     let mut names = Pseudonyms::new(["test_loss".to_owned()]);
     assert_eq!(names.word("/home/alice/a"), "/path-1");
