@@ -273,7 +273,7 @@ mod tests {
         let times_s = |from: u32, count: u32| -> Vec<f64> {
             (from..from + count).map(|place| 0.1 + 1e-6 * f64::from(place * 7_919 % 10_007)).collect()
         };
-        let of = |times_s: &[f64], file: &str| {
+        let rows_of = |times_s: &[f64], file: &str| {
             let mut runs = imported(session(1000.0, times_s), file);
             for (run, time_s) in runs.iter_mut().zip(times_s) {
                 run.values = BTreeMap::from([("step_time_s", *time_s), ("images_per_s", 64.0 / time_s)])
@@ -283,8 +283,8 @@ mod tests {
             }
             runs
         };
-        let first = of(&times_s(1, 6), "night1.csv");
-        let grown = of(&times_s(1, 8), "night2.csv");
+        let first = rows_of(&times_s(1, 6), "night1.csv");
+        let grown = rows_of(&times_s(1, 8), "night2.csv");
         let message = refused_copy((&"a1", &first), (&"a2", &grown)).unwrap();
         assert!(
             message.starts_with("a1 and a2 were imported with 6 runs that have exactly the same values in both"),
@@ -293,13 +293,13 @@ mod tests {
         assert!(message.ends_with("give only one of the two, or import only the rows that are new"), "{message}");
         let mut sorted = times_s(1, 6);
         sorted.reverse();
-        assert!(refused_copy((&"a1", &first), (&"a2", &of(&sorted, "sorted.csv"))).is_some());
+        assert!(refused_copy((&"a1", &first), (&"a2", &rows_of(&sorted, "sorted.csv"))).is_some());
         // Half of the runs may be those of a common base, and other nights have other values.
-        assert_eq!(refused_copy((&"a1", &first), (&"a2", &of(&times_s(4, 6), "half.csv"))), None);
-        assert_eq!(refused_copy((&"a1", &first), (&"a2", &of(&times_s(20, 8), "night2.csv"))), None);
+        assert_eq!(refused_copy((&"a1", &first), (&"a2", &rows_of(&times_s(4, 6), "half.csv"))), None);
+        assert_eq!(refused_copy((&"a1", &first), (&"a2", &rows_of(&times_s(20, 8), "night2.csv"))), None);
         // Whole milliseconds recur by chance, and with them the rates that were computed from them.
         let coarse = [0.101, 0.102, 0.103, 0.104, 0.105];
-        assert_eq!(refused_copy((&"a1", &of(&coarse[..4], "a.csv")), (&"a2", &of(&coarse, "b.csv"))), None);
+        assert_eq!(refused_copy((&"a1", &rows_of(&coarse[..4], "a.csv")), (&"a2", &rows_of(&coarse, "b.csv"))), None);
     }
 
     #[test]

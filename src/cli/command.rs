@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn patterns_for_numbers_that_were_not_read_say_what_they_replace() {
-        let said = |log: &str, is_declared: bool| {
+        let summary_of = |log: &str, is_declared: bool| {
             let mut read = Read::default();
             read_log(&plan::command::ReadingsSpec::default(), log.as_bytes(), |line, found| {
                 read.add(line.map(|(_, line)| line), &found);
@@ -235,20 +235,20 @@ mod tests {
             .unwrap();
             read.advice(is_declared).join("\n")
         };
-        let unknown = said("latency: 12.5 ms\n", false);
+        let unknown = summary_of("latency: 12.5 ms\n", false);
         assert!(unknown.starts_with("Not read: latency 12.5 ms. These patterns read them:\n"), "{unknown}");
         assert!(unknown.contains("    'latency:\\s*(?<latency_ms>"), "{unknown}");
-        let guessed = said("step 1 loss 0.5\nlatency: 12.5 ms\n", false);
+        let guessed = summary_of("step 1 loss 0.5\nlatency: 12.5 ms\n", false);
         let replaces = "These patterns read them, and replace the guess; the first pattern keeps what was guessed:";
         assert!(guessed.contains(replaces), "{guessed}");
-        let unclear = said("step 1 loss 0.5 time 17,79ms 42\n", false);
+        let unclear = summary_of("step 1 loss 0.5 time 17,79ms 42\n", false);
         let expected =
             format!("Not read: time 17,79 ms, 42; {READABLE}.\nWhat was guessed is certain once the plan has");
         assert!(
             unclear.starts_with(&expected),
             "neither a decimal comma nor a number without a name has a pattern: {unclear}"
         );
-        let declared = said("latency: 12.5 ms\n", true);
+        let declared = summary_of("latency: 12.5 ms\n", true);
         assert!(declared.contains("These patterns read them; add them to the plan's:"), "{declared}");
     }
 

@@ -357,7 +357,7 @@ fn is_estimated(matrix: &Matrix) -> bool {
 }
 
 /// How many runs a plan makes, and about how long they take: `6 runs: 3 cells × 2 repeats; about 4 min (rough estimates)`. Repeats of cells
-/// that are `finished` are not run again: `6 runs: 3 cells × 2 repeats, of which 2 remain; about 1 min 20 s (rough estimates)`.
+/// that are `finished` are not run again: `6 runs: 3 cells × 2 repeats, 2 still to run; about 1 min 20 s (rough estimates)`.
 fn summary(plan: &Plan, matrix: &Matrix, finished: &HashMap<Identity, u32>) -> String {
     let left = |cell: &Cell| plan.repeats.saturating_sub(finished.get(&cell.identity).copied().unwrap_or(0));
     let duration_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s * f64::from(left(cell))).sum();
@@ -375,8 +375,8 @@ fn summary(plan: &Plan, matrix: &Matrix, finished: &HashMap<Identity, u32>) -> S
     let remain = matrix.cells.iter().map(|cell| left(cell) as usize).sum::<usize>();
     let remain = match remain {
         remain if remain == cells * repeats => String::new(),
-        1 => ", of which 1 remains".to_owned(),
-        remain => format!(", of which {remain} remain"),
+        1 => ", 1 still to run".to_owned(),
+        remain => format!(", {remain} still to run"),
     };
     let runs = counted(cells * repeats, "run");
     format!("{runs}: {} × {}{remain}; {estimates}", counted(cells, "cell"), counted(repeats, "repeat"))
@@ -385,8 +385,8 @@ fn summary(plan: &Plan, matrix: &Matrix, finished: &HashMap<Identity, u32>) -> S
 /// The most levels of a factor that the head of a plan names.
 const NAMED: usize = 8;
 
-/// What a plan runs, in at most two lines: its summary, and the levels of the factors that it varies. So many repeats of cells are
-/// `finished` and are not run again.
+/// What a plan runs, in at most two lines: its summary, and the levels of the factors that it varies. `finished` counts the repeats of
+/// each cell that are not run again.
 pub(super) fn head(plan: &Plan, matrix: &Matrix, finished: &HashMap<Identity, u32>) -> Vec<String> {
     let levels_of = |key: &&Key| {
         let mut levels: Vec<String> = Vec::new();

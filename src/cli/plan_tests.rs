@@ -56,8 +56,8 @@ fn the_head_of_a_resumed_plan_estimates_what_remains() {
     };
     assert!(finished([0, 0]).contains("6 runs: 2 cells × 3 repeats; about 2 min 0 s"), "{}", finished([0, 0]));
     let remaining = finished([3, 1]);
-    assert!(remaining.contains("2 cells × 3 repeats, of which 2 remain; about 40"), "{remaining}");
-    assert!(finished([3, 2]).contains(", of which 1 remains; about 20"), "{}", finished([3, 2]));
+    assert!(remaining.contains("2 cells × 3 repeats, 2 still to run; about 40"), "{remaining}");
+    assert!(finished([3, 2]).contains(", 1 still to run; about 20"), "{}", finished([3, 2]));
 }
 
 #[test]

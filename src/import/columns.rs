@@ -55,9 +55,9 @@ const ENDINGS: [(&str, &str); 25] = [
     ("_mhz", "MHz"),
     ("_flops", "FLOP/s"),
 ];
-/// Words in the names of measures of which much is good.
+/// Words in the names of measures that are better if high.
 const HIGH: [&str; 5] = ["throughput", "accuracy", "speedup", "score", "bandwidth"];
-/// Words in the names of measures of which little is good.
+/// Words in the names of measures that are better if low.
 const LOW: [&str; 6] = ["loss", "error", "latency", "duration", "time", "memory"];
 /// Words in the names of times. Together with a word of [`HIGH`], they leave open what is good: `time_to_accuracy`, `accuracy_at_time`.
 const TIMES: [&str; 4] = ["time", "times", "latency", "duration"];
@@ -68,7 +68,7 @@ const SPENT: [&str; 22] = [
     "s", "ms", "µs", "us", "ns", "min", "h", "d", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "mJ", "J",
     "kJ", "Wh", "kWh",
 ];
-/// Words in the names of measures of which few are good, whatever is measured in them: `errors/s`, `missed_bytes`.
+/// Words in the names of measures that are better if low, whatever their unit: `errors/s`, `missed_bytes`.
 const HARMFUL: [&str; 32] = [
     "abort",
     "aborted",

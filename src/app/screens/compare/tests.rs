@@ -573,21 +573,6 @@ fn words_are_those_of_the_field() {
 }
 
 #[test]
-fn a_note_of_many_names_takes_two_lines_and_leaves_the_charts_their_room() {
-    let mut runs = small();
-    for gpus in 1..=8 {
-        let cell = fixture::cell("a-precision-of-somebody-s-own-with-a-long-name", gpus, "ddp-ds");
-        let mut failed = fixture::run(&cell, 1, 0.1);
-        failed.state = RunState::Failed;
-        failed.ranks.iter_mut().for_each(|rank| rank.steps.clear());
-        runs.push(failed);
-    }
-    let harness = harness(state_of(records("s", runs)), [700.0, 650.0]);
-    let note = harness.get_by_label_contains("Without a bar: ").rect();
-    assert!(note.height() < 40.0, "{note:?}");
-}
-
-#[test]
 fn losses_and_accuracy_are_side_by_side_in_a_small_window() {
     let mut state = state_of(records("s", small()));
     send(&mut state, CompareCommand::Form(Form::Loss));

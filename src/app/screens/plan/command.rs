@@ -79,7 +79,7 @@ impl PlanScreen {
         self.document.typed()?.error.as_deref()
     }
 
-    /// The name of the first placeholder of the displayed command that is no factor.
+    /// The factor that the displayed command lacks, if a placeholder names one that is not there.
     pub(super) fn lacking_factor(&self) -> Option<String> {
         fields::unknown_placeholder(&self.texts()?).filter(|name| !name.is_empty())
     }

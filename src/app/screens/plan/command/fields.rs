@@ -127,7 +127,7 @@ fn pieces(text: &str, known: &[&str]) -> Vec<(Range<usize>, Option<bool>)> {
     pieces
 }
 
-/// The name of the first placeholder of the command that is no factor.
+/// The first placeholder in the command that names no factor of the program.
 pub(super) fn unknown_placeholder(texts: &CommandTexts) -> Option<String> {
     let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
     let (range, _) = pieces(&texts.run, &known).into_iter().find(|(_, is_known)| *is_known == Some(false))?;

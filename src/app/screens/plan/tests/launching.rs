@@ -195,8 +195,8 @@ fn ctrl_enter_in_a_field_launches_the_plan_with_the_typed_text_unless_that_is_wr
     };
     launch(&mut window, "lots");
     assert_eq!(window.state().requests.len(), 0);
-    let said = messages(&window);
-    assert!(said.contains("Nothing was launched. Batch size: lots is not a whole number"), "{said}");
+    let shown = messages(&window);
+    assert!(shown.contains("Nothing was launched. Batch size: lots is not a whole number"), "{shown}");
     for _ in 0..4 {
         tab_to(&mut window, "Add to Batch size");
         press(&mut window, Key::Backspace);
