@@ -157,6 +157,8 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
         .replace(r#"["nchw", "nhwc"]"#, "\"nchw\"\nwidth_multiplier = 0.35")
         .replace("batch_size = 16", "batch_size = 4")
         .replace("train_images = 96", "train_images = 800");
+    // At 4 images per step, the usual rate diverges for some seeds.
+    let full = full.replace("epochs = 2", "epochs = 2\nlearning_rate = 0.001");
     let quick = full.replace("warm_up_steps = 1", "warm_up_steps = 1\nmode = \"quick\"\nstep_precision = 0.5");
     // Other processes may come and go during two runs: some pair is of the same speed and has steps even enough to end early.
     let holds = |(quick, full, steps): (f64, f64, usize)| (quick / full - 1.0).abs() < 0.2 && steps < 400;
