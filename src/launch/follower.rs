@@ -33,8 +33,10 @@ pub(super) const STDERR_FILE: &str = "stderr.log";
 /// Time after which a killed process that does not go away is left behind.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// The files that are looked at for a run that has not started: its output, its stderr and its supervisor's log.
-const FILES_WHILE_IT_WAITS: usize = 3;
+/// The files that are looked at for a run that has not started: its supervisor's log, by its follower and by its group.
+const FILES_WHILE_IT_WAITS: usize = 2;
+/// The files that are looked at for any run that has started, beside its logs and samples: its output and its stderr.
+const FILES_OF_ITS_OUTPUT: usize = 2;
 
 /// Update on a run from the launcher.
 #[derive(Clone, Debug, PartialEq)]
@@ -278,7 +280,7 @@ impl Follower {
         if std::mem::replace(&mut self.is_started, true) {
             return;
         }
-        self.watched.set(FILES_WHILE_IT_WAITS + self.logs.len() + self.samples.files());
+        self.watched.set(FILES_OF_ITS_OUTPUT + self.logs.len() + self.samples.files());
         self.tell_wait(String::new());
         let by_log = || Duration::try_from_secs_f64(now_s() - self.supervisor.0?).ok();
         let age = self.group.age().or_else(by_log).unwrap_or_default();

@@ -58,11 +58,8 @@ impl Follower {
                 log.close();
             }
         }
-        let printed_bytes = [STDOUT_FILE, STDERR_FILE]
-            .iter()
-            .filter_map(|name| fs::metadata(self.job.folder.join(name)).ok())
-            .map(|metadata| metadata.len())
-            .sum();
+        // What it prints shows that it lives, once it has started.
+        let printed_bytes = if is_waiting { self.printed_bytes } else { self.count_printed_bytes() };
         if more || printed_bytes != self.printed_bytes {
             self.heard = Instant::now();
             self.printed_bytes = printed_bytes;
@@ -74,6 +71,11 @@ impl Follower {
             self.end(RunState::Failed, reason);
         }
         more
+    }
+
+    fn count_printed_bytes(&self) -> u64 {
+        let about = |name| fs::metadata(self.job.folder.join(name)).ok();
+        [STDOUT_FILE, STDERR_FILE].into_iter().filter_map(about).map(|about| about.len()).sum()
     }
 
     /// Reads and reports samples of the run's nodes. They come as long as the nodes live, even if no rank says anything.
