@@ -33,6 +33,9 @@ pub(super) const STDERR_FILE: &str = "stderr.log";
 /// Time after which a killed process that does not go away is left behind.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
+/// The longest time between two tries to send an update: a thousand followers may wait for the same receiver.
+const MOST_PAUSE: Duration = Duration::from_millis(100);
+
 /// The files that are looked at for a run that has not started: its supervisor's log, by its follower and by its group.
 const FILES_WHILE_IT_WAITS: usize = 2;
 /// The files that are looked at for any run that has started, beside its logs and samples: its output and its stderr.
@@ -438,13 +441,15 @@ impl Follower {
     /// Waits for room in the channel, so that nothing is lost; gives up if there is no receiver.
     fn send(&self, update: Update) {
         let mut update = update;
+        let mut pause = Duration::from_millis(1);
         loop {
             match self.updates.try_send(update) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return,
                 Err(TrySendError::Full(_)) if self.is_unheard() => return,
                 Err(TrySendError::Full(back)) => update = back,
             }
-            thread::sleep(Duration::from_millis(1));
+            thread::sleep(pause);
+            pause = MOST_PAUSE.min(2 * pause);
         }
     }
 }

@@ -36,12 +36,31 @@ const IMPORTS: &str = "import sys, modulefinder\n\
                        finder.run_script(sys.argv[1])\n\
                        print('\\n'.join(m.__file__ for m in finder.modules.values() if m.__file__))";
 
-/// Facts that are kept between runs: about interpreters, which stay the same while a session runs, and about scripts, as long as their
-/// files do not change.
+/// How long the commit of a folder is kept: a thousand runs may start together, and git takes some milliseconds for each.
+const COMMIT_KEPT: Duration = Duration::from_secs(1);
+
+/// Facts that are kept between runs: about interpreters, which stay the same while a session runs, about scripts, as long as their
+/// files do not change, and about folders, for a moment.
 #[derive(Debug, Default)]
 pub struct Facts {
     pythons: HashMap<Interpreter, Option<Versions>>,
     imports: HashMap<PathBuf, Imports>,
+    commits: HashMap<PathBuf, (Instant, Commit)>,
+}
+
+/// The commit of a folder with what differs from it, and when the commit was made, in UTC.
+type Commit = (Option<String>, Option<String>);
+
+impl Facts {
+    /// The commit of a folder. git is asked if the last answer is older than `kept`.
+    fn commit(&mut self, folder: &Path, kept: Duration) -> Commit {
+        if let Some((_, commit)) = self.commits.get(folder).filter(|(asked, _)| asked.elapsed() < kept) {
+            return commit.clone();
+        }
+        let commit = (git(folder), commit_time(folder));
+        self.commits.insert(folder.to_owned(), (Instant::now(), commit.clone()));
+        commit
+    }
 }
 
 /// The files that a script imports, with their sizes and modification times when they were found.
@@ -63,8 +82,9 @@ type Versions = (String, String);
 pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut Environment) {
     let Ok(filled) = Words::new(job, program, &Ranks::new(job, 0)).command() else { return };
     let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
-    environment.set("program_git", git(&folder));
-    environment.set(COMMIT_TIME, commit_time(&folder));
+    let (commit, commit_time) = known.commit(&folder, COMMIT_KEPT);
+    environment.set("program_git", commit);
+    environment.set(COMMIT_TIME, commit_time);
     let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());
     let search = search.or_else(|| std::env::var_os("PATH"));
     let container = job.site.as_ref().map(|site| site.container.join(" ")).filter(|words| !words.is_empty());
@@ -285,8 +305,12 @@ mod tests {
         assert!(clean.len() == 40 && clean.chars().all(|c| c.is_ascii_hexdigit()), "{clean}");
         let committed: jiff::Timestamp = commit_time(folder.path()).unwrap().parse().unwrap();
         assert!(committed.duration_until(jiff::Timestamp::now()).as_secs().abs() < 3_600, "{committed}");
+        let mut known = Facts::default();
+        let mut commit = |kept| known.commit(folder.path(), kept).0.unwrap();
+        assert_eq!(commit(COMMIT_KEPT), clean);
         fs::write(folder.path().join("train.py"), "2").unwrap();
-        assert_eq!(git(folder.path()).unwrap(), format!("{clean}, 1 file changed"));
+        assert_eq!(commit(LIMIT), clean, "runs that start together ask git once");
+        assert_eq!(commit(Duration::ZERO), format!("{clean}, 1 file changed"));
     }
 
     #[test]
