@@ -28,7 +28,7 @@ impl LogWriter {
     }
 
     /// A log that is open for appending and that other processes on this machine append to, too. Whole lines are written by one call,
-    /// between which the kernel lets no other process write. After a line that a full disk cut off, other lines may follow, so it is
+    /// during which the kernel lets no other process append. After a line that a full disk cut off, other lines may follow, so it is
     /// written again from its start: readers pass its piece over ([`super::event_start`]).
     pub fn shared(file: File) -> Self {
         Self { is_shared: true, ..Self::new(file) }
