@@ -20,12 +20,12 @@ pub use environment::{
     COMMIT_TIME, DIFFERENCES, ENVIRONMENT_FILE, Environment, IMPORTED_FROM, build, environment_file_of, fact_keys,
     fact_name, set_build,
 };
-pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
+pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase, rank_log};
 pub use group::{
     EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE, node_log,
 };
 pub use job::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
-pub use line::{MAX_KEY_BYTES, read_event_line};
+pub use line::{MAX_KEY_BYTES, event_start, read_event_line};
 pub use log::{LogWriter, wait_for_room};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;

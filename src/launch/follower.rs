@@ -311,7 +311,7 @@ impl Follower {
                 ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
             }
         }
-        let lost = self.logs.iter().filter(|(source, log)| matches!(source, Source::Rank(_)) && !log.is_kept());
+        let lost = self.logs.iter().filter(|(source, log)| matches!(source, Source::Ranks(_)) && !log.is_kept());
         let lost = lost.map(|(_, log)| log.name());
         self.facts.lost_logs = lost.collect();
         self.facts.has_full_disk = foreign::has_no_room(&self.job.folder);

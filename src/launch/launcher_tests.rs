@@ -195,6 +195,33 @@ fn noise_is_handed_on_with_its_place_and_is_the_reason_when_there_is_nothing_els
 }
 
 #[test]
+fn events_of_ranks_that_share_a_log_are_those_of_the_ranks_that_they_name() {
+    // The log of the second node has an event of the first one's rank, which is not believed. A rank that is killed leaves a piece of a line.
+    let scene = Scene::new(
+        "cd \"$F\"; for rank in 0 1 2 3; do started $rank; done; step 1 7; cat rank-1.jsonl >> rank-0.jsonl
+        step 0 3; cat rank-3.jsonl >> rank-2.jsonl; printf '{\"run\":\"run\",\"rank\":2,\"ti' >> rank-2.jsonl
+        rm rank-1.jsonl rank-3.jsonl; failed 3 'no data'; failed 1 lost
+        cat rank-3.jsonl rank-1.jsonl >> rank-2.jsonl; rm rank-1.jsonl rank-3.jsonl; exit 1",
+    );
+    let mut job = scene.job(4);
+    job.shape.rank_nodes = 2;
+    job.shared_logs = true;
+    scene.launcher.start(job).unwrap();
+    let updates = scene.rest();
+    assert_eq!(states(&updates), [RunState::Starting, RunState::Running, RunState::Failed]);
+    assert_eq!(end(&updates).1, "rank 3: no data");
+    let step = |update: &Update| match update {
+        Update::Event(EventLine { rank, event: Event::Step { step, .. }, .. }) => Some((*rank, *step)),
+        _ => None,
+    };
+    let mut steps: Vec<_> = updates.iter().filter_map(step).collect();
+    steps.sort_unstable();
+    assert_eq!(steps, [(0, 3), (1, 7)]);
+    let noise = |update: &&Update| matches!(update, Update::Noise { file_line, .. } if file_line.contains("lost"));
+    assert_eq!(updates.iter().filter(noise).count(), 1, "{updates:?}");
+}
+
+#[test]
 fn a_run_that_an_older_multicard_started_is_followed_in_its_protocol() {
     let scene = Scene::new(
         "started 0 1

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::protocol::{Event, EventLine, LogWriter, now_s};
+use crate::protocol::{Event, EventLine, LogWriter, now_s, rank_log};
 
 /// The runner's log.
 pub struct Log {
@@ -23,7 +23,7 @@ impl Log {
     /// # Errors
     /// It cannot be written.
     pub fn open(folder: &Path, run: &str, node: u32) -> Result<Self, String> {
-        let name = format!("rank-{node}.jsonl");
+        let name = rank_log(node);
         let file = OpenOptions::new().create(true).append(true).open(folder.join(&name));
         let file = file.map_err(|error| format!("cannot write {name} in {}: {error}", folder.display()))?;
         Ok(Self::of_file(file, name, run, node))

@@ -67,7 +67,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The rank has started. Always the first line of a log.
+    /// The rank has started. Always its first line.
     Started {
         /// [`super::PROTOCOL_VERSION`] of the writer.
         protocol_version: u32,
@@ -150,6 +150,12 @@ pub enum Event {
         /// What was tried, what was found, what to do.
         message: String,
     },
+}
+
+/// The name of a rank's log in the run's folder. If the ranks of a node share a log, it has the number of the first of them
+/// ([`super::Job::log_rank`]).
+pub fn rank_log(rank: u32) -> String {
+    format!("rank-{rank}.jsonl")
 }
 
 /// One line of a rank's log. [`super::read_event_line`] reads it.

@@ -166,6 +166,10 @@ pub struct Job {
     /// whole nevertheless: `trace` has the part that is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_windows: bool,
+    /// Whether the ranks of a node share one log, so that a run has few files on a file system that nodes share. Otherwise each rank has a
+    /// log of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_logs: bool,
     /// The program that the run starts; `None` if the worker has a task for its workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -196,6 +200,7 @@ impl Job {
             built_in_trace: false,
             without_calls: false,
             in_windows: false,
+            shared_logs: false,
             program: None,
         }
     }
@@ -204,6 +209,12 @@ impl Job {
     /// runs share.
     pub fn is_step(&self) -> bool {
         self.shape.nodes() > 1 || self.allocation.is_some()
+    }
+
+    /// The number in the name of a rank's log ([`super::rank_log`]): that of the first rank on its node if these share a log, otherwise its
+    /// own.
+    pub fn log_rank(&self, rank: u32) -> u32 {
+        if self.shared_logs { rank - rank % self.shape.processes_per_node().max(1) } else { rank }
     }
 
     /// Which tracer records the run.
@@ -237,6 +248,19 @@ pub struct Program {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_of_a_node_share_the_log_of_the_first_of_them_only_if_the_job_says_so() {
+        let shape = Shape { processes: 6, rank_nodes: 2, ..Shape::default() };
+        let mut job = Job::new("any".into(), Levels::default(), shape, Data::default());
+        let logs = |job: &Job| (0..6).map(|rank| job.log_rank(rank)).collect::<Vec<_>>();
+        assert_eq!(logs(&job), [0, 1, 2, 3, 4, 5]);
+        job.shared_logs = true;
+        assert_eq!(logs(&job), [0, 0, 0, 3, 3, 3]);
+        // The runner of a program counts as the rank with its node's number.
+        job.shape = Shape { processes: 6, own_program: true, ..Shape::default() };
+        assert_eq!(logs(&job), [0, 1, 2, 3, 4, 5]);
+    }
 
     #[test]
     fn places_of_one_gpu_are_written_as_ever_and_those_of_several_name_all() {

@@ -32,6 +32,15 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     checked(line).map(|line| vec![line])
 }
 
+/// How a rank begins each line of its log. No text in an event contains this, because quotation marks within texts are escaped.
+const BEGINNING: &[u8] = br#"{"run":""#;
+
+/// Where the event of a line begins. Several ranks may write one log: before the event, there may be pieces of lines that other ranks could
+/// not finish, because the disk was full or because they were killed. 0 if there is nothing before the event.
+pub fn event_start(line: &[u8]) -> usize {
+    line.windows(BEGINNING.len()).rposition(|part| part == BEGINNING).unwrap_or(0)
+}
+
 /// Rejects impossible values, and readings without a key.
 fn checked(line: EventLine) -> Result<EventLine, String> {
     check_moment(line.time_s)?;
@@ -296,6 +305,20 @@ mod tests {
             let line = EventLine { run: "a \"quoted\" run".into(), rank: 0, time_s: 1.5, event };
             assert_eq!(read_event_line(&serde_json::to_vec(&line).unwrap()).unwrap(), [line]);
         }
+    }
+
+    #[test]
+    fn the_event_of_a_line_begins_after_the_pieces_of_other_lines_whatever_its_texts_say() {
+        let message = r#"{"run":"r1" is in this text"#.to_owned();
+        let event = Event::Warning { message };
+        let line = EventLine { run: "r1".into(), rank: 0, time_s: 1.5, event };
+        let whole = serde_json::to_vec(&line).unwrap();
+        for pieces in ["", "{", r#"{"run":"r1","rank":1,"ti"#, r#"{"run"{"run":"r1","rank":1{"run":""#] {
+            let joined = [pieces.as_bytes(), &whole].concat();
+            assert_eq!(event_start(&joined), pieces.len(), "{pieces}");
+            assert_eq!(read_event_line(&joined[pieces.len()..]).unwrap(), [line.clone()]);
+        }
+        assert_eq!((event_start(b""), event_start(b"garbage")), (0, 0));
     }
 
     #[test]

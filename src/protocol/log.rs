@@ -1,7 +1,7 @@
 //! Writer of the logs of a run's processes. What a full disk has no room for waits in memory, so that neither a process nor a line is lost.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::Duration;
 
@@ -17,12 +17,21 @@ pub struct LogWriter {
     file: File,
     /// What has not been written.
     waiting: Vec<u8>,
+    /// Whether other processes append to the file, too.
+    is_shared: bool,
 }
 
 impl LogWriter {
-    /// A log that is open for appending.
+    /// A log that is open for appending and that no other process writes.
     pub fn new(file: File) -> Self {
-        Self { file, waiting: Vec::new() }
+        Self { file, waiting: Vec::new(), is_shared: false }
+    }
+
+    /// A log that is open for appending and that other processes on this machine append to, too. Whole lines are written by one call,
+    /// during which the kernel lets no other process append. After a line that a full disk cut off, other lines may follow, so it is
+    /// written again from its start: readers pass its piece over ([`super::event_start`]).
+    pub fn shared(file: File) -> Self {
+        Self { is_shared: true, ..Self::new(file) }
     }
 
     /// Writes everything. On a full disk it waits for room until `gives_up` is true.
@@ -33,7 +42,8 @@ impl LogWriter {
         wait_for_room(gives_up, || self.write_waiting())
     }
 
-    /// Writes what waits, and keeps what cannot be written: the next attempt goes on in the middle of a line.
+    /// Writes what waits, and keeps what cannot be written: the next attempt goes on in the middle of a line, or at its start if the log is
+    /// shared.
     fn write_waiting(&mut self) -> io::Result<()> {
         let mut done = 0;
         let written = loop {
@@ -41,9 +51,14 @@ impl LogWriter {
                 break Ok(());
             }
             match self.file.write(&self.waiting[done..]) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(bytes) if self.is_shared && bytes < self.waiting.len() => {
+                    done = self.waiting[..bytes].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+                    // Only a full disk takes a part.
+                    break Err(ErrorKind::StorageFull.into());
+                }
                 Ok(bytes) => done += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => break Err(error),
             }
         };
@@ -86,6 +101,10 @@ pub fn wait_for_room<T>(gives_up: impl Fn() -> bool, mut attempt: impl FnMut() -
 mod tests {
     use std::cell::Cell;
     use std::fs;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{OFlags, fcntl_setfl};
 
     use super::*;
 
@@ -107,6 +126,26 @@ mod tests {
         log.flush().unwrap();
         log.finish(|| panic!("nothing waits")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn a_line_of_a_shared_log_that_was_cut_off_is_written_again_from_its_start() {
+        // A pipe without a waiting reader takes a part, as a disk does that becomes full.
+        let (mut reader, writer) = io::pipe().unwrap();
+        fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+        let mut log = LogWriter::shared(File::from(OwnedFd::from(writer)));
+        let [first, second] = ["a", "b"].map(|letter| letter.repeat(40_000) + "\n");
+        log.write_all((first.clone() + &second).as_bytes()).unwrap();
+        log.flush().unwrap();
+        let mut part = vec![0; first.len() + second.len()];
+        let count = reader.read(&mut part).unwrap();
+        let taken = String::from_utf8_lossy(&part[..count]).into_owned();
+        assert!(taken.starts_with(&first) && count < part.len(), "a pipe holds 64 KiB: {count}");
+        log.finish(|| panic!("there is room")).unwrap();
+        drop(log);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert!(rest == second, "the whole second line: {} bytes", rest.len());
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl QueuedJob {
     pub(super) fn at(mut self, site: Option<&Site>) -> Self {
         if let Some(site) = site {
             self.job.site = Some(site.clone());
+            self.job.shared_logs = true;
             if let Some(program) = &mut self.job.program {
                 program.device = site.device();
             }

@@ -1,6 +1,7 @@
 //! Writer of the index: stores decisions, events and folds as rows. All writes are idempotent.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use serde::Serialize;
@@ -304,30 +305,28 @@ impl Index {
         self.execute("UPDATE run SET start_order = NULL", [])
     }
 
-    /// Removes everything that a rank logged.
-    pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
+    /// Removes everything that these ranks of a run logged.
+    pub(super) fn forget_ranks(&mut self, run: &str, ranks: &Range<u32>) -> Result<()> {
         self.write_blocks()?;
-        let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
-        let Some(key) = statement.query_row(params![run, rank], |row| row.get::<_, i64>(0)).optional()? else {
-            return Ok(());
+        let keys: Vec<i64> = {
+            let sql = "SELECT key FROM rank WHERE run = ?1 AND rank >= ?2 AND rank < ?3";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            statement.query_map(params![run, ranks.start, ranks.end], |row| row.get(0))?.collect::<Result<_>>()?
         };
-        for table in ["step", "reading", "remark", "steady"] {
-            self.execute(&format!("DELETE FROM {table} WHERE rank_key = ?1"), [key])?;
+        for key in keys {
+            for table in ["step", "reading", "remark", "steady"] {
+                self.execute(&format!("DELETE FROM {table} WHERE rank_key = ?1"), [key])?;
+            }
+            self.execute("DELETE FROM rank WHERE key = ?1", [key])?;
         }
         self.keys.remove(run);
         self.last = None;
-        self.execute("DELETE FROM rank WHERE key = ?1", [key])
+        Ok(())
     }
 
     /// Removes everything from the logs of a run's ranks and its telemetry.
     pub(super) fn forget_logs(&mut self, run: &str) -> Result<()> {
-        let ranks: Vec<u32> = {
-            let mut statement = self.connection.prepare_cached("SELECT rank FROM rank WHERE run = ?1")?;
-            statement.query_map([run], |row| row.get(0))?.collect::<Result<_>>()?
-        };
-        for rank in ranks {
-            self.forget_rank(run, rank)?;
-        }
+        self.forget_ranks(run, &(0..u32::MAX))?;
         self.execute("DELETE FROM telemetry WHERE run = ?1", [run])
     }
 

@@ -1,10 +1,11 @@
 //! Replay of logs into the index: new parts when a session is opened, everything when the index is rebuilt.
 
+mod damage;
 mod listing;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,16 +17,12 @@ use super::lines::{self, Line};
 use super::telemetry::TelemetryFold;
 use super::{Decision, LogSum, StoreError, folder, schema};
 use crate::plan::counted;
-use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line, read_sample_line};
+use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, event_start, read_event_line, read_sample_line};
 use listing::{Kind, LogFile, logs_of};
 pub(super) use listing::{Listing, list};
 
-/// Maximum length of an error about a malformed line.
-const WHY_CHARS: usize = 300;
 /// Time after which a folder counts as unchanging.
 const SETTLED: Duration = Duration::from_secs(2);
-/// The most damaged lines of a log that are reported one by one.
-const NAMED_LINES: u64 = 20;
 
 /// Findings of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -215,6 +212,8 @@ struct Replay<'a> {
     known: HashMap<String, bool>,
     /// Damaged lines of the log that is being read.
     damaged_lines: u64,
+    /// The pieces of lines in this log that were not written again so far, with the numbers of the lines that begin with them.
+    pieces: Vec<(u64, Vec<u8>)>,
     report: RebuildReport,
 }
 
@@ -233,6 +232,7 @@ impl<'a> Replay<'a> {
             done_bytes: 0,
             known: HashMap::new(),
             damaged_lines: 0,
+            pieces: Vec::new(),
             report,
         }
     }
@@ -253,7 +253,7 @@ impl<'a> Replay<'a> {
     fn add(&mut self, log: LogFile, indexed: Option<Indexed>) -> Result<(), StoreError> {
         let Some(bytes) = log.bytes else {
             let what = "it is a link or not a regular file, and was left out";
-            let noted = self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), what);
+            let noted = self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_of_ranks(), what);
             return noted.map_err(StoreError::index(&self.index_path));
         };
         let is_as_long = indexed.is_some_and(|indexed| indexed.bytes == bytes);
@@ -284,24 +284,8 @@ impl<'a> Replay<'a> {
         let mut fold = TelemetryFold::default();
         let mut reported_bytes = self.done_bytes;
         let torn_before = self.report.torn.len();
-        self.damaged_lines = 0;
-        self.index.forget_damage(&pending.path).map_err(StoreError::index(&self.index_path))?;
-        if let Kind::Journal = &pending.kind {
-            // It is read from its first line, and starts are numbered in the order in which they are read.
-            self.known.clear();
-            self.index.forget_start_orders().map_err(StoreError::index(&self.index_path))?;
-        }
-        if let (true, Kind::Rank { run, rank }) = (self.from_start, &pending.kind) {
-            self.index.forget_rank(run, *rank).map_err(StoreError::index(&self.index_path))?;
-        }
-        if let Kind::Rank { run, rank } = &pending.kind
-            && let Some(ranks) = self.index.world_size(run).map_err(StoreError::index(&self.index_path))?
-            && *rank >= ranks.max(1)
-        {
-            let what = format!("the run has {} and no rank {rank}: the log was left out", counted(ranks, "rank"));
-            let noted = self.index.damage(&pending.path, 0, Some(run), false, &what);
-            return noted.map_err(StoreError::index(&self.index_path));
-        }
+        let prepared = self.prepare(pending).map_err(StoreError::index(&self.index_path))?;
+        let Some(ranks) = prepared else { return Ok(()) };
         let read = lines::read::<Stop>(&file, bytes, |line| {
             let (line, number) = match line {
                 Line::Whole(line, number) => (line, number),
@@ -316,7 +300,7 @@ impl<'a> Replay<'a> {
             };
             let flow = match &pending.kind {
                 Kind::Journal => self.decision(line, pending, number)?,
-                Kind::Rank { run, rank } => self.event(line, (run, *rank), pending, number)?,
+                Kind::Ranks { run, .. } => self.event(line, (run, &ranks), pending, number)?,
                 Kind::Samples { .. } => {
                     match read_sample_line(line) {
                         Ok(sample) => {
@@ -339,7 +323,7 @@ impl<'a> Replay<'a> {
             Stop::Io(source) => StoreError::io("reading", &file)(source),
             Stop::Index(source) => StoreError::index(&self.index_path)(source),
         })?;
-        self.note_further(pending).map_err(StoreError::index(&self.index_path))?;
+        self.note_rest(pending).map_err(StoreError::index(&self.index_path))?;
         // A log whose damage is already reported is known to differ from its checksum.
         if bytes > 0 && self.damaged_lines == 0 && self.report.torn.len() == torn_before {
             self.check_sum(pending, &file, bytes)?;
@@ -350,9 +334,42 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
+    /// Prepares the index for a log that is read from its first line. Returns the ranks that may have written it, which are none for other
+    /// logs; `None` if the log is left out.
+    fn prepare(&mut self, log: &LogFile) -> rusqlite::Result<Option<Range<u32>>> {
+        self.damaged_lines = 0;
+        self.pieces.clear();
+        self.index.forget_damage(&log.path)?;
+        match &log.kind {
+            Kind::Journal => {
+                self.known.clear();
+                // Starts are numbered in the order in which they are read.
+                self.index.forget_start_orders()?;
+                Ok(Some(0..0))
+            }
+            Kind::Ranks { run, ranks } => {
+                if self.from_start {
+                    self.index.forget_ranks(run, ranks)?;
+                }
+                let first = ranks.start;
+                match self.index.world_size(run)? {
+                    Some(size) if first >= size.max(1) => {
+                        let size = counted(size, "rank");
+                        let what = format!("the run has {size} and no rank {first}: the log was left out");
+                        self.index.damage(&log.path, 0, Some(run), false, &what)?;
+                        Ok(None)
+                    }
+                    Some(size) => Ok(Some(first..ranks.end.min(size.max(1)))),
+                    None => Ok(Some(ranks.clone())),
+                }
+            }
+            Kind::Samples { .. } => Ok(Some(0..0)),
+        }
+    }
+
     /// Reports a log of a finished run that differs from its recorded checksum. The run then has no numbers.
     fn check_sum(&mut self, log: &LogFile, file: &Path, bytes: u64) -> Result<(), StoreError> {
-        let Kind::Rank { run, .. } = &log.kind else { return Ok(()) };
+        let Kind::Ranks { run, .. } = &log.kind else { return Ok(()) };
         let known = self.index.sum(&log.path).map_err(StoreError::index(&self.index_path))?;
         let Some((known_bytes, sha256)) = known else { return Ok(()) };
         let found = LogSum::of(file, bytes).map_err(StoreError::io("reading", file))?;
@@ -395,7 +412,7 @@ impl<'a> Replay<'a> {
     fn event(
         &mut self,
         line: &[u8],
-        from: (&str, u32),
+        from: (&str, &Range<u32>),
         log: &LogFile,
         number: u64,
     ) -> rusqlite::Result<ControlFlow<()>> {
@@ -417,8 +434,10 @@ impl<'a> Replay<'a> {
         }
         match parsed {
             Ok(lines) => {
+                self.pieces.retain(|(_, piece)| !line.starts_with(piece));
                 // All events in a line belong to the same run and rank.
-                if let Some(foreign) = lines.iter().find(|line| (line.run.as_str(), line.rank) != from) {
+                let (run, ranks) = from;
+                if let Some(foreign) = lines.iter().find(|line| line.run != run || !ranks.contains(&line.rank)) {
                     let why = format_args!("it belongs to run {:?}, rank {}", foreign.run, foreign.rank);
                     self.damaged(log, number, &why)?;
                     return Ok(ControlFlow::Continue(()));
@@ -428,47 +447,16 @@ impl<'a> Replay<'a> {
                 }
                 self.report.events += 1;
             }
-            Err(error) => self.damaged(log, number, &error)?,
+            Err(error) => {
+                let (pieces, whole) = line.split_at(event_start(line));
+                if !pieces.is_empty() && read_event_line(whole).is_ok() {
+                    self.keep_pieces(pieces, log, number)?;
+                    return self.event(whole, from, log, number);
+                }
+                self.damaged(log, number, &error)?;
+            }
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    /// Records a last line without a line break. In the log of an active run, the line is being written; a missing last sample does not
-    /// matter.
-    fn torn(&mut self, log: &LogFile, number: u64) -> rusqlite::Result<()> {
-        let what = "the last line is incomplete; skipped";
-        self.report.torn.push(format!("{}:{number}: {what}", log.path));
-        let is_lost = match &log.kind {
-            Kind::Journal => true,
-            Kind::Rank { run, .. } => self.index.has_ended(run)?,
-            Kind::Samples { .. } => false,
-        };
-        if is_lost { self.index.damage(&log.path, number, log.kind.run(), log.kind.is_rank(), what) } else { Ok(()) }
-    }
-
-    /// Records how many more damaged lines a log has than were reported.
-    fn note_further(&mut self, log: &LogFile) -> rusqlite::Result<()> {
-        let Some(further) = self.damaged_lines.checked_sub(NAMED_LINES).filter(|further| *further > 0) else {
-            return Ok(());
-        };
-        let what = format!("damage in {}", counted(further, "more line"));
-        self.report.damaged.push(format!("{}: {what}", log.path));
-        self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), &what)
-    }
-
-    fn damaged(&mut self, log: &LogFile, number: u64, why: &dyn std::fmt::Display) -> rusqlite::Result<()> {
-        self.damaged_lines += 1;
-        if self.damaged_lines > NAMED_LINES {
-            return Ok(());
-        }
-        // A malformed line may be long, and some error messages quote it.
-        let mut why = why.to_string();
-        if let Some((cut, _)) = why.char_indices().nth(WHY_CHARS) {
-            why.truncate(cut);
-            why.push('…');
-        }
-        self.report.damaged.push(format!("{}:{number}: {why}", log.path));
-        self.index.damage(&log.path, number, log.kind.run(), log.kind.is_rank(), &why)
     }
 }
 

@@ -8,3 +8,4 @@ mod fixture;
 mod measure;
 mod rebuild;
 mod round_trip;
+mod shared_logs;

@@ -177,7 +177,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     // Before there are threads, which inherit the policy, and before there are data.
     binding::bind_memory(place);
     let place = &device::assigned(&job, place);
-    match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
+    match Report::open(&job, rank).and_then(|mut report| {
         remember_panics();
         if job.built_in_trace {
             record(&job, place, &mut report)?;

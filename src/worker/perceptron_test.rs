@@ -12,12 +12,12 @@ use multicard::plan::{
     CudaState, Estimate, Factor, Level, Levels, Mode, Node, OptimizerImpl, Plan, Request, Shape, USUAL_DATA,
     USUAL_STEP, Unit, Worker, WorkloadSpec, expand,
 };
-use multicard::protocol::{Event, EventLine, Evidence, Job, MEETING_VARIABLE, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::{Event, EventLine, Evidence, Job, MEETING_VARIABLE, PROTOCOL_VERSION, RankPlace, rank_log};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
 use crate::module::{Module, Pass};
 use crate::precision::Arithmetic;
-use crate::report::{Report, Stop, log_path};
+use crate::report::{Report, Stop};
 use crate::shim::{Flags, Sgd};
 use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::train;
@@ -321,7 +321,7 @@ fn one_rank_of_the_perceptron() {
     let mut part = || parts.next().unwrap();
     let (rank, mode, folder) = (part(), part(), part());
     let (rank, job) = (rank.parse::<usize>().unwrap(), job(Path::new(folder), serde_json::from_str(mode).unwrap()));
-    let mut report = Report::open(&job.folder, &job.run, rank as u32).unwrap();
+    let mut report = Report::open(&job, rank as u32).unwrap();
     train::start(Perceptron::new(&job).unwrap(), &job, &job.ranks[rank], &mut report).unwrap();
 }
 
@@ -376,7 +376,7 @@ fn run_over_two_ranks(mode: Mode) -> [Vec<Event>; 2] {
     for mut rank in [start(0), start(1)] {
         assert!(rank.wait().unwrap().success());
     }
-    [0, 1].map(|rank| events(&log_path(folder.path(), rank)))
+    [0, 1].map(|rank| events(&folder.path().join(rank_log(rank))))
 }
 
 /// Something of each step, by its loss and whether it is warm-up.

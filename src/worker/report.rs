@@ -1,13 +1,13 @@
-//! The rank's log, which has one event on each line, and how a rank gives up.
+//! The rank's log, which has one event on each line and may be shared with the other ranks of its node, and how a rank gives up.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use multicard::plan::Key;
-use multicard::protocol::{Event, EventLine, FailureKind, LogWriter, now_s};
+use multicard::protocol::{Event, EventLine, FailureKind, Job, LogWriter, now_s, rank_log};
 use tch::TchError;
 use thiserror::Error;
 
@@ -93,11 +93,6 @@ impl From<TchError> for Stop {
     }
 }
 
-/// Path of a rank's log.
-pub fn log_path(folder: &Path, rank: u32) -> PathBuf {
-    folder.join(format!("rank-{rank}.jsonl"))
-}
-
 /// Appends events to the log of a rank. A copy appends to the same log, from another thread.
 #[derive(Clone)]
 pub struct Report(Arc<Mutex<Log>>);
@@ -112,12 +107,13 @@ struct Log {
 
 impl Report {
     /// Opens the log of `rank` in the run's folder.
-    pub fn open(folder: &Path, run: &str, rank: u32) -> Result<Self, Stop> {
-        let path = log_path(folder, rank);
-        let opened = std::fs::create_dir_all(folder)
+    pub fn open(job: &Job, rank: u32) -> Result<Self, Stop> {
+        let path = job.folder.join(rank_log(job.log_rank(rank)));
+        let opened = std::fs::create_dir_all(&job.folder)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
             .map_err(|source| Stop::Log { path: path.clone(), source })?;
-        let log = Log { path, file: LogWriter::new(opened), run: run.into(), rank, flushed: Instant::now() };
+        let file = if job.shared_logs { LogWriter::shared(opened) } else { LogWriter::new(opened) };
+        let log = Log { path, file, run: job.run.clone(), rank, flushed: Instant::now() };
         Ok(Self(Arc::new(Mutex::new(log))))
     }
 
@@ -187,7 +183,24 @@ impl Log {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::path::Path;
+    use std::thread;
+
+    use multicard::plan::{Data, Levels, Shape};
+    use multicard::protocol::read_event_line;
+
     use super::*;
+
+    fn job(folder: &Path) -> Job {
+        let shape = Shape { processes: 4, ..Shape::default() };
+        let empty = Job::new("any".into(), Levels::default(), shape, Data::default());
+        Job { run: "run-1".into(), folder: folder.into(), ..empty }
+    }
+
+    /// The text of the log with this number.
+    fn log(folder: &Path, number: u32) -> String {
+        std::fs::read_to_string(folder.join(rank_log(number))).unwrap()
+    }
 
     #[test]
     fn errors_are_told_apart_and_lose_the_stack() {
@@ -210,19 +223,46 @@ mod tests {
     #[test]
     fn an_event_is_in_the_file_at_once_and_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let mut report = Report::open(folder.path(), "run-1", 2).unwrap();
+        let mut report = Report::open(&job(folder.path()), 2).unwrap();
         report.event(Event::Warning { message: "so".into() }).unwrap();
-        let text = std::fs::read_to_string(log_path(folder.path(), 2)).unwrap();
-        let line: EventLine = serde_json::from_str(&text).unwrap();
+        let line: EventLine = serde_json::from_str(&log(folder.path(), 2)).unwrap();
         assert_eq!((line.run.as_str(), line.rank), ("run-1", 2));
         assert_eq!(line.event, Event::Warning { message: "so".into() });
     }
 
     #[test]
+    fn ranks_that_share_a_log_write_whole_lines_into_it_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = Job { shared_logs: true, ..job(folder.path()) };
+        thread::scope(|scope| {
+            for rank in 0..4 {
+                // Each rank opens the file itself, as a process does.
+                let mut report = Report::open(&job, rank).unwrap();
+                let message = "so ".repeat(1 + 2_000 * rank as usize);
+                scope.spawn(move || {
+                    for step in 1..=300 {
+                        report.event(Event::Warning { message: format!("{step} {message}") }).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut steps = [0; 4];
+        for text in log(folder.path(), 0).lines() {
+            let line = read_event_line(text.as_bytes()).unwrap().remove(0);
+            let Event::Warning { message } = &line.event else { panic!("{line:?}") };
+            let step = &mut steps[line.rank as usize];
+            *step += 1;
+            assert!(message.starts_with(&format!("{step} so")), "rank {}, step {step}: {message}", line.rank);
+        }
+        assert_eq!(steps, [300; 4]);
+    }
+
+    #[test]
     fn steps_wait_to_be_written_until_they_are_flushed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut report = Report::open(folder.path(), "run-1", 0).unwrap();
-        let lines = || std::fs::read_to_string(log_path(folder.path(), 0)).unwrap().lines().count();
+        let mut report = Report::open(&job(folder.path()), 0).unwrap();
+        let lines = || log(folder.path(), 0).lines().count();
         report.reading("loss", 2.0, Some(1), Some(1)).unwrap();
         assert_eq!(lines(), 0);
         report.flush().unwrap();
@@ -232,7 +272,7 @@ mod tests {
     #[test]
     fn events_wait_on_a_full_disk_and_a_log_that_cannot_be_written_otherwise_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let mut report = Report::open(folder.path(), "run", 0).unwrap();
+        let mut report = Report::open(&job(folder.path()), 0).unwrap();
         let mut warn_into = |options: &mut OpenOptions, path: &str| {
             report.0.lock().unwrap().file = LogWriter::new(options.open(path).unwrap());
             report.event(Event::Warning { message: "so".into() })

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use multicard::plan::Level;
 use multicard::plan::image::{self, DataSet, ImageSettings};
-use multicard::protocol::{EventLine, RankPlace};
+use multicard::protocol::{EventLine, RankPlace, rank_log};
 
 use super::*;
 use crate::image::Image;
 use crate::image::testing::levels;
-use crate::report::log_path;
 use crate::testing::generator;
 
 /// One IDX file: a header of big-endian sizes, then bytes.
@@ -60,12 +59,12 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
 
 fn run_job(job: &Job) -> (Result<(), Stop>, Vec<Event>) {
     let _generator = generator();
-    let mut report = Report::open(&job.folder, &job.run, 0).unwrap();
+    let mut report = Report::open(job, 0).unwrap();
     let device = RankDevice::open(&job.ranks[0], 1, None).unwrap();
     let rank = Rank { job, place: &job.ranks[0], device: &device, peers: None };
     let outcome = run(Image::new(job).unwrap(), rank, &mut report);
     drop(report);
-    let text = std::fs::read_to_string(log_path(&job.folder, 0)).unwrap();
+    let text = std::fs::read_to_string(job.folder.join(rank_log(0))).unwrap();
     (outcome, text.lines().map(|line| serde_json::from_str::<EventLine>(line).unwrap().event).collect())
 }
 

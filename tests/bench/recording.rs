@@ -10,14 +10,17 @@ mod report;
 
 use std::time::Instant;
 
-use multicard::protocol::Event;
+use multicard::plan::{Data, Levels, Shape};
+use multicard::protocol::{Event, Job};
 
 const STEPS: u64 = 200_000;
 const STEP_S: f64 = 0.005;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let mut report = report::Report::open(folder.path(), "0001-0123abcd-1", 0)?;
+    let empty = Job::new("image".into(), Levels::default(), Shape::default(), Data::default());
+    let job = Job { run: "0001-0123abcd-1".into(), folder: folder.path().into(), ..empty };
+    let mut report = report::Report::open(&job, 0)?;
     let mut costs_s = Vec::with_capacity(STEPS as usize);
     for step in 1..=STEPS {
         let event = Event::Step {

@@ -167,6 +167,15 @@ impl Scene {
         runs
     }
 
+    /// The names of the files of the run with this index, without its samples: a run may end before it is sampled.
+    fn files(&self, run: usize) -> Vec<String> {
+        let names = fs::read_dir(&self.runs()[run]).unwrap().flatten().map(|entry| entry.file_name());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.retain(|name| name != "samples.jsonl");
+        names.sort();
+        names
+    }
+
     /// Waits until the program of the run with this index is under way.
     fn await_start(&self, run: usize) {
         let log = |folder: &PathBuf| fs::read_to_string(folder.join("rank-0.jsonl")).is_ok_and(|text| !text.is_empty());

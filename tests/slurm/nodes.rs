@@ -106,13 +106,8 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
     for node in &whole.ranks {
         assert!(node.readings.iter().any(|reading| reading.key == "cpu_time_s"), "{:?}", node.readings);
     }
-    let logs = fs::read_dir(&scene.runs()[0]).unwrap().flatten().map(|entry| entry.file_name());
-    let mut logs: Vec<String> = logs.map(|name| name.to_string_lossy().into_owned()).collect();
-    // A run may end before it is sampled.
-    logs.retain(|name| name != "samples.jsonl");
-    logs.sort();
     assert_eq!(
-        logs,
+        scene.files(0),
         [
             "environment.json",
             "group.jsonl",

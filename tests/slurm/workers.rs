@@ -138,14 +138,39 @@ fn ranks_over_two_nodes_have_the_losses_of_one_machine_with_as_many_ranks() {
             assert_eq!(seen, None);
         }
     }
-    for folder in scene.runs() {
-        let names: Vec<String> = fs::read_dir(folder)
-            .unwrap()
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
+    for run in 0..there.len() {
+        let names = scene.files(run);
         assert!(!names.iter().any(|name| name.starts_with("multicard-ranks-")), "where ranks met is gone: {names:?}");
     }
+}
+
+#[test]
+fn the_ranks_of_a_node_share_one_log_in_which_each_has_its_own_events() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let _alone = alone();
+    scene.training_plan("plan.toml", "gpus = 4\nnodes = 2\n");
+    let run = scene.train("session").remove(0);
+    let losses = losses(&run);
+    assert_eq!(losses.iter().map(Vec::len).collect::<Vec<_>>(), [2; 4]);
+    for (rank, own) in losses.iter().enumerate() {
+        assert!(!losses[..rank].contains(own), "each rank has batches of its own: {losses:?}");
+    }
+    assert_eq!(
+        scene.files(0),
+        [
+            "environment.json",
+            "group.jsonl",
+            "group.out",
+            "job.json",
+            "job.sbatch",
+            "node-0.jsonl",
+            "node-1.jsonl",
+            "rank-0.jsonl",
+            "rank-2.jsonl",
+            "slurm.json",
+            "stderr.log"
+        ]
+    );
 }
 
 #[test]

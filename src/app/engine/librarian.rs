@@ -14,7 +14,7 @@ use crate::app::curves::{Curves, LiveStep};
 use crate::foreign;
 use crate::plan::OwnMeasure;
 use crate::program::RECORD_FILE;
-use crate::protocol::DeviceRates;
+use crate::protocol::{DeviceRates, rank_log};
 use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, RunRecord, StoreError, index_path};
 
@@ -255,7 +255,7 @@ fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {
     let files = folder.join("runs").join(run);
     let mut events = Vec::new();
     for rank in &record.ranks {
-        let text = tail(&files.join(format!("rank-{}.jsonl", rank.rank)));
+        let text = tail(&files.join(rank_log(rank.rank)));
         events.extend(text.lines().map(str::to_owned));
     }
     let plan = reader.plans()?.into_iter().find(|(_, name, _)| *name == record.plan).map(|(_, _, text)| text);

@@ -1,5 +1,6 @@
 //! Reads the logs of a run for its follower: those of the ranks, those about their processes, and samples of nodes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::launch::outcome::{Death, Failure};
 use crate::launch::tail::Tail;
 use crate::plan::RunState;
 use crate::protocol::{
-    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, node_log, read_event_line,
+    Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, event_start, node_log, rank_log, read_event_line,
 };
 
 /// Maximum length of a malformed line that is shown.
@@ -19,8 +20,8 @@ const SHOWN_CHARS: usize = 200;
 /// The writer of a log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The rank at this position in the job.
-    Rank(usize),
+    /// A rank, or the ranks of a node that share a log. The log's name has this number.
+    Ranks(u32),
     /// The supervisor.
     Group,
     /// The leader of the ranks of a node.
@@ -30,13 +31,13 @@ pub(super) enum Source {
 /// The logs of a run.
 pub(super) fn logs_of(job: &Job) -> Vec<(Source, Tail)> {
     let tail = |name: String| Tail::new(job.folder.join(name));
-    let of_rank =
-        |(position, place): (usize, &RankPlace)| (Source::Rank(position), tail(format!("rank-{}.jsonl", place.rank)));
+    let numbers: BTreeSet<u32> = job.ranks.iter().map(|place| job.log_rank(place.rank)).collect();
+    let of_ranks = numbers.into_iter().map(|number| (Source::Ranks(number), tail(rank_log(number))));
     // The runner of a program is both the rank and the leader of the node's ranks.
     let nodes = if job.is_step() && job.program.is_none() { job.shape.nodes() } else { 0 };
     let of_nodes = (0..nodes).map(|node| (Source::Node(node), tail(node_log(node))));
     let of_group = (Source::Group, tail(GROUP_LOG.to_owned()));
-    job.ranks.iter().enumerate().map(of_rank).chain(of_nodes).chain([of_group]).collect()
+    of_ranks.chain(of_nodes).chain([of_group]).collect()
 }
 
 impl Follower {
@@ -106,7 +107,7 @@ impl Follower {
     /// Handles one line of a log.
     fn take(&mut self, source: Source, place: &str, line: &str) {
         let understood = match source {
-            Source::Rank(rank) => self.take_event(rank, line),
+            Source::Ranks(number) => self.take_event(number, line),
             Source::Group => self.take_group_line(line),
             Source::Node(node) => self.take_node_line(node, line),
         };
@@ -120,19 +121,22 @@ impl Follower {
         self.send(Update::Noise { run: self.job.run.clone(), file_line: format!("{place}: {shown}") });
     }
 
-    fn take_event(&mut self, rank: usize, line: &str) -> bool {
+    fn take_event(&mut self, log: u32, line: &str) -> bool {
+        let line = &line[event_start(line.as_bytes())..];
         // A run that an older multicard started has a job and a worker with the protocol of that version.
         let expected = self.job.version;
         if let Some(version) = other_version(line, expected) {
             let reason = format!(
-                "rank {rank} uses protocol {version}, but its job uses {expected}: use the worker of this multicard"
+                "rank {log} uses protocol {version}, but its job uses {expected}: use the worker of this multicard"
             );
             self.end(RunState::Failed, reason);
             return true;
         }
-        let own = |line: &EventLine| line.run == self.job.run && line.rank == self.job.ranks[rank].rank;
+        let own = |line: &EventLine| line.run == self.job.run && self.job.log_rank(line.rank) == log;
         let known = read_event_line(line.as_bytes()).ok().filter(|lines| lines.iter().all(own));
         let Some(lines) = known else { return false };
+        // All events of a line are of one rank.
+        let Some(rank) = lines.first().and_then(|line| self.position(line.rank)) else { return false };
         for line in lines {
             self.take_known_event(rank, line);
         }
@@ -161,17 +165,21 @@ impl Follower {
         }
     }
 
+    /// The position of a rank in the job.
+    fn position(&self, rank: u32) -> Option<usize> {
+        self.job.ranks.iter().position(|place| place.rank == rank)
+    }
+
     fn take_group_line(&mut self, line: &str) -> bool {
         let Some(GroupLine { time_s, event }) = parse(line) else { return false };
-        let position = |wanted: u32| self.job.ranks.iter().position(|place| place.rank == wanted);
         match event {
             GroupEvent::RankStarted { rank, pid } => {
-                let Some(rank) = position(rank) else { return false };
+                let Some(rank) = self.position(rank) else { return false };
                 self.rank_up(rank, pid);
             }
             GroupEvent::RankNotStarted { rank, reason } => self.facts.not_started.push((rank, reason)),
             GroupEvent::RankExited { rank, exit, told_to, .. } => {
-                let Some(rank) = position(rank) else { return false };
+                let Some(rank) = self.position(rank) else { return false };
                 self.facts.ranks[rank].death = Some(Death { time_s, exit, told_to });
                 if self.facts.ranks.iter().all(|rank| rank.death.is_some()) {
                     self.ranks_gone = Some(Instant::now());

@@ -18,7 +18,7 @@ use super::tree::Tree;
 use super::words;
 use crate::foreign::{self, Line, Lines};
 use crate::plan::{Node, Plan, WorkloadSpec};
-use crate::protocol::{GroupLine, Job, node_log, read_event_line, read_sample_line};
+use crate::protocol::{GroupLine, Job, event_start, node_log, read_event_line, read_sample_line};
 use crate::store::journal::read_journal_line;
 use crate::store::mapping::numbers_repeats;
 use crate::store::{Decision, folder};
@@ -190,7 +190,11 @@ impl Pseudonyms {
     fn line(&mut self, kind: Kind, line: &[u8]) -> Option<Vec<Tree>> {
         let trees = match kind {
             Kind::Journal => return self.journal_line(line),
-            Kind::Events => read_event_line(line).ok()?.iter().map(tree).collect::<Option<_>>()?,
+            Kind::Events => {
+                // Pieces of lines before the event are left out.
+                let events = read_event_line(&line[event_start(line)..]).ok()?;
+                events.iter().map(tree).collect::<Option<_>>()?
+            }
             Kind::Group => vec![tree(&serde_json::from_slice::<GroupLine>(line).ok()?)?],
             Kind::Samples => vec![tree(&read_sample_line(line).ok()?)?],
             Kind::Session | Kind::Job => return None,

@@ -433,3 +433,16 @@ fn readers_are_shown_that_a_text_was_replaced_and_every_other_text_as_it_is() {
         ["text_", "text_long", "/path-1/a", "per_rank"]
     );
 }
+
+#[test]
+fn an_event_is_kept_without_the_piece_of_another_line_before_it() {
+    let mut names = Pseudonyms::new([]);
+    let event = r#"{"run":"0001-978cbae2-1","rank":0,"time_s":1.0,"event":"phase","phase":"load"}"#;
+    let joined = format!(r#"{{"run":"0001-978cbae2-1","rank":1,"secret{event}"#);
+    let [alone, after] = [event, &joined].map(|line| {
+        let line = names.line(Kind::Events, line.as_bytes());
+        serde_json::to_string(&line.unwrap()).unwrap()
+    });
+    assert!(alone.contains("load"), "{alone}");
+    assert_eq!(alone, after);
+}

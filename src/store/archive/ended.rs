@@ -8,7 +8,7 @@ use std::path::Path;
 use super::import::beside;
 use super::{ArchiveError, ArchiveProgress};
 use crate::plan::Node;
-use crate::protocol::EventLine;
+use crate::protocol::{EventLine, rank_log};
 use crate::store::{Decision, JournalLine, LogSum, folder};
 
 /// A run with everything that the session is to record about it.
@@ -60,7 +60,7 @@ pub fn create_ended(
                     serde_json::to_writer(&mut text, event)?;
                     text.push(b'\n');
                 }
-                fs::write(own.join("rank-0.jsonl"), text)?;
+                fs::write(own.join(rank_log(0)), text)?;
                 LogSum::of_run(&own)
             };
             let logs = log().map_err(of_run)?;

@@ -9,15 +9,17 @@ use rusqlite::{Result as SqlResult, Row};
 use super::Reader;
 use super::columns::{damage_text, json, number, optional_json, optional_shared, shared, unsigned};
 use crate::plan::{Block, Checked, Data, Design, Key, Levels, Plan, RunState, WorkloadSpec, workload_or_unknown};
-use crate::protocol::{Environment, IMPORTED_FROM};
+use crate::protocol::{Environment, IMPORTED_FROM, rank_log};
 use crate::store::index::WORLD_SIZE;
-use crate::store::mapping;
 use crate::store::record::tracer;
 use crate::store::telemetry::TelemetryFold;
-use crate::store::{RankRecord, ReadingRecord, RunRecord, TelemetryRecord};
+use crate::store::{RankRecord, ReadingRecord, RunRecord, TelemetryRecord, folder, mapping};
 
-/// The most missing logs of a run that are named.
+/// The most ranks of a run whose ends are looked for in its logs.
 const MOST_MISSING: usize = 64;
+
+/// Selects the files in the folder of the run ?1 by their paths, which are indexed.
+const IN_FOLDER: &str = "path > 'runs/' || ?1 || '/' AND path < 'runs/' || ?1 || '0'";
 
 /// The checks and the designs that a plan contains.
 #[derive(Default)]
@@ -146,9 +148,9 @@ impl Reader {
 
     /// What is missing in the logs of the ranks, by run.
     fn harms(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
-        // A run's logs are in its folder: by their paths, which are indexed, other damage is not looked at for each run.
-        let in_folder = "run = ?1 AND path > 'runs/' || ?1 || '/' AND path < 'runs/' || ?1 || '0'";
-        let which = if run.is_some() { in_folder } else { "?1 IS NULL" };
+        // A run's logs are in its folder: other damage is not looked at for each run.
+        let in_folder = format!("run = ?1 AND {IN_FOLDER}");
+        let which = if run.is_some() { in_folder.as_str() } else { "?1 IS NULL" };
         let sql = format!("SELECT run, path, number, what FROM damage WHERE harms AND {which} ORDER BY path, number");
         let mut harms = self.missing_ends(run)?;
         for (run, what) in self.rows(&sql, [run], |row| Ok((row.get(0)?, damage_text(row, 1)?)))? {
@@ -170,16 +172,29 @@ impl Reader {
             let (run, ranks): (String, u32) = (run, ranks);
             let ended = "SELECT rank FROM rank WHERE run = ?1 AND duration_s IS NOT NULL";
             let ended: BTreeSet<u32> = self.rows(ended, [&run], |row| row.get(0))?.into_iter().collect();
-            for rank in (0..ranks).filter(|rank| !ended.contains(rank)).take(MOST_MISSING) {
-                let path = format!("runs/{run}/rank-{rank}.jsonl");
+            let logs = self.finished_logs(&run)?;
+            // A rank has a log of its own unless ranks shared the one before it.
+            let log_of = |rank: u32| logs.range(..=rank).next_back().copied().unwrap_or(rank);
+            let unfinished = (0..ranks).filter(|rank| !ended.contains(rank)).take(MOST_MISSING);
+            let mut unfinished: Vec<(u32, u32)> = unfinished.map(|rank| (log_of(rank), rank)).collect();
+            unfinished.dedup_by_key(|(log, _)| *log);
+            for (log, rank) in unfinished {
+                let path = format!("runs/{run}/{}", rank_log(log));
                 let known = self.rows("SELECT 1 FROM damage WHERE path = ?1 AND harms", [&path], |_| Ok(()))?;
                 if known.is_empty() {
                     let of_run = missing.entry(run.clone()).or_default();
-                    of_run.push(format!("{path}: its end is missing: the log was deleted or cut off"));
+                    of_run.push(format!("{path}: the end of rank {rank} is missing: the log was deleted or cut off"));
                 }
             }
         }
         Ok(missing)
+    }
+
+    /// The numbers in the names of the logs that a run's ranks had when it had finished, as far as the journal has their checksums.
+    fn finished_logs(&self, run: &str) -> SqlResult<BTreeSet<u32>> {
+        let paths: Vec<String> =
+            self.rows(&format!("SELECT path FROM sum WHERE {IN_FOLDER}"), [run], |row| row.get(0))?;
+        Ok(paths.iter().filter_map(|path| folder::rank_of(path.rsplit('/').next()?)).collect())
     }
 
     /// Runs that ran at the same time as each run.

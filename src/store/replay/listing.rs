@@ -1,7 +1,8 @@
 //! The logs of a session on the disk.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::ops::{Bound, Range};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -40,8 +41,7 @@ pub(in crate::store) fn list(folder: &Path, index: &Index) -> Result<Listing, St
         let changed_ns = changed_ns(&folder::run(folder, &run))?;
         let logs = match known_names.get(&*run) {
             Some(names) if known.get(&run) == Some(&changed_ns) => {
-                let log = |name: &&str| LogFile::of_run(folder, &run, name);
-                names.iter().filter_map(log).collect::<Result<_, _>>()?
+                LogFile::of_run(folder, &run, names.iter().copied())?
             }
             _ => {
                 changed.push((run.clone(), changed_ns));
@@ -64,11 +64,8 @@ fn changed_ns(folder: &Path) -> Result<i64, StoreError> {
 
 /// The logs in the folder of a run; empty if the folder does not exist.
 pub(super) fn logs_of(folder: &Path, run: &str) -> Result<Vec<LogFile>, StoreError> {
-    let mut logs = Vec::new();
-    for (name, _) in sorted_names(&folder::run(folder, run))? {
-        logs.extend(LogFile::of_run(folder, run, &name).transpose()?);
-    }
-    Ok(logs)
+    let names = sorted_names(&folder::run(folder, run))?;
+    LogFile::of_run(folder, run, names.iter().map(|(name, _)| name.as_str()))
 }
 
 impl Listing {
@@ -102,21 +99,27 @@ fn sorted_names(folder: &Path) -> Result<Vec<(String, bool)>, StoreError> {
 /// What a log is of.
 pub(super) enum Kind {
     Journal,
-    Rank { run: String, rank: u32 },
-    Samples { run: String },
+    /// A rank, or ranks that share a log: from the rank in its name up to that in the name of the run's next log.
+    Ranks {
+        run: String,
+        ranks: Range<u32>,
+    },
+    Samples {
+        run: String,
+    },
 }
 
 impl Kind {
     pub(super) fn run(&self) -> Option<&str> {
         match self {
             Self::Journal => None,
-            Self::Rank { run, .. } | Self::Samples { run } => Some(run),
+            Self::Ranks { run, .. } | Self::Samples { run } => Some(run),
         }
     }
 
-    /// Whether it is the log of a rank. If one of these is missing, the run has no numbers.
-    pub(super) fn is_rank(&self) -> bool {
-        matches!(self, Self::Rank { .. })
+    /// Whether it is the log of ranks. If one of these is missing, the run has no numbers.
+    pub(super) fn is_of_ranks(&self) -> bool {
+        matches!(self, Self::Ranks { .. })
     }
 }
 
@@ -132,15 +135,22 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// The log with this name in the folder of a run; `None` for other files.
-    fn of_run(folder: &Path, run: &str, name: &str) -> Option<Result<Self, StoreError>> {
-        let run_name = run.to_owned();
-        let kind = match folder::rank_of(name) {
-            Some(rank) => Kind::Rank { run: run_name, rank },
-            None if name == "samples.jsonl" => Kind::Samples { run: run_name },
-            None => return None,
+    /// The logs among the files with these names in the folder of a run.
+    fn of_run<'a>(
+        folder: &Path,
+        run: &str,
+        names: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Vec<Self>, StoreError> {
+        let firsts: BTreeSet<u32> = names.clone().filter_map(folder::rank_of).collect();
+        let kind = |name: &str| match folder::rank_of(name) {
+            Some(rank) => {
+                let next = firsts.range((Bound::Excluded(rank), Bound::Unbounded)).next();
+                Some(Kind::Ranks { run: run.to_owned(), ranks: rank..next.copied().unwrap_or(u32::MAX) })
+            }
+            None => (name == "samples.jsonl").then(|| Kind::Samples { run: run.to_owned() }),
         };
-        Some(Self::look(folder, kind, format!("runs/{run}/{name}")))
+        let logs = names.filter_map(|name| Some((kind(name)?, format!("runs/{run}/{name}"))));
+        logs.map(|(kind, path)| Self::look(folder, kind, path)).collect()
     }
 
     /// Reads the length and modification time of a log; a missing log counts as empty.

@@ -193,10 +193,10 @@ fn folders_that_may_still_change_are_listed_each_time() {
 #[test]
 fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_says_what() {
     let spoil: [(Spoil, &str); 7] = [
-        (&|log| fs::remove_file(log).unwrap(), "rank-1.jsonl: its end is missing"),
+        (&|log| fs::remove_file(log).unwrap(), "rank-1.jsonl: the end of rank 1 is missing"),
         (&|log| cut(log, 1), "rank-1.jsonl:3: the last line is incomplete"),
         (&|log| cut(log, 40), "rank-1.jsonl:3: the last line is incomplete"),
-        (&|log| fs::write(log, "").unwrap(), "rank-1.jsonl: its end is missing"),
+        (&|log| fs::write(log, "").unwrap(), "rank-1.jsonl: the end of rank 1 is missing"),
         (&|log| fs::write(log, [7; 500]).unwrap(), "rank-1.jsonl:1: the last line is incomplete"),
         (&|log| append_to(log, "{\"run\":\n"), "rank-1.jsonl:4: "),
         (
