@@ -3,10 +3,12 @@
 mod columns;
 mod copies;
 mod csv_rows;
+mod declared;
 mod file;
 mod json_rows;
 mod moment;
 mod naming;
+mod recurring;
 mod role;
 mod runs;
 mod session;

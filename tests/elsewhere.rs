@@ -209,6 +209,38 @@ fn rows_that_were_sorted_form_no_pairs_unless_a_column_numbers_their_repeats() {
     assert!(stdout(home, &["table", "again"]).contains("slower"));
 }
 
+#[test]
+fn rows_that_recur_are_told_and_marked_and_give_no_verdict_and_rows_of_few_digits_do() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let copied: String = (0..10)
+        .map(|place| {
+            format!("{},{:.6}\n", ["a", "b"][place % 2], 1.0 + 0.5 * (place % 2) as f64 + 0.001_234 * place as f64)
+        })
+        .flat_map(|row| [row.clone(), row])
+        .collect();
+    let rate = |time_ms: u32| format!("{time_ms},{:.6}\n", 1000.0 / f64::from(time_ms));
+    let whole: String =
+        (0..20).map(|place| format!("a,{}b,{}", rate(12 + place * 7 % 5 % 3), rate(24 + place * 5 % 7 % 3))).collect();
+    let copied = file(home, "copied.csv", &format!("algo,time_s\n{copied}"));
+    let whole = file(home, "whole.csv", &format!("algo,time_ms,tokens_per_s\n{whole}"));
+    let arguments = ["import", &copied, &whole, "--session", "all", "--yes"];
+    let imported = command(home).args(arguments).current_dir(home).output().unwrap();
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let told = text(&imported.stderr);
+    assert!(told.contains("copied.csv: line 3: an earlier row of its cell has the same measured values"), "{told}");
+    assert!(told.contains("(10 such rows in 2 cells)") && !told.contains("whole.csv: line"), "{told}");
+    let table = |session: &str| stdout(home, &["table", session, "--baseline", "algo=a"]);
+    let marked = table("all/copied");
+    assert!(marked.contains("not comparable") && marked.contains("recurring rows"), "{marked}");
+    assert!(table("all/whole").contains("slower") && !table("all/whole").contains("recurring rows"));
+    // The mark follows its cells into an anonymous archive.
+    let arguments = ["session", "export", "all/copied", "--anonymous", "--out", "c.zip"];
+    succeed(command(home).args(arguments).current_dir(home));
+    succeed(command(home).args(["session", "import", "c.zip", "--session", "again"]).current_dir(home));
+    assert!(stdout(home, &["table", "again"]).contains("recurring rows"));
+}
+
 /// Results that name day, machine and commit: one session a day, slower from the 10th on.
 fn nights(days: u32) -> String {
     let mut csv = "batch,time_s,date,host,commit,commit_date\n".to_owned();

@@ -84,6 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     for one in &ready {
         print(&one.shown())?;
+        one.results.warnings.iter().for_each(|warning| say(format_args!("{}: {warning}", one.file)));
     }
     if !wrong.is_empty() {
         return Err(format!("{}\nnothing is written", wrong.join("\n")).into());
