@@ -20,7 +20,7 @@ pub use columns::{Mapping, MappingError};
 pub use file::{read, read_bytes};
 pub use role::Role;
 pub use runs::{Imported, Results, results};
-pub use session::{ImportError, write_session};
+pub use session::{ImportError, is_written, write_session};
 pub use table::{Field, ForeignTable, Row};
 
 use std::fmt;

@@ -142,6 +142,33 @@ fn an_import_of_several_files_that_stops_half_way_leaves_nothing_and_can_be_repe
 }
 
 #[test]
+fn an_import_of_several_files_that_was_killed_is_continued_by_the_same_command() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let rows = |factor: u32| (1..20).map(|row| format!("{row},{}.5\n", factor * row)).collect::<String>();
+    let files = ["one", "two"].map(|name| file(home, &format!("{name}.csv"), &format!("size,time_s\n{}", rows(2))));
+    let arguments: [&str; 6] = ["import", &files[0], &files[1], "--session", "all", "--yes"];
+    succeed(command(home).args(arguments).current_dir(home));
+    assert!(refused(home, &arguments).contains("all/one exists"), "both are whole");
+    // A killed import leaves whole sessions, and one that is not whole under another name.
+    let [two, unfinished] = ["two", ".two.importing"].map(|name| home.join("all").join(name));
+    let cut = || {
+        fs::rename(&two, &unfinished).unwrap();
+        fs::remove_file(unfinished.join("journal.jsonl")).unwrap();
+    };
+    cut();
+    let table = stdout(home, &["table", "all/one"]);
+    let continued = succeed(command(home).args(arguments).current_dir(home));
+    assert!(text(&continued.stderr).contains("session all/one: its runs were imported before"));
+    assert!(two.join("journal.jsonl").is_file() && !unfinished.exists());
+    assert_eq!(stdout(home, &["table", "all/one"]), table);
+    // Its file may have changed in the meantime.
+    cut();
+    file(home, "one.csv", &format!("size,time_s\n{}", rows(3)));
+    assert!(refused(home, &arguments).contains("all/one exists: choose another folder with --session"));
+}
+
+#[test]
 fn what_is_wrong_with_files_and_mappings_is_named_and_nothing_is_written() {
     let home = TempDir::new().unwrap();
     let home = home.path();

@@ -89,8 +89,9 @@ mod tests {
     /// The place and the text of the problem of a table with the columns `algo` and `time`; `algo` is the cell.
     fn found(rows: &str) -> Option<String> {
         let table = read_bytes(format!("algo,time\n{rows}").as_bytes()).unwrap();
-        let cell = |algo: &str| (0..table.rows.len()).filter(|row| table.rows[*row].fields[0].text() == algo).collect();
-        copies(&table, &["a", "b"].map(cell), &[1]).map(|problem| problem.to_string())
+        let is_of = |row: &usize, algo: &str| table.rows[*row].fields[0].text() == algo;
+        let cells = ["a", "b"].map(|algo| (0..table.rows.len()).filter(|row| is_of(row, algo)).collect::<Vec<_>>());
+        copies(&table, &cells, &[1]).map(|problem| problem.to_string())
     }
 
     /// A log of rows of two cells in turns, with times of so many different values.

@@ -10,9 +10,10 @@ use crate::import::read_bytes;
 fn found(header: &str, rows: &[String]) -> usize {
     let text = format!("algo,{header}\n{}\n", rows.join("\n"));
     let table = read_bytes(text.as_bytes()).unwrap();
-    let of_cell = |cell: &str| (0..rows.len()).filter(|row| table.rows[*row].fields[0].text() == cell).collect();
+    let is_of = |row: &usize, cell: &str| table.rows[*row].fields[0].text() == cell;
+    let cells = ["a", "b"].map(|cell| (0..rows.len()).filter(|row| is_of(row, cell)).collect::<Vec<_>>());
     let measures: Vec<usize> = (1..table.columns.len()).collect();
-    recurring(&table, &["a", "b"].map(of_cell), &measures).iter().map(Vec::len).sum()
+    recurring(&table, &cells, &measures).iter().map(Vec::len).sum()
 }
 
 /// Nearly normal noise with a standard deviation of 1.
