@@ -145,7 +145,6 @@ mod tests {
     use super::*;
     use crate::analysis::{cells, summarise_run};
     use crate::import::{read_bytes, results};
-    use crate::store::Reader;
 
     #[test]
     fn a_file_becomes_a_session_of_finished_runs_that_are_marked() {
