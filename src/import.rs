@@ -12,6 +12,7 @@ mod recurring;
 mod role;
 mod runs;
 mod session;
+mod spelling;
 mod table;
 mod unique_json;
 mod written;

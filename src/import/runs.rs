@@ -8,6 +8,7 @@ use super::declared::measure;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
 use super::recurring::recurring;
+use super::spelling::two_spellings;
 use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
 use super::written::written_steps;
 use super::{Mapping, Problem, Role};
@@ -121,7 +122,8 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     }
     let recurring = recurring(table, &rows_of_cells, &measures);
     spec.recurring_cells = recurring.iter().flatten().map(|row| runs[*row].cell.clone()).collect();
-    let warnings = warning_of_recurring(table, &recurring).into_iter().collect();
+    let mut warnings = two_spellings(table, columns.factors.iter().map(|factor| factor.place));
+    warnings.extend(warning_of_recurring(table, &recurring));
     Ok(Results { spec, cells: cells.len(), runs, warnings })
 }
 
@@ -392,7 +394,8 @@ impl Columns {
                         values.push((column.declared.key.clone(), value));
                     }
                 }
-                Field::Text(text) => {
+                other => {
+                    let text = other.text();
                     let what = match text.to_lowercase().trim_start_matches(['-', '+']) {
                         "nan" | "inf" | "infinity" => {
                             format!("{text} is no number that can be summarised: leave the value or the row out")

@@ -156,6 +156,22 @@ fn levels_that_are_written_differently_stay_different_although_their_numbers_are
 }
 
 #[test]
+fn truth_values_and_texts_are_one_level_and_a_file_with_both_is_imported_with_a_warning() {
+    let text =
+        "{\"fused\": true, \"time_s\": 1}\n{\"fused\": \"true\", \"time_s\": 2}\n{\"fused\": false, \"time_s\": 3}\n";
+    let results = imported(text, &[]).unwrap();
+    assert_eq!(results.cells, 2);
+    assert_eq!(results.runs[0].levels.get("fused"), Some(&Level::text("true")));
+    let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        told.len() == 1 && told[0].starts_with("line 2, column \"fused\": \"true\" here and true in line 1"),
+        "{told:?}"
+    );
+    let refused = imported("{\"a\": 1, \"time_s\": 1}\n{\"a\": 1, \"time_s\": true}\n", &[]).unwrap_err();
+    assert!(refused[0].starts_with("line 2, column \"time_s\": \"true\" where a number is expected"), "{refused:?}");
+}
+
+#[test]
 fn an_impossible_date_is_named_with_its_line_and_the_others_stay_dates() {
     let text = "kernel,date,time_s\na,2026-11-29,1\na,2026-11-31,2\na,2026-11-30,3\n";
     let wrong = imported(text, &[]).unwrap_err();
