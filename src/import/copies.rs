@@ -94,7 +94,7 @@ mod tests {
         copies(&table, &cells, &[1]).map(|problem| problem.to_string())
     }
 
-    /// A log of rows of two cells in turns, with times of so many different values.
+    /// A log of rows of two cells in turns, whose times are drawn from `different` values.
     fn log(rows: u32, different: u32) -> String {
         let mut seed = 7_u32;
         let row = |place: u32| {
