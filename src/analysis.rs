@@ -6,6 +6,7 @@ mod all;
 mod batch;
 mod between_sessions;
 mod cell;
+mod cell_facts;
 mod check;
 mod circumstances;
 mod clock;

@@ -3,13 +3,16 @@
 mod columns;
 mod copies;
 mod csv_rows;
+mod declared;
 mod file;
 mod json_rows;
 mod moment;
 mod naming;
+mod recurring;
 mod role;
 mod runs;
 mod session;
+mod spelling;
 mod table;
 mod unique_json;
 mod written;
@@ -18,7 +21,7 @@ pub use columns::{Mapping, MappingError};
 pub use file::{read, read_bytes};
 pub use role::Role;
 pub use runs::{Imported, Results, results};
-pub use session::{ImportError, write_session};
+pub use session::{ImportError, is_written, write_session};
 pub use table::{Field, ForeignTable, Row};
 
 use std::fmt;

@@ -142,6 +142,33 @@ fn an_import_of_several_files_that_stops_half_way_leaves_nothing_and_can_be_repe
 }
 
 #[test]
+fn an_import_of_several_files_that_was_killed_is_continued_by_the_same_command() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let rows = |factor: u32| (1..20).map(|row| format!("{row},{}.5\n", factor * row)).collect::<String>();
+    let files = ["one", "two"].map(|name| file(home, &format!("{name}.csv"), &format!("size,time_s\n{}", rows(2))));
+    let arguments: [&str; 6] = ["import", &files[0], &files[1], "--session", "all", "--yes"];
+    succeed(command(home).args(arguments).current_dir(home));
+    assert!(refused(home, &arguments).contains("all/one exists"), "both are whole");
+    // A killed import leaves whole sessions, and one that is not whole under another name.
+    let [two, unfinished] = ["two", ".two.importing"].map(|name| home.join("all").join(name));
+    let cut = || {
+        fs::rename(&two, &unfinished).unwrap();
+        fs::remove_file(unfinished.join("journal.jsonl")).unwrap();
+    };
+    cut();
+    let table = stdout(home, &["table", "all/one"]);
+    let continued = succeed(command(home).args(arguments).current_dir(home));
+    assert!(text(&continued.stderr).contains("session all/one: its runs were imported before"));
+    assert!(two.join("journal.jsonl").is_file() && !unfinished.exists());
+    assert_eq!(stdout(home, &["table", "all/one"]), table);
+    // Its file may have changed in the meantime.
+    cut();
+    file(home, "one.csv", &format!("size,time_s\n{}", rows(3)));
+    assert!(refused(home, &arguments).contains("all/one exists: choose another folder with --session"));
+}
+
+#[test]
 fn what_is_wrong_with_files_and_mappings_is_named_and_nothing_is_written() {
     let home = TempDir::new().unwrap();
     let home = home.path();
@@ -207,6 +234,38 @@ fn rows_that_were_sorted_form_no_pairs_unless_a_column_numbers_their_repeats() {
     );
     succeed(command(home).args(["session", "import", "n.zip", "--session", "again"]).current_dir(home));
     assert!(stdout(home, &["table", "again"]).contains("slower"));
+}
+
+#[test]
+fn rows_that_recur_are_told_and_marked_and_give_no_verdict_and_rows_of_few_digits_do() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let copied: String = (0..10)
+        .map(|place| {
+            format!("{},{:.6}\n", ["a", "b"][place % 2], 1.0 + 0.5 * (place % 2) as f64 + 0.001_234 * place as f64)
+        })
+        .flat_map(|row| [row.clone(), row])
+        .collect();
+    let rate = |time_ms: u32| format!("{time_ms},{:.6}\n", 1000.0 / f64::from(time_ms));
+    let whole: String =
+        (0..20).map(|place| format!("a,{}b,{}", rate(12 + place * 7 % 5 % 3), rate(24 + place * 5 % 7 % 3))).collect();
+    let copied = file(home, "copied.csv", &format!("algo,time_s\n{copied}"));
+    let whole = file(home, "whole.csv", &format!("algo,time_ms,tokens_per_s\n{whole}"));
+    let arguments = ["import", &copied, &whole, "--session", "all", "--yes"];
+    let imported = command(home).args(arguments).current_dir(home).output().unwrap();
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let told = text(&imported.stderr);
+    assert!(told.contains("copied.csv: line 3: an earlier row of its cell has the same measured values"), "{told}");
+    assert!(told.contains("(10 such rows in 2 cells)") && !told.contains("whole.csv: line"), "{told}");
+    let table = |session: &str| stdout(home, &["table", session, "--baseline", "algo=a"]);
+    let marked = table("all/copied");
+    assert!(marked.contains("not comparable") && marked.contains("recurring rows"), "{marked}");
+    assert!(table("all/whole").contains("slower") && !table("all/whole").contains("recurring rows"));
+    // The mark follows its cells into an anonymous archive.
+    let arguments = ["session", "export", "all/copied", "--anonymous", "--out", "c.zip"];
+    succeed(command(home).args(arguments).current_dir(home));
+    succeed(command(home).args(["session", "import", "c.zip", "--session", "again"]).current_dir(home));
+    assert!(stdout(home, &["table", "again"]).contains("recurring rows"));
 }
 
 /// Results that name day, machine and commit: one session a day, slower from the 10th on.

@@ -53,6 +53,8 @@ pub enum Incomparable {
         /// Names of facts about the machine in which they differ.
         with: Vec<String>,
     },
+    /// Rows of a file recur, so that it is unknown how much independent repeats spread.
+    RecurringRows,
     /// A value is 0 or negative.
     NoRatio,
     /// The difference is smaller than the resolution of the clock.
@@ -105,6 +107,7 @@ impl Incomparable {
             Self::FarApart { .. } => "far_apart",
             Self::Mixed => "mixed",
             Self::NoPartners { .. } => "no_partners",
+            Self::RecurringRows => "recurring_rows",
             Self::NoRatio => "no_ratio",
             Self::CoarseClock { .. } => "coarse_clock",
             Self::CoarseValues { .. } => "coarse_values",
@@ -125,6 +128,9 @@ impl Incomparable {
             Self::OneSession => "give several sessions on at least one side: multicard diff A1 A2 A3 -- B",
             Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
                 "run both cells again in one launch, which interleaves their repeats"
+            }
+            Self::RecurringRows => {
+                "keep one row of each run; a program without randomness needs one run a cell, and its ratio is exact"
             }
             Self::NoRatio => {
                 "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)"
@@ -171,6 +177,7 @@ impl fmt::Display for Incomparable {
                     if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
                 write!(f, "no repeat of one has a partner in the other{with}")
             }
+            Self::RecurringRows => f.write_str("rows of the file recur with all their digits"),
             Self::NoRatio => f.write_str("ratios need values above 0"),
             Self::CoarseClock { resolution } => {
                 write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
@@ -363,6 +370,9 @@ impl Comparison {
         if cell.session != base.session {
             let with = machine_differs(super::finished(cell), super::finished(base));
             return (pairs.to_vec(), Some(Incomparable::Sessions { with }));
+        }
+        if super::finished(cell).chain(super::finished(base)).any(RunSummary::is_of_recurring_rows) {
+            return (pairs.to_vec(), Some(Incomparable::RecurringRows));
         }
         let with = || machine_differs(super::finished(cell), super::finished(base));
         let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };

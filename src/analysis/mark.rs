@@ -98,6 +98,8 @@ pub enum Mark {
     Traced,
     /// It was imported from this file of another program.
     Imported(String),
+    /// Rows of its file and cell recur, although chance does not explain it.
+    Recurring,
     /// It was recorded in windows. Its times are those of the steps between windows.
     TracedInWindows,
     /// Its data, or some of its answers, were generated to resemble a published set.
@@ -173,6 +175,9 @@ impl Mark {
         if let Some(file) = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM)) {
             add(Self::Imported(file.to_owned()));
         }
+        if record.workload.recurring_cells.contains(&record.cell) {
+            add(Self::Recurring);
+        }
         let has_made_answers =
             record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
         if has_made_answers || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
@@ -196,6 +201,7 @@ impl Mark {
                 | Self::Quick { .. }
                 | Self::Traced
                 | Self::Imported(_)
+                | Self::Recurring
                 | Self::TracedInWindows
                 | Self::Synthetic
                 | Self::IncludesWarmUp
@@ -231,6 +237,7 @@ impl Mark {
             Self::TimesDivided { .. } => "times divided",
             Self::Traced | Self::TracedInWindows => "traced",
             Self::Imported(_) => "imported",
+            Self::Recurring => "recurring rows",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(message) => kind_of_warning(message).unwrap_or("warning"),
@@ -387,6 +394,10 @@ impl fmt::Display for Mark {
             Self::TimesDivided { steps } => f.write_str(&divided(*steps)),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Imported(file) => write!(f, "imported from {file}"),
+            Self::Recurring => write!(
+                f,
+                "rows of its cell have the same values, digit for digit: copies, runs without randomness, or readings of a coarse clock"
+            ),
             Self::TracedInWindows => write!(
                 f,
                 "recorded in windows: its times are of steps outside them, and sums of its recording are of the steps within"

@@ -256,6 +256,11 @@ impl RunSummary {
         self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
     }
 
+    /// Whether rows of its file and cell recur, although chance does not explain it.
+    pub(super) fn is_of_recurring_rows(&self) -> bool {
+        self.marks.contains(&Mark::Recurring)
+    }
+
     /// Whether a program of the user's own or a file gave its values.
     pub(super) fn is_reported(&self) -> bool {
         self.workload.command.is_some() || self.is_imported()

@@ -98,6 +98,16 @@ fn rows_of_rounded_values_have_no_verdict_below_their_step() {
 }
 
 #[test]
+fn cells_whose_rows_recur_have_no_verdict() {
+    let mut runs = rows(&[1.0, 1.0, 1.02, 1.02], &[2.0, 2.01, 2.02, 2.03]);
+    assert_eq!(verdict(&runs).verdict, Verdict::Slower);
+    runs[0].marks.push(analysis::Mark::Recurring);
+    let judged = verdict(&runs);
+    assert_eq!(judged.to_string(), "not comparable: rows of the file recur with all their digits");
+    assert_eq!(judged.reason.unwrap().name(), "recurring_rows");
+}
+
+#[test]
 fn rows_with_values_that_are_not_above_0_have_no_verdict_by_ratios() {
     for (fp16, fp32) in [([-200.0, -201.0], [-100.0, -101.0]), ([1.0, 2.0], [-1.0, 2.0]), ([0.0, 0.1], [1.0, 2.0])] {
         let judged = verdict_on("train_loss", &fp16, &fp32);

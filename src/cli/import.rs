@@ -11,7 +11,7 @@ use super::session::transfer;
 use super::{OK, Outcome, print, say};
 use crate::analysis::counted;
 use crate::foreign;
-use crate::import::{ForeignTable, ImportError, Mapping, Results, read, results, write_session};
+use crate::import::{ForeignTable, ImportError, Mapping, Results, is_written, read, results, write_session};
 use crate::session::default_sessions_folder;
 use crate::store::ArchiveProgress;
 use crate::text_table::TextTable;
@@ -84,6 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     for one in &ready {
         print(&one.shown())?;
+        one.results.warnings.iter().for_each(|warning| say(format_args!("{}: {warning}", one.file)));
     }
     if !wrong.is_empty() {
         return Err(format!("{}\nnothing is written", wrong.join("\n")).into());
@@ -93,8 +94,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if let Some(same) = sessions.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("two files would become {}: import them one by one", same[0].display()).into());
     }
-    if let Some(taken) = sessions.iter().find(|session| session.symlink_metadata().is_ok()) {
-        return Err(format!("{} exists: choose another folder with --session", taken.display()).into());
+    let (present, missing): (Vec<&Ready>, Vec<&Ready>) =
+        ready.iter().partition(|one| one.session.symlink_metadata().is_ok());
+    // An import of several files that was killed is continued.
+    if let Some(taken) = present.iter().find(|one| missing.is_empty() || !one.is_written()) {
+        return Err(format!("{} exists: choose another folder with --session", taken.session.display()).into());
     }
     if !arguments.yes {
         return Err(
@@ -102,11 +106,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 .into(),
         );
     }
-    for (place, one) in ready.iter().enumerate() {
+    for one in present {
+        say(format_args!("session {}: its runs were imported before", one.session.display()));
+    }
+    for (place, one) in missing.iter().enumerate() {
         let outcome = one.write();
         if !matches!(outcome, Ok(OK)) {
-            // The same command must work once the reason is gone, and it refuses sessions that exist.
-            let taken_back = take_back(&ready[..place]);
+            let taken_back = take_back(&missing[..place]);
             taken_back.iter().for_each(say);
             return outcome;
         }
@@ -115,8 +121,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Removes sessions that were just written; the result says so.
-fn take_back(written: &[Ready]) -> Option<String> {
-    let is_left = |one: &&Ready| std::fs::remove_dir_all(&one.session).is_err();
+fn take_back(written: &[&Ready]) -> Option<String> {
+    let is_left = |one: &&&Ready| std::fs::remove_dir_all(&one.session).is_err();
     let left: Vec<String> = written.iter().filter(is_left).map(|one| one.session.display().to_string()).collect();
     match (written.len(), left.as_slice()) {
         (0, _) => None,
@@ -167,6 +173,12 @@ impl Arguments {
 }
 
 impl Ready {
+    /// Whether an earlier import wrote the session.
+    fn is_written(&self) -> bool {
+        let Self { file, table, mapping, results, session } = self;
+        is_written(session, (file.as_str(), table.format), mapping, results)
+    }
+
     /// Writes the session.
     fn write(&self) -> Outcome {
         let Self { file, table, mapping, results, session } = self;

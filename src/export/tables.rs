@@ -109,6 +109,15 @@ struct Listed<'a> {
     words: String,
 }
 
+impl<'a> Listed<'a> {
+    fn of(record: &'a RunRecord) -> Self {
+        let levels = record.levels.iter().map(|(_, level)| level.to_string());
+        let words = [record.run.clone(), record.cell.clone(), record.plan.clone(), record.data.to_string()];
+        let words = words.into_iter().chain(levels).collect::<Vec<_>>().join(" ").to_lowercase();
+        Self { record, words }
+    }
+}
+
 impl Facts for Listed<'_> {
     fn level(&self, key: &str) -> Option<Level> {
         let record = self.record;
@@ -147,19 +156,14 @@ fn setting(record: &RunRecord, key: &str) -> Option<Level> {
 
 /// The runs that a filter admits, in the order they were queued.
 pub(super) fn listed(reader: &Reader, filter: &Filter) -> Result<Vec<Heading>, StoreError> {
-    Ok(admitted(reader.headings()?, filter))
+    Ok(admitted(&reader.headings()?, filter))
 }
 
-fn admitted(records: Vec<RunRecord>, filter: &Filter) -> Vec<Heading> {
-    let filter = filter.clone().among(|key| records.iter().filter_map(|run| run.levels.get(key).cloned()).collect());
-    let heading = |record: RunRecord| {
-        let levels = record.levels.iter().map(|(_, level)| level.to_string());
-        let words = [record.run.clone(), record.cell.clone(), record.plan.clone(), record.data.to_string()];
-        let words = words.into_iter().chain(levels).collect::<Vec<_>>().join(" ").to_lowercase();
-        let is_admitted = filter.admits(&Listed { record: &record, words });
-        is_admitted.then_some(Heading { run: record.run, levels: record.levels })
-    };
-    records.into_iter().filter_map(heading).collect()
+fn admitted(records: &[RunRecord], filter: &Filter) -> Vec<Heading> {
+    let listed: Vec<Listed> = records.iter().map(Listed::of).collect();
+    let filter = filter.clone().among(listed.iter());
+    let admitted = listed.iter().filter(|one| filter.admits(*one)).map(|one| one.record);
+    admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect()
 }
 
 fn fixed(what: What) -> &'static [(&'static str, Kind)] {
@@ -493,7 +497,7 @@ mod tests {
             ..fixture::finished()
         };
         let chosen = |levels: [&str; 2]| -> Vec<String> {
-            let headings = admitted(levels.map(run).into(), &Filter::parse("v=2.10").unwrap());
+            let headings = admitted(&levels.map(run), &Filter::parse("v=2.10").unwrap());
             headings.into_iter().map(|heading| heading.run).collect()
         };
         assert_eq!(chosen(["2.1", "2.10"]), ["2.10"]);

@@ -1,23 +1,23 @@
 //! Copied rows: a block of rows that recurs with all its digits, as in a log that was appended to itself. Copies are no further runs.
 //!
-//! Rows may also recur by chance if their values have few digits. By chance, a value of a cell is the same as another one about once in
-//! as many cases as the cell's values spread over steps of their last digit.
+//! Rows may also recur by chance: a program without randomness gives few different rows, and so does a coarse clock. A block counts as
+//! copied if even a program that draws each row from the different rows of its cell would hardly repeat the block in its order. A row that
+//! repeats the previous row of its cell says nothing, since values may stay for a while. Rows that recur without such an order are marked
+//! instead; see [`super::recurring`].
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Problem;
+use super::recurring::measured;
 use super::table::{Field, ForeignTable};
-use super::written::step;
 
 /// Blocks that recur by chance in at least this share of such files are no copies.
 const CHANCE: f64 = 1e-3;
-/// Times and rates spread at least by this share of their value.
-const LEAST_SPREAD: f64 = 1e-3;
 
-/// The problem of the first block of rows that recurs although chance does not explain it. `cells` names the cell of each row; `measures`
-/// are the places of the columns of measures, each with whether it is a time or a rate.
-pub(super) fn copies(table: &ForeignTable, cells: &[&str], measures: &[(usize, bool)]) -> Option<Problem> {
+/// The problem of the first block of rows that recurs although chance does not explain it. `cells` are the places of the rows of each cell;
+/// `measures` are the places of the columns of measures.
+pub(super) fn copies(table: &ForeignTable, cells: &[Vec<usize>], measures: &[usize]) -> Option<Problem> {
     let rows = hashes(table);
     let count = rows.len();
     // The sums of the logarithms of the rows' chances.
@@ -64,25 +64,16 @@ fn hashes(table: &ForeignTable) -> Vec<u64> {
     table.rows.iter().map(|row| hash(row.fields.iter().map(Field::text).collect::<Vec<_>>())).collect()
 }
 
-/// How probable it is that another row of the cell has the same values as a row, judged by its finest measure.
-fn chances(table: &ForeignTable, cells: &[&str], measures: &[(usize, bool)]) -> Vec<f64> {
-    let mut chances = vec![1.0_f64; table.rows.len()];
-    for (column, is_of_speed) in measures {
-        // The least value of each cell, the greatest, and the step of the last digit.
-        let mut seen: HashMap<&str, (f64, f64, f64)> = HashMap::new();
-        let column = *column;
-        let written = || table.rows.iter().zip(cells).map(move |(row, cell)| (*cell, &row.fields[column]));
-        for (cell, field) in written() {
-            if let Field::Number(number, text) = field {
-                let (least, most, finest) = seen.entry(cell).or_insert((*number, *number, f64::INFINITY));
-                (*least, *most, *finest) = (least.min(*number), most.max(*number), finest.min(step(text)));
-            }
-        }
-        for (chance, (cell, field)) in chances.iter_mut().zip(written()) {
-            if let (Field::Number(..), Some((least, most, finest))) = (field, seen.get(cell)) {
-                let known = if *is_of_speed { LEAST_SPREAD * most.abs() } else { 0.0 };
-                let spread = (most - least).max(known);
-                *chance = chance.min(if spread > 0.0 { finest / spread } else { 1.0 }).max(f64::MIN_POSITIVE);
+/// How probable it is that another row of the cell has the same measured values as a row.
+fn chances(table: &ForeignTable, cells: &[Vec<usize>], measures: &[usize]) -> Vec<f64> {
+    let mut chances = vec![1.0; table.rows.len()];
+    for rows in cells {
+        let values: Vec<u64> = rows.iter().map(|row| hash(measured(table, *row, measures))).collect();
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        values.iter().for_each(|value| *counts.entry(*value).or_default() += 1);
+        for (place, (row, value)) in rows.iter().zip(&values).enumerate() {
+            if place == 0 || values[place - 1] != *value {
+                chances[*row] = counts[value] as f64 / values.len() as f64;
             }
         }
     }
@@ -98,40 +89,45 @@ mod tests {
     /// The place and the text of the problem of a table with the columns `algo` and `time`; `algo` is the cell.
     fn found(rows: &str) -> Option<String> {
         let table = read_bytes(format!("algo,time\n{rows}").as_bytes()).unwrap();
-        let cells: Vec<&str> = table.rows.iter().map(|row| row.fields[0].text()).collect();
-        copies(&table, &cells, &[(1, true)]).map(|problem| problem.to_string())
+        let is_of = |row: &usize, algo: &str| table.rows[*row].fields[0].text() == algo;
+        let cells = ["a", "b"].map(|algo| (0..table.rows.len()).filter(|row| is_of(row, algo)).collect::<Vec<_>>());
+        copies(&table, &cells, &[1]).map(|problem| problem.to_string())
     }
 
-    #[test]
-    fn a_block_of_rows_that_recurs_with_all_its_digits_is_copied() {
-        let four = "a,1.00123\nb,0.98234\na,1.00456\nb,0.97811\n";
-        assert_eq!(found(four), None);
-        for times in [2, 6] {
-            let told = found(&four.repeat(times)).unwrap();
-            assert!(told.starts_with("line 6: line 2 to line 5 recur here with all their digits"), "{told}");
-            assert!(told.ends_with("add a column with the time at which the run was started"), "{told}");
-        }
-        // Another row in between, and one run of each cell.
-        let told = found(&format!("{four}a,1.00333\n{four}")).unwrap();
-        assert!(told.starts_with("line 7: line 2 to line 5 "), "{told}");
-        assert!(found("a,1.00123\nb,0.98234\na,1.00123\nb,0.98234\n").is_some());
-    }
-
-    #[test]
-    fn rows_of_few_digits_may_recur_by_chance_and_long_blocks_of_them_are_copied() {
+    /// A log of rows of two cells in turns, whose times are drawn from `different` values.
+    fn log(rows: u32, different: u32) -> String {
         let mut seed = 7_u32;
-        let mut ticks = |count: usize| -> String {
-            let next = |_| {
-                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                format!("a,{}\n", 12 + (seed >> 16) % 4)
-            };
-            (0..count).map(next).collect()
+        let row = |place: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            format!("{},{}\n", ["a", "b"][place as usize % 2], 12 + (seed >> 16) % different)
         };
-        assert_eq!(found(&ticks(2_000)), None);
-        let log = ticks(40);
-        assert_eq!(found(&log), None);
-        assert!(found(&(log.clone() + &log)).is_some());
-        // A clock that shows nothing.
+        (0..rows).map(row).collect()
+    }
+
+    #[test]
+    fn a_log_that_was_appended_to_itself_is_copied_whatever_its_digits_are() {
+        for different in [6, 60_000] {
+            let log = log(40, different);
+            assert_eq!(found(&log), None);
+            let told = found(&log.repeat(2)).unwrap();
+            assert!(told.starts_with("line 42: line 2 to line 41 recur here with all their digits"), "{told}");
+            assert!(told.ends_with("add a column with the time at which the run was started"), "{told}");
+            // Another row in between.
+            let told = found(&format!("{log}a,11\n{log}")).unwrap();
+            assert!(told.starts_with("line 43: line 2 to line 41 "), "{told}");
+        }
+    }
+
+    #[test]
+    fn rows_of_which_there_are_few_different_ones_recur_by_chance() {
+        assert_eq!(found(&log(2_000, 4)), None);
+        // A clock that shows nothing, and a program without randomness.
         assert_eq!(found(&"a,1.5\nb,1.6\n".repeat(20)), None);
+        assert_eq!(found(&"a,0.00123456\nb,0.00234567\n".repeat(20)), None);
+        // Few seeds in turns.
+        assert_eq!(found(&"a,1.00123\nb,0.98234\na,1.00456\nb,0.97811\n".repeat(6)), None);
+        // Values that stay for a while, as in a sorted file.
+        let sorted: String = (12..20).map(|time| format!("a,{time}\n").repeat(30)).collect();
+        assert_eq!(found(&sorted), None);
     }
 }

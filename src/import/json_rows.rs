@@ -108,7 +108,7 @@ fn add(
                 continue;
             }
             Value::Null => Field::Missing,
-            Value::Bool(value) => Field::Text(value.to_string()),
+            Value::Bool(value) => Field::Truth(value),
             Value::Number(number) => match number.as_f64().filter(|number| number.is_finite()) {
                 Some(value) => Field::Number(value, number.to_string()),
                 None => Field::Text(number.to_string()),

@@ -2,24 +2,23 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::columns::{MAY_COUNT_PARTS, is_unit};
+use super::columns::MAY_COUNT_PARTS;
 use super::copies::copies;
+use super::declared::measure;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
+use super::recurring::recurring;
+use super::spelling::two_spellings;
 use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
 use super::written::written_steps;
 use super::{Mapping, Problem, Role};
-use crate::analysis::Measures;
+use crate::analysis::counted;
 use crate::plan::command::{Said, factor_of_levels};
-use crate::plan::{Better, DeclaredMeasure, Key, Level, Levels, MeasureUnit, WorkloadSpec};
+use crate::plan::{DeclaredMeasure, Key, Level, Levels, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
 
 /// From this number on, a whole number and the next whole number are the same as `f64`.
 const INEXACT: f64 = 9_007_199_254_740_992.0;
-/// Units that values are converted to.
-const BASES: [(&str, &str); 6] =
-    [("s", "s"), ("B", "bytes"), ("J", "j"), ("W", "w"), ("B/s", "bytes_per_s"), ("FLOP/s", "flop_per_s")];
-
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
@@ -48,6 +47,8 @@ pub struct Results {
     pub runs: Vec<Imported>,
     /// The number of cells.
     pub cells: usize,
+    /// What the user must know about the file.
+    pub warnings: Vec<Problem>,
 }
 
 /// A column that is a measure.
@@ -102,24 +103,54 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
         }
     }
     problems.end()?;
+    let rows_of_cells = rows_of_cells(&keys);
     match columns.repeat {
         Some(place) => refuse_same_repeats(&runs, &keys, table, place)?,
-        None => number(&mut runs, &keys),
+        None => number(&mut runs, &rows_of_cells),
     }
     give_ids(&mut runs);
     let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
-    let measures: Vec<(usize, bool)> =
-        columns.measures.iter().map(|column| (column.place, column.declared.on_speed)).collect();
+    let measures: Vec<usize> = columns.measures.iter().map(|column| column.place).collect();
     for (column, declared) in columns.measures.iter().zip(&mut spec.measures) {
         // Bytes and bits that are written as such are counts.
         let is_count = &*declared.unit == "B" && column.factor <= 1.0;
         let steps = || written_steps(table, &of_rows, column.place, column.factor);
         declared.written_steps = Some(if is_count { BTreeMap::new() } else { steps() });
     }
-    match copies(table, &of_rows, &measures) {
-        Some(problem) => Err(vec![problem]),
-        None => Ok(Results { spec, cells: cells.len(), runs }),
+    if let Some(problem) = copies(table, &rows_of_cells, &measures) {
+        return Err(vec![problem]);
     }
+    let recurring = recurring(table, &rows_of_cells, &measures);
+    spec.recurring_cells = recurring.iter().flatten().map(|row| runs[*row].cell.clone()).collect();
+    let mut warnings = two_spellings(table, columns.factors.iter().map(|factor| factor.place));
+    warnings.extend(warning_of_recurring(table, &recurring));
+    Ok(Results { spec, cells: cells.len(), runs, warnings })
+}
+
+/// The warning of the rows that recur, cell by cell.
+fn warning_of_recurring(table: &ForeignTable, recurring: &[Vec<usize>]) -> Option<Problem> {
+    let first = recurring.iter().flatten().min()?;
+    let rows = counted(recurring.iter().map(Vec::len).sum::<usize>(), "such row");
+    let what = format!(
+        "an earlier row of its cell has the same measured values, digit for digit ({rows} in {}), as copies have, runs without \
+         randomness, and readings of a coarse clock: their cells are marked and get no verdict",
+        counted(recurring.len(), "cell")
+    );
+    Some(Problem::at(&table.rows[*first].place, "", what))
+}
+
+/// The places of the rows of each cell, which are rows with the same levels and the same facts.
+fn rows_of_cells(keys: &[(String, String)]) -> Vec<Vec<usize>> {
+    let mut cells: Vec<Vec<usize>> = Vec::new();
+    let mut places: HashMap<&(String, String), usize> = HashMap::new();
+    for (row, key) in keys.iter().enumerate() {
+        let place = *places.entry(key).or_insert(cells.len());
+        if place == cells.len() {
+            cells.push(Vec::new());
+        }
+        cells[place].push(row);
+    }
+    cells
 }
 
 /// Refuses rows that are the same repeat of a cell by the column at a place.
@@ -144,12 +175,8 @@ fn refuse_same_repeats(
 }
 
 /// Numbers the runs of each cell in the order in which they were started, or else in the order of their rows.
-fn number(runs: &mut [Imported], keys: &[(String, String)]) {
-    let mut cells: HashMap<&(String, String), Vec<usize>> = HashMap::new();
-    for (place, key) in keys.iter().enumerate() {
-        cells.entry(key).or_default().push(place);
-    }
-    for mut places in cells.into_values() {
+fn number(runs: &mut [Imported], rows_of_cells: &[Vec<usize>]) {
+    for mut places in rows_of_cells.iter().cloned() {
         if places.iter().all(|place| runs[*place].started_s.is_some()) {
             let started_s = |place: &usize| runs[*place].started_s.unwrap_or_default();
             places.sort_by(|one, other| started_s(one).total_cmp(&started_s(other)));
@@ -367,7 +394,8 @@ impl Columns {
                         values.push((column.declared.key.clone(), value));
                     }
                 }
-                Field::Text(text) => {
+                other => {
+                    let text = other.text();
                     let what = match text.to_lowercase().trim_start_matches(['-', '+']) {
                         "nan" | "inf" | "infinity" => {
                             format!("{text} is no number that can be summarised: leave the value or the row out")
@@ -455,56 +483,6 @@ fn counts_parts(name: &str) -> String {
         "it may count parts of one run, which are no repeats: add --set \"{name}=repeat\" if each row is an independent run, or \
          --set \"{name}=factor\" if runs differ in it; otherwise average the rows of each run first"
     )
-}
-
-/// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of
-/// the measure.
-fn measure(
-    name: &str,
-    unit: &str,
-    better: Better,
-    key: Option<&str>,
-) -> Result<(f64, (f64, f64), DeclaredMeasure), String> {
-    let read = MeasureUnit::parse(unit);
-    let base = BASES.iter().find(|(base, _)| is_unit(unit) && read.is_like(&MeasureUnit::parse(base)));
-    let stem = stem(name);
-    let own = || match base {
-        Some((_, ending)) => key_of(&format!("{stem}_{ending}")),
-        None => key_of(&stem),
-    };
-    let key = key.map_or_else(own, str::to_owned);
-    let known = Measures::built_in().iter().find(|measure| *measure.key == *key);
-    if known.is_none() && TAKEN.contains(&key.as_str()) {
-        return Err(taken(&key));
-    }
-    let (factor, shown, title) = match (known, base) {
-        (Some(known), _) if unit.is_empty() => (1.0, known.unit.as_str(), known.name.clone()),
-        (Some(known), _) => {
-            let own = MeasureUnit::parse(&known.unit);
-            if !own.is_like(&read) {
-                let of_known = if known.unit.is_empty() { "has no unit" } else { known.unit.as_str() };
-                return Err(format!(
-                    "{key} is the measure {:?} ({of_known}), and {unit} is no such unit: give another key with \"… as KEY\"",
-                    known.name
-                ));
-            }
-            (read.factor / own.factor, known.unit.as_str(), known.name.clone())
-        }
-        (None, Some((base, _))) => (read.factor / MeasureUnit::parse(base).factor, *base, words(&stem)),
-        (None, None) => (1.0, unit, words(&stem)),
-    };
-    let is_rate = shown.ends_with("/s");
-    let declared = DeclaredMeasure {
-        key: key.as_str().into(),
-        name: title.as_str().into(),
-        unit: shown.into(),
-        better,
-        // Seconds of which few are not known to be good measure no speed.
-        on_speed: shown == "s" && better == Better::Lower || is_rate,
-        written_steps: None,
-    };
-    let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
-    Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))
 }
 
 impl Results {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::analysis::Measures;
 use crate::import::read_bytes;
 
 fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
@@ -82,20 +83,32 @@ fn a_mapping_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_log_that_was_appended_to_itself_is_refused_unless_its_repeats_are_numbered() {
-    let rows = ["a,1.00123", "b,0.98234", "a,1.00456", "b,0.97811"];
+fn a_log_that_was_appended_to_itself_is_refused_and_marked_if_its_repeats_are_numbered() {
+    let row = |place: u32| format!("{},1.{:05}", ["a", "b"][place as usize % 2], place * place * 977 % 10_007);
     let log = |numbered: bool| -> String {
-        let row = |(place, row): (usize, &&str)| match numbered {
-            true => format!("{row},{place}\n"),
-            false => format!("{row},mine\n"),
-        };
+        let last = |place: u32| if numbered { place.to_string() } else { "mine".to_owned() };
         let header = if numbered { "algo,time_s,repeat\n" } else { "algo,time_s,host\n" };
-        header.to_owned() + &rows.iter().cycle().take(24).enumerate().map(row).collect::<String>()
+        header.to_owned() + &(0..40).map(|place| format!("{},{}\n", row(place % 20), last(place))).collect::<String>()
     };
     let refused = imported(&log(false), &[]).unwrap_err();
     assert_eq!(refused.len(), 1, "{refused:?}");
-    assert!(refused[0].starts_with("line 6: line 2 to line 5 recur here"), "{refused:?}");
-    assert_eq!(imported(&log(true), &[]).unwrap().runs.len(), 24);
+    assert!(refused[0].starts_with("line 22: line 2 to line 21 recur here"), "{refused:?}");
+    let marked = imported(&log(true), &[]).unwrap();
+    assert_eq!((marked.runs.len(), marked.spec.recurring_cells.len()), (40, 2));
+}
+
+#[test]
+fn cells_with_rows_that_recur_are_imported_and_named_and_each_day_is_looked_at_alone() {
+    let text = "algo,time_s\na,1.001234\na,1.001234\na,1.045678\na,1.045678\nb,1.011111\nb,1.022222\n";
+    let results = imported(text, &[]).unwrap();
+    assert_eq!(results.spec.recurring_cells.iter().collect::<Vec<_>>(), ["c1"]);
+    let expected =
+        "line 3: an earlier row of its cell has the same measured values, digit for digit (2 such rows in 1 cell)";
+    assert!(results.warnings.len() == 1 && results.warnings[0].to_string().starts_with(expected), "{results:?}");
+    let days = "algo,time_s,date\na,1.001234,2026-11-25\na,1.001234,2026-11-26\na,1.045678,2026-11-25\n\
+                a,1.045678,2026-11-26\n";
+    let results = imported(days, &[]).unwrap();
+    assert!(results.warnings.is_empty() && results.spec.recurring_cells.is_empty(), "{results:?}");
 }
 
 #[test]
@@ -140,6 +153,22 @@ fn levels_that_are_written_differently_stay_different_although_their_numbers_are
     let long = levels(&format!("id_of_set,time_s\n{first},1\n{second},2\n"), &[]);
     assert_eq!(long, [Level::text(first), Level::text(second)]);
     assert_eq!(levels("size,time_s\n1.5,1\n2,2\n", &[("size", "factor")]), [Level::Number(1.5), Level::Number(2.0)]);
+}
+
+#[test]
+fn truth_values_and_texts_are_one_level_and_a_file_with_both_is_imported_with_a_warning() {
+    let text =
+        "{\"fused\": true, \"time_s\": 1}\n{\"fused\": \"true\", \"time_s\": 2}\n{\"fused\": false, \"time_s\": 3}\n";
+    let results = imported(text, &[]).unwrap();
+    assert_eq!(results.cells, 2);
+    assert_eq!(results.runs[0].levels.get("fused"), Some(&Level::text("true")));
+    let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        told.len() == 1 && told[0].starts_with("line 2, column \"fused\": \"true\" here and true in line 1"),
+        "{told:?}"
+    );
+    let refused = imported("{\"a\": 1, \"time_s\": 1}\n{\"a\": 1, \"time_s\": true}\n", &[]).unwrap_err();
+    assert!(refused[0].starts_with("line 2, column \"time_s\": \"true\" where a number is expected"), "{refused:?}");
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::{Imported, Mapping, Problem, Results};
 use crate::plan::{Data, Key, Mode, Node, RunState, Tracer};
 use crate::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Placement, RankPlace, now_s};
-use crate::store::{ArchiveError, ArchiveProgress, Decision, EndedRun, IMPORTED_SYSTEM, UNKNOWN_HOST, create_ended};
+use crate::store::{
+    ArchiveError, ArchiveProgress, Decision, EndedRun, IMPORTED_SYSTEM, Reader, UNKNOWN_HOST, create_ended,
+};
 
 /// A file that cannot become a session.
 #[derive(Debug, Error)]
@@ -43,11 +46,29 @@ pub fn write_session(
     progress: ArchiveProgress<'_>,
 ) -> Result<(), ArchiveError> {
     let now_s = now_s();
-    let toml = format!("# How multicard read {file} ({format}).\n{}", mapping.toml());
+    let toml = plan_text((file, format), mapping, results);
     let workload = serde_json::to_value(&results.spec).unwrap_or_default();
     let plan = Decision::PlanAdded { plan: "p1".to_owned(), name: file.to_owned(), toml, workloads: vec![workload] };
     let runs = results.runs.iter().map(|run| ended(run, results, now_s));
     create_ended(session, &node(file, results), &(now_s, plan), runs, progress)
+}
+
+/// Whether a session was written from the same runs of a file of this name, read in the same way.
+pub fn is_written(session: &Path, file: (&str, &str), mapping: &Mapping, results: &Results) -> bool {
+    let plans = Reader::open(session).and_then(|reader| reader.plans());
+    let text = plan_text(file, mapping, results);
+    plans.is_ok_and(|plans| matches!(plans.as_slice(), [(_, _, of_session)] if *of_session == text))
+}
+
+/// The text of the session's plan: what columns mean, and the digest of the runs, by which the session is known again.
+fn plan_text((file, format): (&str, &str), mapping: &Mapping, results: &Results) -> String {
+    let mut digest = Sha256::new();
+    for Imported { run, cell, levels, repeat, values, environment, started_s } in &results.runs {
+        let told = (run, cell, levels, repeat, values, environment, started_s);
+        digest.update(serde_json::to_vec(&told).unwrap_or_default());
+    }
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("# How multicard read {file} ({format}).\n# SHA-256 of its runs: {digest}\n{}", mapping.toml())
 }
 
 /// The machine of the runs: only its name can be known.
@@ -124,7 +145,6 @@ mod tests {
     use super::*;
     use crate::analysis::{cells, summarise_run};
     use crate::import::{read_bytes, results};
-    use crate::store::Reader;
 
     #[test]
     fn a_file_becomes_a_session_of_finished_runs_that_are_marked() {
@@ -165,6 +185,13 @@ mod tests {
         let again =
             write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()));
         assert!(matches!(again, Err(ArchiveError::Exists { .. })));
+        // It is known again, and is not taken for a session of other runs or of a file with another name.
+        assert!(is_written(&session, ("bench.csv", "CSV"), &mapping, &results));
+        assert!(!is_written(&session, ("other.csv", "CSV"), &mapping, &results));
+        let changed = read_bytes(text.replace("20,3", "20,4").as_bytes()).unwrap();
+        let changed = crate::import::results(&changed, &mapping, "bench.csv").unwrap();
+        assert!(!is_written(&session, ("bench.csv", "CSV"), &mapping, &changed));
+        assert!(!is_written(folder.path(), ("bench.csv", "CSV"), &mapping, &results));
         let other = folder.path().join("other");
         let stopped =
             write_session(&other, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Break(()));

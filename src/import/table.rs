@@ -18,6 +18,8 @@ pub enum Field {
     Missing,
     /// A finite number, and how it is written.
     Number(f64, String),
+    /// A truth value of JSON.
+    Truth(bool),
     /// Anything else.
     Text(String),
 }
@@ -40,6 +42,8 @@ impl Field {
     pub fn text(&self) -> &str {
         match self {
             Self::Missing => "",
+            Self::Truth(true) => "true",
+            Self::Truth(false) => "false",
             Self::Number(_, text) | Self::Text(text) => text,
         }
     }

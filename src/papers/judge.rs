@@ -245,7 +245,7 @@ impl Outside {
 
 /// Carries out a test: once for each combination of the settings that the test does not mention.
 fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[PaperCells]) -> Vec<Compared> {
-    let filter = Filter::parse(&test.filter).unwrap_or_default();
+    let filter = Filter::parse(&test.filter).unwrap_or_default().among(cells.iter());
     // Recording costs time, so all measures except those from reports are taken from runs without a recording.
     let is_metric = test.measure.iter().all(|key| Measures::built_in().is_of_reports(key));
     let recorded = |cell: &Cell| cell.recording() == Recording::Traced;
@@ -253,7 +253,7 @@ fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[Pa
         .iter()
         .filter(|cell| cell.recording() != Recording::Report && !cell.recording().is_built_in())
         .filter(|cell| recorded(cell) == is_metric)
-        .filter(|cell| filter.admits(&|key: &str| cell.level(key)))
+        .filter(|cell| filter.admits(*cell))
         .collect();
     about.retain(|cell| !values(test, cell).is_empty());
     let keys: Vec<&str> = test.keys().into_iter().map(Key::as_str).collect();
@@ -333,7 +333,7 @@ impl Work {
         let within = Filter::parse(&claim.within).unwrap_or_default();
         let levels: Vec<String> =
             within.keys().into_iter().filter_map(|key| Some(format!("{key} = {}", cell.level(key)?))).collect();
-        if !levels.is_empty() && !within.admits(&|key: &str| cell.level(key)) {
+        if !levels.is_empty() && !within.admits(cell) {
             self.other.push(format!("{} rather than {}", levels.join(", "), claim.within));
         }
         if let Some(set) = stand_in(cell) {

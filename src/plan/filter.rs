@@ -10,10 +10,9 @@
 //! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so
 //! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
 //! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
-//! `Timed out`, `timed_out` and `timed-out` are equal. In the constraints of plans, in studies and in exports, a
-//! value that is exactly the name of a level means no other level: `2.10` is not `2.1` if both exist. A thing without
-//! a key equals none of its values. Names and values with spaces, parentheses or comparison signs are quoted, `"…"` or
-//! `'…'`; a backslash escapes the quote.
+//! `Timed out`, `timed_out` and `timed-out` are equal. A value that is exactly the name of a level of one of the things
+//! means no other level: `2.10` is not `2.1` if both exist. A thing without a key equals none of its values. Names and
+//! values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them they must hold both, which no level does.
@@ -213,12 +212,13 @@ impl Filter {
         Parser::new(text, false, Some(known))?.filter()
     }
 
-    /// The filter among things with these levels of a key: a value that is exactly the name of one of them means no other level.
-    pub fn among(mut self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Self {
+    /// The filter among these things: a value that is exactly the name of one of their levels means no other level. Everything that chooses
+    /// from a list is to choose by this.
+    pub fn among<'f, F: Facts + 'f>(mut self, things: impl Iterator<Item = &'f F> + Clone) -> Self {
         if let Some(term) = &mut self.0 {
             term.narrow(&mut |key, value| {
-                let levels = [levels(key), levels(&key.to_lowercase())].concat();
-                value.narrow(levels.iter().filter_map(Level::as_text));
+                let mut is_named = |level: &Level| level.as_text() == Some(value.text.as_str());
+                value.is_exact = things.clone().any(|thing| any_level(thing, key, &mut is_named));
             });
         }
         self
@@ -322,12 +322,16 @@ fn join(mut terms: Vec<Term>, several: fn(Vec<Term>) -> Term) -> Option<Term> {
     if terms.len() > 1 { Some(several(terms)) } else { terms.pop() }
 }
 
-/// Compares the levels of a key. The key is looked up as written, then in lower case; `gpu` means `gpus`.
-fn compare(facts: &dyn Facts, key: &str, comparison: Comparison, value: &Operand) -> bool {
+/// Whether any level of a key meets a condition. The key is looked up as written, then in lower case; `gpu` means `gpus`.
+fn any_level(facts: &dyn Facts, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
     let lower = key.to_lowercase();
     let known = [key, &lower, if lower == "gpu" { "gpus" } else { "" }];
     let known = known.into_iter().find(|key| facts.any_level(key, &mut |_| true));
-    let any = |meets: &mut dyn FnMut(&Level) -> bool| known.is_some_and(|key| facts.any_level(key, meets));
+    known.is_some_and(|key| facts.any_level(key, meets))
+}
+
+fn compare(facts: &dyn Facts, key: &str, comparison: Comparison, value: &Operand) -> bool {
+    let any = |meets: &mut dyn FnMut(&Level) -> bool| any_level(facts, key, meets);
     let ordered = |holds: fn(Ordering) -> bool| any(&mut |level| value.order_of(level).is_some_and(holds));
     match comparison {
         Comparison::Equal => any(&mut |level| value.equals(level)),

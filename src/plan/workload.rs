@@ -4,7 +4,7 @@
 //! Everything else in this room reads the value and knows no workload by name. What other rooms must know about a level is stated by its
 //! [`Hint`]s.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
@@ -131,6 +131,9 @@ pub struct WorkloadSpec {
     /// Measures in addition to the built-in ones.
     #[serde(default)]
     pub measures: Vec<DeclaredMeasure>,
+    /// For imported runs: the ids of cells in which rows recur although chance does not explain it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub recurring_cells: BTreeSet<String>,
     /// The program that its runs start; `None` if the worker has a task for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Arc<Command>>,
@@ -188,6 +191,7 @@ impl PartialEq for WorkloadSpec {
                 && self.cuts == other.cuts
                 && self.data_sets == other.data_sets
                 && self.measures == other.measures
+                && self.recurring_cells == other.recurring_cells
                 && self.command == other.command
     }
 }
@@ -214,6 +218,7 @@ impl WorkloadSpec {
             data_sets: Vec::new(),
             cuts: Vec::new(),
             measures: Vec::new(),
+            recurring_cells: BTreeSet::new(),
             command: None,
             check: check_of_key(),
         }

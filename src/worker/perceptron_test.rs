@@ -46,6 +46,7 @@ fn spec() -> Arc<WorkloadSpec> {
         data_sets: Vec::new(),
         cuts: Vec::new(),
         measures: Vec::new(),
+        recurring_cells: Default::default(),
         command: None,
         check,
     })

@@ -104,9 +104,9 @@ impl Browser {
 
     fn refresh(&mut self) {
         let archived = self.search.to_lowercase().contains(ARCHIVED);
+        let filter = self.filter.clone().among(self.headings.iter().map(|known| &*known.heading));
         let fits = |known: &Known| {
-            (archived || !known.heading.is_archived())
-                && (self.filter.is_empty() || self.filter.admits(&*known.heading))
+            (archived || !known.heading.is_archived()) && (filter.is_empty() || filter.admits(&*known.heading))
         };
         self.listed = (0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect();
     }

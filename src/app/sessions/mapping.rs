@@ -155,7 +155,11 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
     };
     ui.label(muted(ui, about));
     ui.add_space(GRID);
-    let below = if read.results.is_err() { 320.0 } else { 180.0 };
+    let told = match &read.results {
+        Ok(ready) => &ready.warnings,
+        Err(problems) => problems,
+    };
+    let below = if told.is_empty() { 180.0 } else { 320.0 };
     let most = (height - below).clamp(120.0, SIZE[1]);
     // In its first frame, a modal has too little room: without a least height, the buttons would move afterwards.
     let columns = ScrollArea::vertical().id_salt("mapping-columns").max_height(most).min_scrolled_height(most);
@@ -171,9 +175,7 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
             }
         });
     });
-    if let Err(problems) = &read.results {
-        problems_ui(ui, problems, height);
-    }
+    problems_ui(ui, told, height);
 }
 
 fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, asked: &mut Vec<SessionsCommand>) {
@@ -224,6 +226,9 @@ fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mu
 }
 
 fn problems_ui(ui: &mut Ui, problems: &[Problem], height: f32) {
+    if problems.is_empty() {
+        return;
+    }
     ui.add_space(GRID);
     ScrollArea::vertical().id_salt("mapping-problems").max_height((height - 360.0).clamp(80.0, 160.0)).show(ui, |ui| {
         for problem in problems {

@@ -91,24 +91,24 @@ fn one_cell(side: &[Recorded], Side { filter, option, .. }: &Side) -> Result<(),
 /// The recordings of a side.
 fn recorded(side: &Side) -> Result<Vec<Recorded>, Box<dyn Error>> {
     let filter = Filter::parse(side.filter).map_err(|error| format!("{} {:?}: {error}", side.option, side.filter))?;
-    let mut all = Vec::new();
+    let (mut all, mut materials) = (Vec::new(), Vec::new());
     for path in side.paths {
         if path.is_file() {
             let trace = trace::import(path, &Window::default(), &mut |_| ControlFlow::Continue(()))?;
             all.push(Recorded { cell: None, name: path.display().to_string(), lists: Arc::new(trace.lists()) });
             continue;
         }
-        let material = Material::read(&session_folder(path)?)?;
-        let admitted = cells(&material.runs);
-        let level = |cell: &Cell, key: &str| cell.level(key);
-        for cell in admitted.iter().filter(|cell| filter.admits(&|key: &str| level(cell, key))) {
-            let finished = cell.runs.iter().filter(|run| run.state == RunState::Finished);
-            all.extend(finished.filter_map(|run| {
-                let lists = run.trace_summary()?.lists.clone()?;
-                let cell = run.identity.map(|identity| (identity, cell.id.to_owned()));
-                Some(Recorded { cell, name: run.run.clone(), lists })
-            }));
-        }
+        materials.push(Material::read(&session_folder(path)?)?);
+    }
+    let of_sessions: Vec<Cell> = materials.iter().flat_map(|material| cells(&material.runs)).collect();
+    let filter = filter.among(of_sessions.iter());
+    for cell in of_sessions.iter().filter(|cell| filter.admits(*cell)) {
+        let finished = cell.runs.iter().filter(|run| run.state == RunState::Finished);
+        all.extend(finished.filter_map(|run| {
+            let lists = run.trace_summary()?.lists.clone()?;
+            let cell = run.identity.map(|identity| (identity, cell.id.to_owned()));
+            Some(Recorded { cell, name: run.run.clone(), lists })
+        }));
     }
     if all.is_empty() {
         let paths: Vec<String> = side.paths.iter().map(|path| path.display().to_string()).collect();

@@ -190,6 +190,7 @@ pub(in crate::plan) fn spec(
         data_sets: Vec::new(),
         cuts: Vec::new(),
         measures: own_measures().into_iter().chain(measures).collect(),
+        recurring_cells: Default::default(),
         command: Some(Arc::new(command)),
         check,
     }

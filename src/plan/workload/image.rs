@@ -35,6 +35,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             data_sets: data::rules(),
             cuts: vec!["train_images".into(), "test_images".into()],
             measures: Vec::new(),
+            recurring_cells: Default::default(),
             command: None,
             check,
         })

@@ -39,6 +39,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             data_sets: data::rules(),
             cuts: vec!["rows".into(), "test_rows".into()],
             measures: measures(),
+            recurring_cells: Default::default(),
             command: None,
             check,
         })

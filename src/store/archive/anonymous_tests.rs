@@ -351,13 +351,15 @@ fn an_anonymous_session_has_the_numbers_the_states_and_plans_that_can_be_read() 
 }
 
 #[test]
-fn the_steps_of_written_values_follow_their_cells() {
+fn what_is_known_of_imported_cells_follows_their_ids() {
     let mut names = Pseudonyms::new([]);
     let steps = ["alice", "978cbae2"].map(|cell| (cell.to_owned(), Tree::Integer(60)));
     let written = names.value("written_steps", Tree::Object(steps.into()));
     let cell = names.text("cell", "alice");
     assert_ne!(cell, "alice");
     assert_eq!(serde_json::to_string(&written).unwrap(), format!("{{\"{cell}\":60,\"978cbae2\":60}}"));
+    let cells = Tree::Array(vec![Tree::Text("alice".to_owned())]);
+    assert_eq!(serde_json::to_string(&names.value("recurring_cells", cells)).unwrap(), format!("[\"{cell}\"]"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::app::command::DataCommand;
 use crate::app::desk::export::data_menu_ui;
 use crate::app::listing::Listing;
 use crate::export::Format;
+use crate::plan::{Level, Levels};
 use crate::store::import_session;
 
 #[test]
@@ -57,6 +58,21 @@ fn runs_are_filtered_by_state_levels_repeat_number_and_words() {
     ] {
         assert_eq!(Filter::typed(text).unwrap().admits(&row), admitted, "{text:?}");
     }
+}
+
+#[test]
+fn a_filter_that_names_a_level_exactly_lists_no_run_of_another_level() {
+    let versions = ["2.1", "2.10", "2.2"];
+    let records = (1..).zip(versions).map(|(number, version)| RunRecord {
+        levels: Levels::new(vec![("version".into(), Level::text(version))]),
+        ..record(number, "fp32", RunState::Finished)
+    });
+    let mut state = state(records.collect(), Vec::new());
+    let mut listed = |filter: &str| {
+        state.execute(Command::from(RunsCommand::Filter(filter.to_owned())), &Context::default());
+        state.own::<RunsScreen>().shown.len()
+    };
+    assert_eq!([listed("version=2.10"), listed("version=2.1"), listed("version=2.100"), listed("")], [1, 1, 2, 3]);
 }
 
 #[test]

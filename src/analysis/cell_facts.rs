@@ -1,0 +1,43 @@
+//! What filters read of cells.
+
+use super::Cell;
+use crate::plan::{Facts, Level};
+
+/// Levels alone: words never match.
+impl Facts for Cell<'_> {
+    fn level(&self, key: &str) -> Option<Level> {
+        Cell::level(self, key)
+    }
+
+    fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        Cell::any_level(self, key, meets)
+    }
+
+    fn mentions(&self, _word: &str) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::analysis::{cells, fixture, summarise_run};
+    use crate::plan::{Filter, Level, Levels};
+    use crate::store::RunRecord;
+
+    #[test]
+    fn a_filter_that_names_a_level_exactly_chooses_no_cell_of_another_level() {
+        let run = |version: &str| RunRecord {
+            cell: version.to_owned(),
+            levels: Levels::new(vec![("version".into(), Level::text(version))]),
+            ..fixture::finished()
+        };
+        let runs: Vec<_> = ["2.1", "2.10"].map(run).iter().map(summarise_run).collect();
+        let cells = cells(&runs);
+        let filter = Filter::parse("version=2.10").unwrap();
+        assert_eq!(cells.iter().filter(|cell| filter.admits(*cell)).count(), 2, "both are the number 2.1");
+        let filter = filter.among(cells.iter());
+        let chosen: Vec<&str> = cells.iter().filter(|cell| filter.admits(*cell)).map(|cell| cell.id).collect();
+        assert_eq!(chosen, ["2.10"]);
+    }
+}
