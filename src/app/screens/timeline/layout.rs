@@ -10,7 +10,7 @@ use crate::trace::{Class, Item, TimelineRow};
 
 /// Height of a shelf, and of the lines with the names of runs and ranks.
 pub const SHELF: f32 = 15.0;
-pub const RUN: f32 = 52.0;
+pub const RUN: f32 = 66.0;
 pub const GROUP: f32 = 24.0;
 /// Height of a row of samples.
 pub const COUNTER: f32 = 28.0;
