@@ -26,7 +26,7 @@ mod writer;
 
 pub use archive::{
     ArchiveError, ArchiveProgress, EndedRun, LeftOut, create_ended, export_anonymous, export_session, import_session,
-    shown_text, verify_archive,
+    shown_host, shown_text, verify_archive,
 };
 pub use catalogue::{
     ARCHIVED, IMPORTED_SYSTEM, SessionHeading, UNKNOWN_HOST, delete_session, put_back, remove_deleted, rename_session,

@@ -8,7 +8,7 @@ use super::made_with::Split;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{
     AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
-    offered_levels, places_of, workloads,
+    offered_levels, places_of, rank_among, workloads,
 };
 
 /// The key of the workload as a setting.
@@ -445,10 +445,9 @@ pub type LevelRank = (usize, Option<(usize, Option<Level>)>);
 pub fn level_rank(setting: &Setting, cell: &Cell) -> LevelRank {
     let level = cell.level(&setting.key);
     let by_study = level.as_ref().and_then(|level| setting.order.iter().position(|known| known == level));
-    let among = level.map(|level| match (level.as_text().is_some(), setting.place(&level)) {
-        (false, _) => (0, Some(level)),
-        (true, Some(place)) => (place + 1, None),
-        (true, None) => (usize::MAX, Some(level)),
+    let among = level.map(|level| {
+        let place = setting.place(&level);
+        rank_among(level, place)
     });
     (by_study.unwrap_or(setting.order.len()), among)
 }
