@@ -38,7 +38,9 @@ pub use imported::Imported;
 pub use journal::{Decision, JournalLine};
 pub use mapping::REPEAT_ROLE;
 pub use reader::{ReadLists, Reader, RunProcess};
-pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};
+pub use record::{
+    HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells, number_of,
+};
 pub use replay::{RebuildReport, rebuild};
 pub use sum::LogSum;
 pub use writer::Store;
