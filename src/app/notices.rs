@@ -146,7 +146,7 @@ mod tests {
     fn controls(harness: &Harness<'_, Window>) -> Vec<(String, Rect)> {
         let roles = [Role::Button, Role::CheckBox, Role::ComboBox, Role::RadioButton, Role::Tab, Role::TextInput];
         let controls = harness.query_all_by(|node| roles.contains(&node.role()));
-        controls.map(|control| (control.label().unwrap_or_default(), control.rect())).collect()
+        controls.map(|control| (control.accesskit_node().label().unwrap_or_default(), control.rect())).collect()
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::{allocation_size, data_folder, queued_job, run_queued};
+use crate::analysis::{Setting, level_name};
 use crate::launch;
-use crate::plan::{Cell, Plan, Request, RunState, WorkloadSpec};
+use crate::plan::{Cell, Key, Plan, Request, RunState, WorkloadSpec};
 use crate::protocol::{AllocationSize, Job};
 use crate::session::kept_queue::KeptQueue;
-use crate::session::searching::cell_name;
 use crate::session::{Origin, QueuedJob, Session, SessionError, Where, ended};
 use crate::store::{Reader, RunRecord, number_of};
 
@@ -87,15 +87,18 @@ impl Session {
         Ok(())
     }
 
-    /// A run as users know it: its number, the levels that its plan varies, and its repeat: `17 (precision fp16, repeat 2)`.
+    /// A run as the window names it: its number, the levels that its plan varies, and its repeat: `17 (fp16 · repeat 2)`.
     fn called(&self, run: &str) -> String {
         let name = || {
             self.store.flush().ok()?;
             let reader = self.store.reader().ok()?;
             let record = reader.run(run).ok()??;
             let (_, plan) = earlier_plan(&reader, &record).ok()?;
-            let levels = Some(cell_name(&plan, &record.levels)).filter(|levels| !levels.is_empty());
-            Some(levels.into_iter().chain([format!("repeat {}", record.repeat)]).collect::<Vec<_>>().join(", "))
+            let setting = |key: &Key| Setting::of_factor(&record.workload, key);
+            let level = |key: &Key| Some(level_name(&setting(key), record.levels.get(key)?));
+            let mut parts: Vec<String> = plan.varied().into_iter().filter_map(level).collect();
+            parts.push(format!("repeat {}", record.repeat));
+            Some(parts.join(" · "))
         };
         let number = number_of(run);
         name().map_or_else(|| number.to_owned(), |name| format!("{number} ({name})"))
