@@ -64,7 +64,7 @@ pub use groups::groups;
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
 pub use left_out::is_default;
-pub use level::{AA_COPY, Key, Level, Levels, number_text, places_of};
+pub use level::{AA_COPY, Key, Level, Levels, number_text, places_of, rank_among};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use measure_unit::MeasureUnit;
 pub use mode::Mode;

@@ -26,7 +26,7 @@ mod writer;
 
 pub use archive::{
     ArchiveError, ArchiveProgress, EndedRun, LeftOut, create_ended, export_anonymous, export_session, import_session,
-    shown_text, verify_archive,
+    shown_host, shown_text, verify_archive,
 };
 pub use catalogue::{
     ARCHIVED, IMPORTED_SYSTEM, SessionHeading, UNKNOWN_HOST, delete_session, put_back, remove_deleted, rename_session,
@@ -38,7 +38,9 @@ pub use imported::Imported;
 pub use journal::{Decision, JournalLine};
 pub use mapping::REPEAT_ROLE;
 pub use reader::{ReadLists, Reader, RunProcess};
-pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};
+pub use record::{
+    HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells, number_of,
+};
 pub use replay::{RebuildReport, rebuild};
 pub use sum::LogSum;
 pub use writer::Store;

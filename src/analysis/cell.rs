@@ -8,7 +8,7 @@ use super::made_with::Split;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{
     AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
-    offered_levels, places_of, workloads,
+    offered_levels, places_of, rank_among, workloads,
 };
 
 /// The key of the workload as a setting.
@@ -192,7 +192,7 @@ pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
 }
 
 /// What runs on CPUs have in the place of GPUs.
-pub const RANKS: &str = "Ranks";
+const RANKS: &str = "Ranks";
 
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,6 +252,18 @@ impl Setting {
     /// The index of a level among the offered ones.
     pub fn place(&self, level: &Level) -> Option<usize> {
         self.offered.get(level).copied()
+    }
+}
+
+/// The level of a setting, in words that are clear without the setting: `fp16`, `4 GPUs`, `4 ranks` (on CPUs), `pin_memory on`.
+pub fn level_name(setting: &Setting, level: &Level) -> String {
+    let counted = if *setting.name == *RANKS { "rank" } else { "GPU" };
+    match level {
+        Level::Integer(1) if setting.key == GPUS => format!("1 {counted}"),
+        _ if setting.key == GPUS => format!("{level} {counted}s"),
+        Level::Text(name) if setting.speaks_for_itself => name.to_string(),
+        _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
+        _ => format!("{} {level} {}", setting.name, setting.unit),
     }
 }
 
@@ -445,10 +457,9 @@ pub type LevelRank = (usize, Option<(usize, Option<Level>)>);
 pub fn level_rank(setting: &Setting, cell: &Cell) -> LevelRank {
     let level = cell.level(&setting.key);
     let by_study = level.as_ref().and_then(|level| setting.order.iter().position(|known| known == level));
-    let among = level.map(|level| match (level.as_text().is_some(), setting.place(&level)) {
-        (false, _) => (0, Some(level)),
-        (true, Some(place)) => (place + 1, None),
-        (true, None) => (usize::MAX, Some(level)),
+    let among = level.map(|level| {
+        let place = setting.place(&level);
+        rank_among(level, place)
     });
     (by_study.unwrap_or(setting.order.len()), among)
 }

@@ -1,12 +1,11 @@
 //! Closing the window: asks whether to stop active runs or keep them running, and whether to save edits.
 
-use eframe::egui::{Align2, Context, Response, Stroke, Ui, Vec2, ViewportCommand};
+use eframe::egui::{Context, Response, Ui, ViewportCommand};
 
 use super::asking::{question_ui, title_ui};
 use super::command::{CloseCommand, Command};
 use super::deliberate;
 use super::desk::{Desk, Intent};
-use super::notices::{lifted, over};
 use super::screen::Unsaved;
 use super::theme::{GRID, palette};
 use super::widgets::muted;
@@ -14,10 +13,6 @@ use super::words::runs_text;
 use crate::conduct::{Order, ends_at_logout};
 use crate::figure::capitalised;
 use crate::plan::RunState;
-
-/// Room above, where the bar is, and at both sides, in points.
-const BELOW_BAR: f32 = 46.0;
-const SIDE: f32 = 12.0;
 
 /// Whether the window is about to close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +67,11 @@ impl Closing {
     /// Whether it is shown in the window, with a button that keeps the window open.
     pub fn is_shown(self) -> bool {
         !matches!(self, Self::No | Self::Now)
+    }
+
+    /// Whether the user has answered, and the window closes once something has ended.
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::WhenEnded | Self::WhenSaved)
     }
 
     /// Whether [`Closing::poll`] has something to wait for.
@@ -162,7 +162,7 @@ fn what_is_lost(desk: &Desk) -> &'static str {
     }
 }
 
-/// Draws the question, or what the window waits for. `unsaved` describes the edits that would be lost.
+/// Draws the question. `unsaved` describes the edits that would be lost.
 pub fn close_ui(
     ui: &mut Ui,
     closing: Closing,
@@ -172,8 +172,7 @@ pub fn close_ui(
 ) {
     let mut answer = None;
     match closing {
-        Closing::No | Closing::Now => {}
-        Closing::WhenEnded | Closing::WhenSaved => answer = waiting_ui(ui.ctx(), closing),
+        Closing::No | Closing::WhenEnded | Closing::WhenSaved | Closing::Now => {}
         Closing::Asked => {
             if question_ui(ui.ctx(), "close with runs", |ui| runs_ui(ui, desk, &mut answer)) {
                 answer = Some(CloseCommand::Stay);
@@ -201,29 +200,22 @@ fn stay_ui(ui: &mut Ui) -> Response {
     ui.button("Don't close").on_hover_text("Keeps the window open (Esc)")
 }
 
-/// Draws what the window waits for, over the screen and below the bar, so that nothing moves.
-fn waiting_ui(context: &Context, closing: Closing) -> Option<CloseCommand> {
+/// Draws what the window waits for, after the answer, from the right.
+pub fn waiting_ui(ui: &mut Ui, closing: Closing, commands: &mut Vec<Command>) {
     let mut answer = None;
-    let width = context.content_rect().width();
-    over(context, "closing", Align2::CENTER_TOP, Vec2::new(0.0, BELOW_BAR), |ui| {
-        lifted(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).warning)).show(ui, |ui| {
-            ui.set_width((width - 4.0 * SIDE).max(240.0));
-            ui.horizontal_wrapped(|ui| {
-                ui.colored_label(palette(ui.visuals()).warning, "⚠");
-                if closing == Closing::WhenEnded {
-                    ui.label("Stopping all runs. The window closes when they have ended.");
-                    let text = ("Close without waiting", "Runs that have not ended go on");
-                    button_ui(ui, text, CloseCommand::KeepRunning, &mut answer);
-                    return;
-                }
-                ui.label("The window closes when the plan is saved.");
-                if stay_ui(ui).clicked() {
-                    answer = Some(CloseCommand::Stay);
-                }
-            });
-        });
-    });
-    answer
+    let waits = if closing == Closing::WhenEnded {
+        let text = ("Close without waiting", "Runs that have not ended go on");
+        button_ui(ui, text, CloseCommand::KeepRunning, &mut answer);
+        "Stopping all runs. The window closes when they have ended."
+    } else {
+        if stay_ui(ui).clicked() {
+            answer = Some(CloseCommand::Stay);
+        }
+        "The window closes when the plan is saved."
+    };
+    ui.label(waits);
+    ui.colored_label(palette(ui.visuals()).warning, "⚠");
+    commands.extend(answer.map(Command::Close));
 }
 
 /// Draws the question about active and queued runs; returns the button that keeps the window open.

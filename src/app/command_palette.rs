@@ -214,9 +214,25 @@ mod tests {
         state.desk.screen = ScreenName::FIGURES;
         assert_eq!(commands_for(&state, "export"), [Command::from(FiguresCommand::Export)]);
         state.desk.screen = ScreenName::COMPARE;
-        assert!(commands_for(&state, "effects").contains(&Command::from(CompareCommand::Form(Form::Effects))));
-        let scaling = Command::from(CompareCommand::Study(Box::new(preset("scaling").unwrap())));
-        assert!(commands_for(&state, "study scaling").contains(&scaling));
         assert_eq!(commands_for(&state, "copy latex"), [Command::from(CompareCommand::Copy(Format::Latex))]);
+    }
+
+    #[test]
+    fn views_of_compare_are_found_on_every_screen_and_go_there() {
+        let mut state = Window::default();
+        let screens: Vec<ScreenName> = state.screens.iter().map(|screen| screen.name()).collect();
+        let effects = Command::from(CompareCommand::Form(Form::Effects));
+        let scaling = Command::from(CompareCommand::Study(Box::new(preset("scaling").unwrap())));
+        let claims = Command::from(CompareCommand::Claims(true));
+        for (query, view) in [("effects", effects), ("study scaling", scaling), ("claims", claims)] {
+            for screen in &screens {
+                state.desk.screen = *screen;
+                let found =
+                    entries(&state).into_iter().find(|(name, command)| matches(name, query) && *command == view);
+                let (_, command) = found.unwrap_or_else(|| panic!("{query} on {screen:?}"));
+                state.execute(command, &Context::default());
+                assert_eq!(state.desk.screen, ScreenName::COMPARE, "{query} on {screen:?}");
+            }
+        }
     }
 }

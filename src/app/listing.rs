@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::analysis::Setting;
 use crate::figure::level_name;
 use crate::plan::{Key, Level, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
-use crate::store::RunRecord;
+use crate::store::{RunRecord, number_of};
 
 /// The key of the column of plans.
 const PLAN: &str = "plan";
@@ -148,12 +148,6 @@ impl Entry {
             (None, setting) => Some(self.level(setting)?.to_string()),
         }
     }
-}
-
-/// The number of a run: the digits at the start of its id, or the id itself.
-pub fn number_of(run: &str) -> &str {
-    let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
-    if digits.parse::<u32>().is_ok() { digits } else { run }
 }
 
 /// The key of the training loss, whose name in the registry of measures is the name in lists, too.

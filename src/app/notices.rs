@@ -1,106 +1,120 @@
-//! Messages over the screens: completed actions, failures, and the offer of the sample session to a new user. They lie over the screen, so
-//! that nothing moves under the pointer when they appear or disappear.
+//! Messages below the screens: completed actions, failures, the offer of the sample session to a new user, and what a closing window waits
+//! for. Their room is always there, so that they cover nothing, and nothing moves when they appear or disappear. Failures begin at the
+//! left and everything else ends at the right, so that no button takes another one's place.
 
-use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, ScrollArea, Stroke, Ui, Vec2};
+use eframe::egui::text::LayoutJob;
+use eframe::egui::{
+    Align, Color32, FontId, Frame, Id, Label, Layout, Margin, Panel, Rect, Stroke, TextFormat, Ui, UiBuilder,
+};
 
 use super::command::{Command, ScreenName, SessionsCommand};
-use super::desk::{Desk, Notice, Problem};
-use super::theme::palette;
-use super::widgets::{card, main_button, named, strong};
-use super::{deliberate, sample};
+use super::desk::{Notice, Problem};
+use super::theme::{SMALL, palette};
+use super::widgets::{card, main_button, named, notes_menu_ui};
+use super::window::Window;
+use super::{closing, deliberate, sample};
 
-/// How long a notice stays, in seconds, since it covers what is below it: longer if it offers to undo something.
+/// How long a notice stays, in seconds: longer if it offers to undo something.
 const SHOWN_S: f64 = 6.0;
 const SHOWN_WITH_UNDO_S: f64 = 20.0;
-/// Room below, where screens have their main buttons.
-const ABOVE_BUTTONS: f32 = 64.0;
+/// Height of the room, in points: two rows of small text in their frame.
+const HEIGHT: f32 = 36.0;
+/// The most rows of a message: its tooltip has the rest.
+const MOST_ROWS: usize = 2;
+/// The failures' share of the width while there is something else to say.
+const SHARE_OF_PROBLEMS: f32 = 0.6;
 
-/// Draws the messages over the current screen.
-pub fn notices_ui(context: &Context, desk: &Desk, commands: &mut Vec<Command>) {
-    let problems: Vec<&Problem> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
-    let is_new_user = desk.session.is_none() && desk.opening.is_none() && desk.settings.offers_sample();
-    if problems.is_empty() && desk.notice.is_none() && !is_new_user {
-        return;
-    }
-    let width = (context.content_rect().width() - 160.0).clamp(240.0, 760.0);
-    over(context, "notices", Align2::CENTER_BOTTOM, Vec2::new(52.0, -ABOVE_BUTTONS), |ui| {
-        ui.set_max_width(width);
-        if is_new_user {
-            offer_ui(ui, commands);
-        }
-        if !problems.is_empty() {
-            problems_ui(ui, &problems, commands);
-        }
-        if let Some((number, notice)) = &desk.notice {
-            notice_ui(ui, *number, notice, commands);
-        }
+/// Draws the messages below the current screen, or their empty room.
+pub fn notices_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
+    let desk = &window.desk;
+    let margin = Margin { left: 12, right: 12, top: 0, bottom: 4 };
+    let frame = Frame::new().fill(ui.visuals().panel_fill).inner_margin(margin);
+    Panel::bottom("notices").frame(frame).exact_size(HEIGHT).show_separator_line(false).show(ui, |ui| {
+        let problems: Vec<&Problem> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
+        let is_new_user = desk.session.is_none() && desk.opening.is_none() && desk.settings.offers_sample();
+        let has_others = window.closing.is_decided() || desk.notice.is_some() || is_new_user;
+        let share = match (problems.is_empty(), has_others) {
+            (true, _) => 0.0,
+            (false, true) => SHARE_OF_PROBLEMS,
+            (false, false) => 1.0,
+        };
+        let (left, right) = ui.available_rect_before_wrap().split_left_right_at_fraction(share);
+        inside(ui, left, Layout::left_to_right(Align::Center), |ui| problems_ui(ui, &problems, commands));
+        inside(ui, right, Layout::right_to_left(Align::Center), |ui| match &desk.notice {
+            _ if window.closing.is_decided() => {
+                let warning = palette(ui.visuals()).warning;
+                framed(ui, warning).show(ui, |ui| closing::waiting_ui(ui, window.closing, commands));
+            }
+            Some((number, notice)) => notice_ui(ui, *number, notice, commands),
+            None if is_new_user => offer_ui(ui, commands),
+            None => {}
+        });
     });
 }
 
-/// Draws something over the screen, without taking room from it.
-pub(super) fn over(context: &Context, id: &'static str, align: Align2, offset: Vec2, content: impl FnOnce(&mut Ui)) {
-    Area::new(Id::unique(id)).order(Order::Foreground).anchor(align, offset).show(context, content);
+fn inside(ui: &mut Ui, room: Rect, layout: Layout, content: impl FnOnce(&mut Ui)) {
+    ui.scope_builder(UiBuilder::new().max_rect(room).layout(layout), content);
 }
 
-/// The frame of something that lies over the screen.
-pub(super) fn lifted(ui: &Ui) -> Frame {
-    card(ui).shadow(ui.visuals().popup_shadow)
+/// The frame of a message.
+fn framed(ui: &Ui, line: Color32) -> Frame {
+    card(ui).stroke(Stroke::new(1.0, line)).inner_margin(Margin::symmetric(8, 1))
+}
+
+/// Draws a text in the room that is left.
+fn text_ui(ui: &mut Ui, text: &str) {
+    let format = TextFormat::simple(FontId::proportional(SMALL), ui.visuals().text_color());
+    let mut job = LayoutJob::single_section(text.to_owned(), format);
+    job.wrap.max_rows = MOST_ROWS;
+    ui.add(Label::new(job).wrap().halign(Align::LEFT));
 }
 
 /// Offers the sample session, which is shown on the Compare screen first.
 fn offer_ui(ui: &mut Ui, commands: &mut Vec<Command>) {
-    lifted(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).accent)).show(ui, |ui| {
-        ui.horizontal_wrapped(|ui| {
-            ui.label(strong("New here?"));
-            ui.label("A sample session shows what was measured on one H100 GPU, on every screen.");
-        });
-        // A button in a row that wraps would break its text.
-        ui.horizontal(|ui| {
-            let open = main_button(ui, true, "Open the sample session").on_hover_text(sample::ABOUT);
-            if deliberate::clicked(&open, "open the sample session") {
-                commands.push(Command::Sessions(SessionsCommand::OpenSample));
-                commands.push(Command::Show(ScreenName::COMPARE));
-            }
-            if ui.button("No, thanks").on_hover_text("The session menu opens it at any time").clicked() {
-                commands.push(Command::Sessions(SessionsCommand::CloseSample));
-            }
-        });
+    framed(ui, palette(ui.visuals()).accent).show(ui, |ui| {
+        let no = ui.button("No, thanks").on_hover_text("The session menu opens it at any time");
+        if deliberate::clicked(&no, "decline the sample session") {
+            commands.push(Command::Sessions(SessionsCommand::CloseSample));
+        }
+        let open = main_button(ui, true, "Open the sample session").on_hover_text(sample::ABOUT);
+        if deliberate::clicked(&open, "open the sample session") {
+            commands.push(Command::Sessions(SessionsCommand::OpenSample));
+            commands.push(Command::Show(ScreenName::COMPARE));
+        }
+        text_ui(ui, "New here? A sample session shows what was measured on one H100 GPU, on every screen.");
     });
 }
 
+/// Draws the newest failure, and a list of all if there are more.
 fn problems_ui(ui: &mut Ui, problems: &[&Problem], commands: &mut Vec<Command>) {
+    let Some(newest) = problems.last() else { return };
     let bad = palette(ui.visuals()).bad;
-    lifted(ui).stroke(Stroke::new(1.0, bad)).show(ui, |ui| {
-        ScrollArea::vertical().id_salt("problems").max_height(160.0).show(ui, |ui| {
-            for problem in problems {
-                ui.horizontal_wrapped(|ui| {
-                    ui.colored_label(bad, "⚠");
-                    ui.label(&problem.message);
-                    if ui.small_button("Dismiss").clicked() {
-                        commands.push(Command::Dismiss(problem.number));
-                    }
-                });
-            }
-        });
+    framed(ui, bad).show(ui, |ui| {
+        ui.colored_label(bad, "⚠");
+        if deliberate::clicked(&ui.small_button("Dismiss"), ("dismiss", newest.number)) {
+            commands.push(Command::Dismiss(newest.number));
+        }
+        if problems.len() > 1 {
+            notes_menu_ui(ui, "Messages", &problems.iter().map(|problem| &problem.message).collect::<Vec<_>>());
+        }
+        text_ui(ui, &newest.message);
     });
 }
 
 fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Command>) {
-    let frame = lifted(ui).show(ui, |ui| {
-        ui.horizontal(|ui| {
-            ui.add(Label::new(&notice.text).truncate());
-            if notice.can_undo {
-                let undo = ui.small_button("Undo").on_hover_text("Puts things back as they were (Ctrl Z on Runs)");
-                if deliberate::clicked(&undo, ("undo", number)) {
-                    commands.push(Command::Undo);
-                }
+    let frame = framed(ui, palette(ui.visuals()).line).show(ui, |ui| {
+        let close = ui.small_button("×").on_hover_text("Dismiss (Esc)");
+        close.widget_info(|| named("Dismiss the notice"));
+        if close.clicked() {
+            commands.push(Command::DismissNotice(number));
+        }
+        if notice.can_undo {
+            let undo = ui.small_button("Undo").on_hover_text("Puts things back as they were (Ctrl Z on Runs)");
+            if deliberate::clicked(&undo, ("undo", number)) {
+                commands.push(Command::Undo);
             }
-            let close = ui.small_button("×").on_hover_text("Dismiss (Esc)");
-            close.widget_info(|| named("Dismiss the notice"));
-            if close.clicked() {
-                commands.push(Command::DismissNotice(number));
-            }
-        });
+        }
+        text_ui(ui, &notice.text);
     });
     let id = Id::unique("notice since");
     let now_s = ui.input(|input| input.time);
@@ -119,9 +133,52 @@ fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Comma
 
 #[cfg(test)]
 mod tests {
-    use eframe::egui::RawInput;
+    use eframe::egui::accesskit::Role;
+    use eframe::egui::{Context, RawInput, Vec2};
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
     use super::*;
+    use crate::app::dressed::dressed;
+    use crate::app::shell_ui;
+
+    /// The names and places of the controls in a window.
+    fn controls(harness: &Harness<'_, Window>) -> Vec<(String, Rect)> {
+        let roles = [Role::Button, Role::CheckBox, Role::ComboBox, Role::RadioButton, Role::Tab, Role::TextInput];
+        let controls = harness.query_all_by(|node| roles.contains(&node.role()));
+        controls.map(|control| (control.accesskit_node().label().unwrap_or_default(), control.rect())).collect()
+    }
+
+    #[test]
+    fn messages_lie_below_every_screen_and_move_none_of_its_controls() {
+        for size in [Vec2::new(1000.0, 700.0), Vec2::new(2560.0, 1440.0)] {
+            let draw = |ui: &mut Ui, window: &mut Window| shell_ui(ui, window, &mut Vec::new());
+            let mut harness = dressed(Harness::builder().with_size(size), Window::default(), draw);
+            let room = size.y - HEIGHT;
+            let save = harness.get_by_label("Save plan").rect();
+            assert!(save.bottom() <= room, "{save:?}: the lowest control of Plan");
+            let screens: Vec<ScreenName> = harness.state().screens.iter().map(|screen| screen.name()).collect();
+            for screen in screens {
+                harness.state_mut().desk.screen = screen;
+                harness.run_steps(6);
+                let before = controls(&harness);
+                let desk = &mut harness.state_mut().desk;
+                desk.problem(screen, "cannot read the report: it ends in the middle of a line; ".repeat(9));
+                desk.say(Notice { text: "30 runs taken out of the queue. ".repeat(9), can_undo: true });
+                harness.run_steps(6);
+                let mut added = controls(&harness);
+                added.retain(|control| !before.contains(control));
+                assert_eq!(added.len(), 3, "{screen:?} at {size:?}: {added:?}");
+                for name in ["Dismiss", "Undo", "Dismiss the notice"] {
+                    let place = harness.get_by_label(name).rect();
+                    assert!(place.top() >= room && place.bottom() <= size.y, "{screen:?}: {name} at {place:?}");
+                }
+                let desk = &mut harness.state_mut().desk;
+                desk.problems.clear();
+                desk.notice = None;
+            }
+        }
+    }
 
     /// Whether a notice is dismissed that is drawn at these times, in seconds.
     fn is_dismissed(can_undo: bool, times_s: &[f64]) -> bool {

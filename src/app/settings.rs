@@ -295,7 +295,8 @@ mod tests {
         let mut window = shown(new());
         for button in [open, no] {
             let place = window.get_by_label(button).rect();
-            assert!(place.left() >= 0.0 && place.right() <= 1000.0 && place.bottom() <= 700.0, "{button}: {place:?}");
+            assert!(place.left() >= 0.0 && place.right() <= 1000.0, "{button}: {place:?}");
+            assert!(place.top() >= 660.0 && place.bottom() <= 700.0, "{button} covers nothing: {place:?}");
         }
         window.get_by_label(open).click();
         window.run();

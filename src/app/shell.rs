@@ -1,4 +1,4 @@
-//! The frame around every screen: bar, rail, messages over the screen, command palette and list of keys.
+//! The frame around every screen: bar, rail, messages below the screen, command palette and list of keys.
 
 use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, Ui};
 use strum::IntoEnumIterator;
@@ -23,13 +23,14 @@ pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     allowing::allow_ui(ui, desk, commands);
     let rail = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(8, 8));
     Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, window, commands));
-    let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));
+    notices::notices_ui(ui, window, commands);
+    let margin = Margin { left: 12, right: 12, top: 12, bottom: 6 };
+    let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(margin);
     CentralPanel::default().frame(screen).show(ui, |ui| {
         if let Some(screen) = window.shown() {
             screen.ui(desk, ui, commands);
         }
     });
-    notices::notices_ui(ui.ctx(), desk, commands);
     desk.table_path_ui(ui.ctx(), commands);
     if window.command_palette {
         command_palette::command_palette_ui(ui.ctx(), window, commands);

@@ -70,9 +70,9 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
 /// The share of the window's height that the menu of notes takes at most.
 const MOST_OF_WINDOW: f32 = 0.6;
 
-/// Draws the menu of the notes on what is shown. All of them can be reached, however low the window is.
-pub fn notes_menu_ui(ui: &mut Ui, notes: &[&String]) {
-    ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
+/// Draws a menu of texts, such as the notes on what is shown. All of them can be reached, however low the window is.
+pub fn notes_menu_ui(ui: &mut Ui, name: &str, notes: &[&String]) {
+    ui.menu_button(format!("{name} ({})", notes.len()), |ui| {
         ui.set_max_width(520.0);
         let height = MOST_OF_WINDOW * ui.ctx().content_rect().height();
         ScrollArea::vertical().max_height(height).min_scrolled_height(height).show(ui, |ui| {

@@ -16,7 +16,8 @@ mod roofline;
 mod scaling;
 mod scatter;
 
-pub use arrange::{Arrangement, level_name};
+pub use crate::analysis::level_name;
+pub use arrange::Arrangement;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -541,7 +541,7 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
         let of_look = matches!(&series.look, Look::Level(known, _) if known.to_string().eq_ignore_ascii_case(level));
         let is_named = |asked: &Vec<&str>| {
             let parts = parts(&series.name);
-            // An effect has the look of the level that it changes to. An interaction has the look of neither of its two levels.
+            // An effect takes the look of the level that it changes to. An interaction takes that of neither of its two levels.
             let counts = match is_effect {
                 true if series.name.contains(BETWEEN[1]) => 0,
                 true => 1,

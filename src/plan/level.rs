@@ -213,6 +213,16 @@ pub fn places_of(levels: impl IntoIterator<Item = Level>) -> HashMap<Level, usiz
     places
 }
 
+/// The position of a level among others of its factor: numbers by value, then offered names by their places, then other names by their
+/// letters.
+pub fn rank_among(level: Level, place: Option<usize>) -> (usize, Option<Level>) {
+    match (level.as_text().is_some(), place) {
+        (false, _) => (0, Some(level)),
+        (true, Some(place)) => (place + 1, None),
+        (true, None) => (usize::MAX, Some(level)),
+    }
+}
+
 /// The level of every factor of one cell, in the order of its workload's factors. Levels of another version are kept as they are.
 ///
 /// Cells of a block share their keys, since 10,000 cells of 25 factors would otherwise hold 250,000 references, and copies of levels share

@@ -20,6 +20,9 @@ const SIGNS: [(&str, bool, bool); 6] = [
     (">", true, true),
 ];
 
+/// The letters with which signs begin.
+const SIGN_LETTERS: [char; 4] = ['<', '>', '≤', '≥'];
+
 /// The question of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
@@ -110,7 +113,11 @@ impl Goal {
 
     /// The text in plans.
     pub fn text(&self) -> String {
-        format!("{} {}", if self.is_max { MOST } else { LEAST }, formula_name(&self.key))
+        format!("{} {}", self.word(), formula_name(&self.key))
+    }
+
+    fn word(&self) -> &'static str {
+        if self.is_max { MOST } else { LEAST }
     }
 }
 
@@ -122,7 +129,7 @@ impl KeptLimit {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let example = "write a measure, a sign and a bound, such as \"peak_allocated_bytes < 24 GB\" or \"throughput >= 95 % of best\"";
-        let place = text.find(['<', '>', '≤', '≥']);
+        let place = text.find(SIGN_LETTERS);
         let place = place.ok_or_else(|| format!("{} has no sign <, <=, > or >=: {example}", quoted(text)))?;
         let (name, rest) = text.split_at(place);
         let found = SIGNS.iter().find_map(|(sign, above, strict)| Some((rest.strip_prefix(sign)?, *above, *strict)));
@@ -141,6 +148,11 @@ impl KeptLimit {
             true => return Err(format!("{} is no share of the best: write 95 % of best", quoted(bound))),
         };
         Ok(Self { text: text.to_owned(), key, is_above, is_strict, bound, line: 1 })
+    }
+
+    /// The part of the text after the measure: `< 24 GB`.
+    pub fn sign_and_bound(&self) -> &str {
+        self.text.find(SIGN_LETTERS).map_or("", |place| &self.text[place..])
     }
 }
 
@@ -184,9 +196,14 @@ impl Search {
 
     /// The question in words: `max throughput, keep peak_allocated_bytes < 24 GB`.
     pub fn question(&self) -> String {
-        let limits: Vec<&str> = self.keep.iter().map(|limit| limit.text.as_str()).collect();
+        let limits: Vec<String> = self.keep.iter().map(|limit| limit.text.clone()).collect();
+        self.question_about(&formula_name(&self.goal.key), &limits)
+    }
+
+    /// The question with these words for what is sought and for the limits.
+    pub fn question_about(&self, goal: &str, limits: &[String]) -> String {
         let keep = if limits.is_empty() { String::new() } else { format!(", keep {}", limits.join(" and ")) };
-        format!("{}{keep}", self.goal.text())
+        format!("{} {goal}{keep}", self.goal.word())
     }
 }
 

@@ -129,7 +129,7 @@ pub enum SessionError {
     /// The cell of a run from an earlier process cannot run here.
     #[error("run {run} cannot be queued again: {reason}")]
     EarlierCell {
-        /// The run.
+        /// The run: its number, levels and repeat.
         run: String,
         /// Why its cell cannot run, and what to do.
         reason: String,
@@ -137,15 +137,15 @@ pub enum SessionError {
     /// The same repeat of the cell is already in the queue.
     #[error("run {run} is not queued again: run {other} is the same repeat of its cell and has not ended yet")]
     InQueue {
-        /// The run.
+        /// The run: its number, levels and repeat.
         run: String,
-        /// The run that waits or runs.
+        /// The run that waits or runs, in the same form.
         other: String,
     },
     /// A run cannot be put back into its place in the queue.
     #[error("run {run} cannot be put back into the queue, since it has started; Retry queues it again as a new run")]
     Started {
-        /// The run.
+        /// The run: its number, levels and repeat.
         run: String,
     },
     /// There is no home folder.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::searching::cell_name;
-use crate::analysis::{counted, step_lines};
+use crate::analysis::{Question, counted, step_lines};
 use crate::plan::{Plan, Search, SearchStep, SearchVerdict};
 use crate::store::{Reader, StoreError};
 
@@ -21,6 +21,9 @@ pub struct SearchReport {
     pub name: String,
     /// The question in words.
     pub question: String,
+    /// The question with the names and units of its measures.
+    #[serde(skip)]
+    pub title: String,
     /// What happened, in lines; empty if the plan cannot be read.
     pub lines: Vec<String>,
     /// Its steps.
@@ -114,7 +117,8 @@ pub fn search_reports(reader: &Reader) -> Result<Vec<SearchReport>, StoreError> 
         let in_words = |search: &Search| steps.iter().flat_map(|step| step_lines(step, search, &of_cell)).collect();
         let lines = search.as_ref().map(in_words).unwrap_or_default();
         let question = search.map_or_else(String::new, |search| search.question());
-        reports.push(SearchReport { plan: id, name: name.clone(), question, lines, steps, cells });
+        let title = read.as_ref().and_then(Question::for_readers).unwrap_or_else(|| question.clone());
+        reports.push(SearchReport { plan: id, name: name.clone(), question, title, lines, steps, cells });
     }
     Ok(reports)
 }
@@ -130,6 +134,7 @@ mod tests {
             plan: "p1".to_owned(),
             name: "s".to_owned(),
             question: "max throughput".to_owned(),
+            title: "max Throughput (images/s)".to_owned(),
             lines: Vec::new(),
             steps: vec![SearchStep::Begun { candidates: cells(12), first_repeat: 1 }],
             cells: HashMap::new(),
@@ -147,6 +152,7 @@ mod tests {
             plan: "p1".to_owned(),
             name: "s".to_owned(),
             question: "max throughput".to_owned(),
+            title: "max Throughput (images/s)".to_owned(),
             lines: round.collect(),
             steps: Vec::new(),
             cells: HashMap::new(),

@@ -17,7 +17,7 @@ mod tree;
 mod unpack;
 mod words;
 
-pub use anonymous::shown_text;
+pub use anonymous::{shown_host, shown_text};
 pub use ended::{EndedRun, create_ended};
 pub use error::ArchiveError;
 pub use export::{LeftOut, export_anonymous, export_session};

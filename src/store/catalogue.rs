@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use super::archive::shown_host;
 use super::journal::{Decision, read_journal_line};
 use super::{StoreError, folder};
 use crate::foreign::{self, Line, Lines};
-use crate::plan::{Facts, Key, Level, Node, RunState, mentions};
+use crate::plan::{Facts, Key, Level, Node, RunState, WorkloadSpec, mentions, offered_levels, rank_among, workloads};
 
 /// The bytes at the start of a journal line that contain the name of its decision.
 const HEAD_BYTES: usize = 80;
@@ -42,8 +44,10 @@ pub struct SessionHeading {
     pub node: Node,
     /// Names of its plans, each once, in the order they were launched.
     pub plans: Vec<String>,
-    /// The levels of each factor in the session's cells.
+    /// The levels of each factor in the session's cells, in the factor's order.
     pub levels: BTreeMap<Key, Vec<Level>>,
+    /// The names of these factors; those that no workload knows have none.
+    pub names: BTreeMap<Key, Arc<str>>,
     /// The number of its runs in each state; runs that have not ended count as queued.
     pub runs: BTreeMap<&'static str, usize>,
     /// The user's note.
@@ -68,6 +72,7 @@ impl SessionHeading {
             node: folder::read_node(session)?,
             plans: Vec::new(),
             levels: BTreeMap::new(),
+            names: BTreeMap::new(),
             runs: BTreeMap::new(),
             note: String::new(),
             changed_time_s: None,
@@ -75,6 +80,7 @@ impl SessionHeading {
         };
         // For each run its final state; `None` while it has not ended. A cancelled run may be put back into the queue.
         let mut states: BTreeMap<String, Option<RunState>> = BTreeMap::new();
+        let mut brought: Vec<WorkloadSpec> = Vec::new();
         let is_imported = heading.is_imported();
         each_decision(session, &["plan_added", "run_queued", "run_ended", "noted"], |time_s, decision| {
             // Imported runs have the times of their file, and their plan the time of the import.
@@ -82,7 +88,12 @@ impl SessionHeading {
                 heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
             }
             match decision {
-                Decision::PlanAdded { name, .. } if !heading.plans.contains(&name) => heading.plans.push(name),
+                Decision::PlanAdded { name, workloads, .. } => {
+                    brought.extend(workloads.into_iter().filter_map(|spec| serde_json::from_value(spec).ok()));
+                    if !heading.plans.contains(&name) {
+                        heading.plans.push(name);
+                    }
+                }
                 Decision::RunQueued { run, levels, .. } => {
                     states.insert(run, None);
                     for (key, level) in levels.iter() {
@@ -100,9 +111,22 @@ impl SessionHeading {
         for state in states.into_values() {
             *heading.runs.entry(state.unwrap_or(RunState::Queued).name()).or_default() += 1;
         }
+        heading.take_factors(&brought);
         heading.changed_time_s = heading.changed_time_s.or_else(|| journal_time_s(session));
         heading.words = heading.searched();
         Ok(heading)
+    }
+
+    /// Puts the levels in the order of their factors, and names the factors. `brought` are the workloads that came with plans.
+    fn take_factors(&mut self, brought: &[WorkloadSpec]) {
+        for (key, levels) in &mut self.levels {
+            let offered = offered_levels(key, brought);
+            levels.sort_by_cached_key(|level| rank_among(level.clone(), offered.get(level).copied()));
+            let mut specs = workloads().iter().map(|spec| &**spec).chain(brought);
+            if let Some(factor) = specs.find_map(|spec| spec.factor(key)) {
+                self.names.insert(key.clone(), factor.name.clone());
+            }
+        }
     }
 
     /// The text in which words of filters are searched: names, machine, note, date, and the levels that differ.
@@ -137,9 +161,10 @@ impl SessionHeading {
         self.node.cpus == 0 && self.node.system.starts_with(IMPORTED_SYSTEM)
     }
 
-    /// The machine's name, and its GPUs or CPUs.
+    /// The machine's name, unless an anonymous archive left it out, and its GPUs or CPUs.
     pub fn whole_machine(&self) -> String {
-        if self.is_imported() && self.node.hostname == UNKNOWN_HOST {
+        let is_unknown = self.is_imported() && self.node.hostname == UNKNOWN_HOST;
+        if is_unknown || shown_host(&self.node) != self.node.hostname {
             return self.machine();
         }
         format!("{}, {}", self.node.hostname, self.machine())

@@ -255,6 +255,12 @@ pub struct HeldCell {
     pub last_s: Option<f64>,
 }
 
+/// The number of a run: the digits at the start of its id, or the id itself.
+pub fn number_of(run: &str) -> &str {
+    let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
+    if digits.parse::<u32>().is_ok() { digits } else { run }
+}
+
 /// The cells of a session's runs, by their identity.
 pub fn held_cells(runs: &[RunRecord]) -> HashMap<Identity, HeldCell> {
     let mut cells: HashMap<Identity, HeldCell> = HashMap::new();

@@ -118,6 +118,22 @@ impl Question {
         }))
     }
 
+    /// The question of a plan for readers, with the names and the unit of what it is about: `max Throughput (images/s), keep Peak allocated
+    /// < 24 GB`; `None` if the plan asks none that can be answered.
+    pub fn for_readers(plan: &Plan) -> Option<String> {
+        let (search, question) = (plan.search.as_ref()?, Self::of(plan).ok()??);
+        let goal = match &question.goal {
+            Sought::Measure(measure) if measure.shown_unit.is_empty() => measure.name.clone(),
+            Sought::Measure(measure) => format!("{} ({})", measure.name, measure.shown_unit),
+            Sought::Factor(key) => {
+                plan.first.spec.factor(key).map_or(key.to_string(), |factor| factor.name.to_string())
+            }
+        };
+        let limits = search.keep.iter().zip(&question.limits);
+        let limits = limits.map(|(kept, limit)| format!("{} {}", limit.measure.name, kept.sign_and_bound()));
+        Some(search.question_about(&goal, &limits.collect::<Vec<_>>()))
+    }
+
     /// The measures that each run must have.
     pub(super) fn measures(&self) -> impl Iterator<Item = &Measure> {
         let goal = if let Sought::Measure(measure) = &self.goal { Some(measure) } else { None };
@@ -265,12 +281,23 @@ fn contradiction(limits: &[Limit]) -> Option<(String, String)> {
 mod tests {
     use super::*;
 
-    fn refused(goal: &str, keep: &str, more: &str) -> String {
+    fn plan(goal: &str, keep: &str, more: &str) -> Plan {
         let text = format!(
             "version = 1\nrepeats = 6\n{more}\n[factors]\nbatch_size = [32, 64]\nprecision = [\"fp32\", \"bf16\"]\n[search]\ngoal = \"{goal}\"\nkeep = [{keep}]\n"
         );
-        let plan = Plan::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}"));
-        check_search(&plan, "p.toml").map_or_else(|error| error.to_string(), |()| String::new())
+        Plan::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn refused(goal: &str, keep: &str, more: &str) -> String {
+        check_search(&plan(goal, keep, more), "p.toml").map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn readers_are_told_names_and_units_in_place_of_keys() {
+        let told = |goal: &str, keep: &str| Question::for_readers(&plan(goal, keep, "")).unwrap();
+        let fastest = told("max throughput", "\"peak_allocated_bytes < 24 GB\"");
+        assert_eq!(fastest, "max Throughput (distinct images) (images/s), keep Peak allocated < 24 GB");
+        assert_eq!(told("min batch_size", ""), "min Batch size");
     }
 
     #[test]

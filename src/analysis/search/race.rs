@@ -182,7 +182,7 @@ impl<'a> Race<'a> {
                 runs.iter().filter_map(|run| run.values.as_ref().ok()?.get(&measure.key).copied()).collect();
             let Some(Value { median, interval, .. }) = summarise(&values) else { continue };
             let ends = interval.map(|interval| (interval.low, interval.high)).filter(|(low, high)| low < high);
-            let word = format!("{} {}", measure.key, shown_interval(measure, median, ends));
+            let word = format!("{} {}", measure.name, shown_interval(measure, median, ends));
             if !words.contains(&word) {
                 words.push(word);
             }

@@ -272,6 +272,10 @@ impl Executes for CompareScreen {
     fn execute(&mut self, command: CompareCommand, desk: &mut Desk, context: &Context) {
         let before = self.study.clone();
         let mut kind = None;
+        if matches!(command, CompareCommand::Study(_) | CompareCommand::Form(_) | CompareCommand::Claims(true)) {
+            // The command palette offers them on every screen.
+            desk.screen = ScreenName::COMPARE;
+        }
         match command {
             CompareCommand::Undo => return self.undo(false, desk),
             CompareCommand::Redo => return self.undo(true, desk),
@@ -411,15 +415,22 @@ impl Screen for CompareScreen {
     }
 
     fn palette(&self, desk: &Desk) -> Vec<(String, Command)> {
+        let view = |name: String, command: CompareCommand| (name, Command::from(command));
+        let claims = view("Show the verdicts on the papers' claims".to_owned(), CompareCommand::Claims(true));
+        let forms = Form::ALL.iter().map(|form| view(format!("Compare: {}", form.name()), CompareCommand::Form(*form)));
+        let studies = study_groups().into_iter().flat_map(|group| group.studies).map(|titled| {
+            let command = CompareCommand::Study(Box::new(titled.study.clone()));
+            view(format!("Study: {}", titled.title), command)
+        });
+        let views = std::iter::once(claims).chain(forms).chain(studies);
         if desk.screen != ScreenName::COMPARE {
-            return Vec::new();
+            return views.collect();
         }
         let others = [
             ("Undo the last change of what is shown", CompareCommand::Undo),
             ("Redo the change of what is shown", CompareCommand::Redo),
             ("Make the next cell the baseline", CompareCommand::NextBaseline),
             ("Save the table as a file", CompareCommand::SaveTable),
-            ("Show the verdicts on the papers' claims", CompareCommand::Claims(true)),
         ];
         let next = self.picture.as_ref().filter(|picture| picture.waiting == 0 && desk.locked().is_none());
         let next = next.map_or([None, None], |picture| {
@@ -429,14 +440,7 @@ impl Screen for CompareScreen {
         });
         let others = others.into_iter().chain(next.into_iter().flatten());
         let others = others.map(|(name, command)| (name.to_owned(), command.into()));
-        let views =
-            Form::ALL.iter().map(|form| (format!("Compare: {}", form.name()), CompareCommand::Form(*form).into()));
-        let studies = study_groups().into_iter().flat_map(|group| group.studies);
-        let studies = studies.map(|titled| {
-            let command = CompareCommand::Study(Box::new(titled.study.clone()));
-            (format!("Study: {}", titled.title), command.into())
-        });
-        copies(|format| CompareCommand::Copy(format).into()).chain(others).chain(views).chain(studies).collect()
+        copies(|format| CompareCommand::Copy(format).into()).chain(others).chain(views).collect()
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {

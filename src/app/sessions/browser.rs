@@ -543,7 +543,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
         fact_ui(ui, "Machine", &heading.whole_machine());
         for (key, levels) in heading.levels.iter().filter(|(_, levels)| levels.len() > 1) {
             let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
-            fact_ui(ui, key, &levels.join(", "));
+            fact_ui(ui, heading.names.get(key).map_or(&**key, |name| &**name), &levels.join(", "));
         }
         ui.add_space(GRID);
         note_ui(ui, heading, asked);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::Scene;
-use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, RANKS, Setting};
+use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, Setting, level_name};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
 use crate::plan::{GPUS, GPUS_PER_NODE, NODES, places_of};
@@ -25,18 +25,6 @@ pub struct Arrangement {
     pub across: Option<Setting>,
     /// The other settings that differ: they are part of the names of rows or lines, so that all cells stay separate.
     pub rest: Vec<Setting>,
-}
-
-/// The level of a setting, in words that are clear without the setting: `fp16`, `4 GPUs`, `4 ranks` (on CPUs), `pin_memory on`.
-pub fn level_name(setting: &Setting, level: &Level) -> String {
-    let counted = if *setting.name == *RANKS { "rank" } else { "GPU" };
-    match level {
-        Level::Integer(1) if setting.key == GPUS => format!("1 {counted}"),
-        _ if setting.key == GPUS => format!("{level} {counted}s"),
-        Level::Text(name) if setting.speaks_for_itself => name.to_string(),
-        _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
-        _ => format!("{} {level} {}", setting.name, setting.unit),
-    }
 }
 
 /// The name of a cell: its levels of these settings.

@@ -100,10 +100,11 @@ fn row_name(effect: &Effect) -> String {
     }
 }
 
-fn look(study: &Study, change: &Change, row: usize) -> Look {
-    match &*change.setting.key {
-        "session" | "data" => Look::Place(row),
-        _ => Look::of_level(&study.own(change.setting.clone()), &change.level),
+/// The look of the line of a level.
+fn look(study: &Study, setting: &Setting, level: &Level, place: usize) -> Look {
+    match &*setting.key {
+        "session" | "data" => Look::Place(place),
+        _ => Look::of_level(&study.own(setting.clone()), level),
     }
 }
 
@@ -257,14 +258,9 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         let row = place_of(&mut chart.x.categories, row_name(effect));
         let interval = effect.value.interval.map_or([effect.value.median; 2], |ends| [ends.low, ends.high]);
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
-        let look = match effect.changes.as_slice() {
-            [one] => look(scene.study, one, row),
-            // An interaction of two factors has the colour of neither.
-            _ => Look::Grey,
-        };
         let points = vec![Point { x: row as f64, across: None, value: effect.value, ratio: None, cell: None }];
-        // The same name as in the table.
-        panel.series.push(Series { points, ..Series::measured(name(effect), look) });
+        // The same name as in the table. Grey, because levels of different factors share colours, and each row has its name.
+        panel.series.push(Series { points, ..Series::measured(name(effect), Look::Grey) });
     }
     // On this axis, twice and half are equally far from 1.
     if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
@@ -333,8 +329,7 @@ fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)
         drawn[1].push(mean.second.clone());
         let x = place_of(&mut chart.x.categories, level_name(first, &mean.first)) as f64;
         let name = level_name(second, &mean.second);
-        let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
-        let series = panel.series_of(name, |place| look(scene.study, &change, place));
+        let series = panel.series_of(name, |place| look(scene.study, second, &mean.second, place));
         let value: Value = scaled(mean.value, factor);
         series.points.push(Point { x, across: None, value, ratio: None, cell: None });
     }

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::arrange::level_name;
 use super::{Scene, shown_measure};
 use crate::analysis::{
-    Cell, Interval, LawFit, Level, Method, TimeAt, TimeLaw, Value, by_repeat, counted, measure_of, rank_correlation,
+    Cell, Interval, LawFit, Level, Method, TimeAt, TimeLaw, Value, by_repeat, counted, level_name, measure_of,
+    rank_correlation,
 };
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series, panel_of};
 use crate::figure::number::significant;

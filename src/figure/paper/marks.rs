@@ -113,9 +113,52 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
 /// longer to draw.
 const DENSE: usize = 2000;
 
+/// The distance between the end of an ideal and its name, in points.
+const BESIDE: f64 = 2.0;
+
+/// The names of ideals, at the ends of their lines.
+struct Names {
+    /// The heights at which ideals end.
+    ends: Vec<f64>,
+    /// The heights between which names are set.
+    taken: Vec<(f64, f64)>,
+}
+
+impl Names {
+    fn new(field: &Field, panel: &Panel) -> Self {
+        let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
+        let ends = ideal.filter_map(|series| Some(field.y(sound(series).last()?.value.median)));
+        Self { ends: ends.collect(), taken: Vec::new() }
+    }
+
+    /// Sets a name above the end of its line, or below it if another line or name is in the way.
+    fn set(&mut self, scene: &mut Scene, field: &Field, name: &str, (x, y): (f64, f64)) {
+        let (typist, size) = (field.kind.typist, field.kind.small);
+        let name = Line::plain(typist.cut(name, size, field.area.width));
+        if name.is_empty() {
+            return;
+        }
+        let height = typist.capital(size);
+        let (above, below) = (y - BESIDE, y + BESIDE + height);
+        let is_in_area = above - height >= field.area.top;
+        let is_free = |base: f64| {
+            let (top, bottom) = (base - height - 1.0, base + 1.0);
+            let is_line = self.ends.iter().any(|end| (*end - y).abs() > 0.1 && (top..bottom).contains(end));
+            !is_line && self.taken.iter().all(|(from, to)| bottom <= *from || *to <= top)
+        };
+        let is_below = !is_in_area || !is_free(above) && is_free(below) && below < field.area.bottom();
+        let base = if is_below { below } else { above };
+        self.taken.push((base - height - 1.0, base + 1.0));
+        let half = typist.width(&name, size) / 2.0;
+        let at = ((x - half).max(field.area.left + half), base);
+        typist.set_in_data(scene, &name, size, at, (Anchor::Middle, INK));
+    }
+}
+
 /// Draws measured points together with a front, with roofs or with fitted laws.
 fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
     let is_dense = panel.series.iter().map(|series| series.points.len()).sum::<usize>() > DENSE;
+    let mut names = Names::new(field, panel);
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
         let paint = field.paint(series);
@@ -123,14 +166,8 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
             let points: Vec<(f64, f64)> =
                 sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
             scene.line(&points, ideal_stroke(&paint));
-            if let Some((x, y)) = points.last().filter(|_| !LISTED.contains(&series.name.as_str())) {
-                let (typist, size) = (field.kind.typist, field.kind.small);
-                let name = Line::plain(typist.cut(&series.name, size, field.area.width));
-                let above = y - 2.0 - typist.capital(size) >= field.area.top;
-                let base = if above { y - 2.0 } else { y + 2.0 + typist.capital(size) };
-                let half = typist.width(&name, size) / 2.0;
-                let at = ((x - half).max(field.area.left + half), base);
-                typist.set_in_data(scene, &name, size, at, (Anchor::Middle, INK));
+            if let Some(end) = points.last().filter(|_| !LISTED.contains(&series.name.as_str())) {
+                names.set(scene, field, &series.name, *end);
             }
             continue;
         }

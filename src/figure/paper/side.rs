@@ -156,8 +156,7 @@ impl Side {
         let long = self.title_length(kind) / (area.height + TITLE_OUT);
         let size = if long > 1.0 { (kind.size / long).max(6.0).min(kind.size) } else { kind.size };
         let title = if typist.width(self.title(), size) > area.height + 4.0 * TITLE_OUT {
-            let text: String = self.title().0.iter().map(|span| span.text.as_str()).collect();
-            Line::plain(typist.cut(&text, size, area.height + 2.0 * TITLE_OUT))
+            shortened(self.title(), typist, size, area.height + 2.0 * TITLE_OUT)
         } else {
             self.title().clone()
         };
@@ -246,8 +245,7 @@ impl Side {
         let mut title = self.title().clone();
         let size = (kind.size * room / self.title_length(kind).max(room)).max(6.0).min(kind.size);
         if typist.width(&title, size) > room + 0.1 {
-            let text: String = title.0.iter().map(|span| span.text.as_str()).collect();
-            title = Line::plain(typist.cut(&text, size, room));
+            title = shortened(&title, typist, size, room);
         }
         let half = typist.width(&title, size) / 2.0;
         let most = (scene.width - half).max(half);
@@ -255,6 +253,15 @@ impl Side {
         let at = (x, bottom + below + GAP + typist.ascent(kind.size));
         scene.part(Part::AxisName(chart, axis), |scene| typist.set(scene, &title, size, at, Anchor::Middle));
     }
+}
+
+/// A title that is shortened to a width. It keeps its unit, without which its numbers mean nothing.
+fn shortened(title: &Line, typist: Typist, size: f64, width: f64) -> Line {
+    let text: String = title.0.iter().map(|span| span.text.as_str()).collect();
+    let (name, unit) = text.split_at(text.rfind(" (").unwrap_or(text.len()));
+    let left = width - typist.width(&Line::plain(unit), size);
+    // Of a very short title, not even the unit would be left.
+    Line::plain(if left < 3.0 * size { typist.cut(&text, size, width) } else { typist.cut(name, size, left) + unit })
 }
 
 /// Names next to rows: on two lines if a name is wider than its room and its row is high enough for two lines, otherwise shortened.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::{allocation_size, data_folder, queued_job, run_queued};
+use crate::analysis::{Setting, level_name};
 use crate::launch;
-use crate::plan::{Cell, Plan, Request, RunState, WorkloadSpec};
+use crate::plan::{Cell, Key, Plan, Request, RunState, WorkloadSpec};
 use crate::protocol::{AllocationSize, Job};
 use crate::session::kept_queue::KeptQueue;
 use crate::session::{Origin, QueuedJob, Session, SessionError, Where, ended};
-use crate::store::{Reader, RunRecord};
+use crate::store::{Reader, RunRecord, number_of};
 
 /// The digest of a workload's program; `None` if the worker runs it.
 fn program_digest(spec: &WorkloadSpec) -> Option<String> {
@@ -72,7 +73,7 @@ impl Session {
         let queued = self.known_job(run)?;
         self.check_is_only(run, &queued.origin)?;
         if self.recorded_job(run).is_some() {
-            return Err(SessionError::Started { run: run.to_owned() });
+            return Err(SessionError::Started { run: self.called(run) });
         }
         if self.queue.state(run).is_none() {
             // An earlier conductor cancelled it, so its place is not known any more.
@@ -86,6 +87,23 @@ impl Session {
         Ok(())
     }
 
+    /// A run as the window names it: its number, the levels that its plan varies, and its repeat: `17 (fp16 · repeat 2)`.
+    fn called(&self, run: &str) -> String {
+        let name = || {
+            self.store.flush().ok()?;
+            let reader = self.store.reader().ok()?;
+            let record = reader.run(run).ok()??;
+            let (_, plan) = earlier_plan(&reader, &record).ok()?;
+            let setting = |key: &Key| Setting::of_factor(&record.workload, key);
+            let level = |key: &Key| Some(level_name(&setting(key), record.levels.get(key)?));
+            let mut parts: Vec<String> = plan.varied().into_iter().filter_map(level).collect();
+            parts.push(format!("repeat {}", record.repeat));
+            Some(parts.join(" · "))
+        };
+        let number = number_of(run);
+        name().map_or_else(|| number.to_owned(), |name| format!("{number} ({name})"))
+    }
+
     /// The job of a run of this session.
     fn known_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
         self.jobs.get(run).cloned().map_or_else(|| self.earlier_job(run), Ok)
@@ -96,7 +114,7 @@ impl Session {
         let is_open = |other: &str| self.queue.state(other).is_some_and(|state| !state.is_final());
         let is_same = |other: &Origin| (&other.cell, other.repeat) == (&origin.cell, origin.repeat);
         match self.jobs.iter().find(|(other, queued)| is_same(&queued.origin) && is_open(other)) {
-            Some((other, _)) => Err(SessionError::InQueue { run: run.to_owned(), other: other.clone() }),
+            Some((other, _)) => Err(SessionError::InQueue { run: self.called(run), other: self.called(other) }),
             None => Ok(()),
         }
     }
@@ -119,7 +137,7 @@ impl Session {
         plan_file: &Plan,
     ) -> Result<QueuedJob, SessionError> {
         let run = record.run.as_str();
-        let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
+        let unrunnable = |reason| SessionError::EarlierCell { run: self.called(run), reason };
         let spec = &*record.workload;
         let Where { site, node } = Where::kept(plan_file, &self.node)?;
         let request =

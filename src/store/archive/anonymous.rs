@@ -77,6 +77,14 @@ pub fn shown_text(text: &str) -> &str {
     if number.is_some_and(|number| words::is_digits(number, 7)) { NOT_KEPT } else { text }
 }
 
+/// The name of a session's machine as a reader is shown it. A machine may be called `host`: its name was replaced only if the
+/// description of its system was, too.
+pub fn shown_host(node: &Node) -> &str {
+    let number = node.hostname.strip_prefix("host").map(|rest| rest.strip_prefix('_').unwrap_or(rest));
+    let is_replacement = number.is_some_and(|number| number.is_empty() || words::is_digits(number, 7));
+    if is_replacement && shown_text(&node.system) == NOT_KEPT { NOT_KEPT } else { &node.hostname }
+}
+
 /// How a file is made anonymous.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {

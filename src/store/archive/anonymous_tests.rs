@@ -434,6 +434,12 @@ fn readers_are_shown_that_a_text_was_replaced_and_every_other_text_as_it_is() {
         ["text_", "text_long", "/path-1/a", "per_rank"].map(shown_text),
         ["text_", "text_long", "/path-1/a", "per_rank"]
     );
+    let host = |hostname: &str, system: &str| {
+        let node = Node { hostname: hostname.into(), system: system.into(), ..crate::plan::fixture::cpu_node() };
+        shown_host(&node).to_owned()
+    };
+    assert_eq!([host("host", "text_44"), host("host_2", "text_44")], ["left out: the archive is anonymous"; 2]);
+    assert_eq!([host("host", "Linux 6.8"), host("hostel", "text_44")], ["host", "hostel"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::fixture::*;
-use crate::plan::{Filter, RunState};
+use crate::plan::{Filter, Level, RunState, image};
 use crate::store::{
     Decision, SessionHeading, Store, StoreError, delete_session, put_back, remove_deleted, rename_session, run_notes,
 };
@@ -41,6 +41,28 @@ fn a_session_is_told_by_its_journal_and_found_by_levels_notes_and_tags() {
     drop(store);
     let reopened = Store::open(folder.path()).unwrap();
     assert!(reopened.found().torn.is_empty(), "notes are lines like others");
+}
+
+#[test]
+fn the_levels_of_a_session_stand_in_the_order_of_their_factor_in_whatever_order_runs_were_queued() {
+    let (folder, store) = session();
+    for (run, precision, batch_size) in
+        [("r1", "bf16", 128), ("r2", "fp32", 64), ("r3", "fp64", 1024), ("r4", "of-later", 64)]
+    {
+        let changed = [("precision", Level::text(precision)), ("batch_size", Level::Integer(batch_size))];
+        let Decision::RunQueued { plan, cell, workload, data, repeat, tracer, mode, seed, .. } = queued(run) else {
+            panic!("another decision");
+        };
+        let (run, levels) = (run.to_owned(), image::spec().levels(&changed));
+        store
+            .decide(Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, tracer, mode, seed })
+            .unwrap();
+    }
+    let heading = SessionHeading::read(folder.path()).unwrap();
+    let levels = |key: &str| heading.levels[key].iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(levels("precision"), ["fp32", "fp64", "bf16", "of-later"]);
+    assert_eq!(levels("batch_size"), ["64", "128", "1024"]);
+    assert_eq!(&*heading.names["precision"], "Precision");
 }
 
 #[test]

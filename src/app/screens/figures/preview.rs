@@ -50,7 +50,7 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
             ui.label(muted(ui, fact));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            notes_menu_ui(ui, &page.notes.iter().collect::<Vec<_>>());
+            notes_menu_ui(ui, "Notes", &page.notes.iter().collect::<Vec<_>>());
         });
     });
     for warning in &page.warnings {

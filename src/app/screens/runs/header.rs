@@ -18,6 +18,8 @@ use crate::plan::filter::{holds, toggled};
 
 /// Width that the texts of the button which pauses and resumes need, in points.
 const PAUSE_WIDTH: f32 = 92.0;
+/// Width of the line around a chip, in points.
+const OUTLINE: f32 = 2.0;
 
 /// Draws the header.
 pub fn header_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -107,6 +109,8 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
 }
 
 fn chips_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    // The line takes the room of the padding, so that chips are as high as the buttons beside them.
+    ui.spacing_mut().button_padding -= Vec2::splat(OUTLINE);
     for (run_state, &count) in RunState::VARIANTS.iter().copied().zip(&view.runs.counts) {
         let pair = format!("state={}", run_state.name().replace(' ', "-"));
         let on = holds(&view.own.filter_text, &pair);
@@ -116,7 +120,7 @@ fn chips_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let (symbol, color) = list::sign(ui, run_state);
         let text = RichText::new(format!("{symbol} {count} {}", run_state.name())).color(color);
         // An invisible outline takes the same room, so that nothing moves.
-        let outline = Stroke::new(1.5, if on { color } else { Color32::TRANSPARENT });
+        let outline = Stroke::new(OUTLINE, if on { color } else { Color32::TRANSPARENT });
         let chip = Button::new(text).corner_radius(12).selected(false).stroke(outline);
         let response = ui.add(chip).on_hover_text("Show only these; click again to show all");
         response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name())));

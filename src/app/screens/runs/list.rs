@@ -12,12 +12,13 @@ use crate::app::columns::{self, Listed};
 use crate::app::command::Command;
 use crate::app::deliberate;
 use crate::app::desk::Row;
-use crate::app::listing::{TRAINING_LOSS, number_of};
+use crate::app::listing::TRAINING_LOSS;
 use crate::app::screens::runs::View;
 use crate::app::theme::{BODY, GRID, palette};
 use crate::app::widgets::{muted, right, strong};
 use crate::figure::{duration_text, precise, significant};
 use crate::plan::RunState;
+use crate::store::number_of;
 
 const ROW_HEIGHT: f32 = 28.0;
 const HEADER_HEIGHT: f32 = 26.0;

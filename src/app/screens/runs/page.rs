@@ -9,10 +9,10 @@ use crate::app::command::Command;
 use crate::app::deliberate;
 use crate::app::desk::Row;
 use crate::app::engine::RunPage;
-use crate::app::listing::number_of;
 use crate::app::screens::runs::View;
 use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, named_text, strong, text_field};
+use crate::store::number_of;
 
 /// A run's page, with long texts prepared for drawing.
 pub struct Page {

@@ -39,7 +39,7 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
             let id = ("searches", goes_on);
             ScrollArea::vertical().id_salt(id).auto_shrink(false).stick_to_bottom(goes_on).show(ui, |ui| {
                 for search in view.records.searches.iter() {
-                    ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
+                    ui.label(strong(format!("Search of {}: {}", search.name, search.title)));
                     let (left_out, lines) = search.last_lines(MOST_LINES);
                     let lines: Vec<&str> = lines.collect();
                     // The answer comes first: the rounds before it can be longer than the panel.
@@ -54,7 +54,9 @@ pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
                         ui.add(Label::new(text.size(SMALL)).wrap().selectable(true));
                     }
                     for line in rounds {
-                        ui.add(Label::new(muted(ui, *line).size(SMALL)).wrap().selectable(true));
+                        // The first line repeats the question.
+                        let line = line.replacen(&search.question, &search.title, 1);
+                        ui.add(Label::new(muted(ui, line).size(SMALL)).wrap().selectable(true));
                     }
                     if search.verdict().is_none() {
                         let text = unfinished(search, view.queue.is_active());

@@ -12,7 +12,7 @@ use crate::app::words::bytes_text;
 use crate::figure::{grouped, precise, significant};
 use crate::plan::{CudaState, GpuChoice, Node};
 use crate::protocol::{MemoryPolicy, RankPlace, TraceSummary, ranges_text};
-use crate::store::shown_text;
+use crate::store::{shown_host, shown_text};
 
 /// Draws the summary.
 pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
@@ -37,12 +37,12 @@ fn section(ui: &mut Ui, title: &str) {
     ui.label(strong(title));
 }
 
-/// Names and values in two columns.
+/// Names and values in two columns. Values that an anonymous archive left out are called that.
 fn pairs_ui(ui: &mut Ui, id: &str, pairs: &[(String, String)]) {
     Grid::new(id).num_columns(2).spacing([16.0, 4.0]).show(ui, |ui| {
         for (name, value) in pairs {
             ui.label(muted(ui, name));
-            ui.add(Label::new(value).wrap().selectable(true));
+            ui.add(Label::new(shown_text(value)).wrap().selectable(true));
             ui.end_row();
         }
     });
@@ -198,7 +198,8 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
             let (symbol, color) = if item.in_effect { ("✓", palette.good) } else { ("✗", palette.bad) };
             let hover = if item.in_effect { "in effect" } else { "not in effect" };
             ui.colored_label(color, symbol).on_hover_text(hover);
-            ui.label(&item.factor);
+            let factor = page.record.workload.factor(&item.factor);
+            ui.label(factor.map_or(&*item.factor, |factor| &*factor.name));
             ui.label(shown_text(&item.asked));
             ui.add(Label::new(shown_text(&item.seen)).wrap());
             ui.end_row();
@@ -354,7 +355,7 @@ fn environment_ui(ui: &mut Ui, page: &RunPage) {
 fn node_ui(ui: &mut Ui, node: &Node) {
     section(ui, "Node");
     let mut pairs = vec![
-        ("Name".to_owned(), node.hostname.clone()),
+        ("Name".to_owned(), shown_host(node).to_owned()),
         ("System".to_owned(), node.system.clone()),
         ("Processor".to_owned(), format!("{}, {}", node.cpu_model, counted(node.cpus, "CPU"))),
         ("Memory".to_owned(), bytes_text(node.memory_bytes as f64)),

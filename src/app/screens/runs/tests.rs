@@ -21,6 +21,7 @@ use crate::app::dressed::dressed;
 use crate::app::engine::{RunPage, UiEvent};
 use crate::app::{Records, Settings, Window as State, shell_ui, theme};
 use crate::conduct::{QueueRow, QueueView};
+use crate::plan::Node;
 use crate::plan::fixture::gpu_node;
 use crate::protocol::{Environment, FailureKind, IMPORTED_FROM, Placement, RankPlace};
 use crate::store::RunRecord;
@@ -224,12 +225,13 @@ fn a_failed_runs_page_shows_its_reason_and_its_log() {
 }
 
 #[test]
-fn a_page_says_which_gpus_its_run_used() {
+fn a_page_says_which_gpus_its_run_used_and_what_an_anonymous_archive_left_out() {
     let mut record = record(1, "fp32", RunState::Finished);
-    let (node, rank) = (gpu_node(4), |rank: u32, gpu: &str| RankPlace {
-        gpu_uuid: Some(gpu.to_owned()),
-        ..RankPlace::on_cpu(rank, 1)
-    });
+    let mut environment = Environment::default();
+    environment.set("kernel", Some("text_4"));
+    record.environment = Some(Arc::new(environment));
+    let node = Node { hostname: "host".to_owned(), system: "text_44".to_owned(), ..gpu_node(4) };
+    let rank = |rank: u32, gpu: &str| RankPlace { gpu_uuid: Some(gpu.to_owned()), ..RankPlace::on_cpu(rank, 1) };
     record.placement = Some(Placement { ranks: vec![rank(0, "GPU-0"), rank(1, "GPU-3")], links: "SYS".to_owned() });
     let mut harness = window(state(vec![record.clone()], Vec::new()), State::draw::<RunsScreen>);
     click(&mut harness, "Run 1: , finished");
@@ -246,6 +248,9 @@ fn a_page_says_which_gpus_its_run_used() {
     harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
     harness.run();
     assert!(sees(&harness, "0 (NUMA node 0), 3 (NUMA node 1)"));
+    let left_out = harness.query_all_by_label("left out: the archive is anonymous").count();
+    assert_eq!(left_out, 3, "the kernel, the machine's name and its system");
+    assert!(!sees(&harness, "text_"));
 }
 
 #[test]

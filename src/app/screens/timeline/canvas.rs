@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use eframe::egui::scroll_area::ScrollSource;
+use eframe::egui::text::LayoutJob;
 use eframe::egui::{
     Align, Align2, Button, Color32, CursorIcon, FontId, Id, Label, Layout, Mesh, PointerButton, Pos2, Rect, Response,
     Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
@@ -23,6 +24,8 @@ use crate::trace::{Class, Found, Item, Steps};
 
 /// Width of the triangle that folds rows.
 const FOLD: f32 = 18.0;
+/// The most rows of the sentence about what limits a run, for which [`RUN`] has room before it is known.
+const LIMIT_ROWS: usize = 2;
 /// From this width on, an event's name is written on it.
 const NAMED: f32 = 34.0;
 /// Distance from an event within which the pointer selects it, in points.
@@ -236,8 +239,9 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
         Some(Ok(split)) => (split.binding.sentence.as_str(), inner.visuals().text_color()),
         Some(Err(error)) => (error.as_str(), palette.bad),
     };
-    let label = eframe::egui::RichText::new(text).color(color).size(SMALL + 0.5);
-    inner.add(Label::new(label).truncate().show_tooltip_when_elided(false)).on_hover_text(text);
+    let mut job = LayoutJob::simple(text.to_owned(), FontId::proportional(SMALL + 0.5), color, 0.0);
+    job.wrap.max_rows = LIMIT_ROWS;
+    inner.add(Label::new(job).wrap().show_tooltip_when_elided(false)).on_hover_text(text);
 }
 
 /// Draws the events of a row.

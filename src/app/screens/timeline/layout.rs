@@ -4,13 +4,13 @@ use eframe::egui::{Color32, Visuals};
 use strum::IntoEnumIterator as _;
 
 use super::{MOST_ITEMS, Shown, TimelineScreen};
-use crate::app::theme::palette;
+use crate::app::theme::{palette, standing_out};
 use crate::figure::{COLOURS, decimals, round_up, significant};
 use crate::trace::{Class, Item, TimelineRow};
 
 /// Height of a shelf, and of the lines with the names of runs and ranks.
 pub const SHELF: f32 = 15.0;
-pub const RUN: f32 = 52.0;
+pub const RUN: f32 = 66.0;
 pub const GROUP: f32 = 24.0;
 /// Height of a row of samples.
 pub const COUNTER: f32 = 28.0;
@@ -129,10 +129,11 @@ pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
 /// The colour of attention: the palette's eighth colour is black, which a dark window would hide.
 const ATTENTION: Color32 = Color32::from_rgb(0x88, 0x6f, 0xe8);
 
-/// The colour of a class.
+/// The colour of a class, which stands out from the ground of its row.
 pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
     let colour = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
-    match class {
+    let paler = |share: f32| visuals.extreme_bg_color.lerp_to_gamma(palette(visuals).accent, share);
+    let colour = match class {
         Class::Convolution => colour(4),
         Class::Matrix => colour(1),
         Class::Attention => ATTENTION,
@@ -143,10 +144,11 @@ pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
         Class::Communication => colour(5),
         Class::Load => visuals.text_color(),
         Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
-        Class::Call => palette(visuals).accent.gamma_multiply(0.75),
-        Class::Memory => palette(visuals).accent.gamma_multiply(0.55),
-        Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x80 }),
-    }
+        Class::Call => paler(0.75),
+        Class::Memory => paler(0.55),
+        Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x70 }),
+    };
+    standing_out(colour, visuals)
 }
 
 /// The colours of all classes, by number.
@@ -193,7 +195,24 @@ pub fn tick_text(at: i64, step: i64, most: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use eframe::egui::{Context, Theme};
+
     use super::*;
+    use crate::app::theme::{LINE_CONTRAST, contrast, grounds, install};
+
+    #[test]
+    fn events_of_every_class_stand_out_from_the_ground_in_both_themes() {
+        let context = Context::default();
+        install(&context);
+        for theme in [Theme::Light, Theme::Dark] {
+            let visuals = context.style_of(theme).visuals.clone();
+            for class in Class::iter() {
+                let colour = colour(class, &visuals);
+                let least = grounds(&visuals).map(|ground| contrast(colour, ground)).into_iter().fold(21.0, f32::min);
+                assert!(least >= LINE_CONTRAST, "{class:?} in the {theme:?} theme: {least}");
+            }
+        }
+    }
 
     #[test]
     fn ticks_are_round_and_their_labels_differ() {

@@ -92,6 +92,16 @@ fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
 }
 
 #[test]
+fn in_a_chart_of_effects_no_two_factors_share_a_colour_since_none_has_one() {
+    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp64", 1, 0.9), ("fp64", 2, 0.5)], 3);
+    for id in ["effects", "tornado"] {
+        let shown = of(&runs, &preset(id).unwrap());
+        let looks: Vec<&Look> = shown.charts[0].series().map(|series| &series.look).collect();
+        assert!(looks.len() > 1 && looks.iter().all(|look| **look == Look::Grey), "{id}: {looks:?}");
+    }
+}
+
+#[test]
 fn interactions_of_an_incomplete_grid_are_drawn_without_the_level_that_lacks_cells_and_name_it() {
     // The third level has no cell on two GPUs, and two complete pairs of levels remain.
     let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05), ("bf16", 1, 0.1)];

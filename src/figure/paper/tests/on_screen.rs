@@ -106,3 +106,28 @@ fn the_table_below_a_chart_on_screen_has_the_unit_of_the_axis_that_shows_its_mea
     asked.log = true;
     assert_eq!(unit(&asked), ("s".to_owned(), 1.0), "a logarithmic axis is labelled in seconds");
 }
+
+#[test]
+fn names_of_roofs_that_are_near_each_other_stand_apart_and_a_title_without_room_keeps_its_unit() {
+    let point = |x: f64, y: f64| {
+        let value = Value { median: y, interval: None, n: 0, method: Method::One };
+        Point { x, across: None, value, ratio: None, cell: None }
+    };
+    let roof = |name: &str, rate: f64| {
+        let points = vec![point(1.0, 1.0), point(rate, rate), point(1000.0, rate)];
+        Series { role: Role::Ideal, points, ..Series::measured(name, Look::Grey) }
+    };
+    let names = ["fp16", "tf32", "fp64"];
+    let mut series: Vec<Series> =
+        names.into_iter().zip([660.0, 550.0, 60.0]).map(|(name, rate)| roof(name, rate)).collect();
+    series.push(Series { points: vec![point(10.0, 5.0)], ..Series::measured("a cell", Look::Place(0)) });
+    let axis = |name: &str, unit: &str| Axis { scale: crate::figure::chart::Scale::Log, ..Axis::new(name, unit) };
+    let rate = axis("Model FLOP rate of one device in a sentence that no axis has the room for", "TFLOP/s");
+    let empty = Chart::new("Roofline", Geometry::Scatter, axis("Arithmetic intensity", "FLOP/B"), rate);
+    let chart = Chart { panels: vec![Panel { title: String::new(), series }], ..empty };
+    let scene = lay_out_on(&[chart], &Page::screen(640.0, 150.0, 9.0));
+    let areas = names.map(|name| scene.texts().find(|text| text.text == name).unwrap().area());
+    assert!(!areas[0].overlaps(&areas[1]) && !areas[1].overlaps(&areas[2]), "{areas:?}");
+    let title = scene.texts().find(|text| text.upwards).unwrap();
+    assert!(title.text.contains("… (TFLOP/s)"), "{}", title.text);
+}

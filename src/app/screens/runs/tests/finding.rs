@@ -18,6 +18,8 @@ fn the_filter_narrows_by_typing_and_by_chips() {
         all.count()
     };
     assert_eq!(listed(&harness), 3);
+    let heights = |name: &str| harness.get_by_label(name).rect().y_range();
+    assert_eq!(heights("Only failed"), heights("Columns"), "chips stand in line with the buttons beside them");
     let controls = ["Filter runs", "Clear filter", "Columns", "Export data", "Only failed"];
     let places = |harness: &Harness<'_, Window>| controls.map(|name| harness.get_by_label(name).rect());
     let before = places(&harness);

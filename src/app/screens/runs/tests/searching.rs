@@ -24,6 +24,7 @@ fn report(is_over: bool) -> SearchReport {
         plan: "p1".to_owned(),
         name: "study".to_owned(),
         question: "max throughput".to_owned(),
+        title: "max Throughput (images/s)".to_owned(),
         lines: lines.collect(),
         steps,
         cells: Default::default(),
@@ -40,7 +41,13 @@ fn with(reports: Vec<SearchReport>) -> Harness<'static, Window> {
 #[test]
 fn a_search_says_below_the_runs_why_each_cell_was_dropped_and_what_the_answer_is() {
     let harness = with(vec![report(true)]);
-    for text in ["Search of study: max throughput", "12 % worse than precision fp32", "answer: precision fp32"] {
+    assert!(!sees(&harness, "max throughput"), "measures are called by their names");
+    for text in [
+        "Search of study: max Throughput (images/s)",
+        "Throughput (images/s) among 2 cells",
+        "12 % worse than precision fp32",
+        "answer: precision fp32",
+    ] {
         assert!(sees(&harness, text), "{text}");
     }
     assert!(!sees(&harness, "the search is not over"));

@@ -38,6 +38,23 @@ fn runs_are_aligned_at_a_step_and_the_step_that_differs_most_is_shown_first() {
 }
 
 #[test]
+fn what_limits_a_run_is_read_whole_in_a_small_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 12]);
+    let mut harness = harness(state_of(&[("a", file)], folder.path()));
+    // The room of a screen in the smallest window.
+    harness.set_size(vec2(680.0, 420.0));
+    answer(&mut harness);
+    let Some(Ok(split)) = &now(&harness).runs[0].split else { panic!("the time was not added up") };
+    let drawn = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        eframe::egui::Shape::Text(text) if text.galley.text() == split.binding.sentence => Some(&text.galley),
+        _ => None,
+    });
+    let drawn: Vec<(usize, bool)> = drawn.map(|galley| (galley.rows.len(), galley.elided)).collect();
+    assert_eq!(drawn, [(2, false)], "{}", split.binding.sentence);
+}
+
+#[test]
 fn runs_are_aligned_at_an_event_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let a = ranges(folder.path(), "a.events", &[(1_000, 2_000), (1_000, 2_000)]);
