@@ -12,6 +12,30 @@ struct Column {
   __device__ Column(const Maps& m, int at) : image(at / m.out_width), j(at - image * m.out_width), there(at >= 0 && image < m.images) {}
 };
 
+// Adds a row of inputs to the outputs that it is a part of; of three successive outputs, each has its place in `out`.
+template <int S> __device__ __forceinline__ void add_row(int r, const float2 (&u)[3], const float (&w)[9][2], float (&out)[3][2]) {
+  #pragma unroll
+  for (int down = 0; down < 3; down++) {
+    int p = (r - down) / S;
+    if (r < down || (r - down) % S != 0 || p >= MOST_HIGH<S>) continue;
+    #pragma unroll
+    for (int q = 0; q < 3; q++) {
+      out[p % 3][0] += u[q].x * w[down * 3 + q][0];
+      out[p % 3][1] += u[q].y * w[down * 3 + q][1];
+    }
+  }
+}
+
+// Rounds the outputs of a pair of channels, and adds them to their sums and to those of their squares.
+__device__ __forceinline__ void round_and_add(const float (&out)[2], Pair& v, float (&sum)[4]) {
+  for (int k = 0; k < 2; k++) {
+    narrow(out[k], v.v[k]);
+    float value = wide(v.v[k]);
+    sum[k] += value;
+    sum[2 + k] += value * value;
+  }
+}
+
 // `sums` are those of the output.
 template <int S> __device__ inline void convolve(const T* x, const Norm& norm, const float* weight, T* y, float* sums, const Maps& m) {
   // Stride 2 reads three columns for each output, and only the odd ones are shared with a neighbour.
@@ -73,26 +97,12 @@ template <int S> __device__ inline void convolve(const T* x, const Norm& norm, c
         u[1] = active(in && row_there(r), even[r]);
         u[2] = tile[r][1 + strip][pair];
       }
-      #pragma unroll
-      for (int down = 0; down < 3; down++) {
-        int p = (r - down) / S;
-        if (r < down || (r - down) % S != 0 || p >= HIGH) continue;
-        #pragma unroll
-        for (int q = 0; q < 3; q++) {
-          out[p % 3][0] += u[q].x * w[down * 3 + q][0];
-          out[p % 3][1] += u[q].y * w[down * 3 + q][1];
-        }
-      }
+      add_row<S>(r, u, w, out);
       int p = (r - 2) / S;
       if (r < 2 || (r - 2) % S != 0) continue;
       if (in && o0 + p < m.out_height) {
         Pair v;
-        for (int k = 0; k < 2; k++) {
-          narrow(out[p % 3][k], v.v[k]);
-          float value = wide(v.v[k]);
-          sum[k] += value;
-          sum[2 + k] += value * value;
-        }
+        round_and_add(out[p % 3], v, sum);
         store<2>(to + p * out_row, v);
       }
       out[p % 3][0] = out[p % 3][1] = 0;
