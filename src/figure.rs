@@ -24,6 +24,7 @@ mod number;
 mod overrides;
 mod palette;
 pub mod paper;
+mod percent;
 mod published;
 mod questions;
 mod ratio;
@@ -57,6 +58,7 @@ pub use overrides::{
     Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of, units_of,
 };
 pub use palette::{COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark};
+pub use percent::{percent_of, share_of};
 pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};
 pub use render::{Format, html, latex_parts, render};

@@ -23,7 +23,6 @@ mod gpu_choice;
 mod groups;
 mod hint;
 mod identity;
-mod left_out;
 mod level;
 mod matrix;
 mod measure_unit;
@@ -63,7 +62,6 @@ pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use groups::groups;
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
-pub use left_out::is_default;
 pub use level::{AA_COPY, Key, Level, Levels, number_text, places_of, rank_among};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use measure_unit::MeasureUnit;
@@ -89,3 +87,8 @@ pub use workload::{
     Passes, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels,
     usual_workload, workload, workload_or_unknown, workloads,
 };
+
+/// Whether a value is its type's default, which files leave out because reading adds it again.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

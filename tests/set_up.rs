@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ use seeded::{command, text};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What the server sends before it falls silent.
 const SENT: usize = 100_000;
+/// The tag of a wheel for every machine.
+const ANY: &str = "py3-none-any";
 
 /// A wheel of a torch that is none.
 fn wheel() -> Vec<u8> {
@@ -133,40 +135,104 @@ fn wheel_in(folder: &Path, name: &str, version: &str, tag: &str, files: &[(&str,
     archive.finish().unwrap();
 }
 
+/// Copies of the scripts by which `make` fetches libraries, with a cache of their own.
+fn scripts() -> TempDir {
+    let repository = TempDir::new().unwrap();
+    for folder in [".ci", "src/setup"] {
+        fs::create_dir_all(repository.path().join(folder)).unwrap();
+    }
+    let scripts = [".ci/libtorch", ".ci/torch-version", ".ci/dali", ".ci/dali-version"];
+    for file in scripts.into_iter().chain([".ci/wheels.py", "src/setup/wheels.txt"]) {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), repository.path().join(file)).unwrap();
+    }
+    repository
+}
+
+/// Runs such a script where the package index is a folder.
+fn fetch_by(script: &str, repository: &Path, wheels: &Path) -> Output {
+    let mut command = Command::new(repository.join(".ci").join(script));
+    command.env("XDG_CACHE_HOME", repository.join("cache")).env_remove("MULTICARD_TORCH").env_remove("MULTICARD_DALI");
+    command.env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", wheels).output().unwrap()
+}
+
+/// The folder that they fetch DALI into.
+fn dali_folder(repository: &Path) -> PathBuf {
+    let version = fs::read_to_string(repository.join(".ci/dali-version")).unwrap();
+    repository.join("cache/multicard").join(format!("dali-{}", version.trim()))
+}
+
 #[test]
 fn make_keeps_each_wheel_that_is_complete_and_asks_at_the_next_try_for_the_others() {
     // Where there is a driver, more wheels are wanted.
     if Path::new("/proc/driver/nvidia/version").exists() {
         return;
     }
-    let (repository, wheels) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    fs::create_dir(repository.path().join(".ci")).unwrap();
-    for file in [".ci/libtorch", ".ci/torch-version"] {
-        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), repository.path().join(file)).unwrap();
-    }
-    let set_up = || {
-        let mut command = Command::new(repository.path().join(".ci/libtorch"));
-        command.env("XDG_CACHE_HOME", repository.path().join("cache")).env_remove("MULTICARD_TORCH");
-        command.env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", wheels.path()).output().unwrap()
-    };
-    let any = "py3-none-any";
+    let (repository, wheels) = (scripts(), TempDir::new().unwrap());
     let torch = [
         ("torch/lib/libtorch_cpu.so", ""),
         ("torch/include/a.h", ""),
         ("torch/version.py", "__version__ = '2.11.0+cu130'\n"),
     ];
-    wheel_in(wheels.path(), "torch", "2.11.0", any, &torch);
-    wheel_in(wheels.path(), "nvidia_cuda_runtime", "13.0.96", any, &[("nvidia/cu13/lib/libcudart.so.13", "")]);
-    let first = set_up();
+    wheel_in(wheels.path(), "torch", "2.11.0", ANY, &torch);
+    wheel_in(wheels.path(), "nvidia_cuda_runtime", "13.0.96", ANY, &[("nvidia/cu13/lib/libcudart.so.13", "")]);
+    let first = fetch_by("libtorch", repository.path(), wheels.path());
     let said = text(&first.stderr);
     assert_eq!(first.status.code(), Some(1), "{said}");
     assert!(said.contains("could not download nvidia-cuda-cupti") && said.contains("MULTICARD_TORCH=DIR"), "{said}");
-    fs::remove_file(wheels.path().join(format!("torch-2.11.0-{any}.whl"))).unwrap();
-    wheel_in(wheels.path(), "nvidia_cuda_cupti", "13.0.85", any, &[("nvidia/cu13/lib/libcupti.so.13", "")]);
-    let second = set_up();
+    fs::remove_file(wheels.path().join(format!("torch-2.11.0-{ANY}.whl"))).unwrap();
+    wheel_in(wheels.path(), "nvidia_cuda_cupti", "13.0.85", ANY, &[("nvidia/cu13/lib/libcupti.so.13", "")]);
+    let second = fetch_by("libtorch", repository.path(), wheels.path());
     assert!(second.status.success(), "{}", text(&second.stderr));
     let linked = repository.path().join("target/libtorch");
     assert!(linked.join("lib/libtorch_cpu.so").exists() && linked.join("../nvidia/cu13/lib/libcupti.so.13").exists());
+}
+
+#[test]
+fn make_goes_on_with_the_wheel_of_dali_at_which_it_stopped() {
+    let (repository, wheels) = (scripts(), TempDir::new().unwrap());
+    let codec = [("nvidia/nvimgcodec/libnvimgcodec.so.0", ""), ("nvidia/nvimgcodec/__init__.py", "")];
+    wheel_in(wheels.path(), "nvidia_nvimgcodec_cu13", "0.9.0.20", ANY, &codec);
+    wheel_in(wheels.path(), "nvidia_nvjpeg", "13.0.4.44", ANY, &[("nvidia/cu13/lib/libnvjpeg.so.13", "")]);
+    let first = fetch_by("dali", repository.path(), wheels.path());
+    let said = text(&first.stderr);
+    assert_eq!(first.status.code(), Some(1), "{said}");
+    assert!(said.contains("could not download nvidia-dali-cuda130==") && said.contains("MULTICARD_DALI=DIR"), "{said}");
+    // What is unpacked is not asked for again: the index has only the wheel that is missing.
+    let wheels = TempDir::new().unwrap();
+    let folder = dali_folder(repository.path());
+    let version = folder.file_name().unwrap().to_str().unwrap().trim_start_matches("dali-");
+    let dali = [("nvidia/dali/libdali_operators.so", ""), ("nvidia/dali/pipeline.py", "")];
+    wheel_in(wheels.path(), "nvidia_dali_cuda130", version, ANY, &dali);
+    let second = fetch_by("dali", repository.path(), wheels.path());
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    let place = folder.join("nvidia");
+    assert_eq!(text(&second.stdout).trim(), place.display().to_string());
+    for (file, is_there) in [(codec[0], true), (codec[1], false), (dali[0], true), (dali[1], false)] {
+        assert_eq!(folder.join(file.0).exists(), is_there, "{}", file.0);
+    }
+    assert!(place.join("cu13/lib/libnvjpeg.so.13").exists());
+    // A complete folder needs no index. Nor does one of an earlier version, which has no list.
+    let nothing = TempDir::new().unwrap();
+    for _ in 0..2 {
+        let again = fetch_by("dali", repository.path(), nothing.path());
+        assert_eq!((again.status.code(), text(&again.stderr).as_str()), (Some(0), ""));
+        let _ = fs::remove_file(folder.join("complete"));
+    }
+}
+
+#[test]
+fn make_refuses_a_wheel_that_is_another_file_than_the_one_that_multicard_setup_downloads() {
+    // The list has the files for this processor alone.
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let (repository, wheels) = (scripts(), TempDir::new().unwrap());
+    wheel_in(wheels.path(), "nvidia_nvimgcodec_cu13", "0.9.0.20", "py3-none-manylinux_2_28_x86_64", &[]);
+    let refused = fetch_by("dali", repository.path(), wheels.path());
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("another file under the name nvidia_nvimgcodec_cu13-0.9.0.20-py3-none-manylinux"), "{said}");
+    assert!(!dali_folder(repository.path()).exists(), "it is not unpacked");
 }
 
 #[test]

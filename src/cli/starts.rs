@@ -95,7 +95,7 @@ mod tests {
     use crate::protocol::{Device, PROTOCOL_VERSION};
 
     fn row(state: RunState, step: u64) -> QueueRow {
-        QueueRow { run: "a".to_owned(), state, step, steps: 0, epoch: 0, loss: None, waits: None }
+        QueueRow { step, ..QueueRow::in_state("a", state) }
     }
 
     fn line(rank: u32, event: Event) -> EventLine {

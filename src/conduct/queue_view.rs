@@ -27,6 +27,14 @@ pub struct QueueRow {
     pub waits: Option<String>,
 }
 
+#[cfg(test)]
+impl QueueRow {
+    /// A run in this state, of which no step is known.
+    pub fn in_state(run: &str, state: RunState) -> Self {
+        Self { run: run.to_owned(), state, step: 0, steps: 0, epoch: 0, loss: None, waits: None }
+    }
+}
+
 /// The state of the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueView {
@@ -205,15 +213,7 @@ mod tests {
     use super::*;
 
     fn view(rows: &[(&str, RunState)]) -> QueueView {
-        let row = |(run, state): &(&str, RunState)| QueueRow {
-            run: (*run).to_owned(),
-            state: *state,
-            step: 0,
-            steps: 0,
-            epoch: 0,
-            loss: None,
-            waits: None,
-        };
+        let row = |(run, state): &(&str, RunState)| QueueRow::in_state(run, *state);
         QueueView { rows: rows.iter().map(row).collect(), queued: rows.len(), ..QueueView::default() }
     }
 

@@ -3,6 +3,7 @@
 use strum::EnumMessage;
 
 use super::overrides::{AxisOverride, LegendPlace, LevelOverride};
+use super::percent::percent_of;
 use super::saved::{SavedStudy, find_study};
 use super::study::{Limits, Runs, Study};
 use crate::plan::Key;
@@ -45,11 +46,11 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
         asked.limits.memory_bytes = memory_bytes;
     }
     if let Some(share) = accuracy.filter(|_| accuracy != asked.limits.accuracy) {
-        add("min-accuracy", format!("{}%", 100.0 * share));
+        add("min-accuracy", format!("{}%", percent_of(share)));
         asked.limits.accuracy = accuracy;
     }
     if study.equal_within != asked.equal_within {
-        add("equal-within", format!("{}%", 100.0 * study.equal_within));
+        add("equal-within", format!("{}%", percent_of(study.equal_within)));
         asked.equal_within = study.equal_within;
     }
     if study.pool != asked.pool {

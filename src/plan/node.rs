@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::left_out::{is_one, one};
-
 /// One GPU that may be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
@@ -129,6 +127,16 @@ fn tracer_unknown() -> Result<PathBuf, String> {
 /// The value for a machine that an earlier version described.
 fn not_looked_for() -> Result<Nsys, String> {
     Err("not looked for".to_owned())
+}
+
+/// The number of nodes that files leave out.
+pub(super) fn one() -> u32 {
+    1
+}
+
+/// Whether files leave out this number of nodes.
+pub(super) fn is_one(nodes: &u32) -> bool {
+    *nodes == 1
 }
 
 impl Node {

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::gpu_choice::GpuChoice;
-use super::left_out::{is_default, is_one, one};
+use super::is_default;
 use super::named::named;
+use super::node::{is_one, one};
 
 /// Binding of ranks and their memory to NUMA nodes.
 #[derive(

@@ -11,7 +11,7 @@ use crate::{Scene, WAITS, job_of, wait};
 
 impl Scene {
     /// A plan whose runs share an allocation.
-    fn shared_plan(&self, repeats: u32, script: &str, factors: &str) {
+    pub(crate) fn shared_plan(&self, repeats: u32, script: &str, factors: &str) {
         self.plan(repeats, script, "");
         let plan = fs::read_to_string(self.path("plan.toml")).unwrap();
         let plan =

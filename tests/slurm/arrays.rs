@@ -41,9 +41,7 @@ fn runs_that_ask_for_the_same_are_sent_as_few_arrays_within_slurms_limit() {
 
 #[test]
 fn a_task_that_somebody_cancels_before_it_starts_is_a_cancelled_run_and_the_others_run() {
-    let Some(scene) = Scene::at("held") else { return };
-    scene.plan(3, "true", "");
-    scene.detach();
+    let Some(scene) = Scene::launched("held", 3, "true") else { return };
     let jobs = scene.sent(3);
     wait("Slurm lists each task", || scene.job_states() == ["PENDING"; 3]);
     scene.cluster.ask("scancel", &[&jobs[1]]);
@@ -84,9 +82,7 @@ fn a_task_over_two_nodes_that_is_cancelled_ends_alone_with_its_processes() {
 
 #[test]
 fn tasks_whose_ids_were_not_written_down_are_found_by_their_comment_and_number() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(3, WAITS, "");
-    scene.detach();
+    let Some(scene) = Scene::launched("lab", 3, WAITS) else { return };
     let jobs = scene.sent(3);
     scene.await_start(2);
     scene.kill_conductor();
@@ -106,9 +102,7 @@ fn tasks_whose_ids_were_not_written_down_are_found_by_their_comment_and_number()
 
 #[test]
 fn a_task_that_an_administrator_requeues_is_started_again_as_a_run_of_its_own_and_the_others_go_on() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(2, WAITS, "");
-    scene.detach();
+    let Some(scene) = Scene::launched("lab", 2, WAITS) else { return };
     let job = scene.sent(2)[0].clone();
     scene.await_start(1);
     wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());

@@ -55,6 +55,15 @@ cpus_per_task = 4
 partition = "low"
 cpus_per_task = 4
 most_starts = 1
+
+[many]
+partition = "debug"
+most_jobs = 1000
+
+# Its jobs may take a minute, the shortest time limit of Slurm.
+[short]
+partition = "debug"
+time = "00:01:00"
 "#;
 
 /// A home with a session whose runs are executed at a site, or on this machine.
@@ -85,6 +94,21 @@ impl Scene {
         fs::create_dir_all(&config).unwrap();
         fs::write(config.join("sites.toml"), SITES).unwrap();
         Some(Self { home, cluster, site: Some(site) })
+    }
+
+    /// At a site, where the runs of a shell script are queued.
+    fn launched(site: &'static str, repeats: u32, script: &str) -> Option<Self> {
+        let scene = Self::at(site)?;
+        scene.plan(repeats, script, "");
+        scene.detach();
+        Some(scene)
+    }
+
+    /// At a site, where the first run of a shell script is under way.
+    fn started(site: &'static str, repeats: u32, script: &str) -> Option<Self> {
+        let scene = Self::launched(site, repeats, script)?;
+        scene.await_start(0);
+        Some(scene)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -392,9 +416,7 @@ fn the_prologue_is_executed_and_the_program_gets_the_cpus_of_its_job() {
 
 #[test]
 fn a_held_job_says_how_it_is_released_and_then_runs() {
-    let Some(scene) = Scene::at("held") else { return };
-    scene.plan(1, "true", "");
-    scene.detach();
+    let Some(scene) = Scene::launched("held", 1, "true") else { return };
     wait("the job is held", || scene.job_states() == ["PENDING"]);
     let job = scene.job();
     let mut attached = scene.follow();
@@ -426,9 +448,7 @@ fn a_job_that_depends_on_another_one_says_so_and_runs_after_it() {
 
 #[test]
 fn a_job_that_waits_is_cancelled_without_having_started() {
-    let Some(scene) = Scene::at("held") else { return };
-    scene.plan(1, "true", "");
-    scene.detach();
+    let Some(scene) = Scene::launched("held", 1, "true") else { return };
     wait("the job is held", || scene.job_states() == ["PENDING"]);
     succeed(&mut scene.multicard(&["stop", "session"]));
     assert_eq!((scene.states(), scene.job_states()), (vec![RunState::Cancelled], vec!["CANCELLED".to_owned()]));
@@ -437,9 +457,7 @@ fn a_job_that_waits_is_cancelled_without_having_started() {
 
 #[test]
 fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(1, "sleep 600", "");
-    scene.start();
+    let Some(scene) = Scene::started("lab", 1, "sleep 600") else { return };
     scene.cluster.ask("scancel", &[&scene.job()]);
     scene.until_ended(1);
     assert_eq!(scene.states(), [RunState::Cancelled]);
@@ -448,9 +466,9 @@ fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
 
 #[test]
 fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
-    let Some(scene) = Scene::at("low") else { return };
-    scene.plan(1, &format!("trap \"echo told > told; exit 143\" TERM; {WAITS}"), "");
-    scene.start();
+    let Some(scene) = Scene::started("low", 1, &format!("trap \"echo told > told; exit 143\" TERM; {WAITS}")) else {
+        return;
+    };
     scene.cluster.ask("sbatch", &["--partition=high", "--cpus-per-task=4", "--output=/dev/null", "--wrap", "sleep 1"]);
     wait("the run is queued again", || scene.states().len() == 2);
     assert_eq!(scene.states()[0], RunState::Interrupted);
@@ -465,9 +483,7 @@ fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
 
 #[test]
 fn a_job_that_an_administrator_requeues_is_an_interrupted_run_and_only_the_next_start_counts() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(1, &format!("echo started >> starts; {WAITS}"), "");
-    scene.start();
+    let Some(scene) = Scene::started("lab", 1, &format!("echo started >> starts; {WAITS}")) else { return };
     let job = scene.job();
     wait("the program is under way", || scene.path("starts").exists());
     wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
@@ -485,9 +501,7 @@ fn a_job_that_an_administrator_requeues_is_an_interrupted_run_and_only_the_next_
 
 #[test]
 fn a_run_whose_node_fails_is_interrupted_and_is_not_started_more_often_than_the_site_allows() {
-    let Some(scene) = Scene::at("last") else { return };
-    scene.plan(1, "sleep 600", "");
-    scene.start();
+    let Some(scene) = Scene::started("last", 1, "sleep 600") else { return };
     scene.cluster.ask("scontrol", &["update", "nodename=n3", "state=down", "reason=test"]);
     scene.until_ended(1);
     scene.cluster.ask("scontrol", &["update", "nodename=n3", "state=idle"]);
@@ -499,9 +513,7 @@ fn a_run_whose_node_fails_is_interrupted_and_is_not_started_more_often_than_the_
 
 #[test]
 fn a_job_whose_id_was_not_written_down_is_found_by_its_comment() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(1, WAITS, "");
-    scene.start();
+    let Some(scene) = Scene::started("lab", 1, WAITS) else { return };
     let job = scene.job();
     scene.kill_conductor();
     let record = scene.runs()[0].join("slurm.json");

@@ -18,9 +18,6 @@ use crate::{Scene, WAITS};
 /// Slurm ends a job up to a minute after its time is over.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A site whose jobs may take a minute, the shortest time limit of Slurm.
-const SHORT: &str = "[short]\npartition = \"debug\"\ntime = \"00:01:00\"\n";
-
 /// A thousand jobs take some minutes.
 const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -36,19 +33,7 @@ fn wait_up_to(limit: Duration, what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-fn short() -> Option<Scene> {
-    let scene = Scene::at("short")?;
-    fs::write(scene.path("config/multicard/sites.toml"), SHORT).unwrap();
-    Some(scene)
-}
-
 impl Scene {
-    fn share_an_allocation(&self) {
-        let plan = fs::read_to_string(self.path("plan.toml")).unwrap();
-        let plan = plan.replacen("[where]\n", "[where]\njobs = \"one-allocation\"\n", 1);
-        fs::write(self.path("plan.toml"), plan).unwrap();
-    }
-
     fn until_all_ended(&self, runs: usize) {
         wait("all runs have ended", || {
             let states = self.states();
@@ -69,14 +54,33 @@ impl Scene {
         let states = "--states=PENDING,RUNNING,COMPLETING";
         self.cluster.ask("squeue", &["--noheader", "--array", states, "--format", "%i %T %j"])
     }
+
+    fn until_no_job_is_left(&self) {
+        wait("no job is left", || self.jobs_left().trim().is_empty());
+    }
+
+    fn assert_none_finished_twice(&self) {
+        let twice: Vec<_> = self.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
+        assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
+    }
+
+    /// Drains the nodes of most tests, or lets them take jobs again.
+    fn set_nodes(&self, state: &str) {
+        self.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
+    }
+}
+
+/// Ten runs that wait for the gate: two nodes of four CPUs have room for eight of them, which are under way.
+fn full_nodes() -> Option<Scene> {
+    let scene = Scene::launched("lab", 10, &format!("{WAITS}; echo score: 1"))?;
+    scene.await_start(7);
+    Some(scene)
 }
 
 #[test]
 #[ignore = "takes minutes: make nightly"]
 fn a_run_that_uses_up_the_time_of_its_job_has_timed_out() {
-    let Some(scene) = short() else { return };
-    scene.plan(1, "echo $$ > pid; sleep 600", "");
-    scene.detach();
+    let Some(scene) = Scene::launched("short", 1, "echo $$ > pid; sleep 600") else { return };
     scene.until_all_ended(1);
     assert_eq!(scene.states(), [RunState::TimedOut], "{}", scene.reason(0));
     let pid = fs::read_to_string(scene.path("pid")).unwrap();
@@ -86,10 +90,10 @@ fn a_run_that_uses_up_the_time_of_its_job_has_timed_out() {
 #[test]
 #[ignore = "takes minutes: make nightly"]
 fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
-    let Some(scene) = short() else { return };
+    let Some(scene) = Scene::at("short") else { return };
     // The second run outlives its allocation the first time.
-    scene.plan(3, "if [ {repeat} = 2 ] && ! [ -e tried ]; then touch tried; sleep 600; fi; echo score: 1", "");
-    scene.share_an_allocation();
+    let script = "if [ {repeat} = 2 ] && ! [ -e tried ]; then touch tried; sleep 600; fi; echo score: 1";
+    scene.shared_plan(3, script, "gpus = 1");
     scene.detach();
     scene.until_all_ended(4);
     let counts = scene.finished_repeats();
@@ -98,44 +102,36 @@ fn an_allocation_whose_time_is_over_is_followed_by_one_with_the_rest() {
     let reason = interrupted.map(|run| scene.reason(run)).unwrap();
     assert!(reason.contains("at its time limit: raise `time` of the site"), "{reason}");
     assert!(scene.allocations().len() > 1);
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    scene.until_no_job_is_left();
 }
 
 #[test]
 #[ignore = "takes minutes: make nightly"]
 fn a_run_that_follows_one_that_used_up_the_time_of_the_allocation_goes_to_the_next_one() {
-    let Some(scene) = short() else { return };
+    let Some(scene) = Scene::at("short") else { return };
     // Slurm ends a job some seconds after its time is over, and starts no step in between.
-    scene.plan(2, "[ {repeat} = 1 ] && sleep 61; echo score: 1", "");
-    scene.share_an_allocation();
+    scene.shared_plan(2, "[ {repeat} = 1 ] && sleep 61; echo score: 1", "gpus = 1");
     scene.detach();
     scene.until_all_ended(2);
     let counts = scene.finished_repeats();
     assert!(counts.values().all(|count| *count == 1) && counts.contains_key(&2), "{:?}", scene.states());
     assert!(!scene.states().contains(&RunState::Failed), "{:?}", scene.states());
     assert!(scene.allocations().len() > 1);
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    scene.until_no_job_is_left();
 }
 
 #[test]
 #[ignore = "changes nodes that other tests use: make nightly"]
 fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
-    let Some(scene) = Scene::at("lab") else { return };
-    let set = |state: &str| {
-        scene.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
-    };
-    // Two nodes of four CPUs have room for eight of them.
-    scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
-    scene.detach();
-    scene.await_start(7);
+    let Some(scene) = full_nodes() else { return };
     // The runs on a node continue while it drains.
-    set("DRAIN");
+    scene.set_nodes("DRAIN");
     scene.open_gate();
     let count = |state: RunState| scene.states().iter().filter(|known| **known == state).count();
     wait("what runs has ended", || count(RunState::Finished) == 8);
     wait("the others wait", || scene.jobs_left().matches("PENDING").count() == 2);
     assert_eq!(count(RunState::Finished), 8);
-    set("RESUME");
+    scene.set_nodes("RESUME");
     scene.until_all_ended(10);
     assert_eq!(scene.states(), [RunState::Finished; 10]);
     scene.cluster.until_idle();
@@ -145,16 +141,13 @@ fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
 #[ignore = "changes nodes that other tests use: make nightly"]
 fn runs_are_queued_with_a_warning_while_all_nodes_are_drained() {
     let Some(scene) = Scene::at("lab") else { return };
-    let set = |state: &str| {
-        scene.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
-    };
-    set("DRAIN");
+    scene.set_nodes("DRAIN");
     scene.plan(2, "echo score: 1", "");
     let mut launch = scene.multicard(&["run", "plan.toml", "--session", "session", "--detach"]);
     let said = text(&succeed(&mut launch).stderr);
     assert!(said.contains("warning: site lab: 2 of the 2 nodes of partition debug"), "{said}");
     wait("the jobs wait", || scene.jobs_left().matches("PENDING").count() == 2);
-    set("RESUME");
+    scene.set_nodes("RESUME");
     scene.until_all_ended(2);
     assert_eq!(scene.states(), [RunState::Finished; 2]);
     scene.cluster.until_idle();
@@ -163,11 +156,7 @@ fn runs_are_queued_with_a_warning_while_all_nodes_are_drained() {
 #[test]
 #[ignore = "kills daemons that other tests use: make nightly"]
 fn a_controller_that_is_killed_and_started_again_loses_no_run() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
-    scene.detach();
-    // Two nodes of four CPUs have room for eight of them.
-    scene.await_start(7);
+    let Some(scene) = full_nodes() else { return };
     // A controller that is killed forgets what it had not written: it would start these tasks once more, and drain nodes that have them.
     scene.cluster.until_saved();
     scene.cluster.kill(CONTROLLER);
@@ -178,15 +167,13 @@ fn a_controller_that_is_killed_and_started_again_loses_no_run() {
     scene.cluster.start_again(CONTROLLER);
     scene.until_all_ended(10);
     assert_eq!(scene.states(), [RunState::Finished; 10]);
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    scene.until_no_job_is_left();
 }
 
 #[test]
 #[ignore = "kills daemons that other tests use: make nightly"]
 fn daemons_of_nodes_that_are_killed_and_started_again_lose_no_run() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(6, &format!("{WAITS}; echo score: 1"), "");
-    scene.detach();
+    let Some(scene) = Scene::launched("lab", 6, &format!("{WAITS}; echo score: 1")) else { return };
     scene.await_start(1);
     for node in ["n1", "n2"] {
         scene.cluster.kill(node);
@@ -204,12 +191,8 @@ fn daemons_of_nodes_that_are_killed_and_started_again_lose_no_run() {
 #[test]
 #[ignore = "takes minutes: make nightly"]
 fn a_thousand_queued_runs_outlive_their_conductor_and_each_finishes_once() {
-    let Some(scene) = Scene::at("many") else { return };
-    let many = "[many]\npartition = \"debug\"\nmost_jobs = 1000\n";
-    fs::write(scene.path("config/multicard/sites.toml"), many).unwrap();
     let repeats = 1000;
-    scene.plan(repeats, "echo score: 1", "");
-    scene.detach();
+    let Some(scene) = Scene::launched("many", repeats, "echo score: 1") else { return };
     let finished = || scene.finished_repeats().len();
     wait_up_to(LONG_PATIENCE, "some runs have finished", || finished() > 10);
     scene.kill_conductor();
@@ -221,9 +204,8 @@ fn a_thousand_queued_runs_outlive_their_conductor_and_each_finishes_once() {
     // Runs that were not sent yet wait in the queue until it is resumed.
     succeed(&mut scene.multicard(&["run", "plan.toml", "--session", "session", "--resume", "--detach"]));
     wait_up_to(LONG_PATIENCE, "each has finished", || finished() == repeats as usize);
-    let twice: Vec<_> = scene.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
-    assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    scene.assert_none_finished_twice();
+    scene.until_no_job_is_left();
 }
 
 /// A small disk, which is taken away in the end.
@@ -291,10 +273,9 @@ fn a_full_disk_loses_nothing_that_has_finished_and_the_rest_is_done_once_there_i
     }
     let after = finished(&scene);
     assert!(before.iter().all(|run| after.contains(run)), "{before:?} had finished: {after:?}");
-    let twice: Vec<_> = scene.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
-    assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
+    scene.assert_none_finished_twice();
     wait("no conductor is left", || scene.conductors().is_empty());
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    scene.until_no_job_is_left();
 }
 
 #[test]
@@ -389,8 +370,7 @@ fn kills_of_everything_at_random_lose_nothing_and_leave_nothing() {
         succeed(&mut scene.multicard(&resume));
         std::thread::sleep(Duration::from_millis(500));
     }
-    let twice: Vec<_> = scene.finished_repeats().into_iter().filter(|(_, count)| *count > 1).collect();
-    assert!(twice.is_empty(), "these repeats count twice: {twice:?}");
-    wait("no job is left", || scene.jobs_left().trim().is_empty());
+    scene.assert_none_finished_twice();
+    scene.until_no_job_is_left();
     println!("{} runs, {} of them finished", scene.states().len(), finished.len());
 }

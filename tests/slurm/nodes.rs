@@ -331,9 +331,7 @@ fn both_nodes_are_sampled_and_their_clocks_are_compared() {
 
 #[test]
 fn samples_go_on_without_a_conductor_and_the_next_one_takes_each_once() {
-    let Some(scene) = Scene::at("lab") else { return };
-    scene.plan(1, WAITS, "");
-    scene.detach();
+    let Some(scene) = Scene::launched("lab", 1, WAITS) else { return };
     wait("the run is sampled", || samples(&scene, 0).len() > 1);
     scene.kill_conductor();
     let log = scene.runs()[0].join("samples-0.jsonl");

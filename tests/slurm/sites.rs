@@ -91,7 +91,7 @@ fn a_site_is_added_with_what_slurm_tells_and_is_then_listed_and_named_by_doctor(
     assert!(text(&wrong.stderr).contains("debug, low, high, closed"), "{}", text(&wrong.stderr));
     let doctor = text(&scene.multicard(&["doctor"]).output().unwrap().stdout);
     assert!(
-        doctor.contains("✓ Slurm: ") && doctor.contains("sites: gpus, held, lab, last, low, new, newer"),
+        doctor.contains("✓ Slurm: ") && doctor.contains("sites: gpus, held, lab, last, low, many, new, newer, short"),
         "{doctor}"
     );
 }

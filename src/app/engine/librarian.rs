@@ -34,7 +34,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Works until the window is closed.
 pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
-    let mut librarian = Librarian { outbox, shelves: HashMap::new(), followed: None, sent: None };
+    let mut librarian = Librarian::new(outbox);
     loop {
         let request = match requests.recv_timeout(CHECK_INTERVAL) {
             Ok(request) => request,
@@ -130,7 +130,11 @@ struct Librarian<'a> {
     sent: Option<Arc<Records>>,
 }
 
-impl Librarian<'_> {
+impl<'a> Librarian<'a> {
+    fn new(outbox: &'a Outbox) -> Self {
+        Self { outbox, shelves: HashMap::new(), followed: None, sent: None }
+    }
+
     /// Checks whether the open session still exists, and follows what another process writes to it.
     fn check(&mut self) -> Result<(), WindowClosed> {
         let Some(followed) = &mut self.followed else { return Ok(()) };
@@ -333,7 +337,7 @@ mod tests {
         let session = seed(folder.path());
         let (sender, events) = sync_channel(10);
         let outbox = Outbox::new(sender, || ());
-        let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
+        let mut librarian = Librarian::new(&outbox);
         let mut read = || {
             assert!(librarian.read(&session, false).is_ok());
             let UiEvent::Records(records) = events.try_iter().last().unwrap() else { panic!("no records") };
@@ -377,7 +381,7 @@ mod tests {
         let session = seed(folder.path());
         let (sender, _events) = sync_channel(10);
         let outbox = Outbox::new(sender, || ());
-        let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
+        let mut librarian = Librarian::new(&outbox);
         for only_new in [false, false, true] {
             assert!(librarian.read(&session, only_new).is_ok());
             let shelf = &librarian.shelves[&session];
@@ -393,7 +397,7 @@ mod tests {
         let session = seed(folder.path());
         let (sender, events) = sync_channel(10);
         let outbox = Outbox::new(sender, || ());
-        let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
+        let mut librarian = Librarian::new(&outbox);
         let mut read = || {
             assert!(librarian.read(&session, false).is_ok());
             let UiEvent::Records(records) = events.try_iter().last().unwrap() else { panic!("no records") };

@@ -114,12 +114,7 @@ fn a_creation_that_was_cut_off_anywhere_is_taken_up() {
 
 #[test]
 fn a_rebuild_that_was_cut_off_before_its_end_is_made_again() {
-    let (folder, store) = session_of_r1();
-    say(&store, "r1", 0, 1.0, step(1));
-    store.decide(ended("r1", RunState::Finished)).unwrap();
-    store.flush().unwrap();
-    let before = everything(&store.reader().unwrap());
-    drop(store);
+    let (folder, before) = session_of_a_finished_run();
     let index = index_path(folder.path());
     let new = index.with_extension("sqlite.new");
     fs::copy(&index, &new).unwrap();

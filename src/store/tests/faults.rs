@@ -379,12 +379,7 @@ fn an_index_that_failed_is_told_and_catches_up_when_it_can() {
 
 #[test]
 fn an_index_that_is_missing_damaged_or_of_another_version_is_made_anew() {
-    let (folder, store) = session_of_r1();
-    say(&store, "r1", 0, 1.0, step(1));
-    store.decide(ended("r1", RunState::Finished)).unwrap();
-    store.flush().unwrap();
-    let before = everything(&store.reader().unwrap());
-    drop(store);
+    let (folder, before) = session_of_a_finished_run();
     let index = index_path(folder.path());
     let spoil: [&dyn Fn(); 4] = [
         &|| fs::remove_file(&index).unwrap(),

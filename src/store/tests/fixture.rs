@@ -28,6 +28,16 @@ pub(super) fn session_of_r1() -> (TempDir, Store) {
     (folder, store)
 }
 
+/// A session whose only run is finished, and its records; nobody has it open.
+pub(super) fn session_of_a_finished_run() -> (TempDir, Vec<RunRecord>) {
+    let (folder, store) = session_of_r1();
+    say(&store, "r1", 0, 1.0, step(1));
+    store.decide(ended("r1", RunState::Finished)).unwrap();
+    store.flush().unwrap();
+    let records = everything(&store.reader().unwrap());
+    (folder, records)
+}
+
 pub(super) fn levels() -> Levels {
     image::spec().levels(&[])
 }

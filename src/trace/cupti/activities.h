@@ -4,7 +4,9 @@
 #include <cupti.h>
 #include <cxxabi.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -46,56 +48,56 @@ private:
     Record record;
     switch (activity->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityKernel10 *>(activity);
+      const auto *kernel = reinterpret_cast<const CUpti_ActivityKernel10 *>(activity);
       record.kind = KERNEL;
-      record.name = kernel_name(of->name);
-      record.bytes = of->graphNodeId;
-      place(record, of);
+      record.name = kernel_name(kernel->name);
+      record.bytes = kernel->graphNodeId;
+      place(record, kernel);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemcpy6 *>(activity);
+      const auto *copy = reinterpret_cast<const CUpti_ActivityMemcpy6 *>(activity);
       record.kind = COPY;
-      record.a = of->copyKind;
-      record.b = of->srcKind;
-      record.c = of->dstKind;
-      record.bytes = of->bytes;
-      place(record, of);
+      record.a = copy->copyKind;
+      record.b = copy->srcKind;
+      record.c = copy->dstKind;
+      record.bytes = copy->bytes;
+      place(record, copy);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY2: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4 *>(activity);
+      const auto *copy = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4 *>(activity);
       record.kind = COPY;
-      record.a = of->copyKind;
-      record.b = of->srcKind;
-      record.c = of->dstKind;
-      record.bytes = of->bytes;
-      record.more = (of->srcDeviceId + 1) << 16 | ((of->dstDeviceId + 1) & 0xffff);
-      place(record, of);
+      record.a = copy->copyKind;
+      record.b = copy->srcKind;
+      record.c = copy->dstKind;
+      record.bytes = copy->bytes;
+      record.more = (copy->srcDeviceId + 1) << 16 | ((copy->dstDeviceId + 1) & 0xffff);
+      place(record, copy);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemset4 *>(activity);
+      const auto *set = reinterpret_cast<const CUpti_ActivityMemset4 *>(activity);
       record.kind = MEMSET;
-      record.a = static_cast<uint8_t>(of->memoryKind);
-      record.bytes = of->bytes;
-      place(record, of);
+      record.a = static_cast<uint8_t>(set->memoryKind);
+      record.bytes = set->bytes;
+      place(record, set);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMORY2: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityMemory4 *>(activity);
+      const auto *memory = reinterpret_cast<const CUpti_ActivityMemory4 *>(activity);
       record.kind = ALLOCATION;
-      record.a = static_cast<uint8_t>(of->memoryKind);
-      record.b = static_cast<uint8_t>(of->memoryOperationType);
+      record.a = static_cast<uint8_t>(memory->memoryKind);
+      record.b = static_cast<uint8_t>(memory->memoryOperationType);
       // It happens at one time; the place of its end holds the address.
-      record.start = static_cast<int64_t>(of->timestamp);
-      record.end = static_cast<int64_t>(of->address);
-      record.device = of->deviceId;
-      record.correlation = of->correlationId;
-      record.bytes = of->bytes;
+      record.start = static_cast<int64_t>(memory->timestamp);
+      record.end = static_cast<int64_t>(memory->address);
+      record.device = memory->deviceId;
+      record.correlation = memory->correlationId;
+      record.bytes = memory->bytes;
       // Releasing nothing is no release: programs call cudaFree(0) to begin with CUDA.
-      if (of->address == 0) return;
-      describe(of->deviceId);
+      if (memory->address == 0) return;
+      describe(memory->deviceId);
       break;
     }
     default:
@@ -109,13 +111,13 @@ private:
     file_.put(record);
   }
 
-  template <class Work> void place(Record &record, const Work *of) {
-    record.start = static_cast<int64_t>(of->start);
-    record.end = static_cast<int64_t>(of->end);
-    record.device = of->deviceId;
-    record.track = of->streamId;
-    record.correlation = of->correlationId;
-    describe(of->deviceId);
+  template <class Work> void place(Record &record, const Work *work) {
+    record.start = static_cast<int64_t>(work->start);
+    record.end = static_cast<int64_t>(work->end);
+    record.device = work->deviceId;
+    record.track = work->streamId;
+    record.correlation = work->correlationId;
+    describe(work->deviceId);
   }
 
   uint32_t kernel_name(const char *mangled) {

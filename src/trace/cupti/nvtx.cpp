@@ -259,16 +259,16 @@ EXPORTED int InitializeInjectionNvtx2(const void *(*table)(uint32_t)) {
   const auto *callbacks = static_cast<const Callbacks *>(table(TABLE_CALLBACKS));
   if (callbacks == nullptr || callbacks->size < sizeof(Callbacks)) return 0;
   fill(callbacks, MODULE_CORE,
-       {{4, pointer(+[](const Attributes *of) { return start_range(0, nullptr, of); })},
+       {{4, pointer(+[](const Attributes *attributes) { return start_range(0, nullptr, attributes); })},
         {5, pointer(+[](const char *text) { return start_range(0, text, nullptr); })},
         {7, pointer(+[](uint64_t id) { finish_range(id); })},
-        {8, pointer(+[](const Attributes *of) { return push(0, nullptr, of); })},
+        {8, pointer(+[](const Attributes *attributes) { return push(0, nullptr, attributes); })},
         {9, pointer(+[](const char *text) { return push(0, text, nullptr); })},
         {11, pointer(+[] { return pop(); })}});
   fill(callbacks, MODULE_CORE2,
-       {{2, pointer(+[](Domain domain, const Attributes *of) { return start_range(number(domain), nullptr, of); })},
+       {{2, pointer(+[](Domain domain, const Attributes *attributes) { return start_range(number(domain), nullptr, attributes); })},
         {3, pointer(+[](Domain, uint64_t id) { finish_range(id); })},
-        {4, pointer(+[](Domain domain, const Attributes *of) { return push(number(domain), nullptr, of); })},
+        {4, pointer(+[](Domain domain, const Attributes *attributes) { return push(number(domain), nullptr, attributes); })},
         {5, pointer(+[](Domain) { return pop(); })},
         {10, pointer(+[](Domain domain, const char *text) { return register_string(domain, text); })},
         {12, pointer(+[](const char *name) { return create_domain(name); })}});

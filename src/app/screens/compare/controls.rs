@@ -23,7 +23,9 @@ use crate::app::widgets::{
     card, check_ui, choice, cut_to, filter_field, left_out_ui, listed, muted, named, strong, text_field, text_width,
     together_ui,
 };
-use crate::figure::{Along, Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
+use crate::figure::{
+    Along, Comparison, Form, Law, Limits, Over, Place, SettingLevels, Study, baseline_name, level_name, share_of,
+};
 use crate::plan::Level;
 
 /// Width of the arrow of a drop-down list, and of its widest text.
@@ -502,8 +504,10 @@ fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     let name = if study.limits.is_set() { "Limits: set" } else { "Limits" };
     let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
         let mut limits = study.limits;
-        limit_ui(ui, "Memory per device at most", &mut limits.memory_bytes, (1e9, 16.0), ("GB", 0.0..=10_000.0));
-        limit_ui(ui, "Accuracy at least", &mut limits.accuracy, (0.01, 99.0), ("%", 0.0..=100.0));
+        let Limits { memory_bytes, accuracy } = &mut limits;
+        let bytes = |gb: f64| Some(gb * 1e9);
+        limit_ui(ui, "Memory per device at most", memory_bytes, (1e9, 16.0), ("GB", 0.0..=10_000.0), bytes);
+        limit_ui(ui, "Accuracy at least", accuracy, (0.01, 99.0), ("%", 0.0..=100.0), share);
         if limits != study.limits {
             edit::<CompareCommand>(commands, study, Some("limits"), |study| study.limits = limits);
         }
@@ -513,8 +517,7 @@ fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
             let mut percent = 100.0 * study.equal_within;
             let field = ui.add(DragValue::new(&mut percent).range(0.0..=50.0).speed(0.1).max_decimals(2).suffix(" %"));
             field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Equal within"));
-            if field.changed() {
-                let share = percent / 100.0;
+            if let Some(share) = share(percent).filter(|_| field.changed()) {
                 edit::<CompareCommand>(commands, study, Some("equal within"), |study| study.equal_within = share);
             }
         });
@@ -522,28 +525,34 @@ fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     response.on_hover_text("Mark the fastest cell within limits of memory and accuracy; set what counts as equal");
 }
 
-/// Draws one limit: whether it is set, and its value in a unit of the given size.
+/// The share that a field's percent mean.
+fn share(percent: f64) -> Option<f64> {
+    share_of(&percent.to_string())
+}
+
+/// Draws one limit: whether it is set, and its value in a unit of the given size, which `read` turns into the limit.
 fn limit_ui(
     ui: &mut Ui,
     name: &str,
     limit: &mut Option<f64>,
     (of_one, usual): (f64, f64),
     (unit, range): (&str, RangeInclusive<f64>),
+    read: impl Fn(f64) -> Option<f64>,
 ) {
     ui.horizontal(|ui| {
         let mut is_set = limit.is_some();
         let check = check_ui(ui, &mut is_set, name.to_owned());
         check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, is_set, name));
         if check.changed() {
-            *limit = is_set.then_some(usual * of_one);
+            *limit = read(usual).filter(|_| is_set);
         }
         if let Some(limit) = limit {
             let mut shown = *limit / of_one;
             let field =
                 ui.add(DragValue::new(&mut shown).range(range).speed(0.1).max_decimals(3).suffix(format!(" {unit}")));
             field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{name}, in {unit}")));
-            if field.changed() {
-                *limit = shown * of_one;
+            if let Some(read) = read(shown).filter(|_| field.changed()) {
+                *limit = read;
             }
         }
     });

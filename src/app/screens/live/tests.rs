@@ -12,11 +12,11 @@ use super::*;
 use crate::analysis::fixture;
 use crate::app::curves::{Curves, Kind, LiveStep, XAxis};
 use crate::app::engine::UiEvent;
-use crate::app::{LiveBatch, Records, Settings, Window as State};
+use crate::app::{LiveBatch, Records, RunCurves, Settings, Window as State};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::RunState;
 use crate::protocol::{GpuSample, HostSample, Sample};
-use crate::store::StepRecord;
+use crate::store::{RunRecord, StepRecord};
 
 mod chosen;
 
@@ -50,10 +50,15 @@ fn sample(time_s: f64, gpus: &[(u64, f64)]) -> Sample {
 
 /// A session with one finished run and nothing running.
 fn state() -> State {
+    state_of(vec![fixture::finished()])
+}
+
+/// A session with these runs.
+fn state_of(runs: Vec<RunRecord>) -> State {
     let folder = PathBuf::from("/session");
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    let records = Records { folder, runs: vec![fixture::finished()].into(), ..Records::default() }.folded();
+    let records = Records { folder, runs: runs.into(), ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(records)));
     state
 }
@@ -62,23 +67,21 @@ fn batch(steps: Vec<LiveStep>, samples: Vec<Sample>) -> UiEvent {
     UiEvent::Live(LiveBatch { run: RUN.to_owned(), steps, samples })
 }
 
-fn running(state: &mut State) {
-    let row = QueueRow {
-        run: RUN.to_owned(),
-        state: RunState::Running,
-        step: 10,
-        steps: 20,
-        epoch: 1,
-        loss: None,
-        waits: None,
-    };
-    state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
+/// A queue in which this run is half done.
+fn running(run: &str) -> UiEvent {
+    let row = QueueRow { step: 10, steps: 20, epoch: 1, ..QueueRow::in_state(run, RunState::Running) };
+    UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() }))
 }
 
 fn running_state() -> State {
     let mut state = state();
-    running(&mut state);
+    state.take(running(RUN));
     state
+}
+
+/// The curves that were read of a run of the session.
+fn read(run: &str, curves: Curves) -> UiEvent {
+    UiEvent::Curves(Box::new(RunCurves { folder: PathBuf::from("/session"), run: run.to_owned(), curves }))
 }
 
 fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
@@ -226,8 +229,7 @@ fn the_newest_values_of_a_run_that_has_ended_are_those_from_while_its_steps_ran(
     state.take(UiEvent::Queue(Arc::new(QueueView::default())));
     assert_eq!((newest(&state, Kind::Memory), newest(&state, Kind::Temperature)), (vec![3e9], vec![60.0]));
     let unsampled = vec![sample(1_007.0, &[(0, 40.0)])];
-    let mut state = self::state();
-    running(&mut state);
+    let mut state = running_state();
     state.take(batch((1..=3).map(|n| step(0, n)).collect(), unsampled));
     state.take(UiEvent::Queue(Arc::new(QueueView::default())));
     assert!(newest(&state, Kind::Memory)[0].is_nan(), "nothing was sampled while it ran");

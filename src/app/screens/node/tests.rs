@@ -254,15 +254,7 @@ fn while_nobody_touches_the_window_and_nothing_runs_samples_are_few_and_the_time
     }
     assert_eq!(harness.state().state.desk.sample.as_ref(), Some(&complete));
     // While runs go on, the machine is what is watched.
-    let row = QueueRow {
-        run: "0001-a-1".to_owned(),
-        state: RunState::Running,
-        step: 0,
-        steps: 0,
-        epoch: 0,
-        loss: None,
-        waits: None,
-    };
+    let row = QueueRow::in_state("0001-a-1", RunState::Running);
     harness.state_mut().state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
     assert_eq!((watch(&mut harness, true), says(&harness)), (Vec::new(), false));
     harness.state_mut().state.desk.screen = ScreenName::RUNS;

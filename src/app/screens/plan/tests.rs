@@ -334,11 +334,21 @@ fn press(window: &mut Window, key: Key) {
     settle(window);
 }
 
+/// The queue with one run.
+fn queue(state: RunState, paused: bool) -> UiEvent {
+    let row = QueueRow::in_state("0001-978cbae2-1", state);
+    UiEvent::Queue(Arc::new(QueueView { rows: vec![row], paused, ..QueueView::default() }))
+}
+
+/// What a session knows of the plan's first cell: the repeats that finished, and how long the last one took.
+fn first_cell(plan: &Plan, repeats: Vec<u32>, last_s: Option<f64>) -> Arc<HashMap<Identity, HeldCell>> {
+    let cell = &crate::plan::expand(plan, &cpu_node()).cells[0];
+    Arc::new(HashMap::from([(cell.identity, HeldCell { cell: cell.id.clone(), repeats, last_s })]))
+}
+
 /// The records of a session that this plan was launched into, and the runs of its first cell.
 fn records_of(plan: &Plan, finished: u32) -> UiEvent {
-    let cell = &crate::plan::expand(plan, &cpu_node()).cells[0];
-    let held = HeldCell { cell: cell.id.clone(), repeats: (1..=finished).collect(), last_s: None };
-    let held = Arc::new(HashMap::from([(cell.identity, held)]));
+    let held = first_cell(plan, (1..=finished).collect(), None);
     let plans = vec![SessionPlan { name: plan.name.clone(), toml: plan.to_toml(), folder: None }];
     let folder = PathBuf::from("/sessions").join(&plan.name);
     UiEvent::Records(Arc::new(Records { folder, plans, held, ..Records::default() }))

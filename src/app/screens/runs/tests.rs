@@ -45,7 +45,7 @@ fn failed(number: u32) -> RunRecord {
 
 fn row(number: u32, state: RunState, step: u64) -> QueueRow {
     let run = format!("{number:04}-cell-{number}");
-    QueueRow { run, state, step, steps: 400, epoch: 1, loss: Some(0.5), waits: None }
+    QueueRow { step, steps: 400, epoch: 1, loss: Some(0.5), ..QueueRow::in_state(&run, state) }
 }
 
 fn queue(rows: Vec<QueueRow>) -> QueueView {

@@ -8,6 +8,7 @@ use std::path::Path;
 use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, TouchPhase, pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use tempfile::TempDir;
 
 use super::*;
 use crate::app::dressed::dressed;
@@ -89,6 +90,14 @@ fn harness(state: State) -> Window {
     dressed(Harness::builder().with_size([1176.0, 740.0]), (state, Vec::new()), draw)
 }
 
+/// A window with one recording, and the folder in which it was written.
+fn shown(write: impl FnOnce(&Path) -> PathBuf) -> (TempDir, Window) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path());
+    let harness = harness(state_of(&[("run", file)], folder.path()));
+    (folder, harness)
+}
+
 /// Executes what was asked for, and draws.
 fn answer(harness: &mut Window) {
     harness.run_steps(2);
@@ -137,9 +146,7 @@ fn escape_closes_the_list_that_is_open_and_nothing_else() {
 
 #[test]
 fn the_legend_is_beside_the_tabs_or_below_them_in_windows_of_all_widths() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = golden(folder.path(), "single_100");
-    let mut harness = harness(state_of(&[("single", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| golden(folder, "single_100"));
     for width in (700..2500).step_by(50) {
         harness.set_size(vec2(width as f32, 740.0));
         harness.run_steps(2);
@@ -152,9 +159,7 @@ fn the_legend_is_beside_the_tabs_or_below_them_in_windows_of_all_widths() {
 
 #[test]
 fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = golden(folder.path(), "single_100");
-    let mut harness = harness(state_of(&[("single", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| golden(folder, "single_100"));
     let whole = now(&harness).view;
     press(&mut harness, eframe::egui::Key::W);
     let closer = now(&harness).view;
@@ -256,9 +261,7 @@ fn search_goes_from_event_to_event_and_says_when_there_is_none() {
 
 #[test]
 fn keys_alone_reach_rows_events_and_marks() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
-    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| ranges(folder, "a.events", &[(1_000, 9_000); 5]));
     use eframe::egui::Key;
     press(&mut harness, Key::ArrowDown);
     press(&mut harness, Key::ArrowRight);
@@ -321,9 +324,7 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
 
 #[test]
 fn the_tables_take_the_room_that_the_rows_do_not_need() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
-    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| ranges(folder, "a.events", &[(1_000, 9_000); 5]));
     let tables = |harness: &Window| harness.get_by_label("Event").rect().top();
     let unfolded = tables(&harness);
     assert!(unfolded < 400.0, "{unfolded}");
@@ -334,9 +335,7 @@ fn the_tables_take_the_room_that_the_rows_do_not_need() {
 
 #[test]
 fn the_legend_has_one_order_however_wide_the_window_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = golden(folder.path(), "single_100");
-    let mut harness = harness(state_of(&[("single", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| golden(folder, "single_100"));
     for width in [1176.0, 2400.0] {
         harness.set_size(vec2(width, 740.0));
         harness.run_steps(3);
@@ -348,9 +347,7 @@ fn the_legend_has_one_order_however_wide_the_window_is() {
 
 #[test]
 fn a_message_does_not_move_the_rows() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
-    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| ranges(folder, "a.events", &[(1_000, 9_000); 5]));
     let top = |harness: &Window| harness.get_by_label_contains("Timeline from").rect().top();
     let before = top(&harness);
     let message = "No event has this name. ".repeat(20);
@@ -362,9 +359,7 @@ fn a_message_does_not_move_the_rows() {
 
 #[test]
 fn communication_and_the_critical_path_of_a_step_are_in_tables() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = golden(folder.path(), "ddp2_100_pin");
-    let mut harness = harness(state_of(&[("pinned", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| golden(folder, "ddp2_100_pin"));
     click(&mut harness, "Communication");
     assert!(harness.query_all_by_label_contains("ncclDevKernel_").next().is_some());
     assert!(harness.query_by_label_contains("No size: this recording contains no sizes of collectives").is_some());
@@ -373,8 +368,7 @@ fn communication_and_the_critical_path_of_a_step_are_in_tables() {
     name.click();
     answer(&mut harness);
     assert!(length(now(&harness).view) < length(before));
-    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 8]);
-    let mut harness = self::harness(state_of(&[("ranges", file)], folder.path()));
+    let (_folder, mut harness) = shown(|folder| ranges(folder, "a.events", &[(1_000, 9_000); 8]));
     click(&mut harness, "Critical path");
     answer(&mut harness);
     assert!(harness.query_by_label_contains("forward 90 %, waiting for data 10 %").is_some());
@@ -446,9 +440,7 @@ fn allocations(folder: &Path) -> PathBuf {
 
 #[test]
 fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_step_tells_what_made_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let state = state_of(&[("run", allocations(folder.path()))], folder.path());
-    let mut harness = harness(state);
+    let (_folder, mut harness) = shown(allocations);
     harness.run_steps(2);
     assert!(harness.query_by_label("GPU 0 NVML memory (10.0 GB)").is_some());
     let text = "of the memory allocated since the recording began, at most";

@@ -34,7 +34,7 @@ struct Program : Kernels {
 
   Program(at::ScalarType kind, int64_t rank) {
     mma = kind != at::kFloat && architecture >= MMA_SINCE && rank % 8 == 0;
-    std::vector<std::string> files{"llama.cu", "quantised.cu"};
+    std::vector<std::string> files{"llama.cu", "swiglu.cu", "quantised.cu"};
     if (mma) files.push_back("llama_mma.cu");
     compile(files, kind, {"-DRANK=" + std::to_string(rank), kind == at::kHalf ? "-DMMA=\"f16\"" : "-DMMA=\"bf16\""});
   }

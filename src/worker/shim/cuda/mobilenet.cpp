@@ -1,6 +1,6 @@
 // MobileNetV2's layers up to the pooled features, as operations of autograd: one for the stem with the first block, one for each other
 // block and one for the tail. Activations are stored as rows of channels. Pointwise convolutions are matrix products by cuBLASLt. A
-// convolution's raw output is stored, and the kernels that read it normalise it (kernels/mobilenet.cu). The sums over rows that normalise
+// convolution's raw output is stored, and the kernels that read it normalise it (normalisation.cuh). The sums over rows that normalise
 // a pointwise layer's output are computed from its input, which has few channels, forward and backward; so its wide output is written
 // once and read once in each direction.
 #include <ATen/ATen.h>
@@ -34,7 +34,7 @@ struct Program : Kernels {
     std::vector<std::string> options;
     // For architectures before Hopper, NVRTC 13.0.88 crashes (SIGSEGV) on a source with both `pool` and `mask`, unless it optimises less.
     if (architecture < 90) options.push_back("--Ofast-compile=min");
-    compile({"mobilenet.cu"}, kind, options);
+    compile({"mobilenet.cu", "depthwise.cu"}, kind, options);
   }
 };
 

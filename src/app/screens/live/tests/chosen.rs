@@ -1,9 +1,7 @@
 //! Which runs are drawn: chosen, filtered, kept, of this session, with the whole names in the list.
 
 use super::*;
-use crate::app::RunCurves;
 use crate::protocol::{Environment, IMPORTED_FROM};
-use crate::store::RunRecord;
 
 #[test]
 fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
@@ -11,11 +9,10 @@ fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
     screen.get_by_label("Tick runs in the list to see their curves, or launch a plan.");
     screen.get_by_label(&format!("Draw run {RUN}")).click();
     screen.run();
-    let folder = PathBuf::from("/session");
-    assert_eq!(screen.state().requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
+    assert_eq!(screen.state().requests, [Request::Curves(PathBuf::from("/session"), RUN.to_owned())]);
     screen.get_by_label("Reading the recorded curves …");
     let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[])]);
-    screen.state_mut().state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+    screen.state_mut().state.take(read(RUN, curves));
     screen.run();
     screen.get_by_label("Loss over time");
     screen.get_by_label("Step time over time");
@@ -33,13 +30,9 @@ fn ticked_runs_without_curves_say_so_once_they_were_read() {
         let mut environment = Environment::default();
         environment.set(IMPORTED_FROM, is_imported.then_some("other.csv (CSV)"));
         let run = RunRecord { environment: Some(Arc::new(environment)), ..fixture::finished() };
-        let mut state = state();
-        let folder = PathBuf::from("/session");
-        let records = Records { folder: folder.clone(), runs: vec![run].into(), ..Records::default() }.folded();
-        state.take(UiEvent::Records(Arc::new(records)));
+        let mut state = state_of(vec![run]);
         execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
-        let curves = Curves::default();
-        state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+        state.take(read(RUN, Curves::default()));
         state
     };
     for (is_imported, text) in [
@@ -57,10 +50,7 @@ fn a_session_that_is_opened_again_keeps_what_is_drawn_and_reads_it_anew() {
     let mut state = state();
     execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
     let folder = PathBuf::from("/session");
-    let read = |steps: u64| {
-        let curves = Curves::build((1..=steps).map(|n| step(0, n)), []);
-        UiEvent::Curves(Box::new(RunCurves { folder: PathBuf::from("/session"), run: RUN.to_owned(), curves }))
-    };
+    let read = |steps: u64| read(RUN, Curves::build((1..=steps).map(|n| step(0, n)), []));
     let steps =
         |state: &State| state.own::<LiveScreen>().shelf.curves(RUN).map(|curves| curves.steps().unwrap().steps.len());
     state.take(read(5));
@@ -98,12 +88,13 @@ fn the_latest_finished_runs_are_shown_beside_one_that_starts_until_they_are_unti
     let drawn =
         |state: &State| state.own::<LiveScreen>().shelf.chosen().map(|chosen| chosen.run.clone()).collect::<Vec<_>>();
     assert_eq!(drawn(&idle), [RUN]);
-    let started = LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() };
-    idle.take(UiEvent::Live(started));
+    let first_step =
+        || UiEvent::Live(LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() });
+    idle.take(first_step());
     assert_eq!(drawn(&idle), [RUN, "0002-new"]);
     // The same is drawn where the window is opened while the run goes on.
     let mut later = state();
-    later.take(UiEvent::Live(LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() }));
+    later.take(first_step());
     later.desk.screen = ScreenName::LIVE;
     later.poll(&Context::default());
     let looks = |state: &State| {
@@ -169,11 +160,9 @@ fn is_read_from_its_beginning(samples: Vec<Sample>) {
     state.take(batch(vec![step(0, 11)], vec![]));
     state.poll(&context);
     requests.extend(state.desk.take_requests());
-    let folder = PathBuf::from("/session");
-    assert_eq!(requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
+    assert_eq!(requests, [Request::Curves(PathBuf::from("/session"), RUN.to_owned())]);
     state.take(batch(vec![step(0, 12)], vec![]));
-    let curves = Curves::build((1..=11).map(|n| step(0, n)), []);
-    state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+    state.take(read(RUN, Curves::build((1..=11).map(|n| step(0, n)), [])));
     let steps = &state.own::<LiveScreen>().shelf.curves(RUN).unwrap().steps().unwrap().steps;
     assert_eq!(**steps, (1..=12).map(f64::from).collect::<Vec<_>>(), "each once");
 }
@@ -225,7 +214,6 @@ fn a_bounded_number_of_runs_is_kept_and_the_chosen_ones_longest() {
 /// Runs of five factors that differ in many ways, all drawn or listed.
 fn runs_of_many_factors() -> State {
     use crate::plan::{Key, Level, Levels};
-    let mut state = State::new(Settings::default());
     let run = |place: usize| {
         let mut run = fixture::finished();
         run.run = format!("r{place}");
@@ -246,17 +234,10 @@ fn runs_of_many_factors() -> State {
         }
         run
     };
-    let folder = PathBuf::from("/session");
-    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    let runs: Vec<_> = (0..12).map(run).collect();
-    let ids: Vec<String> = runs.iter().map(|run| run.run.clone()).collect();
-    state.take(UiEvent::Records(Arc::new(
-        Records { folder: folder.clone(), runs: runs.into(), ..Records::default() }.folded(),
-    )));
-    for run in ids.into_iter().take(4) {
-        execute(&mut state, LiveCommand::Choose(run.clone(), true));
-        let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[(1, 1.0)])]);
-        state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
+    let mut state = state_of((0..12).map(run).collect());
+    for run in ["r0", "r1", "r2", "r3"] {
+        execute(&mut state, LiveCommand::Choose(run.to_owned(), true));
+        state.take(read(run, Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[(1, 1.0)])])));
     }
     state
 }
@@ -291,18 +272,12 @@ fn a_repeat_is_named_where_there_are_others() {
 
 #[test]
 fn listed_runs_keep_their_places_while_the_pointer_is_over_them() {
-    let mut state = State::new(Settings::default());
-    let folder = PathBuf::from("/session");
-    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
     let run = |(place, gpus): (usize, i64)| {
         let mut run = fixture::run(&fixture::cell("fp32", gpus, "ddp-ds"), 1, 0.1);
         run.run = format!("r{place}");
         run
     };
-    let runs = (0..).zip([1, 2, 4, 8]).map(run).collect();
-    let records = Records { folder, runs, ..Records::default() }.folded();
-    state.take(UiEvent::Records(Arc::new(records)));
-    let mut screen = screen(state);
+    let mut screen = screen(state_of((0..).zip([1, 2, 4, 8]).map(run).collect()));
     screen.run();
     let top = |screen: &Harness<'_, Shown>, run: &str| screen.get_by_label(&format!("Draw run {run}")).rect().top();
     let tops = |screen: &Harness<'_, Shown>| ["r0", "r1", "r3"].map(|run| top(screen, run));
@@ -310,17 +285,7 @@ fn listed_runs_keep_their_places_while_the_pointer_is_over_them() {
     let aim = screen.get_by_label("Draw run r1").rect().center();
     screen.hover_at(aim);
     screen.run();
-    let row = QueueRow {
-        run: "r0".to_owned(),
-        state: RunState::Running,
-        step: 10,
-        steps: 20,
-        epoch: 1,
-        loss: None,
-        waits: None,
-    };
-    let queue = QueueView { rows: vec![row], ..QueueView::default() };
-    screen.state_mut().state.take(UiEvent::Queue(Arc::new(queue)));
+    screen.state_mut().state.take(running("r0"));
     screen.run();
     assert_eq!(tops(&screen), before, "the pointer aims at one of them");
     screen.hover_at([10.0, 10.0].into());

@@ -321,13 +321,6 @@ fn the_matrix_shows_the_levels_of_a_factor_that_is_called_trace() {
     }
 }
 
-/// The queue with one run.
-fn queue(state: RunState, paused: bool) -> UiEvent {
-    let run = "0001-978cbae2-1".to_owned();
-    let row = QueueRow { run, state, step: 0, steps: 0, epoch: 0, loss: None, waits: None };
-    UiEvent::Queue(Arc::new(QueueView { rows: vec![row], paused, ..QueueView::default() }))
-}
-
 #[test]
 fn a_trial_is_refused_while_a_run_could_be_disturbed_and_not_while_all_wait_in_a_paused_queue() {
     let mut window = own();

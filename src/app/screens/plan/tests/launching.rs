@@ -247,16 +247,7 @@ fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
     assert!(says(&window));
     assert_eq!(top(&window), top_before, "the cells below stay where they are");
     // These are its own runs.
-    let row = QueueRow {
-        run: "0001-a-1".to_owned(),
-        state: RunState::Running,
-        step: 0,
-        steps: 0,
-        epoch: 0,
-        loss: None,
-        waits: None,
-    };
-    window.state_mut().state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
+    window.state_mut().state.take(queue(RunState::Running, false));
     settle(&mut window);
     assert!(!says(&window));
     // Those of another session are named even then.

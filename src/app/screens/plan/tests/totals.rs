@@ -161,15 +161,19 @@ fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
     assert!(window.query_by_label_contains("by the spread of").is_none(), "no cell of it was seen");
 }
 
+/// Opens a session in which one run of the plan's first cell took this long; returns the plan.
+fn open_with_a_run(window: &mut Window, duration_s: f64) -> Plan {
+    let plan = window.state().state.own::<PlanScreen>().plan().clone();
+    let held = first_cell(&plan, vec![1], Some(duration_s));
+    let records = Records { folder: PathBuf::from("/sessions/study"), held, ..Records::default() };
+    open_session(window, UiEvent::Records(Arc::new(records)));
+    plan
+}
+
 #[test]
 fn the_time_of_a_cell_that_ran_is_what_its_run_took() {
     let mut window = window_of(Some(cpu_node()));
-    let plan = window.state().state.own::<PlanScreen>().plan().clone();
-    let cell = crate::plan::expand(&plan, &cpu_node()).cells[0].clone();
-    let held = HeldCell { cell: cell.id.clone(), repeats: vec![1], last_s: Some(4321.0) };
-    let held = Arc::new(HashMap::from([(cell.identity, held)]));
-    let records = Records { folder: PathBuf::from("/sessions/study"), held, ..Records::default() };
-    open_session(&mut window, UiEvent::Records(Arc::new(records)));
+    let plan = open_with_a_run(&mut window, 4321.0);
     window.get_by_label(&grouped(&significant(4321.0)));
     let estimated_s: f64 =
         crate::plan::expand(&plan, &cpu_node()).cells[1..].iter().map(|cell| cell.estimate.duration_s).sum();
@@ -184,12 +188,7 @@ fn the_time_of_a_plan_is_at_least_that_of_the_cells_whose_time_is_known() {
     let mut window = window_of(Some(cpu_node()));
     let text = "version = 1\nname = \"mine\"\n[command]\nrun = [\"sh\", \"-c\", \"exit {n}\"]\n[factors]\nn = [1, 2]\n";
     execute(&mut window, PlanCommand::Begin(Box::new(Plan::parse(text, "p.toml").unwrap())));
-    let plan = window.state().state.own::<PlanScreen>().plan().clone();
-    let cell = crate::plan::expand(&plan, &cpu_node()).cells[0].clone();
-    let held = HeldCell { cell: cell.id.clone(), repeats: vec![1], last_s: Some(10.0) };
-    let held = Arc::new(HashMap::from([(cell.identity, held)]));
-    let records = Records { folder: PathBuf::from("/sessions/study"), held, ..Records::default() };
-    open_session(&mut window, UiEvent::Records(Arc::new(records)));
+    let plan = open_with_a_run(&mut window, 10.0);
     let least = format!("at least {}", duration_text(10.0 * f64::from(plan.repeats)));
     assert!(says(&window, &least), "{least}");
 }

@@ -1,8 +1,8 @@
-// Products with the adapters' narrow matrices on tensor cores, for fp16 and bf16; compiled together with llama.cu. The macro MMA is the
+// Products with the adapters' narrow matrices on tensor cores, for fp16 and bf16; compiled together with swiglu.cu. The macro MMA is the
 // type's name in instructions. Ranks are 8 or 16. Operands are loaded 16 bytes at a time, which is possible because the order of a sum's
 // terms is free: thread 4 g + q of a warp holds the values 8 q to 8 q + 7 of a range of 32 values in row g. Its word m, the values 8 q +
 // 2 m and 8 q + 2 m + 1, is its part of tile m. So tile m has the columns 8 q + 2 m + e (q = 0..3, e = 0, 1) of the 32.
-#include "llama.cu"
+#include "swiglu.cu"
 
 struct Words { u32 w[4]; };
 __device__ inline Words words(const T* p, bool there) {
