@@ -29,7 +29,7 @@ mod tests {
     fn a_filter_that_names_a_level_exactly_chooses_no_cell_of_another_level() {
         let run = |version: &str| RunRecord {
             cell: version.to_owned(),
-            levels: Levels::new(vec![("version".into(), Level::text(version))]),
+            levels: Levels::new(vec![("version", Level::text(version))]),
             ..fixture::finished()
         };
         let runs: Vec<_> = ["2.1", "2.10"].map(run).iter().map(summarise_run).collect();

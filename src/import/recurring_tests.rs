@@ -36,7 +36,7 @@ fn copies_recur_in_files_without_a_difference_wherever_they_are_put() {
             assert_eq!(found("time_s", &rows), 0);
             let adjacent: Vec<String> = rows.iter().flat_map(|row| std::iter::repeat_n(row.clone(), 3)).collect();
             missed += usize::from(found("time_s", &adjacent) != 4 * count);
-            missed += usize::from(found("time_s", &rows.repeat(2)) != 2 * count);
+            missed += usize::from(found("time_s", &[rows.clone(), rows].concat()) != 2 * count);
         }
     }
     // Two of a cell's first values may be almost the same.
@@ -71,9 +71,9 @@ fn independent_rows_of_few_digits_recur_by_chance() {
 
 #[test]
 fn a_program_without_randomness_cannot_be_told_from_copies() {
-    let rows = ["a,0.00123456,3".to_owned(), "b,0.00234567,4".to_owned()].repeat(5);
+    let rows = vec![["a,0.00123456,3".to_owned(), "b,0.00234567,4".to_owned()]; 5].concat();
     assert_eq!(found("time_s,retries", &rows), 8);
-    let of_two_ticks = ["a,15.625".to_owned(), "a,31.25".to_owned(), "b,31.25".to_owned()].repeat(10);
+    let of_two_ticks = vec![["a,15.625", "a,31.25", "b,31.25"].map(str::to_owned); 10].concat();
     assert_eq!(found("time_ms", &of_two_ticks), 27, "two values show no tick");
 }
 

@@ -153,7 +153,7 @@ mod tests {
         let attempts = Cell::new(0);
         let once_full = || -> io::Result<u32> {
             attempts.set(attempts.get() + 1);
-            if attempts.get() < 2 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(attempts.get()) }
+            if attempts.get() < 2 { Err(ErrorKind::StorageFull.into()) } else { Ok(attempts.get()) }
         };
         assert_eq!(wait_for_room(|| false, once_full).unwrap(), 2);
         let mut log = LogWriter::new(full_disk());

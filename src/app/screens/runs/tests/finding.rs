@@ -66,7 +66,7 @@ fn runs_are_filtered_by_state_levels_repeat_number_and_words() {
 fn a_filter_that_names_a_level_exactly_lists_no_run_of_another_level() {
     let versions = ["2.1", "2.10", "2.2"];
     let records = (1..).zip(versions).map(|(number, version)| RunRecord {
-        levels: Levels::new(vec![("version".into(), Level::text(version))]),
+        levels: Levels::new(vec![("version", Level::text(version))]),
         ..record(number, "fp32", RunState::Finished)
     });
     let mut state = state(records.collect(), Vec::new());
