@@ -169,8 +169,8 @@ mod tests {
                 let mut added = controls(&harness);
                 added.retain(|control| !before.contains(control));
                 assert_eq!(added.len(), 3, "{screen:?} at {size:?}: {added:?}");
-                for name in ["Dismiss", "Undo", "Dismiss the notice"] {
-                    let place = harness.get_by_label(name).rect();
+                for (name, place) in &added {
+                    assert!(["Dismiss", "Undo", "Dismiss the notice"].contains(&name.as_str()), "{screen:?}: {name}");
                     assert!(place.top() >= room && place.bottom() <= size.y, "{screen:?}: {name} at {place:?}");
                 }
                 let desk = &mut harness.state_mut().desk;

@@ -229,7 +229,7 @@ fn a_limit_drops_cells_that_surely_miss_it_and_only_those_that_keep_it_are_compa
         let Some(DropReason::Misses { limit, value }) = seen.why_dropped(cell) else { panic!("{:?}", seen.steps) };
         assert_eq!((limit.as_str(), value.as_str()), ("peak_allocated_bytes < 24 GB", ["26 GB", "34 GB"][cell - 2]));
     }
-    assert_eq!(seen.verdict().values, ["images_per_s 110 images/s", "peak_allocated_bytes 18 GB"]);
+    assert_eq!(seen.verdict().values, ["Throughput (distinct images) 110 images/s", "Peak allocated 18 GB"]);
     assert_eq!(seen.trials.len(), 8, "two repeats that agree decide");
 }
 

@@ -18,8 +18,9 @@ fn the_filter_narrows_by_typing_and_by_chips() {
         all.count()
     };
     assert_eq!(listed(&harness), 3);
-    let heights = |name: &str| harness.get_by_label(name).rect().y_range();
-    assert_eq!(heights("Only failed"), heights("Columns"), "chips stand in line with the buttons beside them");
+    let top = |name: &str| harness.get_by_label(name).rect().top();
+    // Less than half a point is no difference that is drawn.
+    assert!((top("Only failed") - top("Columns")).abs() < 0.5, "chips stand in line with the buttons beside them");
     let controls = ["Filter runs", "Clear filter", "Columns", "Export data", "Only failed"];
     let places = |harness: &Harness<'_, Window>| controls.map(|name| harness.get_by_label(name).rect());
     let before = places(&harness);
