@@ -240,7 +240,9 @@ impl Follower {
                 break;
             }
             if !more {
-                thread::park_timeout(self.options.poll.max(self.group.pace().poll).max(self.watched.interval()));
+                // Nobody needs to know within a second that a run has started.
+                let pace = if self.is_started { self.group.pace().poll } else { 2 * self.group.pace().poll };
+                thread::park_timeout(self.options.poll.max(pace).max(self.watched.interval()));
             }
         }
         while self.read_logs() {}
