@@ -5,6 +5,7 @@
 //!
 #![doc = include_str!("readings/readings.md")]
 
+mod arrivals;
 mod course;
 mod csv;
 mod fields;
@@ -181,6 +182,9 @@ pub trait Source {
         let _ = (stream, line, at_s, found);
     }
 
+    /// Notes from now on when its files are written.
+    fn watch(&mut self) {}
+
     /// Reads what is new in its files. After the program's end, `last` is true: a last line without a line break counts, and declared
     /// readings that were never found are reported.
     ///
@@ -312,6 +316,11 @@ impl Readings {
             printed: 0,
             skipped: 0,
         }
+    }
+
+    /// Notes from now on when files with readings are written, so that steps in them have the time at which they ended.
+    pub fn watch_files(&mut self) {
+        self.sources.iter_mut().for_each(|source| source.watch());
     }
 
     /// Reads output as it arrives. If a program prints faster than its output can be read, parts are skipped.

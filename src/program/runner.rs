@@ -138,7 +138,9 @@ impl Runner {
         let first = commands.first().map(|(executable, _)| executable.clone()).unwrap_or_default();
         let what = if self.ranks.node() == 0 {
             self.record(&filled, &first, &folder);
-            Use::Read(Box::new(self.readings(&files, &folder)?))
+            let mut readings = self.readings(&files, &folder)?;
+            readings.watch_files();
+            Use::Read(Box::new(readings))
         } else {
             // A step's units are those of all ranks, which the first one reports.
             Use::Measure

@@ -48,6 +48,10 @@ impl Csv {
 }
 
 impl Source for Csv {
+    fn watch(&mut self) {
+        self.file.watch();
+    }
+
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
         let Self { file, lines, table } = self;
         file.read(last, |part| match part {
@@ -55,7 +59,9 @@ impl Source for Csv {
                 (*lines, table.columns) = (Lines::new(), None);
                 table.seen.place = 0;
             }
-            Part::Bytes(bytes) => lines.push(bytes, |_, line| table.line(line, now_s, found)),
+            Part::Bytes(bytes, at_s) => {
+                lines.push(bytes, |_, line| table.line(line, at_s.unwrap_or(now_s), found));
+            }
         })?;
         if last {
             lines.finish(|_, line| table.line(line, now_s, found));

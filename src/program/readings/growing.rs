@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::arrivals::Arrivals;
+
 /// The number of bytes at the start of a file by which a rewritten file is recognised.
 const HEAD: usize = 256;
 /// Most bytes that are read at once.
@@ -14,12 +16,12 @@ const CHUNK: usize = 1 << 20;
 const PER_POLL: usize = 16 << 20;
 
 /// A result of reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Part<'b> {
     /// The file starts again: it was replaced or rewritten.
     Anew,
-    /// Its next bytes.
-    Bytes(&'b [u8]),
+    /// Its next bytes, and when they were written, in seconds since the Unix epoch, if the file is watched.
+    Bytes(&'b [u8], Option<f64>),
 }
 
 /// Reads what was appended to a file since the last read. The file need not exist yet.
@@ -31,12 +33,14 @@ pub(super) struct Growing {
     offset: u64,
     /// The first bytes.
     head: Vec<u8>,
+    /// When they were written, if it is watched.
+    arrivals: Option<Arrivals>,
 }
 
 impl Growing {
     /// A file, from its start.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None, offset: 0, head: Vec::new() }
+        Self { path, file: None, offset: 0, head: Vec::new(), arrivals: None }
     }
 
     /// A file whose present contents are skipped. Also returns its first line, for tables that have their names there, and whether anything
@@ -53,6 +57,11 @@ impl Growing {
         growing.offset = length;
         let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
         (growing, (length > 0).then_some(line))
+    }
+
+    /// Notes from now on when bytes are written, unless that is impossible.
+    pub fn watch(&mut self) {
+        self.arrivals = Arrivals::of(&self.path).ok();
     }
 
     pub fn path(&self) -> &Path {
@@ -73,6 +82,9 @@ impl Growing {
         }
         if self.was_written_anew().map_err(|error| failed(error, &self.path))? {
             (self.offset, self.head) = (0, Vec::new());
+            if let Some(arrivals) = &self.arrivals {
+                arrivals.forget();
+            }
             take(Part::Anew);
         }
         let Some((file, _)) = &mut self.file else { return Ok(()) };
@@ -90,9 +102,14 @@ impl Growing {
             if self.offset == self.head.len() as u64 {
                 self.head.extend(&chunk[..count.min(HEAD - self.head.len())]);
             }
+            match &self.arrivals {
+                Some(arrivals) => {
+                    arrivals.cut(self.offset, &chunk[..count], |piece, at_s| take(Part::Bytes(piece, at_s)))
+                }
+                None => take(Part::Bytes(&chunk[..count], None)),
+            }
             self.offset += count as u64;
             read += count;
-            take(Part::Bytes(&chunk[..count]));
         }
         Ok(())
     }
@@ -152,7 +169,7 @@ mod tests {
         growing
             .read(true, |part| match part {
                 Part::Anew => text.push('!'),
-                Part::Bytes(bytes) => text.push_str(&String::from_utf8_lossy(bytes)),
+                Part::Bytes(bytes, _) => text.push_str(&String::from_utf8_lossy(bytes)),
             })
             .unwrap();
         text

@@ -1,5 +1,6 @@
 //! Readings from JSON lines: the file that `$MULTICARD_READINGS` names, and files of the program's own.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
@@ -44,15 +45,20 @@ impl JsonLines {
 }
 
 impl Source for JsonLines {
+    fn watch(&mut self) {
+        self.file.watch();
+    }
+
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
         let Self { file, lines, names, count, refused, of_others, .. } = self;
         let name = file.name();
+        let written_s = Cell::new(now_s);
         let mut take = |_: u64, line: &str| {
             *count += 1;
             let read = object(line).and_then(|object| fields(&object, names, &name, found));
             match read {
                 // A step's units are those of all ranks, and all ranks report the same time, so only rank 0 counts.
-                Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(now_s, found),
+                Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(written_s.get(), found),
                 Ok(_) => *of_others += 1,
                 Err(why) => {
                     *refused += 1;
@@ -64,7 +70,10 @@ impl Source for JsonLines {
         };
         file.read(last, |part| match part {
             Part::Anew => *lines = Lines::new(),
-            Part::Bytes(bytes) => lines.push(bytes, &mut take),
+            Part::Bytes(bytes, at_s) => {
+                written_s.set(at_s.unwrap_or(now_s));
+                lines.push(bytes, &mut take);
+            }
         })?;
         if last {
             lines.finish(&mut take);

@@ -71,6 +71,10 @@ fn said(guess: &str) -> Found {
 }
 
 impl Source for Look {
+    fn watch(&mut self) {
+        self.program.watch();
+    }
+
     fn line(&mut self, stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
         if self.speaker != Some(Speaker::Program) {
             let mut new = Vec::new();

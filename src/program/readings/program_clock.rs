@@ -14,7 +14,8 @@ const MOST_APART: f64 = 0.1;
 /// If lines arrive promptly, reported times may differ by this share only: beyond it, steps get the times of their lines, and the analysis
 /// compares their durations with these, as it does for durations that a program reports.
 const MOST_APART_OF_PROMPT: f64 = 0.02;
-/// Lines arrive promptly if the mean time between arrivals is at most this, since files are read five times a second, or two steps.
+/// Lines arrive promptly if the mean time between arrivals is at most this, since files that cannot be watched are read some times a second,
+/// or two steps.
 const PROMPT_S: f64 = 0.25;
 /// The decision is made after this number of arrivals, if they are spread over this time …
 const ARRIVALS: u64 = 8;

@@ -1,10 +1,12 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::process::Command;
+use std::thread;
 
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::protocol::now_s;
 
 fn place(folder: &Path) -> Place {
     Place { run_folder: folder.to_owned(), working_folder: folder.to_owned(), started_s: 100.0 }
@@ -55,6 +57,39 @@ fn output_becomes_events_with_the_times_at_which_it_came() {
             "train_loss = 0.2916666666666667 at None"
         ]
     );
+}
+
+/// The times of five steps that were written to a file one by one and are read together, some time after the last one, with the times
+/// after each write.
+fn written_one_by_one(read_after: Duration) -> (Vec<f64>, Vec<f64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &ReadingsSpec::default());
+    readings.watch_files();
+    let mut file = OpenOptions::new().append(true).create(true).open(folder.path().join(READINGS_FILE)).unwrap();
+    let (mut written_s, mut events) = (Vec::new(), Vec::new());
+    for step in 1..=5 {
+        thread::sleep(Duration::from_millis(20));
+        writeln!(file, "{{\"step\": {step}}}").unwrap();
+        written_s.push(now_s());
+    }
+    thread::sleep(read_after);
+    readings.finish(now_s(), &mut events);
+    let step = |(time_s, event): &(f64, Event)| matches!(event, Event::Step { .. }).then_some(*time_s);
+    (events.iter().filter_map(step).collect(), written_s)
+}
+
+#[test]
+fn steps_of_a_file_have_the_times_at_which_they_were_written_whenever_it_is_read() {
+    // On a busy machine a write is seen late: some go has a time for each.
+    let has_times = (1..=10_u32).any(|go| {
+        let (found_s, written_s) = written_one_by_one(Duration::from_millis(100) * go);
+        assert_eq!(found_s.len(), 5, "{found_s:?}");
+        for (found_s, before_s) in found_s[1..].iter().zip(&written_s) {
+            assert!(found_s > before_s, "no step ends before the one before it is written: {found_s:?} {written_s:?}");
+        }
+        found_s.windows(2).all(|pair| pair[1] > pair[0])
+    });
+    assert!(has_times, "steps that are written one by one have different times");
 }
 
 #[test]

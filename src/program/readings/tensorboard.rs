@@ -218,7 +218,7 @@ impl EventFile {
                 pending.clear();
                 (*skip, *offset) = (0, 0);
             }
-            Part::Bytes(bytes) if !*is_over => {
+            Part::Bytes(bytes, _) if !*is_over => {
                 let skipped = (*skip).min(bytes.len() as u64);
                 (*skip, *offset) = (*skip - skipped, *offset + skipped);
                 pending.extend_from_slice(&bytes[skipped as usize..]);
@@ -253,7 +253,7 @@ impl EventFile {
                 }
                 *pending = rest.to_vec();
             }
-            Part::Bytes(_) => {}
+            Part::Bytes(..) => {}
         })
     }
 }
