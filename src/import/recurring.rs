@@ -13,7 +13,9 @@
 //! - Rows recur in all columns at once, so that the widest gap counts. A column that is another, coarser one times a number, or a number
 //!   divided by it, has digits of arithmetic, and does not count: a rate that was computed from whole milliseconds.
 //!
-//! Where the gap is below 3 steps, chance is explanation enough. In the other cells together, the number of rows that recur by chance is
+//! A cell whose rows all have one value of three digits or more in each column shows no spread at all. It is marked whatever the chance.
+//!
+//! In other cells with a gap below 3 steps, chance is explanation enough. In the rest together, the number of rows that recur by chance is
 //! distributed as by Poisson with a mean of at most m, the sum of n / gap, so that r or more recur with a probability of at most
 //! e^(r − m) (m / r)^r (Chernoff's bound). Below 1 %, the cells with such rows are marked.
 
@@ -27,6 +29,8 @@ use crate::analysis::resolution;
 const WIDE: f64 = 3.0;
 /// Times and rates spread at least by this share of their value.
 const LEAST_SPREAD: f64 = 1e-3;
+/// Values of fewer digits than these are of a coarse clock, which their comparison says.
+const FEWEST_STEPS: f64 = 100.0;
 /// Rows that recur with a lower probability than this do not recur by chance.
 const CHANCE: f64 = 1e-2;
 
@@ -40,8 +44,12 @@ pub(super) fn recurring(table: &ForeignTable, cells: &[Vec<usize>], measures: &[
     let columns: Vec<Column> = measures.iter().map(|place| Column::of(table, *place)).collect();
     let is_own = |one: &&Column| !columns.iter().any(|other| one.is_made_from(other, cells));
     let own: Vec<&Column> = columns.iter().filter(is_own).collect();
-    let (mut found, mut by_chance) = (Vec::new(), 0.0);
+    let (mut found, mut frozen, mut by_chance) = (Vec::new(), Vec::new(), 0.0);
     for (rows, recurring) in cells.iter().zip(recurring_in).filter(|(rows, _)| rows.len() > 1) {
+        if recurring.len() == rows.len() - 1 && own.iter().any(|column| column.steps(rows) >= FEWEST_STEPS) {
+            frozen.push(recurring);
+            continue;
+        }
         let gap = own.iter().map(|column| column.gap(rows)).fold(0.0, f64::max);
         if gap >= WIDE {
             by_chance += rows.len() as f64 / gap;
@@ -51,6 +59,7 @@ pub(super) fn recurring(table: &ForeignTable, cells: &[Vec<usize>], measures: &[
     let count = found.iter().map(Vec::len).sum::<usize>() as f64;
     let is_chance = count <= by_chance || count - by_chance + count * (by_chance / count).ln() >= CHANCE.ln();
     found.retain(|recurring| !is_chance && !recurring.is_empty());
+    found.extend(frozen);
     found
 }
 
@@ -88,6 +97,12 @@ impl Column {
         let largest = numbers.iter().map(|value| value.abs()).fold(0.0, f64::max);
         let finest = values.iter().flatten().map(|(_, step)| *step).fold(f64::INFINITY, f64::min);
         Self { values, tick, coarseness: finest.max(tick) / largest }
+    }
+
+    /// The largest value of these rows, in steps.
+    fn steps(&self, rows: &[usize]) -> f64 {
+        let of_row = |row: &usize| self.values[*row].map(|(value, step)| value.abs() / step.max(self.tick));
+        rows.iter().filter_map(of_row).fold(0.0, f64::max)
     }
 
     /// The median distance from the values of these rows to the nearest other value, in steps.

@@ -46,7 +46,7 @@ fn copies_recur_in_files_without_a_difference_wherever_they_are_put() {
 #[test]
 fn independent_rows_of_few_digits_recur_by_chance() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
-    for (spread, count) in [(0.4, 20), (2.0, 10), (10.0, 30), (50.0, 100)] {
+    for (spread, count) in [(0.7, 20), (2.0, 10), (10.0, 30), (50.0, 100)] {
         for _ in 0..50 {
             let whole = of_two_cells(count, || format!("{:.0}", 1000.0 + spread * noise(&mut random)));
             assert_eq!(found("time_ms", &whole), 0, "{whole:?}");
@@ -67,6 +67,16 @@ fn independent_rows_of_few_digits_recur_by_chance() {
         }
     }
     assert_eq!(found("time_ms", &of_two_cells(20, || "1".to_owned())), 0, "a clock that shows nothing");
+}
+
+#[test]
+fn a_cell_whose_rows_are_all_equal_shows_no_spread() {
+    for value in ["1.234", "1234", "123"] {
+        let rows: Vec<String> = ["a", "b"].iter().map(|cell| format!("{cell},{value}")).collect();
+        assert_eq!(found("time_ms", &rows), 0, "one row a cell");
+        assert_eq!(found("time_ms", &[rows.clone(), rows].concat()), 2, "{value}");
+    }
+    assert_eq!(found("time_ms", &["a,12", "a,12", "b,13", "b,13"].map(str::to_owned)), 0, "a coarse clock");
 }
 
 #[test]

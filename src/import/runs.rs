@@ -1,6 +1,6 @@
 //! Makes runs from the rows of a file, by a mapping. All errors are named before anything is written.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::columns::MAY_COUNT_PARTS;
 use super::copies::copies;
@@ -451,7 +451,7 @@ impl FactorColumn {
 }
 
 /// The kind of a column's levels. If different texts would become the same number, the levels are names: versions such
-/// as 2.1 and 2.10, numbers with too many digits.
+/// as 2.1 and 2.10, numbers with too many digits. The other version may be in another file.
 fn kind(table: &ForeignTable, place: usize) -> Kind {
     let values = || table.values(place).filter(|field| **field != Field::Missing);
     let all = |holds: fn(f64) -> bool| values().all(|field| field.number().is_some_and(holds));
@@ -466,10 +466,19 @@ fn kind(table: &ForeignTable, place: usize) -> Kind {
     });
     match () {
         () if is_ambiguous || values().any(|field| is_padded(field.text())) => Kind::Text,
+        () if are_versions(values().map(Field::text)) => Kind::Text,
         () if all(|number| number.fract() == 0.0 && number.abs() < 9e15) => Kind::Whole,
         () if all(|_| true) => Kind::Number,
         () => Kind::Text,
     }
+}
+
+/// Whether a number is a version rather than a number: 1.10. Programs write numbers with as many decimals as needed, or all with as many.
+fn are_versions<'t>(texts: impl Iterator<Item = &'t str>) -> bool {
+    let texts: BTreeSet<&str> = texts.collect();
+    let decimals = |text: &&str| text.rsplit_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let has_same = texts.iter().map(decimals).collect::<BTreeSet<_>>().len() == 1;
+    (texts.len() == 1 || !has_same) && texts.iter().any(|text| text.ends_with('0') && decimals(text) > 1)
 }
 
 /// Whether a number is written by its digits alone.

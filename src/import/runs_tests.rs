@@ -149,6 +149,14 @@ fn levels_that_are_written_differently_stay_different_although_their_numbers_are
     let of_hyperfine = r#"{"results": [{"command": "a", "times": [1.0], "parameters": {"v": "2.1"}},
         {"command": "b", "times": [2.0], "parameters": {"v": "2.10"}}]}"#;
     assert_eq!(levels(of_hyperfine, &[("command", "skip"), ("v", "factor")]), versions);
+    // 2.1 may be in another file, or be missing.
+    let alone = levels("v,size,time_s\n2.10,1,1\n2.10,2,2\n", &[("v", "factor"), ("size", "factor")]);
+    assert_eq!(alone[0], Level::text("2.10"));
+    let later = levels("v,time_s\n2.9,1\n2.10,2\n", &[("v", "factor")]);
+    assert_eq!(later, [Level::text("2.9"), Level::text("2.10")]);
+    // These are numbers, which all have as many decimals, or as many as they need.
+    assert_eq!(levels("v,time_s\n0.25,1\n0.50,2\n", &[("v", "factor")]), [Level::Number(0.25), Level::Number(0.5)]);
+    assert_eq!(levels("v,time_s\n0.25,1\n1.0,2\n", &[("v", "factor")]), [Level::Number(0.25), Level::Number(1.0)]);
     let (first, second) = ("9007199254740992", "9007199254740993");
     let long = levels(&format!("id_of_set,time_s\n{first},1\n{second},2\n"), &[]);
     assert_eq!(long, [Level::text(first), Level::text(second)]);
