@@ -240,8 +240,8 @@ impl Follower {
                 break;
             }
             if !more {
-                // Nobody needs to know within a second that a run has started.
-                let pace = if self.is_started { self.group.pace().poll } else { 2 * self.group.pace().poll };
+                // Nobody needs to know within two seconds that a run has started.
+                let pace = if self.is_started { self.group.pace().poll } else { 4 * self.group.pace().poll };
                 thread::park_timeout(self.options.poll.max(pace).max(self.watched.interval()));
             }
         }
