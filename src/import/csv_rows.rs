@@ -21,7 +21,11 @@ pub(super) fn read(text: &str) -> Result<ForeignTable, Vec<Problem>> {
         if !more || rows.len() > MOST_ROWS || problems.len() == MOST_PROBLEMS {
             break;
         }
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = record.position().map_or(0, |position| {
+            // The record's position is that of the blank lines before it.
+            let before = text.as_bytes().iter().skip(position.byte() as usize).take_while(|byte| **byte == b'\n');
+            position.line() + before.count() as u64
+        });
         is_long = record.iter().any(|field| field.contains('\n'));
         last_line = line;
         if columns.is_empty() {
@@ -71,5 +75,7 @@ mod tests {
         let expected =
             ["it has 1 value, and the first line has 2 names", "it has 3 values, and the first line has 2 names"];
         assert_eq!(texts, expected);
+        let places = |text| read(text).unwrap_err().iter().map(|problem| problem.place.clone()).collect::<Vec<_>>();
+        assert_eq!(places("\na,b\n1,2\n\n\n1\n1,2\n\n1\n"), ["line 6", "line 9"], "blank lines count");
     }
 }
