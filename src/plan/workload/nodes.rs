@@ -18,8 +18,8 @@ pub(super) fn factors() -> [Factor; 2] {
             .help("Nodes that the ranks are spread over evenly. More than one needs a site (`multicard help slurm`)."),
         Factor::count(GPUS_PER_NODE, "GPUs per node", 0..=MOST_GPUS, 0)
             .usual(&[0.0, 1.0, 2.0, 4.0, 8.0])
-            .help("GPUs of each node; 0: those that gpus, the number of all nodes, leaves for each. A plan that names only this one of the two \
-                   has cells with as many GPUs as its nodes have."),
+            .help("GPUs of each node. 0 divides gpus, the number on all nodes, by the number of nodes. A plan without the factor gpus uses all GPUs \
+                   of its nodes."),
     ]
 }
 

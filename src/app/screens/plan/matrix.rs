@@ -193,7 +193,7 @@ fn target(view: View<'_>) -> String {
             format!("into session {name}, which has {} of these {}", number(kept_runs), counted(number(all), "run"))
         }
         _ => format!(
-            "into session {name}, which has {} of these {}: they run again, as further repeats",
+            "into session {name}, which has {} of these {}. All run again, as further repeats",
             number(kept_runs),
             counted(number(all), "run")
         ),

@@ -133,7 +133,7 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     window.get_by_label_contains("43 claims of both papers");
     // fp32 on 2 GPUs is no comparison of any claim; fp16 over fp32 is, of losses.
     assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
-    window.get_by_label_contains("Ranges that the papers print are 8 % wider here");
+    window.get_by_label_contains("Ranges from the papers are widened here by 8 %");
     assert!(window.get_all_by_label_contains(", 2 repeats)").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);
 }

@@ -222,7 +222,7 @@ fn the_launch_button_counts_what_runs_and_says_where() {
     assert!(window.query_by_label("into a new session").is_some());
     let records = records_of(&start::first_plan(), 2);
     open_session(&mut window, records);
-    assert!(window.query_by_label_contains("has 2 of these 6 runs: they run again").is_some());
+    assert!(window.query_by_label_contains("has 2 of these 6 runs. All run again, as further repeats").is_some());
     window.get_by_label("Launch 6 runs");
     click(&mut window, "keep finished repeats");
     assert!(window.query_by_label_contains("into session quickstart, which has 2 of these 6 runs").is_some());
