@@ -31,7 +31,7 @@ pub enum MetricUnit {
     OfWall,
     /// Seconds, summed over GPUs and threads, scaled from the recorded time to the papers' 720 s.
     #[serde(rename = "seconds_of_720")]
-    #[strum(serialize = "seconds-of-720", to_string = "seconds_of_720", message = "seconds of 720")]
+    #[strum(serialize = "seconds-of-720", to_string = "seconds_of_720", message = "seconds per 720 s")]
     Of720,
 }
 

@@ -15,6 +15,24 @@ use crate::papers::{Judgement, Verdict, WHY_WIDER};
 /// Draws the claims; those that some run tests come first.
 pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let judgements = &picture.claims;
+    if judgements.iter().all(|one| one.findings.is_empty()) {
+        ui.label(muted(ui, "These runs test no claim of the papers. Each claim names the plan that tests it."));
+    } else {
+        counts_ui(ui, judgements);
+    }
+    ui.add_space(GRID);
+    ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
+        let mut ordered: Vec<&Judgement> = judgements.iter().collect();
+        ordered.sort_by_key(|one| one.verdict == Verdict::Untested);
+        for judgement in ordered {
+            claim_ui(ui, judgement, commands);
+            ui.add_space(GRID);
+        }
+    });
+}
+
+/// Draws how many claims have each verdict, and how verdicts are found.
+fn counts_ui(ui: &mut Ui, judgements: &[Judgement]) {
     let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
     let counts: Vec<String> =
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
@@ -26,15 +44,6 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
              Runs that do another amount of work than the claim's are not counted.",
     ));
     ui.label(muted(ui, capitalised(WHY_WIDER) + "."));
-    ui.add_space(GRID);
-    ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
-        let mut ordered: Vec<&Judgement> = judgements.iter().collect();
-        ordered.sort_by_key(|one| one.verdict == Verdict::Untested);
-        for judgement in ordered {
-            claim_ui(ui, judgement, commands);
-            ui.add_space(GRID);
-        }
-    });
 }
 
 fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {

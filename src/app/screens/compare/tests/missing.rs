@@ -137,3 +137,13 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     assert!(window.get_all_by_label_contains(", 2 repeats)").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);
 }
+
+#[test]
+fn runs_that_test_no_claim_are_said_in_one_sentence() {
+    let runs = small().into_iter().filter(|run| run.cell.starts_with("fp32-1")).collect();
+    let mut state = state_of(records("/s/study", runs));
+    send(&mut state, CompareCommand::Claims(true));
+    let window = harness(state, [1280.0, 800.0]);
+    window.get_by_label_contains("These runs test no claim of the papers.");
+    assert!(window.query_by_label_contains("43 claims of both papers").is_none());
+}
