@@ -15,7 +15,7 @@ pub enum MetricUnit {
     /// Seconds, summed over GPUs and threads.
     #[default]
     #[serde(rename = "seconds")]
-    #[strum(to_string = "seconds", message = "seconds")]
+    #[strum(to_string = "seconds", message = "time")]
     Seconds,
     /// Time (%) in the list of nsys that contains the metric: calls, kernels or memory operations.
     #[serde(rename = "percent_of_report")]

@@ -104,6 +104,12 @@ impl Test {
         (low, self.at_most.map_or(f64::INFINITY, |bound| bound + slack(bound)))
     }
 
+    /// The factor and the unit of its values for readers: differences of accuracy are percentage points.
+    pub fn shown_unit(&self) -> (f64, &'static str) {
+        let is_of_accuracy = self.measure.iter().all(|key| *key == *"accuracy");
+        if self.compare == Compare::Difference && is_of_accuracy { (100.0, "percentage points") } else { (1.0, "") }
+    }
+
     /// The keys of settings in which its cells differ.
     pub fn keys(&self) -> Vec<&Key> {
         let mut keys: Vec<&Key> = Vec::new();
