@@ -107,6 +107,10 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
     click(&mut window, "Precision fp32");
     assert!(window.get_by_label("Launch 0 runs").accesskit_node().is_disabled());
     assert!(window.query_by_label("1 cell cannot run").is_some());
+    let end = window.ctx.content_rect().right();
+    for note in window.query_all_by_label_contains("fp16 needs an NVIDIA GPU") {
+        assert!(note.rect().right() <= end, "the reason is wrapped, not cut off: {:?}", note.rect());
+    }
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
 }
