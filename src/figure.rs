@@ -53,7 +53,9 @@ pub use difference::{Difference, DifferenceOutcome, difference};
 pub use drawing::{Figure, compare_on_screen, figure};
 pub use latex::{latex_composed, latex_figure};
 pub use methods::methods;
-pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, short, significant, without_zeros};
+pub use number::{
+    capitalised, counted, duration_text, from_to, grouped, precise, short, significant, unit_of_times, without_zeros,
+};
 pub use overrides::{
     Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of, units_of,
 };

@@ -31,7 +31,9 @@ pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList, TraceLists, TracePattern};
-pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line, samples_of_node};
+pub use sample::{
+    GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line, samples_of_node, throttle_words,
+};
 pub use site::{Site, hostname, node_name};
 pub use trace::{
     BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, NOTHING_RECORDED, PYTORCH_PROFILER,

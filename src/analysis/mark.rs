@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Clock;
 use crate::plan::{Key, RunState, counted};
-use crate::protocol::{IMPORTED_FROM, TraceOutcome};
+use crate::protocol::{IMPORTED_FROM, TraceOutcome, throttle_words};
 use crate::store::{LoadRecord, RunRecord};
 
 /// A reason to doubt or to explain a run's numbers.
@@ -330,7 +330,7 @@ impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(reason) => write!(f, "{reason}"),
-            Self::Throttled(reasons) => write!(f, "clocks held down by {}", reasons.join(", ")),
+            Self::Throttled(reasons) => write!(f, "clocks held down by {}", throttle_words(reasons)),
             Self::Shared => write!(f, "another process used one of its GPUs"),
             Self::SharedNode(others) => {
                 write!(

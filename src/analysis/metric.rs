@@ -15,7 +15,7 @@ pub enum MetricUnit {
     /// Seconds, summed over GPUs and threads.
     #[default]
     #[serde(rename = "seconds")]
-    #[strum(to_string = "seconds", message = "seconds")]
+    #[strum(to_string = "seconds", message = "time")]
     Seconds,
     /// Time (%) in the list of nsys that contains the metric: calls, kernels or memory operations.
     #[serde(rename = "percent_of_report")]
@@ -31,7 +31,7 @@ pub enum MetricUnit {
     OfWall,
     /// Seconds, summed over GPUs and threads, scaled from the recorded time to the papers' 720 s.
     #[serde(rename = "seconds_of_720")]
-    #[strum(serialize = "seconds-of-720", to_string = "seconds_of_720", message = "seconds of 720")]
+    #[strum(serialize = "seconds-of-720", to_string = "seconds_of_720", message = "seconds per 720 s")]
     Of720,
 }
 

@@ -176,7 +176,9 @@ impl Read {
             }
         };
         let what = match readable.is_empty() {
-            true => "What was guessed is certain once the plan has these patterns".to_owned(),
+            true => {
+                "multicard guessed this from the output. To fix the guess, add these patterns to the plan".to_owned()
+            }
             false => format!("Not read: {}. These patterns read them{what}", numbers(&readable)),
         };
         patterns.extend(readable.iter().map(|untaken| untaken.pattern.clone()));
@@ -242,8 +244,9 @@ mod tests {
         let replaces = "These patterns read them, and replace the guess; the first pattern keeps what was guessed:";
         assert!(guessed.contains(replaces), "{guessed}");
         let unclear = summary_of("step 1 loss 0.5 time 17,79ms 42\n", false);
-        let expected =
-            format!("Not read: time 17,79 ms, 42; {READABLE}.\nWhat was guessed is certain once the plan has");
+        let expected = format!(
+            "Not read: time 17,79 ms, 42; {READABLE}.\nmulticard guessed this from the output. To fix the guess, add"
+        );
         assert!(
             unclear.starts_with(&expected),
             "neither a decimal comma nor a number without a name has a pattern: {unclear}"
@@ -269,7 +272,12 @@ mod tests {
         let summary = read.summary(2, false);
         assert!(summary.ends_with(": 2 steps with loss and time, no other readings."), "{summary}");
         let advice = read.advice(false).join("\n");
-        assert!(advice.starts_with("What was guessed is certain once the plan has these patterns:\n"), "{advice}");
+        assert!(
+            advice.starts_with(
+                "multicard guessed this from the output. To fix the guess, add these patterns to the plan:\n"
+            ),
+            "{advice}"
+        );
         let patterns = advice.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("',"));
         let (read, certain) = found(patterns.map(str::to_owned).collect());
         assert_eq!(certain, guessed);

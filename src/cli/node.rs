@@ -15,7 +15,7 @@ use crate::analysis::counted;
 use crate::conduct::Order;
 use crate::figure::significant;
 use crate::plan::{CudaState, Node};
-use crate::protocol::{DeviceRates, PASSES};
+use crate::protocol::{DeviceRates, PASSES, throttle_words};
 use crate::session::{
     MEASURE_S, Machine, Measurement, SessionError, Stage, Told, USUAL_MEASURE_S, measure_rates, open_reader,
 };
@@ -180,7 +180,7 @@ fn rates_table(rates: &DeviceRates) -> String {
     lines.extend(rates.sm_clock_mhz.map(|clock| format!("Clock of the multiprocessors: {clock:.0} MHz.")));
     lines.extend(rates.others_cpus.filter(|_| rates.is_contended()).map(contended));
     if !rates.throttle_reasons.is_empty() {
-        lines.push(format!("The clocks were limited by {}.", rates.throttle_reasons.join(", ")));
+        lines.push(format!("The clocks were limited by {}.", throttle_words(&rates.throttle_reasons)));
     }
     lines.join("\n").trim_end().to_owned()
 }

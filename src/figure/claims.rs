@@ -42,7 +42,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
                 cells,
                 value,
                 decides,
-                text(&test.map_or(String::new(), claimed)),
+                text(&test.map_or(String::new(), |test| claimed(test, 1.0))),
                 text(finding.name()),
             ];
             rows.push(Row::of_no_cell(runs, values));
@@ -84,9 +84,10 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     Table { study: "claims".to_owned(), columns, rows, notes, lead }
 }
 
-/// The bounds of a test, including its tolerance: `1.42 to 1.81`, `at least 2.00`.
-pub fn claimed(test: &Test) -> String {
-    match test.bounds() {
+/// The bounds of a test, including its tolerance, times a factor: `1.42 to 1.81`, `at least 2.00`.
+pub fn claimed(test: &Test, factor: f64) -> String {
+    let (low, high) = test.bounds();
+    match (factor * low, factor * high) {
         (low, f64::INFINITY) => format!("at least {}", significant(low)),
         (f64::NEG_INFINITY, high) => format!("at most {}", significant(high)),
         (low, high) => from_to(low, high),

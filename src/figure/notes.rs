@@ -172,7 +172,7 @@ fn recorded_steps_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
 /// The note that traced cells are left out.
 pub(super) fn traced_note(traced: usize) -> String {
     format!(
-        "traced cells: {traced}, left out because tracing costs time: --traced (\"Traced runs\" in the window) includes them"
+        "traced cells: {traced}, left out because tracing costs time: \"Traced runs\" in the window or --traced in a command includes them"
     )
 }
 

@@ -87,8 +87,8 @@ pub struct Test {
 }
 
 /// Why the bounds of tests are wider than the numbers in the papers, as a sentence without its full stop.
-pub const WHY_WIDER: &str = "ranges that the papers print are 8 % wider here at both ends, because the papers' Tables 2 and 3 differ by \
-                             that much for one condition; other tests name the margin that multicard allows";
+pub const WHY_WIDER: &str = "ranges from the papers are widened here by 8 % at both ends, because the papers' Tables 2 and 3 differ by \
+                             8 % for the same condition; other tests name the margin that multicard allows";
 
 /// The levels that distinguish one cell of a test from its other cells, by key.
 pub type Side = std::collections::BTreeMap<Key, Level>;
@@ -102,6 +102,12 @@ impl Test {
         };
         let low = self.at_least.map_or(f64::NEG_INFINITY, |bound| bound - slack(bound));
         (low, self.at_most.map_or(f64::INFINITY, |bound| bound + slack(bound)))
+    }
+
+    /// The factor and the unit of its values for readers: differences of accuracy are percentage points.
+    pub fn shown_unit(&self) -> (f64, &'static str) {
+        let is_of_accuracy = self.measure.iter().all(|key| *key == *"accuracy");
+        if self.compare == Compare::Difference && is_of_accuracy { (100.0, "percentage points") } else { (1.0, "") }
     }
 
     /// The keys of settings in which its cells differ.

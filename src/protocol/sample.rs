@@ -53,6 +53,20 @@ pub struct GpuSample {
     pub nvlink_send_bytes_per_s: Option<f64>,
 }
 
+/// NVML's names of the reasons why clocks are reduced, in words: `the power limit`. Other names stay as they are.
+pub fn throttle_words(reasons: &[String]) -> String {
+    let words = |reason: &String| match reason.as_str() {
+        "sw_power_cap" => "the power limit".to_owned(),
+        "hw_slowdown" => "a slowdown of the hardware".to_owned(),
+        "sync_boost" => "sync boost".to_owned(),
+        "sw_thermal_slowdown" => "the temperature limit".to_owned(),
+        "hw_thermal_slowdown" => "the temperature limit of the hardware".to_owned(),
+        "hw_power_brake_slowdown" => "the power brake".to_owned(),
+        _ => reason.clone(),
+    };
+    reasons.iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
 /// Sample of one rank's process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankSample {

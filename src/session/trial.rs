@@ -151,7 +151,9 @@ fn kept_guesses(read: &[(String, String)], is_all_read: bool) -> Vec<String> {
     let once = "⚠ Once a plan has a pattern, nothing is guessed any more";
     let first = match (is_all_read, patterns.is_empty()) {
         (true, true) => return Vec::new(),
-        (true, false) => "What was guessed is certain once the plan has these patterns.".to_owned(),
+        (true, false) => {
+            "multicard guessed this from the output. To fix the guess, add these patterns to the plan.".to_owned()
+        }
         (false, true) => format!("{once}: write patterns for the steps and readings that were guessed, too."),
         (false, false) => format!("{once}: add the patterns that keep what was guessed, too."),
     };
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(looked("latency: 12.5 ms\n").len(), 1, "nothing was guessed that could be lost");
         let untaken = looked("step 1 loss 0.5\nstep 2 loss 0.25\n");
         let [first, kept] = &untaken[..] else { panic!("{untaken:?}") };
-        assert!(first.contains("is certain once the plan has these patterns"), "{first}");
+        assert!(first.contains("To fix the guess, add these patterns to the plan"), "{first}");
         assert!(kept.contains("(?<step>") && kept.contains("(?<loss>"), "{kept}");
         fs::write(folder.path().join(READINGS_FILE), "{\"step\": 1}\n").unwrap();
         assert_eq!(looked("step 1 loss 0.5\n"), [""; 0], "the program itself says what its steps are");

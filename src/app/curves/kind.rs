@@ -106,7 +106,7 @@ impl Kind {
             Self::Power => ("W", 1.0),
             Self::Busy | Self::SmActivity => ("%", 100.0),
             Self::Temperature => ("°C", 1.0),
-            Self::HostCpus => ("", 1.0),
+            Self::HostCpus => ("CPUs", 1.0),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::analysis;
 use crate::app::command::ScreenName;
 use crate::app::engine::{Records, Request};
 use crate::session::short_names;
+use crate::store::number_of;
 
 /// A compared session.
 #[derive(Clone)]
@@ -24,6 +25,28 @@ impl Source {
     pub fn analysed(&self) -> analysis::Source<'_> {
         analysis::Source { session: &self.name, runs: &self.records.summaries, reports: &self.records.reports }
     }
+}
+
+/// Notes with the numbers of runs in place of their ids, as on Runs, if all runs are of one session: `run 38`.
+pub fn with_run_numbers(sources: &[Source], notes: impl IntoIterator<Item = String>) -> Vec<String> {
+    let notes = notes.into_iter();
+    let [source] = sources else { return notes.collect() };
+    let is_of_id = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let is_run = |word: &str| source.records.runs.iter().any(|run| run.run == word);
+    let numbered = |note: String| {
+        let mut told = String::with_capacity(note.len());
+        for part in note.split_inclusive(|letter: char| !is_of_id(letter)) {
+            let word = part.trim_end_matches(|letter: char| !is_of_id(letter));
+            let number = number_of(word);
+            if number != word && is_run(word) {
+                told += &format!("run {number}{}", &part[word.len()..]);
+            } else {
+                told += part;
+            }
+        }
+        told
+    };
+    notes.map(numbered).collect()
 }
 
 /// The sessions compared with the open one.
@@ -140,4 +163,23 @@ impl Desk {
 /// Whether two paths lead to the same folder.
 fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+
+    #[test]
+    fn notes_on_runs_of_one_session_name_them_by_their_numbers() {
+        let id = "0038-a5c8b9f8-6";
+        let mut run = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.1);
+        run.run = id.to_owned();
+        let records = Arc::new(Records { runs: vec![run].into(), ..Records::default() });
+        let source = || Source { name: String::new(), records: Arc::clone(&records) };
+        let notes = || [format!("throttled: by heat on 2026-11-28 ({id}, 0039-a5c8b9f8-7)")];
+        let told = "throttled: by heat on 2026-11-28 (run 38, 0039-a5c8b9f8-7)";
+        assert_eq!(with_run_numbers(&[source()], notes()), [told]);
+        assert_eq!(with_run_numbers(&[source(), source()], notes()), notes());
+    }
 }

@@ -87,8 +87,8 @@ impl Desk {
             Inverse::Order(_) | Inverse::TakeBack(_) => None,
         });
         let text = match stays {
-            Some(stays) => format!("Undone in part: {}. {stays}.", deed.what),
-            None => format!("Undone: {}.", deed.what),
+            Some(stays) => format!("The action “{}” was undone in part. {stays}.", deed.what),
+            None => format!("The action “{}” was undone.", deed.what),
         };
         self.say(Notice { text, can_undo: false });
         self.history.undone.push(deed);

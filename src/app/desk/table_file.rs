@@ -10,7 +10,7 @@ use super::{Desk, Notice};
 use crate::app::command::{Command, ScreenName};
 use crate::app::task::{NO_FILE_CHOSEN, on_thread};
 use crate::app::widgets::{muted, opens, path_ui, strong};
-use crate::figure::{Format, Table, render};
+use crate::figure::{Format, Table, counted, render};
 use crate::foreign;
 
 /// The endings of files of tables, with their formats.
@@ -42,9 +42,15 @@ fn path_id() -> Id {
 impl Desk {
     /// Copies a table to the clipboard.
     pub fn copy_table(&mut self, table: &Table, format: Format, context: &Context) {
-        let text = render(table, format);
-        self.copied(&text);
-        context.copy_text(text);
+        let name = match format {
+            Format::Markdown => "Markdown",
+            Format::Csv => "CSV",
+            Format::Latex => "LaTeX",
+            Format::Json => "JSON",
+        };
+        let rows = counted(table.rows.len(), "row");
+        self.say(Notice { text: format!("Copied as {name}: {rows}"), can_undo: false });
+        context.copy_text(render(table, format));
     }
 
     /// Saves a table under the name that the user chooses in the system's dialog, which asks before it replaces a file.

@@ -219,8 +219,8 @@ fn how(is_fitted: bool) -> String {
                 that of the first if the others are 1"
             .to_owned();
     }
-    "an effect is the geometric mean of ratios over all groups of cells that differ only in it, its interval is over repeats; an \
-     interaction compares one change's effect with and without the other change; 1 means that they do not influence each other"
+    "an effect compares cells that differ in one setting only: it is the geometric mean of their ratios, with an interval over repeats; \
+     an interaction compares one change's effect with and without the other change; 1 means that neither influences the other"
         .to_owned()
 }
 

@@ -176,7 +176,7 @@ impl History {
         match most {
             0 => notes.push(format!("no session has {measure}")),
             1 => notes.push(
-                "a history needs several sessions of a cell: name them all, or add sessions at the left in Compare"
+                "a history needs a cell that ran in several sessions: add sessions at the left in Compare, or name several on the command line"
                     .to_owned(),
             ),
             _ if most < least => {

@@ -158,7 +158,9 @@ fn bars_of_many_sessions_say_that_a_history_shows_them() {
 fn a_single_session_says_that_a_history_needs_several() {
     let sessions = nights(1, 9, |_| "gpu1");
     let shown = compare(&sources(&sessions), &study());
-    assert!(shown.table.notes.iter().any(|note| note.starts_with("a history needs several sessions")));
+    assert!(
+        shown.table.notes.iter().any(|note| note.starts_with("a history needs a cell that ran in several sessions"))
+    );
 }
 
 #[test]

@@ -78,10 +78,10 @@ pub(super) fn pareto(scene: &Scene, naming: &[Setting]) -> Vec<Chart> {
     let names: Vec<String> = keys.iter().map(|key| shown_measure(scene, key).0.to_lowercase()).collect();
     if let Some(chart) = charts.first_mut() {
         chart.notes.push(format!(
-            "{} of {} {} on the front of {}: no other cell is at least as good in all of these and better in one, by medians.",
+            "Pareto front: {} of {}. Every other cell is bettered: some cell is at least as good in all of {}, and better in one. Medians are \
+             compared.",
             of_front.len(),
             counted(standing.len(), "cell"),
-            if of_front.len() == 1 { "is" } else { "are" },
             names.join(", ")
         ));
     } else {

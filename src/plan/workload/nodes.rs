@@ -16,10 +16,10 @@ pub(super) fn factors() -> [Factor; 2] {
         Factor::count(NODES, "Nodes", 1..=MOST_NODES, 1)
             .usual(&[1.0, 2.0, 4.0, 8.0])
             .help("Nodes that the ranks are spread over evenly. More than one needs a site (`multicard help slurm`)."),
-        Factor::count(GPUS_PER_NODE, "GPUs per node", 0..=MOST_GPUS, 0)
-            .usual(&[0.0, 1.0, 2.0, 4.0, 8.0])
-            .help("GPUs of each node; 0: those that gpus, the number of all nodes, leaves for each. A plan that names only this one of the two \
-                   has cells with as many GPUs as its nodes have."),
+        Factor::count(GPUS_PER_NODE, "GPUs per node", 0..=MOST_GPUS, 0).usual(&[0.0, 1.0, 2.0, 4.0, 8.0]).help(
+            "GPUs of each node. 0 divides gpus, the number on all nodes, by the number of nodes. Without the factor \
+                   gpus, a cell has nodes times gpus_per_node GPUs.",
+        ),
     ]
 }
 

@@ -15,6 +15,24 @@ use crate::papers::{Judgement, Verdict, WHY_WIDER};
 /// Draws the claims; those that some run tests come first.
 pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let judgements = &picture.claims;
+    if judgements.iter().all(|one| one.findings.is_empty()) {
+        ui.label(muted(ui, "These runs test no claim of the papers. Each claim names the plan that tests it."));
+    } else {
+        counts_ui(ui, judgements);
+    }
+    ui.add_space(GRID);
+    ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
+        let mut ordered: Vec<&Judgement> = judgements.iter().collect();
+        ordered.sort_by_key(|one| one.verdict == Verdict::Untested);
+        for judgement in ordered {
+            claim_ui(ui, judgement, commands);
+            ui.add_space(GRID);
+        }
+    });
+}
+
+/// Draws how many claims have each verdict, and how verdicts are found.
+fn counts_ui(ui: &mut Ui, judgements: &[Judgement]) {
     let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
     let counts: Vec<String> =
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
@@ -26,15 +44,6 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
              Runs that do another amount of work than the claim's are not counted.",
     ));
     ui.label(muted(ui, capitalised(WHY_WIDER) + "."));
-    ui.add_space(GRID);
-    ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
-        let mut ordered: Vec<&Judgement> = judgements.iter().collect();
-        ordered.sort_by_key(|one| one.verdict == Verdict::Untested);
-        for judgement in ordered {
-            claim_ui(ui, judgement, commands);
-            ui.add_space(GRID);
-        }
-    });
 }
 
 fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
@@ -77,8 +86,10 @@ fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
             ui.spacing_mut().item_spacing.x = 2.0 * GRID;
             verdict_ui(ui, finding.verdict);
             let value = &finding.value;
-            ui.label(found(value, finding.decides)).on_hover_text(value_text::origin(value, 1.0, ""));
-            ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));
+            let (factor, unit) = finding.test.shown_unit();
+            let found = found(value, finding.decides, (factor, unit));
+            ui.label(found).on_hover_text(value_text::origin(value, factor, unit));
+            ui.label(muted(ui, format!("claimed {} {unit}", claimed(finding.test, factor)).trim_end()));
             ui.label(&finding.test.says);
             ui.label(muted(ui, &finding.cells));
         });
@@ -86,11 +97,12 @@ fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
 }
 
 /// A value with the interval that decides: `1.59 (95 % interval 1.56 to 1.62, 6 repeats)`.
-fn found(value: &Value, decides: Option<Interval>) -> String {
+fn found(value: &Value, decides: Option<Interval>, (factor, unit): (f64, &str)) -> String {
     let decides = decides.map_or("one repeat, no interval".to_owned(), |ends| {
-        format!("95 % interval {}, {}", from_to(ends.low, ends.high), counted(value.n, "repeat"))
+        format!("95 % interval {}, {}", from_to(factor * ends.low, factor * ends.high), counted(value.n, "repeat"))
     });
-    format!("{} ({decides})", value_text::number(value.median))
+    let found = format!("{} {unit}", value_text::number(factor * value.median));
+    format!("{} ({decides})", found.trim_end())
 }
 
 fn verdict_ui(ui: &mut Ui, verdict: Verdict) {
@@ -113,7 +125,13 @@ mod tests {
     fn a_finding_says_what_its_numbers_are() {
         let ends = Interval { low: 1.56, high: 1.62 };
         let value = Value { median: 1.59, interval: Some(ends), n: 6, method: Method::Means };
-        assert_eq!(found(&value, Some(ends)), "1.59 (95 % interval 1.56 to 1.62, 6 repeats)");
-        assert_eq!(found(&value, None), "1.59 (one repeat, no interval)");
+        let ratio = (1.0, "");
+        assert_eq!(found(&value, Some(ends), ratio), "1.59 (95 % interval 1.56 to 1.62, 6 repeats)");
+        assert_eq!(found(&value, None, ratio), "1.59 (one repeat, no interval)");
+        let fall = Value { median: 0.002, ..value };
+        assert_eq!(
+            found(&fall, None, (100.0, "percentage points")),
+            "0.200 percentage points (one repeat, no interval)"
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::next_step::{self, NextStep};
 use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling, check_keys};
 use crate::app::canvas::Canvas;
 use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
-use crate::app::desk::Source;
+use crate::app::desk::{Source, with_run_numbers};
 use crate::figure::{Chart, Column, Comparison, Form, Row, Study, compare_on_screen};
 use crate::papers::{Judgement, artefact, judge};
 use crate::plan::{AskedCell, Identity, Mode, Plan, asked_cells, identity, plan_of_cells};
@@ -18,6 +18,8 @@ use crate::store::RunRecord;
 pub struct Picture {
     /// Charts and table.
     pub comparison: Comparison,
+    /// The notes of its table.
+    pub notes: Vec<String>,
     /// Its charts with their layout on screen.
     pub canvas: Canvas,
     /// The texts of its table.
@@ -71,6 +73,7 @@ impl Picture {
             more_repeats: next_step::more_repeats(&comparison, sources, &by_cell),
             lacking: next_step::lacking(&comparison, sources, &by_cell),
             effects: EffectRows::of(&comparison.table),
+            notes: with_run_numbers(sources, comparison.table.notes.iter().cloned()),
             canvas: Canvas::default(),
             comparison,
             claims: Vec::new(),

@@ -116,9 +116,8 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
 fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
         copy_ui(ui, |format| CompareCommand::Copy(format).into(), CompareCommand::SaveTable.into(), commands);
-        let table = &picture.comparison.table;
         let hidden = hidden_note(view, picture);
-        notes_menu_ui(ui, "Notes", &table.notes.iter().chain(&hidden).collect::<Vec<_>>());
+        notes_menu_ui(ui, "Notes", &picture.notes.iter().chain(&hidden).collect::<Vec<_>>());
         columns_ui(ui, view, picture, commands);
         let others = view.sources().len() > 1;
         data_menu_ui(ui, view.desk, &filter_of(&view.own.study), others, commands);

@@ -5,7 +5,7 @@ use eframe::egui::ColorImage;
 use super::composing::Asked;
 use crate::analysis;
 use crate::app::cell_table::{Beside, CellTexts, Sort};
-use crate::app::desk::Source;
+use crate::app::desk::{Source, with_run_numbers};
 use crate::figure::paper::{Scene, Vision, panel_letter, rasterise};
 use crate::figure::{self, ComposedFigure, Figure, Study};
 
@@ -62,7 +62,10 @@ impl Drawn {
         // What is typed into the figure's filter is no matter of the panels.
         let page = match composed {
             Some(composed) => Page::composed(composed.figure(), seen),
-            None => figure.as_ref().map_err(Clone::clone).and_then(|figure| Page::single(figure, seen)),
+            None => figure.as_ref().map_err(Clone::clone).and_then(|figure| {
+                let page = Page::single(figure, seen)?;
+                Ok(Page { notes: with_run_numbers(sources, page.notes), ..page })
+            }),
         };
         Self { figure: figure.map(Tabled::new), page }
     }

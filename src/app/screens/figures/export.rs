@@ -14,8 +14,8 @@ use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel
 use crate::figure::{self, Study, counted};
 use crate::store::Reader;
 
-/// Result of an export: the file, or why it was not written.
-pub type Exported = Result<PathBuf, Refusal>;
+/// Result of an export: the file and whether it replaced an earlier one, or why it was not written.
+pub type Exported = Result<(PathBuf, bool), Refusal>;
 
 /// Why a figure was not written.
 pub enum Refusal {
@@ -72,13 +72,15 @@ impl FiguresScreen {
         let composed = self.asked_composition(desk);
         (self.said, self.replaceable) = (None, None);
         self.exporting = Some(on_thread("figure export", context, move || {
-            if !may_replace && path.is_file() && read_file(&path).is_err() {
+            let replaces = path.is_file();
+            if !may_replace && replaces && read_file(&path).is_err() {
                 return Err(Refusal::Exists(path));
             }
-            match composed {
-                Some(composed) => Ok(export_composed(&path, composed, dpi)?),
-                None => Ok(export(&path, &sources, &study, dpi)?),
-            }
+            let written = match composed {
+                Some(composed) => export_composed(&path, composed, dpi)?,
+                None => export(&path, &sources, &study, dpi)?,
+            };
+            Ok((written, replaces))
         }));
     }
 
@@ -114,7 +116,8 @@ impl FiguresScreen {
             None => {}
         }
         match taken(&mut self.exporting) {
-            Some(Ok(path)) => tell(format!("Written: {}", path.display())),
+            Some(Ok((path, true))) => tell(format!("Replaced: {}", path.display())),
+            Some(Ok((path, false))) => tell(format!("Written: {}", path.display())),
             Some(Err(Refusal::Failed(message))) => self.said = Some((message, false)),
             Some(Err(Refusal::Exists(path))) => {
                 let message =

@@ -6,7 +6,7 @@ use crate::app::theme::palette;
 use crate::app::widgets::muted;
 use crate::app::words::bytes_text;
 use crate::plan::{Gpu, Node};
-use crate::protocol::{GpuSample, Sample};
+use crate::protocol::{GpuSample, Sample, throttle_words};
 
 const BAR: Vec2 = Vec2::new(160.0, 10.0);
 /// From this share on, a bar shows a warning.
@@ -124,7 +124,7 @@ pub fn gpu_ui(ui: &mut Ui, gpu: &Gpu, sample: Option<&GpuSample>) {
         let throttled = match known.throttle_reasons.as_slice() {
             [] if clocks_known => "none".to_owned(),
             [] => "–".to_owned(),
-            reasons => reasons.join(", "),
+            reasons => throttle_words(reasons),
         };
         let texts = [
             ("Power", known.power_w.map_or("–".to_owned(), |power_w| format!("{power_w:.0} W"))),

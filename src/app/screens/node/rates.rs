@@ -14,7 +14,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, prose};
 use crate::figure::{capitalised, counted, duration_text, significant};
 use crate::plan::Node;
-use crate::protocol::{DeviceRates, PASSES, PRODUCTS, Rate};
+use crate::protocol::{DeviceRates, PASSES, PRODUCTS, Rate, throttle_words};
 use crate::session::{Measurement, Stage, USUAL_MEASURE_S, measured_gpus};
 
 /// Why the machine cannot be measured from this window; `None` if it can.
@@ -142,8 +142,11 @@ fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
         });
     });
     for rates in all.iter().filter(|rates| !rates.throttle_reasons.is_empty()) {
-        let text =
-            format!("⚠ The clocks of {} were limited by {}", name(node, rates), rates.throttle_reasons.join(", "));
+        let text = format!(
+            "⚠ The clocks of {} were limited by {}",
+            name(node, rates),
+            throttle_words(&rates.throttle_reasons)
+        );
         ui.add(Label::new(RichText::new(text).color(palette(ui.visuals()).warning)).wrap());
     }
 }

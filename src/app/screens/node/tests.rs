@@ -212,7 +212,7 @@ fn bars_show_known_values_and_a_dash_for_unknown_ones() {
     assert_eq!(value(&harness, "GPU 1 SM activity"), (None, dash.clone()));
     assert_eq!(value(&harness, "GPU 0 Memory"), (None, dash));
     assert_eq!(value(&harness, "Host CPUs busy").0, Some(0.25));
-    assert!(sees(&harness, "sw_power_cap"));
+    assert!(sees(&harness, "the power limit"));
     assert!(sees(&harness, "Used by other programs: 20.0 GB of memory in use, kernels running 50 % of the time"));
 }
 

@@ -1,6 +1,8 @@
 //! The matrix: all cells with estimated time and memory, and the launch button.
 
-use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, TextStyle, Ui, vec2};
+use eframe::egui::{
+    Align, Context, Frame, Id, Label, Layout, Margin, Panel, RichText, ScrollArea, TextStyle, Ui, vec2,
+};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
@@ -17,6 +19,10 @@ use crate::figure::{counted, duration_text, grouped, significant};
 use crate::plan::{AA_COPY, Key, Levels, Remark, Tracer};
 
 const ROW_HEIGHT: f32 = 22.0;
+/// The least width of the column of notes.
+const LEAST_NOTE_WIDTH: f32 = 240.0;
+/// Room for the scroll bar beside the columns.
+const SCROLL_BAR: f32 = 16.0;
 /// Margin on both sides of a cell's text.
 const CELL_MARGIN: i8 = 6;
 /// Width that the controls next to the launch button need to fit on its line.
@@ -193,7 +199,7 @@ fn target(view: View<'_>) -> String {
             format!("into session {name}, which has {} of these {}", number(kept_runs), counted(number(all), "run"))
         }
         _ => format!(
-            "into session {name}, which has {} of these {}: they run again, as further repeats",
+            "into session {name}, which has {} of these {}. All run again, as further repeats",
             number(kept_runs),
             counted(number(all), "run")
         ),
@@ -242,13 +248,21 @@ fn table_ui(ui: &mut Ui, plan: &PlanScreen, outlook: &Outlook, only_invalid: boo
     if has_times {
         columns.extend([column("time", 72.0), column("peak", 72.0)]);
     }
-    if !matrix.invalid.is_empty() {
-        columns.push(column("note", 420.0));
+    let mut note_height = ROW_HEIGHT;
+    if let Some(longest) = matrix.invalid.iter().max_by_key(|cell| cell.reason.len()) {
+        let taken: f32 = columns.iter().map(|column| column.current).sum();
+        let width = (ui.available_width() - taken - SCROLL_BAR).max(LEAST_NOTE_WIDTH);
+        // The column follows the width of the panel, because its texts are wrapped.
+        columns.push(column(&format!("note {width:.0}"), width));
+        let room = width - 2.0 * f32::from(CELL_MARGIN);
+        let font = TextStyle::Body.resolve(ui.style());
+        let text = ui.painter().layout(longest.reason.clone(), font, ui.visuals().text_color(), room);
+        note_height = (text.size().y.ceil() + 6.0).max(ROW_HEIGHT);
     }
-    let mut cells = Cells { plan, outlook, valid, has_times };
+    let mut cells = Cells { plan, outlook, valid, has_times, note_height };
     // Lines between columns end with the rows; the scroll bar needs room below them.
     let header = ROW_HEIGHT + 2.0;
-    let height = (header + rows as f32 * ROW_HEIGHT + 12.0).min(ui.available_height());
+    let height = (header + cells.top(rows) + 12.0).min(ui.available_height());
     let table = egui_table::Table::new()
         .id_salt("matrix")
         .num_rows(rows as u64)
@@ -268,6 +282,8 @@ struct Cells<'a> {
     valid: usize,
     /// Whether time or memory of some cell is known.
     has_times: bool,
+    /// The height of rows with notes: that of the longest note.
+    note_height: f32,
 }
 
 /// Content of a column.
@@ -280,6 +296,11 @@ enum Shown {
 }
 
 impl Cells<'_> {
+    /// The distance from the top of the first row to that of another one.
+    fn top(&self, row: usize) -> f32 {
+        row.min(self.valid) as f32 * ROW_HEIGHT + row.saturating_sub(self.valid) as f32 * self.note_height
+    }
+
     fn shown(&self, column: usize) -> Shown {
         let varied = &self.outlook.varied;
         match column.checked_sub(1) {
@@ -321,7 +342,7 @@ impl Cells<'_> {
                 Shown::Time if time_s == 0.0 => "–".to_owned(),
                 Shown::Peak if estimate.peak_bytes == 0 => "–".to_owned(),
                 Shown::Time => grouped(&significant(time_s)),
-                Shown::Peak => significant(estimate.peak_bytes as f64 / 1e9),
+                Shown::Peak => bytes_text(estimate.peak_bytes as f64),
                 Shown::Note => String::new(),
             };
             let hover = match shown {
@@ -385,7 +406,7 @@ impl TableDelegate for Cells<'_> {
                 (name.to_owned(), self.is_number(&key))
             }
             Shown::Time => ("time s".to_owned(), true),
-            Shown::Peak => ("peak GB".to_owned(), true),
+            Shown::Peak => ("peak".to_owned(), true),
             Shown::Note => ("note".to_owned(), false),
         };
         aligned(ui, right, |ui| {
@@ -406,8 +427,13 @@ impl TableDelegate for Cells<'_> {
         let valid = row < self.valid;
         aligned(ui, right, |ui| {
             let text = if valid { RichText::new(text) } else { muted(ui, text) };
-            ui.label(text).on_hover_text(hover);
+            ui.add(if let Shown::Note = shown { Label::new(text).wrap() } else { Label::new(text) })
+                .on_hover_text(hover);
         });
+    }
+
+    fn row_top_offset(&self, _ctx: &Context, _table_id: Id, row: u64) -> f32 {
+        self.top(usize::try_from(row).unwrap_or(usize::MAX))
     }
 
     fn default_row_height(&self) -> f32 {

@@ -48,17 +48,13 @@ pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
     }
 }
 
-/// A duration as `0.4 s`, `2.6 s`, `21 s`, `12:05` or `1:02:03`.
-pub fn clock_text(duration_s: f64) -> String {
+/// A duration as `0.4 s`, `2.6 s`, `21 s`, `12 min 5 s` or `1 h 2 min`.
+pub fn elapsed_text(duration_s: f64) -> String {
     match duration_s {
-        ..0.05 => return "< 0.1 s".to_owned(),
-        0.05..9.95 => return format!("{duration_s:.1} s"),
-        9.95..59.5 => return format!("{duration_s:.0} s"),
-        _ => {}
+        ..0.05 => "< 0.1 s".to_owned(),
+        0.05..9.95 => format!("{duration_s:.1} s"),
+        _ => duration_text(duration_s),
     }
-    let seconds = duration_s.max(0.0).round() as u64;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
 /// Content of a column.
@@ -220,9 +216,9 @@ impl List<'_> {
                 let column = &self.view.runs.listing.columns[index];
                 if self.is_name(field) { 120.0 } else { 20.0 + 8.0 * column.name.len().max(7) as f32 }
             }
-            Field::Repeat | Field::Left => 60.0,
+            Field::Repeat => 60.0,
             Field::Loss => 104.0,
-            Field::Elapsed => 68.0,
+            Field::Elapsed | Field::Left => 88.0,
             Field::Reason => 240.0,
         }
     }
@@ -243,7 +239,7 @@ impl List<'_> {
 
     fn field_ui(&mut self, ui: &mut Ui, field: Field, row: &Row) {
         let now_s = self.view.queue.time_s;
-        let time = |duration_s: Option<f64>| duration_s.map_or("–".to_owned(), clock_text);
+        let time = |duration_s: Option<f64>| duration_s.map_or("–".to_owned(), elapsed_text);
         let (response, hover) = match field {
             Field::Action => {
                 self.action_ui(ui, row);
@@ -384,7 +380,7 @@ impl TableDelegate for List<'_> {
             _ => false,
         };
         let hover = match field {
-            Field::Elapsed => "Elapsed time, in minutes and seconds",
+            Field::Elapsed => "Time since its processes started",
             Field::Left => "Time left, estimated from the run's own pace",
             Field::Loss => {
                 "The mean of the last epoch, as in tables; while a run is active, the loss of its newest step, as on Live"
@@ -520,7 +516,7 @@ mod tests {
 
     #[test]
     fn durations_below_a_second_are_not_rounded_to_nothing() {
-        let texts = [0.01, 0.42, 0.97, 2.6, 21.0, 59.7, 725.0, 3723.0].map(clock_text);
-        assert_eq!(texts, ["< 0.1 s", "0.4 s", "1.0 s", "2.6 s", "21 s", "1:00", "12:05", "1:02:03"]);
+        let texts = [0.01, 0.42, 0.97, 2.6, 21.0, 59.7, 725.0, 3723.0].map(elapsed_text);
+        assert_eq!(texts, ["< 0.1 s", "0.4 s", "1.0 s", "2.6 s", "21 s", "1 min 0 s", "12 min 5 s", "1 h 2 min"]);
     }
 }

@@ -2,14 +2,14 @@
 
 use eframe::egui::{Grid, Label, Ui};
 
-use super::list::clock_text;
+use super::list::elapsed_text;
 use crate::analysis::{Mark, Measure, Setting, TRACE_METRICS, counted};
 use crate::app::desk::Row;
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, right, strong};
 use crate::app::words::bytes_text;
-use crate::figure::{grouped, precise, significant};
+use crate::figure::{grouped, precise, significant, unit_of_times};
 use crate::plan::{CudaState, GpuChoice, Node};
 use crate::protocol::{MemoryPolicy, RankPlace, TraceSummary, ranges_text};
 use crate::store::{shown_host, shown_text};
@@ -79,14 +79,29 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
     Grid::new("run-measures").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
         for (measure, value) in known {
             ui.label(muted(ui, &measure.name)).on_hover_text(&*measure.key);
-            // Counts and codes are whole numbers.
-            let is_whole = measure.shown_unit.is_empty() && value.fract() == 0.0;
-            let shown = if is_whole { format!("{value:.0}") } else { significant(value * measure.shown_factor) };
-            right(ui, grouped(&shown)).on_hover_text(format!("{} = {} {}", measure.key, precise(value), measure.unit));
-            ui.label(muted(ui, &measure.shown_unit));
+            let (number, unit) = shown_value(&measure, value);
+            right(ui, grouped(&number)).on_hover_text(format!("{} = {} {}", measure.key, precise(value), measure.unit));
+            ui.label(muted(ui, unit));
             ui.end_row();
         }
     });
+}
+
+/// A value's number, and the unit that fits its size: 602 kB, not 0.000602 GB.
+fn shown_value(measure: &Measure, value: f64) -> (String, String) {
+    match (measure.unit.as_str(), measure.shown_unit.as_str()) {
+        // Counts and codes are whole numbers.
+        (_, "") if value.fract() == 0.0 => (format!("{value:.0}"), String::new()),
+        ("B", "GB") => match bytes_text(value).split_once(' ') {
+            Some((number, unit)) => (number.to_owned(), unit.to_owned()),
+            None => (significant(value), "B".to_owned()),
+        },
+        ("s", "s") => {
+            let (unit, factor) = unit_of_times(value.abs()).unwrap_or(("s", 1.0));
+            (significant(value * factor), unit.to_owned())
+        }
+        (_, unit) => (significant(value * measure.shown_factor), unit.to_owned()),
+    }
 }
 
 fn epochs_ui(ui: &mut Ui, page: &RunPage) {
@@ -333,7 +348,7 @@ fn times_ui(ui: &mut Ui, page: &RunPage) {
     }
     let times_s = record.started_time_s.zip(record.ended_time_s);
     if let Some((started_s, ended_s)) = times_s.filter(|_| !record.is_imported()) {
-        pairs.push(("Took".to_owned(), clock_text(ended_s - started_s)));
+        pairs.push(("Took".to_owned(), elapsed_text(ended_s - started_s)));
     }
     let samples = record.telemetry.samples;
     pairs.push(("Telemetry".to_owned(), counted(grouped(&samples.to_string()), "sample")));
@@ -371,4 +386,28 @@ fn node_ui(ui: &mut Ui, node: &Node) {
         pairs.push(("Worker's path".to_owned(), worker.path.display().to_string()));
     }
     pairs_ui(ui, "run-node", &pairs);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_run_have_the_unit_that_fits_them() {
+        let shown = |unit: &str, shown_unit: &str, factor: f64, value: f64| {
+            let measure = Measure {
+                unit: unit.to_owned(),
+                shown_unit: shown_unit.to_owned(),
+                shown_factor: factor,
+                ..Measure::new("one")
+            };
+            let (number, unit) = shown_value(&measure, value);
+            format!("{number} {unit}").trim_end().to_owned()
+        };
+        assert_eq!(shown("B", "GB", 1e-9, 602_000.0), "602 kB");
+        assert_eq!(shown("s", "s", 1.0, 4.42e-6), "4.42 µs");
+        assert_eq!(shown("s", "s", 1.0, 12.5), "12.5 s");
+        assert_eq!(shown("", "%", 100.0, 0.5), "50.0 %");
+        assert_eq!(shown("", "", 1.0, 3.0), "3");
+    }
 }

@@ -400,7 +400,7 @@ fn the_time_of_a_short_run_is_shown_and_an_imported_run_has_none() {
     environment.set(IMPORTED_FROM, Some("other.csv (CSV)"));
     imported.environment = Some(Arc::new(environment));
     let state = state(vec![short, imported], Vec::new());
-    let times: Vec<_> = state.desk.runs.rows.iter().map(|row| row.elapsed_s(2_000.0).map(list::clock_text)).collect();
+    let times: Vec<_> = state.desk.runs.rows.iter().map(|row| row.elapsed_s(2_000.0).map(list::elapsed_text)).collect();
     assert_eq!(times, [Some("0.4 s".to_owned()), None]);
     let harness = window(state, State::draw::<RunsScreen>);
     assert!(sees(&harness, "0.4 s") && !sees(&harness, "0:00"));

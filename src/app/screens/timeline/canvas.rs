@@ -541,7 +541,7 @@ pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     let start = time_text(item.span.0 - run.zero);
     lines.push(match length {
         0 => format!("at {start}, {}", class.name()),
-        _ => format!("{} from {start} on, {}", time_text(length), class.name()),
+        _ => format!("{} long, starts at {start}, {}", time_text(length), class.name()),
     });
     if let Some(bytes) = item.bytes.filter(|_| class == Class::Memory) {
         lines.push(bytes_text(bytes as f64));

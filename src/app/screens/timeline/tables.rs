@@ -326,7 +326,7 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     Grid::new("timeline-steps").num_columns(2 * runs + 1).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Step"));
         headings(ui, state, &splits, commands);
-        ui.label(muted(ui, "Differs most in"));
+        ui.label(muted(ui, if runs == 1 { "Longest part" } else { "Differs most in (last run − first)" }));
         ui.end_row();
         for &step in &state.step_order {
             let button = ui.button((step + 1).to_string());
@@ -364,13 +364,13 @@ fn cause(steps: &[&[StepSplit]], step: usize) -> String {
     let ms = |step: &StepSplit, part: Part| step.parts[part as usize] as f64 / 1e6;
     if steps.len() == 1 {
         let most = Part::iter().max_by_key(|part| first.parts[*part as usize]);
-        return most.map_or(String::new(), |part| format!("{} {}", part.name(), significant(ms(first, part))));
+        return most.map_or(String::new(), |part| format!("{} {} ms", part.name(), significant(ms(first, part))));
     }
     let differs = |part: Part| ms(last, part) - ms(first, part);
     let most = Part::iter().max_by(|a, b| differs(*a).abs().total_cmp(&differs(*b).abs()));
     most.map_or(String::new(), |part| {
         let sign = if differs(part) > 0.0 { "+" } else { "" };
-        format!("{} {sign}{}", part.name(), significant(differs(part)))
+        format!("{} {sign}{} ms", part.name(), significant(differs(part)))
     })
 }
 
@@ -383,7 +383,7 @@ fn gaps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComma
     }
     let bad = palette(ui.visuals()).muted;
     Grid::new("timeline-gaps").num_columns(4).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
-        for title in ["Run", "At", "Length", "Meanwhile, for the longest time"] {
+        for title in ["Run", "At", "Length", "What the host did longest"] {
             ui.label(muted(ui, title));
         }
         ui.end_row();

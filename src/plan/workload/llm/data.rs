@@ -105,7 +105,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
     let of_model = || {
         [
             path("weights", "Folder of weights", "random weights"),
-            path("config", "config.json of model = config", "the one in the folder of weights"),
+            path("config", "Path of the model's config.json", "the one in the folder of weights"),
         ]
     };
     let rule = |set: &str, keys: Vec<Factor>, help: &str| DataSetRule {

@@ -133,7 +133,17 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     window.get_by_label_contains("43 claims of both papers");
     // fp32 on 2 GPUs is no comparison of any claim; fp16 over fp32 is, of losses.
     assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
-    window.get_by_label_contains("Ranges that the papers print are 8 % wider here");
+    window.get_by_label_contains("Ranges from the papers are widened here by 8 %");
     assert!(window.get_all_by_label_contains(", 2 repeats)").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);
+}
+
+#[test]
+fn runs_that_test_no_claim_are_said_in_one_sentence() {
+    let runs = small().into_iter().filter(|run| run.cell.starts_with("fp32-1")).collect();
+    let mut state = state_of(records("/s/study", runs));
+    send(&mut state, CompareCommand::Claims(true));
+    let window = harness(state, [1280.0, 800.0]);
+    window.get_by_label_contains("These runs test no claim of the papers.");
+    assert!(window.query_by_label_contains("43 claims of both papers").is_none());
 }

@@ -311,10 +311,10 @@ fn what_is_copied_is_said() {
     let mut state = state_of(records("s", small()));
     let notice_of =
         |state: &State| state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone()).unwrap_or_default();
-    for (format, start) in [(Format::Markdown, "Copied: | Precision"), (Format::Csv, "Copied: cell,data")] {
+    for (format, start) in [(Format::Markdown, "Copied as Markdown: "), (Format::Csv, "Copied as CSV: ")] {
         send(&mut state, CompareCommand::Copy(format));
         let notice = notice_of(&state);
-        assert!(notice.starts_with(start) && notice.contains(" lines"), "{notice}");
+        assert!(notice.starts_with(start) && notice.ends_with(" rows"), "{notice}");
     }
 }
 

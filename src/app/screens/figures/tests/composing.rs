@@ -100,6 +100,8 @@ fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
     assert_eq!(told(&state), (Some(format!("Written: {}", file.display())), None));
+    send(&mut state, FiguresCommand::Export);
+    assert_eq!(told(&state), (Some(format!("Replaced: {}", file.display())), None));
     let written = read_file(&file).unwrap();
     let names: Vec<&str> = written.sessions.iter().map(|origin| origin.session.as_str()).collect();
     assert_eq!(names, ["first", "second"]);

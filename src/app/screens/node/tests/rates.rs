@@ -158,7 +158,7 @@ fn rates_are_shown_by_device_with_their_units_and_when_they_were_measured() {
     }
     let day = jiff::Timestamp::from_second(1_700_000_000).unwrap().to_zoned(jiff::tz::TimeZone::system());
     assert_eq!(harness.query_all_by_label_contains(&day.strftime("%Y-%m-%d %H:%M").to_string()).count(), 2);
-    assert!(sees(&harness, "The clocks of GPU 1 were limited by sw_power_cap"));
+    assert!(sees(&harness, "The clocks of GPU 1 were limited by the power limit"));
     assert!(harness.query_by_label("tf32").is_none(), "no device was measured at it");
     assert!(harness.query_by_label("Measure rates again").is_some());
 }

@@ -147,11 +147,10 @@ fn field_ui(ui: &mut Ui, label: &str, name: &str, text: &mut String, hint: &str,
 fn folder_ui(ui: &mut Ui, base: Option<&str>, texts: &mut CommandTexts) {
     ui.horizontal_wrapped(|ui| {
         let (hint, from) = match base {
-            Some(base) => ("the folder of the plan", format!("relative to {base}")),
+            Some(base) => ("the folder of the plan", format!("a relative path begins at {base}")),
             None => (
                 "the folder where multicard was started",
-                "relative to the folder where multicard was started; once the plan is saved, relative to the plan"
-                    .to_owned(),
+                "once the plan is saved, a relative path begins at the plan's folder".to_owned(),
             ),
         };
         field_ui(ui, "Folder", "Folder of the program", &mut texts.folder, hint, FOLDER, "");

@@ -107,6 +107,10 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
     click(&mut window, "Precision fp32");
     assert!(window.get_by_label("Launch 0 runs").accesskit_node().is_disabled());
     assert!(window.query_by_label("1 cell cannot run").is_some());
+    let end = window.ctx.content_rect().right();
+    for note in window.query_all_by_label_contains("fp16 needs an NVIDIA GPU") {
+        assert!(note.rect().right() <= end, "the reason is wrapped, not cut off: {:?}", note.rect());
+    }
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
 }
@@ -222,7 +226,7 @@ fn the_launch_button_counts_what_runs_and_says_where() {
     assert!(window.query_by_label("into a new session").is_some());
     let records = records_of(&start::first_plan(), 2);
     open_session(&mut window, records);
-    assert!(window.query_by_label_contains("has 2 of these 6 runs: they run again").is_some());
+    assert!(window.query_by_label_contains("has 2 of these 6 runs. All run again, as further repeats").is_some());
     window.get_by_label("Launch 6 runs");
     click(&mut window, "keep finished repeats");
     assert!(window.query_by_label_contains("into session quickstart, which has 2 of these 6 runs").is_some());

@@ -86,7 +86,7 @@ fn a_move_of_a_run_that_has_started_is_refused_with_one_message() {
     assert_eq!(state.desk.take_requests(), []);
     let message = &state.desk.problems[0].message;
     assert!(message.contains("cannot be undone: run 3 is running"), "{message}");
-    assert!(state.desk.notice.as_ref().is_none_or(|(_, notice)| !notice.text.starts_with("Undone")));
+    assert!(state.desk.notice.as_ref().is_none_or(|(_, notice)| !notice.text.contains("undone")));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn cancelling_all_says_what_was_stopped_and_its_undo_what_stays() {
     state.execute(Command::Undo, &context);
     assert_eq!(
         notice_text(&state),
-        "Undone in part: 1 run taken out of the queue and 1 stopped. Run 1 had started and stays cancelled."
+        "The action “1 run taken out of the queue and 1 stopped” was undone in part. Run 1 had started and stays cancelled."
     );
 }
 
@@ -233,7 +233,8 @@ fn cancelling_names_the_run_is_undone_in_place_and_a_run_that_has_started_is_ask
     click(&mut harness, "Undo");
     assert!(asked(&harness, &Request::Order(Order::Revive(second()))));
     assert!(
-        sees(&harness, "Undone: Run 2 (fp16 · repeat 2) was taken out") && harness.query_by_label("Undo").is_none()
+        sees(&harness, "The action “Run 2 (fp16 · repeat 2) was taken out of the queue” was undone.")
+            && harness.query_by_label("Undo").is_none()
     );
     let stop = Request::Order(Order::Cancel("0001-cell-1".to_owned()));
     click(&mut harness, "Cancel run 1");
