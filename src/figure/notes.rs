@@ -75,7 +75,7 @@ pub(super) fn notes(
     notes.extend(device_note(cells));
     notes.extend(split_note(cells));
     notes.extend(environment_notes(cells, study.differing_facts()));
-    notes.extend(mark_notes(cells));
+    notes.extend(mark_notes(cells, columns, baseline));
     notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));
     notes
@@ -87,7 +87,8 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
     if cells.is_empty() {
         return Vec::new();
     }
-    let mut lead: Vec<String> = unfinished_note(cells).into_iter().chain(mark_notes(cells)).collect();
+    let mut lead: Vec<String> =
+        unfinished_note(cells).into_iter().chain(mark_notes(cells, columns, baseline)).collect();
     lead.extend(stand_in_notes(cells));
     lead.push(method_note(rows));
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
@@ -482,11 +483,17 @@ fn device_note(cells: &[Cell]) -> Option<String> {
 /// The number of runs that a note names.
 const NAMED: usize = 4;
 
-/// One note for each mark of finished runs, with the runs that have it.
-fn mark_notes(cells: &[Cell]) -> Vec<String> {
+/// Whether a mark concerns what is shown: a mark of a single measure does so where that measure, or a ratio of it, is shown.
+pub(super) fn is_about_shown(mark: &Mark, columns: &[Column], baseline: &Baseline) -> bool {
+    let is_shown = |key: &str| columns.iter().any(|column| *column.key == *key) || *baseline.ratio_of == *key;
+    mark.measure().is_none_or(is_shown)
+}
+
+/// One note for each mark of finished runs that concerns what is shown, with the runs that have it.
+fn mark_notes(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let mut by_label: BTreeMap<&str, Vec<(&Mark, &str)>> = BTreeMap::new();
     for run in cells.iter().flat_map(finished) {
-        for mark in &run.marks {
+        for mark in run.marks.iter().filter(|mark| is_about_shown(mark, columns, baseline)) {
             by_label.entry(mark.label()).or_default().push((mark, &run.run));
         }
     }

@@ -267,6 +267,19 @@ fn ratios_of_short_runs_are_those_of_their_steady_steps_and_not_of_their_trials(
 }
 
 #[test]
+fn only_tables_with_epoch_times_say_that_these_include_the_warm_up() {
+    let runs = short_runs();
+    assert!(runs.iter().all(|run| run.marks.contains(&Mark::IncludesWarmUp)));
+    for (measure, says) in [("training_time_s", false), ("epoch_time_s", true)] {
+        let study = Study { measures: vec![measure.into()], ..preset("memory").unwrap() };
+        let table = crate::figure::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+        let label = "includes warm-up";
+        assert!(table.rows.iter().all(|row| row.marks.iter().any(|mark| mark == label) == says), "{measure}");
+        assert_eq!(table.notes.iter().any(|note| note.starts_with(label)), says, "{measure}: {:?}", table.notes);
+    }
+}
+
+#[test]
 fn the_usual_chart_of_one_epoch_draws_training_time_without_trials() {
     let runs = short_runs();
     let comparison = crate::figure::compare(&[Source { session: "", runs: &runs, reports: &[] }], &Study::default());
