@@ -360,3 +360,30 @@ fn a_note_on_bytes_stands_only_where_the_table_has_values_in_gb() {
     let without = of_preset("memory", &alike, None);
     assert!(!has(&without, "1 GB is"), "{:?}", without.notes);
 }
+
+#[test]
+fn a_table_whose_levels_do_not_show_that_fp32_is_computed_in_tf32_has_a_note_of_it() {
+    let table = |precision: &str, levels: &[&str], device: &str| {
+        let run = |tf32: &&str| {
+            let mut record = fixture::run(&fixture::cell(precision, 1, "single"), 1, 0.01);
+            record.cell = format!("{precision}-{tf32}");
+            record.run = format!("{precision}-{tf32}-r1");
+            let changed = [("precision", Level::text(precision)), ("tf32", Level::text(tf32))];
+            record.levels = record.workload.levels(&changed);
+            RunSummary { device: Some(device.into()), ..summarise_run(&record) }
+        };
+        of_preset("times", &levels.iter().map(run).collect::<Vec<_>>(), None)
+    };
+    let note = "fp32 is not strict: with tf32 = conv, GPUs may multiply its numbers in TF32".to_owned();
+    let default = table("fp32", &["conv"], "NVIDIA H200");
+    assert!(default.notes[..2].contains(&note) && default.lead.contains(&note), "{:?}", default.notes);
+    for (precision, levels, device) in [
+        ("fp32", ["off"].as_slice(), "NVIDIA H200"),
+        ("fp32", &["off", "conv"], "NVIDIA H200"),
+        ("fp16", &["conv"], "NVIDIA H200"),
+        ("fp32", &["conv"], "cpu"),
+    ] {
+        let notes = table(precision, levels, device).notes;
+        assert!(!notes.contains(&note), "{precision} {levels:?} {device}: {notes:?}");
+    }
+}
