@@ -210,6 +210,11 @@ impl Mark {
         !asked
     }
 
+    /// The key of the only measure that the mark concerns; `None` if it concerns the run.
+    pub fn measure(&self) -> Option<&'static str> {
+        matches!(self, Self::IncludesWarmUp).then_some("epoch_time_s")
+    }
+
     /// The short label in a row.
     pub fn label(&self) -> &'static str {
         match self {

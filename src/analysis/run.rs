@@ -354,7 +354,9 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         let LoadRecord { sm_clock_change: clock, temperature_rise_c: warmer_c, .. } = record.telemetry.load;
         summary.marks.push(Mark::Drifts { change: drift, clock, warmer_c });
     }
-    if steady.times_s.is_empty() && record.ranks.iter().any(|rank| !rank.steps.is_empty()) {
+    // Steps that are still to come may count.
+    let is_over = record.state.is_final();
+    if is_over && steady.times_s.is_empty() && record.ranks.iter().any(|rank| !rank.steps.is_empty()) {
         summary.marks.push(Mark::NoSteadySteps);
     }
     refuse_not_finite(&mut summary);

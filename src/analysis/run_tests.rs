@@ -126,6 +126,8 @@ fn a_run_of_warm_up_alone_has_no_step_time_and_says_so() {
         (None, None, None)
     );
     assert!(summary.marks.contains(&Mark::NoSteadySteps));
+    record.state = RunState::Running;
+    assert!(!summarise_run(&record).marks.contains(&Mark::NoSteadySteps), "steady steps may be to come");
 }
 
 #[test]

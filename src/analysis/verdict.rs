@@ -121,15 +121,32 @@ impl Lack {
         }
     }
 
-    /// What is lacking, after the word "undecided"; `p` is the corrected probability.
-    fn text(self, p: f64) -> String {
+    /// What a judgement lacks, after the word "undecided".
+    fn text(self, judged: &Judgement) -> String {
+        let [alone, corrected] = [judged.p, judged.p_holm].map(|p| p.unwrap_or(1.0));
         match self {
+            // The interval is that of this comparison alone, too.
+            Self::LowProbability if alone < ERROR => format!(
+                "p {} for this comparison alone, but p {} corrected for {}, not below {ERROR:.2}",
+                p_text(alone),
+                p_text(corrected),
+                judged.corrected_for()
+            ),
             Self::LowProbability => {
-                let places = if p < 0.1 { 3 } else { 2 };
-                format!("the interval excludes 1, but the corrected p = {p:.places$} is not below {ERROR:.2}")
+                format!("the interval excludes 1, but p {} is not below {ERROR:.2}", p_text(alone))
             }
             Self::IntervalWithout1 => format!("the corrected p is below {ERROR:.2}, but the interval contains 1"),
         }
+    }
+}
+
+/// A probability after the letter p: `= 0.013`, `= 0.92`. No correction makes chance certain, so it is at most `> 0.99`.
+fn p_text(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "< 0.001".to_owned(),
+        p if p < 0.1 => format!("= {p:.3}"),
+        p if p < 0.995 => format!("= {p:.2}"),
+        _ => "> 0.99".to_owned(),
     }
 }
 
@@ -138,8 +155,8 @@ impl Lack {
 const TELLING: f64 = 1.0;
 
 /// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
-/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: the interval excludes 1, but the corrected p = 0.12 is not below
-/// 0.05`.
+/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: p = 0.013 for this comparison alone, but p = 0.16 corrected for
+/// all 10 comparisons, not below 0.05`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
@@ -150,8 +167,8 @@ impl fmt::Display for Judgement {
             (Verdict::Undecided, ..) if self.to_come > 0 => {
                 write!(f, "undecided: {} to come", super::counted(self.to_come, "repeat"))?;
             }
-            (Verdict::Undecided, _, Some(detectable)) if detectable <= TELLING => match self.lack.zip(self.p_holm) {
-                Some((lack, p)) => write!(f, "undecided: {}", lack.text(p))?,
+            (Verdict::Undecided, _, Some(detectable)) if detectable <= TELLING => match self.lack {
+                Some(lack) => write!(f, "undecided: {}", lack.text(self))?,
                 None => write!(
                     f,
                     "undecided: with the spread of {count} only differences above {} would show",
@@ -185,6 +202,17 @@ pub fn log_ratios(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<f64> {
 }
 
 impl Judgement {
+    /// What the corrected probability is corrected for: `all 10 comparisons and 2 looks`.
+    fn corrected_for(&self) -> String {
+        let looks = super::counted(self.looks, "look");
+        match (self.family, self.looks) {
+            (0..=1, 0..=1) => "later looks".to_owned(),
+            (0..=1, _) => looks,
+            (family, 0..=1) => format!("all {family} comparisons"),
+            (family, _) => format!("all {family} comparisons and {looks}"),
+        }
+    }
+
     /// About how many more repeats would decide an undecided comparison in four of five cases, judged by the observed difference and
     /// spread; `None` if that cannot be estimated.
     pub fn repeats_needed(&self) -> Option<u32> {

@@ -63,10 +63,13 @@ fn an_undecided_ratio_whose_interval_excludes_1_says_which_limit_its_p_misses() 
     let family: Vec<Vec<f64>> = std::iter::once(weak).chain(std::iter::repeat_with(noise).take(9)).collect();
     let judged = judge(&family, true, 0.01);
     assert_eq!((judged[0].verdict, judged[0].lack), (Verdict::Undecided, Some(Lack::LowProbability)), "{judged:?}");
-    // The p of one comparison is 0.013; it is corrected for ten comparisons.
     let p = judged[0].p_holm.unwrap();
-    let expected = format!("undecided: the interval excludes 1, but the corrected p = {p:.2} is not below 0.05");
+    let alone = "undecided: p = 0.013 for this comparison alone, but p";
+    let expected = format!("{alone} = {p:.2} corrected for all 10 comparisons, not below 0.05");
     assert!(p > 0.1 && judged[0].to_string() == expected, "{}", judged[0]);
+    let family = [Comparison::of_logs(vec![0.028, 0.042, 0.035])];
+    let among_many = judge_comparisons(&family, 199, true, 0.01)[0].to_string();
+    assert_eq!(among_many, format!("{alone} > 0.99 corrected for all 200 comparisons, not below 0.05"));
     // Repeats on both sides of 1 look like no difference.
     assert_eq!(judged[1].lack, None, "{judged:?}");
     assert!(judged[1].to_string().starts_with("undecided: with the spread of 3 pairs"), "{}", judged[1]);

@@ -16,12 +16,17 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table as Grid, TableDelega
 
 use crate::analysis::{CellKey, Judgement, Value};
 use crate::app::command::Command;
+use crate::app::listing::TRAINING_LOSS;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::value_text;
 use crate::app::widgets::{muted, named, strong};
 use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, counted, precise};
 use fit::{Fit, HEAD, ROW, line_width, wrapped};
 use texts::{ColumnShape, column_name, heading, sort_key, value_and_n};
+
+/// What follows the tooltip of the training loss: Live has another loss.
+const LOSS_HELP: &str =
+    "\nThe mean over an epoch: the last one, unless the table has a row for each. Live shows the loss of each step";
 
 /// A table of cells.
 #[derive(Clone, Copy)]
@@ -202,7 +207,8 @@ impl TableDelegate for Delegate<'_> {
         if response.clicked() {
             self.asked = Some(Asked::Sort(key.to_owned()));
         }
-        response.on_hover_text(name);
+        let help = if key == TRAINING_LOSS { LOSS_HELP } else { "" };
+        response.on_hover_text(format!("{name}{help}"));
     }
 
     fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {

@@ -22,6 +22,9 @@ pub struct QueueRow {
     pub epoch: u32,
     /// Latest loss.
     pub loss: Option<f64>,
+    /// How long it takes from its start to its end by its own pace, in seconds; `None` until its pace is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_s: Option<f64>,
     /// What it waits for at its site, in words; `None` if it does not wait there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
@@ -31,7 +34,7 @@ pub struct QueueRow {
 impl QueueRow {
     /// A run in this state, of which no step is known.
     pub fn in_state(run: &str, state: RunState) -> Self {
-        Self { run: run.to_owned(), state, step: 0, steps: 0, epoch: 0, loss: None, waits: None }
+        Self { run: run.to_owned(), state, step: 0, steps: 0, epoch: 0, loss: None, whole_s: None, waits: None }
     }
 }
 
@@ -94,7 +97,17 @@ impl QueueView {
             let at = progress.running.get(run).cloned().unwrap_or_default();
             let loss = at.loss.filter(|loss| loss.is_finite());
             let waits = session.waits(run).map(str::to_owned);
-            QueueRow { run: run.to_owned(), state, step: at.step, steps: at.steps, epoch: at.epoch, loss, waits }
+            let whole_s = at.whole_s();
+            QueueRow {
+                run: run.to_owned(),
+                state,
+                step: at.step,
+                steps: at.steps,
+                epoch: at.epoch,
+                loss,
+                whole_s,
+                waits,
+            }
         };
         let (remaining_s, remaining_is) = progress.remaining(time_s);
         Self {

@@ -194,7 +194,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             "how the time of a step is divided: waiting for data, everything else",
             Form::Parts,
             "step_time_s",
-            &["step_time_s", "load_wait_s"],
+            &[MEAN_STEP, "step_time_s", "load_wait_s"],
         ),
         Study {
             runs: Runs::All,

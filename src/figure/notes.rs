@@ -14,7 +14,7 @@ use crate::analysis::{
     counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread,
     step_of, usual_spread,
 };
-use crate::plan::groups;
+use crate::plan::{Hint, groups};
 
 /// Measures that include the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -30,7 +30,9 @@ pub(super) fn notes(
     if cells.is_empty() {
         return vec!["no runs".to_owned()];
     }
-    let mut notes: Vec<String> = held_note(cells).into_iter().chain([method_note(rows)]).collect();
+    let mut notes: Vec<String> = held_note(cells).into_iter().collect();
+    notes.extend(lowered_notes(cells, columns));
+    notes.push(method_note(rows));
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     // How imported times were measured is not known.
     if shows("step_time_s") && !cells.iter().all(Cell::is_imported) {
@@ -75,7 +77,7 @@ pub(super) fn notes(
     notes.extend(device_note(cells));
     notes.extend(split_note(cells));
     notes.extend(environment_notes(cells, study.differing_facts()));
-    notes.extend(mark_notes(cells));
+    notes.extend(mark_notes(cells, columns, baseline));
     notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));
     notes
@@ -87,8 +89,10 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
     if cells.is_empty() {
         return Vec::new();
     }
-    let mut lead: Vec<String> = unfinished_note(cells).into_iter().chain(mark_notes(cells)).collect();
+    let mut lead: Vec<String> =
+        unfinished_note(cells).into_iter().chain(mark_notes(cells, columns, baseline)).collect();
     lead.extend(stand_in_notes(cells));
+    lead.extend(lowered_notes(cells, columns));
     lead.push(method_note(rows));
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     if shows(SPEEDUP) || shows(RATIO) || shows(STEP_COST) {
@@ -196,6 +200,29 @@ fn held_note(cells: &[Cell]) -> Option<String> {
         })
         .collect();
     (!held.is_empty()).then(|| format!("held: {}", held.join(", ")))
+}
+
+/// That a level without a column lets GPUs compute products of a precision in another format: the name of the precision alone hides it.
+fn lowered_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
+    let on_gpus = |cell: &&Cell| finished(cell).any(|run| run.device.as_deref().is_some_and(|device| device != "cpu"));
+    let mut notes: Vec<String> = Vec::new();
+    for cell in cells.iter().filter(on_gpus) {
+        let multiplies = |format| cell.workload.all_hints(cell.levels).any(|hint| *hint == Hint::Multiplies(format));
+        for (key, level) in cell.levels.iter().filter(|(key, _)| columns.iter().all(|column| column.key != **key)) {
+            for hint in cell.workload.hints(key, level) {
+                let Hint::Lowers(from, to) = hint else { continue };
+                let to = to.name().to_uppercase();
+                let note = format!(
+                    "{} is not strict: with {key} = {level}, GPUs may multiply its numbers in {to}",
+                    from.name()
+                );
+                if multiplies(*from) && !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+    }
+    notes
 }
 
 /// What the brackets mean, for each method and number of repeats in the table.
@@ -482,11 +509,17 @@ fn device_note(cells: &[Cell]) -> Option<String> {
 /// The number of runs that a note names.
 const NAMED: usize = 4;
 
-/// One note for each mark of finished runs, with the runs that have it.
-fn mark_notes(cells: &[Cell]) -> Vec<String> {
+/// Whether a mark concerns what is shown: a mark of a single measure does so where that measure, or a ratio of it, is shown.
+pub(super) fn is_about_shown(mark: &Mark, columns: &[Column], baseline: &Baseline) -> bool {
+    let is_shown = |key: &str| columns.iter().any(|column| *column.key == *key) || *baseline.ratio_of == *key;
+    mark.measure().is_none_or(is_shown)
+}
+
+/// One note for each mark of finished runs that concerns what is shown, with the runs that have it.
+fn mark_notes(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let mut by_label: BTreeMap<&str, Vec<(&Mark, &str)>> = BTreeMap::new();
     for run in cells.iter().flat_map(finished) {
-        for mark in &run.marks {
+        for mark in run.marks.iter().filter(|mark| is_about_shown(mark, columns, baseline)) {
             by_label.entry(mark.label()).or_default().push((mark, &run.run));
         }
     }

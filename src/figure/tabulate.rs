@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::baseline::Baseline;
-use super::notes::{lead, notes};
+use super::notes::{is_about_shown, lead, notes};
 use super::ratio::{by_repeat, cost_over, epochs, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{
@@ -36,7 +36,7 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
         levels: cell.levels.clone(),
         runs: finished(cell).count(),
         values: columns.iter().map(|column| value(column, cell, epoch)).collect(),
-        marks: marks(cell),
+        marks: marks(cell, &columns, baseline),
     };
     let rows = cells.iter().flat_map(|cell| {
         let epochs = if study.by_epoch { epochs(cell) } else { Vec::new() };
@@ -167,10 +167,11 @@ pub(super) fn cell_value(
     value.map_or(CellValue::Missing, CellValue::Measure)
 }
 
-/// The labels of a row's runs, each once, and how many runs did not finish.
-fn marks(cell: &Cell) -> Vec<String> {
+/// The labels of a row's runs that concern its columns, each once, and how many runs did not finish.
+fn marks(cell: &Cell, columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let mut marks: Vec<String> = Vec::new();
-    for mark in finished(cell).flat_map(|run| &run.marks) {
+    let all = finished(cell).flat_map(|run| &run.marks);
+    for mark in all.filter(|mark| is_about_shown(mark, columns, baseline)) {
         if marks.iter().all(|known| known != mark.label()) {
             marks.push(mark.label().to_owned());
         }

@@ -267,6 +267,19 @@ fn ratios_of_short_runs_are_those_of_their_steady_steps_and_not_of_their_trials(
 }
 
 #[test]
+fn only_tables_with_epoch_times_say_that_these_include_the_warm_up() {
+    let runs = short_runs();
+    assert!(runs.iter().all(|run| run.marks.contains(&Mark::IncludesWarmUp)));
+    for (measure, says) in [("training_time_s", false), ("epoch_time_s", true)] {
+        let study = Study { measures: vec![measure.into()], ..preset("memory").unwrap() };
+        let table = crate::figure::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+        let label = "includes warm-up";
+        assert!(table.rows.iter().all(|row| row.marks.iter().any(|mark| mark == label) == says), "{measure}");
+        assert_eq!(table.notes.iter().any(|note| note.starts_with(label)), says, "{measure}: {:?}", table.notes);
+    }
+}
+
+#[test]
 fn the_usual_chart_of_one_epoch_draws_training_time_without_trials() {
     let runs = short_runs();
     let comparison = crate::figure::compare(&[Source { session: "", runs: &runs, reports: &[] }], &Study::default());
@@ -346,4 +359,31 @@ fn a_note_on_bytes_stands_only_where_the_table_has_values_in_gb() {
     alike.iter_mut().for_each(|run| run.values.retain(|key, _| !key.contains("peak")));
     let without = of_preset("memory", &alike, None);
     assert!(!has(&without, "1 GB is"), "{:?}", without.notes);
+}
+
+#[test]
+fn a_table_whose_levels_do_not_show_that_fp32_is_computed_in_tf32_has_a_note_of_it() {
+    let table = |precision: &str, levels: &[&str], device: &str| {
+        let run = |tf32: &&str| {
+            let mut record = fixture::run(&fixture::cell(precision, 1, "single"), 1, 0.01);
+            record.cell = format!("{precision}-{tf32}");
+            record.run = format!("{precision}-{tf32}-r1");
+            let changed = [("precision", Level::text(precision)), ("tf32", Level::text(tf32))];
+            record.levels = record.workload.levels(&changed);
+            RunSummary { device: Some(device.into()), ..summarise_run(&record) }
+        };
+        of_preset("times", &levels.iter().map(run).collect::<Vec<_>>(), None)
+    };
+    let note = "fp32 is not strict: with tf32 = conv, GPUs may multiply its numbers in TF32".to_owned();
+    let default = table("fp32", &["conv"], "NVIDIA H200");
+    assert!(default.notes[..2].contains(&note) && default.lead.contains(&note), "{:?}", default.notes);
+    for (precision, levels, device) in [
+        ("fp32", ["off"].as_slice(), "NVIDIA H200"),
+        ("fp32", &["off", "conv"], "NVIDIA H200"),
+        ("fp16", &["conv"], "NVIDIA H200"),
+        ("fp32", &["conv"], "cpu"),
+    ] {
+        let notes = table(precision, levels, device).notes;
+        assert!(!notes.contains(&note), "{precision} {levels:?} {device}: {notes:?}");
+    }
 }

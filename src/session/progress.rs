@@ -36,24 +36,33 @@ pub struct RunProgress {
     estimate_s: f64,
     /// Whether it waits at its site.
     waits: bool,
+    /// When its latest step ended.
+    stepped_time_s: f64,
+    /// Its first step after the warm-up, and when it ended.
+    first_steady: Option<(u64, f64)>,
+    /// The durations of its steps after the warm-up.
+    steady: Took,
 }
 
+/// The number of steps after the warm-up from which on a run's own pace is more accurate than the plan's estimate.
+const STEPS_OF_PACE: usize = 3;
+
 /// A sum of durations, in seconds, and their number.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Took {
     sum_s: f64,
-    runs: usize,
+    count: usize,
 }
 
 impl Took {
     fn add(&mut self, took_s: f64) {
         self.sum_s += took_s;
-        self.runs += 1;
+        self.count += 1;
     }
 
-    /// The mean, in seconds; `None` without runs.
+    /// The mean, in seconds; `None` without durations.
     fn mean_s(self) -> Option<f64> {
-        (self.runs > 0).then(|| self.sum_s / self.runs as f64)
+        (self.count > 0).then(|| self.sum_s / self.count as f64)
     }
 }
 
@@ -122,12 +131,18 @@ impl Progress {
         }
     }
 
-    pub(super) fn event(&mut self, line: &EventLine, _now_s: f64) {
+    pub(super) fn event(&mut self, line: &EventLine, now_s: f64) {
         let Some(progress) = self.running.get_mut(&line.run) else { return };
         // Ranks run in lockstep: rank 0 stands for all.
-        if let (0, Event::Step { step, steps, epoch, loss, .. }) = (line.rank, &line.event) {
+        if let (0, Event::Step { step, steps, epoch, loss, duration_s, warm_up, traced, .. }) = (line.rank, &line.event)
+        {
             (progress.step, progress.steps, progress.epoch) = (*step, *steps, *epoch);
             progress.loss = Some(*loss);
+            progress.stepped_time_s = now_s;
+            if !warm_up && !traced {
+                progress.first_steady.get_or_insert((*step, now_s));
+                progress.steady.add(*duration_s);
+            }
         }
     }
 
@@ -152,7 +167,8 @@ impl Progress {
         let (mut estimate_s, mut duration_s) = (self.ended_estimate_s, self.ended_duration_s);
         let mut by_cell = self.ended_unknown.clone();
         for run in self.running.values() {
-            let Some(whole_s) = run.whole_s(now_s) else { continue };
+            // A run whose steps stand still takes at least as long as it has run.
+            let Some(whole_s) = run.whole_s().map(|whole_s| whole_s.max(now_s - run.started_time_s)) else { continue };
             if run.estimate_s > 0.0 {
                 estimate_s += run.estimate_s;
                 duration_s += whole_s;
@@ -163,14 +179,14 @@ impl Progress {
         let correction = if estimate_s > 0.0 { duration_s / estimate_s } else { 1.0 };
         let mut all = Took::default();
         for took in by_cell.values() {
-            all = Took { sum_s: all.sum_s + took.sum_s, runs: all.runs + took.runs };
+            all = Took { sum_s: all.sum_s + took.sum_s, count: all.count + took.count };
         }
         let mut is = Estimate::Estimated;
         let mut usual_s = |cell: &str| {
             if let Some(mean_s) = by_cell.get(cell).and_then(|took| took.mean_s()) {
                 return mean_s;
             }
-            is = if all.runs > 0 { Estimate::Guessed } else { Estimate::AtLeast };
+            is = if all.count > 0 { Estimate::Guessed } else { Estimate::AtLeast };
             all.mean_s().unwrap_or(0.0)
         };
         let mut waiting_s = correction * self.waiting_estimate_s;
@@ -180,7 +196,7 @@ impl Progress {
         let mut active_s = 0.0_f64;
         for run in self.running.values() {
             let elapsed_s = if run.waits { 0.0 } else { now_s - run.started_time_s };
-            active_s = active_s.max(match run.whole_s(now_s) {
+            active_s = active_s.max(match run.whole_s() {
                 Some(whole_s) => whole_s - elapsed_s,
                 None if run.estimate_s > 0.0 => run.estimate_s * correction - elapsed_s,
                 None => usual_s(&run.cell) - elapsed_s,
@@ -194,11 +210,21 @@ impl Progress {
 }
 
 impl RunProgress {
-    /// How long it takes from its start to its end by its own pace, in seconds; `None` during its first steps, when the plan's estimate is
-    /// more accurate.
-    fn whole_s(&self, now_s: f64) -> Option<f64> {
-        let share = self.step as f64 / self.steps.max(1) as f64;
-        (share > 0.05).then(|| (now_s - self.started_time_s) / share.min(1.0))
+    /// How long it takes from its start to its end by its own pace, in seconds: what it took up to its latest step, and the usual time of
+    /// each step that is left. Start and warm-up, which are slow, thus count once. `None` until a few steps after the warm-up are done: the
+    /// plan's estimate is more accurate before.
+    pub fn whole_s(&self) -> Option<f64> {
+        let left = self.steps.saturating_sub(self.step) as f64;
+        self.pace_s().map(|pace_s| self.stepped_time_s - self.started_time_s + left * pace_s)
+    }
+
+    /// The mean time of a step after the warm-up, in seconds, including pauses between steps, such as evaluation. Steps may be reported
+    /// many at a time, so it is never shorter than their mean duration.
+    fn pace_s(&self) -> Option<f64> {
+        let duration_s = self.steady.mean_s().filter(|_| self.steady.count >= STEPS_OF_PACE)?;
+        let (first, first_time_s) = self.first_steady?;
+        let later = self.step.saturating_sub(first).max(1) as f64;
+        Some(duration_s.max((self.stepped_time_s - first_time_s) / later))
     }
 }
 
@@ -210,19 +236,33 @@ mod tests {
         progress.remaining(now_s).0
     }
 
-    fn stepped(progress: &mut Progress, run: &str, (step, steps): (u64, u64)) {
+    /// A step of this duration ends.
+    fn step(
+        progress: &mut Progress,
+        run: &str,
+        (step, steps): (u64, u64),
+        (duration_s, now_s): (f64, f64),
+        warm_up: bool,
+    ) {
         let event = Event::Step {
             epoch: 1,
             step,
             steps,
-            duration_s: 0.1,
+            duration_s,
             load_wait_s: 0.0,
             loss: 1.0,
             units: 8,
-            warm_up: false,
+            warm_up,
             traced: false,
         };
-        progress.event(&EventLine { run: run.into(), rank: 0, time_s: 5.0, event }, 5.0);
+        progress.event(&EventLine { run: run.into(), rank: 0, time_s: now_s, event }, now_s);
+    }
+
+    /// All steps up to one of them end one after the other; each takes as long as the others.
+    fn stepped(progress: &mut Progress, run: &str, (last, steps): (u64, u64), (start_s, duration_s): (f64, f64)) {
+        for at in 1..=last {
+            step(progress, run, (at, steps), (duration_s, start_s + duration_s * at as f64), false);
+        }
     }
 
     #[test]
@@ -235,7 +275,7 @@ mod tests {
         progress.ended("a", 2.0);
         assert_eq!(progress.remaining(2.0), (4.0, Estimate::Guessed), "by the mean of other cells");
         progress.started("b", "long", 0.0, 2.0);
-        stepped(&mut progress, "b", (50, 100));
+        stepped(&mut progress, "b", (8, 16), (2.0, 1.875));
         assert_eq!(progress.remaining(17.0), (45.0, Estimate::Estimated), "the other repeat takes as long");
         progress.ended("b", 32.0);
         assert_eq!(progress.remaining(32.0), (30.0, Estimate::Estimated));
@@ -246,7 +286,7 @@ mod tests {
         let mut progress = Progress::default();
         (0..12).for_each(|_| progress.queued("c", 10.0));
         progress.started("a", "c", 10.0, 0.0);
-        stepped(&mut progress, "a", (10, 100));
+        stepped(&mut progress, "a", (10, 100), (0.0, 10.0));
         // It is at a tenth after 100 s: each takes 1,000 s.
         assert_eq!(remaining_s(&progress, 100.0), 900.0 + 11.0 * 1000.0);
     }
@@ -322,7 +362,36 @@ mod tests {
         let mut progress = Progress::default();
         progress.queued("c", 1000.0);
         progress.started("a", "c", 1000.0, 0.0);
-        stepped(&mut progress, "a", (50, 100));
-        assert_eq!(remaining_s(&progress, 5.0), 5.0);
+        stepped(&mut progress, "a", (8, 16), (0.0, 0.5));
+        assert_eq!(remaining_s(&progress, 4.0), 4.0);
+        assert_eq!(remaining_s(&progress, 6.0), 2.0, "it comes closer between steps");
+    }
+
+    #[test]
+    fn a_slow_start_and_warm_up_count_once_and_are_not_taken_for_the_pace() {
+        let mut progress = Progress::default();
+        (0..2).for_each(|_| progress.queued("c", 64.0));
+        progress.started("a", "c", 64.0, 0.0);
+        // The start takes 20 s; each of two steps of warm-up takes 10 s, each other step 1 s.
+        step(&mut progress, "a", (1, 18), (10.0, 30.0), true);
+        step(&mut progress, "a", (2, 18), (10.0, 40.0), true);
+        (3..=4).for_each(|at| step(&mut progress, "a", (at, 18), (1.0, 38.0 + at as f64), false));
+        assert_eq!(remaining_s(&progress, 42.0), 64.0 - 42.0 + 64.0, "two steps do not show the pace");
+        step(&mut progress, "a", (5, 18), (1.0, 43.0), false);
+        assert_eq!(remaining_s(&progress, 43.0), 13.0 + 56.0, "each run takes 56 s");
+    }
+
+    #[test]
+    fn pauses_between_steps_belong_to_the_pace_and_steps_reported_together_take_their_own_durations() {
+        let mut progress = Progress::default();
+        for run in ["a", "b"] {
+            progress.queued("c", 0.0);
+            progress.started(run, "c", 0.0, 0.0);
+        }
+        // Three seconds pass from step to step, of which a step takes one.
+        (1..=5).for_each(|at| step(&mut progress, "a", (at, 9), (1.0, 3.0 * at as f64), false));
+        assert_eq!(progress.running["a"].whole_s(), Some(27.0));
+        (1..=5).for_each(|at| step(&mut progress, "b", (at, 9), (1.0, 5.0), false));
+        assert_eq!(progress.running["b"].whole_s(), Some(9.0));
     }
 }

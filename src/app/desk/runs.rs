@@ -25,6 +25,8 @@ pub struct Row {
     pub epoch: u32,
     /// The loss of the newest step while it runs, then its training loss: the mean of the last epoch.
     pub loss: Option<f64>,
+    /// How long it takes from its start to its end by its own pace, in seconds, once that is known; `None` if it does not run.
+    whole_s: Option<f64>,
     /// What it waits for at its site; `None` if it does not wait there.
     pub waits: Option<String>,
     /// Its position among the queued runs, from 0; `None` if it is not queued.
@@ -59,6 +61,7 @@ impl Row {
             steps: None,
             epoch: 0,
             loss: entry.recorded_loss,
+            whole_s: None,
             waits: None,
             place: None,
             ours: false,
@@ -105,6 +108,7 @@ impl Row {
         let live = self.state.is_active() && queued.steps > 0;
         self.steps = live.then_some((queued.step, queued.steps));
         self.epoch = if live { queued.epoch } else { 0 };
+        self.whole_s = queued.whole_s.filter(|_| live);
         if live {
             self.loss = queued.loss.or(self.loss);
         }
@@ -134,10 +138,9 @@ impl Row {
         Some((end_s - started_s).max(0.0))
     }
 
-    /// Time left at the run's own pace, in seconds, once enough of the run is known.
+    /// Time left at the run's own pace, in seconds, once that is known.
     pub fn remaining_s(&self, now_s: f64) -> Option<f64> {
-        let share = f64::from(self.share().filter(|share| *share > 0.02 && self.state.is_active())?);
-        self.elapsed_s(now_s).map(|elapsed_s| elapsed_s * (1.0 - share) / share)
+        Some((self.whole_s? - self.elapsed_s(now_s)?).max(0.0))
     }
 
     fn has_failed(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{Method, RunSummary, Value, capitalised, step_of, summarise, varying};
+use crate::analysis::{Method, RunSummary, Value, step_of, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::ratio::finished;
 
@@ -46,7 +46,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         ..Chart::new(format!("Parts of {step} time"), geometry, x.clone(), y)
     };
     vec![
-        chart(Geometry::Stacked, Axis::new(format!("{} time", capitalised(step)), "s")),
+        chart(Geometry::Stacked, Axis::new(format!("Mean {step} time"), "s")),
         chart(Geometry::Percent, Axis::new(format!("Share of {step}"), "%")),
     ]
 }

@@ -307,6 +307,7 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     }
     let runs = [summarise_run(&record)];
     let parts = of(&runs, &Study { form: Form::Parts, ..Study::default() });
+    assert_eq!(parts.charts[0].y.name, "Mean step time", "\"Step time\" is a median");
     let series_of = |name: &str| {
         let series = parts.charts[0].series().find(|series| series.name == name).unwrap();
         series.points[0].value.median

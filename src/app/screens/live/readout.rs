@@ -134,7 +134,7 @@ pub fn readout_ui(ui: &mut Ui, _view: View<'_>, scene: &Scene) {
     let width = scene.view.1 - scene.view.0;
     let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene, x, width)));
     let when = if scene.smoothing() > 0.0 { format!("{when}, smoothed") } else { when };
-    let headings: Vec<String> = panels.iter().map(|(kind, _)| kind.name(scene.step())).collect();
+    let headings: Vec<String> = panels.iter().map(|(kind, _)| kind.name_of_number(scene.step())).collect();
     // The card has an outline.
     let columns = Columns::fit(ui, ui.available_width() - 2.0 * (SIDE + 1.0), &lines, &headings);
     let lines_of_text = columns.heading_lines + 1 + (columns.name_lines * lines.len()).min(MOST_LINES);

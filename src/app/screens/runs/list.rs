@@ -287,7 +287,7 @@ impl List<'_> {
                 (right(ui, time(elapsed_s)), hover.unwrap_or_default())
             }
             Field::Left => {
-                (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's own pace so far".to_owned())
+                (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's steps after its warm-up".to_owned())
             }
             Field::Reason => {
                 let reason = row.waits.as_deref().or(row.reason.as_deref()).unwrap_or_default();

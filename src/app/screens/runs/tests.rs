@@ -391,6 +391,15 @@ fn a_cancelled_run_says_so_once() {
 }
 
 #[test]
+fn the_time_left_of_a_run_is_unknown_until_the_pace_of_its_steps_is() {
+    for (whole_s, left_s) in [(None, None), (Some(90.0), Some(60.0)), (Some(20.0), Some(0.0))] {
+        let running = QueueRow { whole_s, ..row(1, RunState::Running, 40) };
+        let state = state(vec![record(1, "fp32", RunState::Running)], vec![running]);
+        assert_eq!(state.desk.runs.rows[0].remaining_s(1_030.0), left_s);
+    }
+}
+
+#[test]
 fn the_time_of_a_short_run_is_shown_and_an_imported_run_has_none() {
     let mut short = record(1, "fp32", RunState::Finished);
     short.ended_time_s = short.started_time_s.map(|started_s| started_s + 0.4);

@@ -19,6 +19,7 @@ fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
     assert!(screen.query_by_label("GPU memory over time").is_none(), "empty panels are not drawn");
     screen.get_by_label_contains("GPU memory, Power, GPU busy, Temperature: these runs use no GPU");
     screen.get_by_label("0.0500");
+    screen.get_by_label("Step loss");
     // The second time the curves are there already.
     execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), false));
     assert_eq!(execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), true)), []);
