@@ -5,8 +5,8 @@ use std::ops::Range;
 use eframe::egui::scroll_area::ScrollSource;
 use eframe::egui::text::LayoutJob;
 use eframe::egui::{
-    Align, Align2, Button, Color32, CursorIcon, FontId, Id, Label, Layout, Mesh, PointerButton, Pos2, Rect, Response,
-    Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
+    Align, Align2, Button, Color32, Context, CursorIcon, FontId, Id, Label, Layout, Mesh, PointerButton, Pos2, Rect,
+    Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
 };
 
 use super::counters::Counter;
@@ -33,8 +33,19 @@ const REACH: f64 = 2.0;
 /// The same for a step between two values.
 const STEP_REACH: f64 = 4.0;
 
+/// Id of the time at which the pointer is, in egui's memory.
+fn pointed_id() -> Id {
+    Id::unique("timeline-pointed")
+}
+
+/// The time at which the pointer is, in nanoseconds from the anchor; `None` while it is not over rows.
+pub fn pointed(context: &Context) -> Option<i64> {
+    context.data(|data| data.get_temp::<Option<i64>>(pointed_id())).flatten()
+}
+
 /// Draws axes and rows into the remaining space.
 pub fn canvas_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
+    ui.data_mut(|data| data.insert_temp(pointed_id(), None::<i64>));
     let room = ui.available_rect_before_wrap();
     let groups = groups(state, room);
     let found = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
@@ -471,6 +482,7 @@ fn pointer(
     let (modifiers, zoom, scroll) =
         ui.input(|input| (input.modifiers, input.zoom_delta(), input.smooth_scroll_delta()));
     if let Some(at) = hover {
+        ui.data_mut(|data| data.insert_temp(pointed_id(), Some(scale.at(at.x))));
         if (zoom - 1.0).abs() > 1e-3 {
             commands.push(TimelineCommand::Zoom(f64::from(zoom), Some(scale.at(at.x))));
         } else if scroll.x != 0.0 {

@@ -191,6 +191,10 @@ fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
     let after = now(&harness).view;
     assert!(length(after) < length(before), "{before:?} {after:?}");
     assert!((under(after) - under(before)).abs() < length(after) as f64 * 0.02, "{} {}", under(before), under(after));
+    press(&mut harness, eframe::egui::Key::S);
+    let farther = now(&harness).view;
+    assert!(length(farther) > length(after), "{after:?} {farther:?}");
+    assert!((under(farther) - under(after)).abs() < length(after) as f64 * 0.02, "the key zooms about it, too");
     press(&mut harness, eframe::egui::Key::F);
     assert_eq!(now(&harness).view, whole);
 }
