@@ -12,7 +12,9 @@ use eframe::egui::{
 use super::counters::Counter;
 use super::flow;
 use super::fold::fold_ui;
-use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
+use super::layout::{
+    self, COUNTER, GAP, GROUP, Line, RUN, SHELF, full_memory, items, lines, text_on, tick_text, ticks, time_text,
+};
 use super::panes::{AXIS, Group, NAMES, Pane, Scale, groups};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineScreen};
 use crate::app::deliberate;
@@ -157,7 +159,7 @@ fn draw_line(
             let Some(run) = state.runs.get(place) else { return };
             let Some(values) = run.counters.get(counter) else { return };
             let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, COUNTER));
-            counter_ui(ui, run, values, rect, scale);
+            counter_ui(ui, state, run, values, rect, scale);
         }
         Line::Row(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
@@ -192,7 +194,7 @@ fn draw_line(
                 commands.push(TimelineCommand::Row(by - now));
             }
             match lane.live() {
-                Some(live) => steps_ui(ui, run, live, (live.most(), &bytes_text), rect, scale),
+                Some(live) => steps_ui(ui, run, live, (full_memory(state, &lane.name), &bytes_text), rect, scale),
                 None => row_ui(ui, run, row, rect, scale),
             }
             if rect.x_range().contains(scale.x(0)) {
@@ -307,20 +309,21 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
 }
 
 /// Draws samples with their name.
-fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Scale) {
+fn counter_ui(ui: &mut Ui, state: &TimelineScreen, run: &Shown, counter: &Counter, rect: Rect, scale: Scale) {
     let left = rect.left() - NAMES;
     if !ui.is_rect_visible(rect.with_min_x(left)) {
         return;
     }
     let palette = palette(ui.visuals());
-    let full = format!("{} ({})", counter.name, counter.text(counter.full));
+    let name_and_most = format!("{} ({})", counter.name, counter.text(counter.full));
     let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 2.0 * GRID, COUNTER));
-    let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
+    let text = eframe::egui::RichText::new(&name_and_most).size(SMALL).color(palette.muted);
     let inside = UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
     let label = ui.new_child(inside).add(Label::new(text).truncate());
-    let high = counter.text(counter.full);
+    let full = counter.full_among(state.runs.iter().flat_map(|run| &run.counters));
+    let high = counter.text(full);
     label.on_hover_text(format!("{}: {}the full height of the row means {high}", counter.name, counter.about()));
-    steps_ui(ui, run, &counter.steps, (counter.full, &|value| counter.text(value)), rect, scale);
+    steps_ui(ui, run, &counter.steps, (full, &|value| counter.text(value)), rect, scale);
 }
 
 /// Draws values as an area relative to the value that fills the row; the second argument formats them.
