@@ -6,6 +6,7 @@
 mod fit;
 mod texts;
 
+pub use fit::height_of_rows;
 pub use texts::{Beside, CellTexts, Proof, Shown, Sort, next_sort};
 
 use eframe::egui::{

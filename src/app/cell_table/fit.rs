@@ -39,12 +39,12 @@ pub(super) struct Fit {
     pub(super) narrow: f32,
 }
 
-impl CellTable<'_> {
-    /// The height that shows all rows.
-    pub fn height(&self, ui: &Ui) -> f32 {
-        HEAD + self.offsets(ui, &self.fit(ui).wraps).last().copied().unwrap_or_default() + SCROLL_BARS
-    }
+/// The height of a table that shows this many rows of one line.
+pub fn height_of_rows(rows: usize) -> f32 {
+    HEAD + rows as f32 * ROW + SCROLL_BARS
+}
 
+impl CellTable<'_> {
     /// Fits the columns into the available width. What is left goes to the columns whose texts would wrap, the first ones first.
     pub(super) fn fit(&self, ui: &Ui) -> Fit {
         let room = ui.available_width();

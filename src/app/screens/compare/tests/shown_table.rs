@@ -44,6 +44,18 @@ fn a_table_of_few_rows_leaves_its_room_to_the_charts_in_every_size_of_the_window
 }
 
 #[test]
+fn the_buttons_above_the_table_stay_where_they_are_whatever_form_is_shown() {
+    let mut window = harness(state_of(records("s", small())), [1060.0, 760.0]);
+    let top = |window: &Harness<'_, Screened>| window.get_by_label("Copy as").rect().top();
+    let before = top(&window);
+    for form in Form::ALL {
+        send(&mut window.state_mut().state, CompareCommand::Form(*form));
+        window.run();
+        assert!((top(&window) - before).abs() < 1.0, "{form:?}: {} instead of {before}", top(&window));
+    }
+}
+
+#[test]
 fn a_large_window_shows_a_table_of_eight_rows_whole() {
     let runs: Vec<RunRecord> = many_rows()
         .into_iter()
