@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Rgba, Stroke, StrokeKind, Style,
-    TextStyle, Theme, Visuals,
+    TextStyle, Theme, Ui, Visuals,
 };
 
 /// Name of the semibold font family.
@@ -144,6 +144,12 @@ pub fn at_contrast(colour: Color32, visuals: &Visuals, wanted: f32) -> Color32 {
 pub fn standing_out(colour: Color32, visuals: &Visuals) -> Color32 {
     let stands_out = least_contrast(colour, visuals) >= LINE_CONTRAST;
     if stands_out { colour } else { at_contrast(colour, visuals, LINE_CONTRAST) }
+}
+
+/// Lets scroll bars be seen while the pointer is elsewhere, too: a table may look whole although it has more columns at the right.
+pub fn show_scroll_bars(ui: &mut Ui) {
+    let scroll = &mut ui.spacing_mut().scroll;
+    (scroll.dormant_handle_opacity, scroll.floating_width) = (0.6, 4.0);
 }
 
 /// Draws a frame around the text field that has the focus, stronger than that of a field under the pointer. The colour that egui frames it

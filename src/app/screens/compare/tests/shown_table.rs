@@ -274,6 +274,21 @@ fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the
 }
 
 #[test]
+fn the_levels_stay_in_sight_where_the_verdict_has_no_room_to_stay() {
+    // What a window of 1000 × 700 leaves beside the list of screens.
+    let mut harness = harness(state_of(records("s", small())), [880.0, 640.0]);
+    let left =
+        |harness: &Harness<'_, Screened>, name: &str| harness.query_by_label(name).map(|heading| heading.rect().left());
+    let names = ["Sort by Precision", "Sort by GPUs", "Sort by Verdict"];
+    let before = names.map(|name| left(&harness, name));
+    scroll(&mut harness, "Sort by Verdict", [-60.0, 0.0]);
+    let after = names.map(|name| left(&harness, name));
+    assert!(before[0].is_some() && before[1].is_some());
+    assert_eq!(after[..2], before[..2]);
+    assert_ne!(after[2], before[2]);
+}
+
+#[test]
 fn verdicts_are_whole_in_the_narrowest_window() {
     let state = state_of(records("s", small()));
     let verdicts = column(&state, "verdict");
