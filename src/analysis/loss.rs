@@ -12,7 +12,7 @@ pub struct LossPoint {
     pub step: u64,
     /// The time spent in steps until the end of the piece, by the rank whose steps took longest.
     pub time_s: f64,
-    /// The mean over its steps and all ranks, weighted by units.
+    /// The mean over its steps and all ranks, weighted by units; if none of its steps tells units, all steps weigh the same.
     pub loss: f64,
 }
 
@@ -28,15 +28,16 @@ pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
     let mut points = Vec::with_capacity(pieces as usize);
     for piece in 1..=pieces {
         let until = (u128::from(last) * u128::from(piece) / u128::from(pieces)) as u64;
-        let (mut sum, mut units) = (0.0, 0);
-        for rest in &mut rest {
-            for step in taken(rest, until) {
-                sum += step.loss * f64::from(step.units);
-                units += u64::from(step.units);
-            }
+        let (mut sum, mut units, mut plain_sum, mut steps) = (0.0, 0, 0.0, 0_u64);
+        for step in rest.iter_mut().flat_map(|rest| taken(rest, until)) {
+            sum += step.loss * f64::from(step.units);
+            units += u64::from(step.units);
+            plain_sum += step.loss;
+            steps += 1;
         }
         time_s += taken(&mut slowest_rest, until).iter().map(|step| step.duration_s).sum::<f64>();
-        let loss = sum / units as f64;
+        // A program may print losses without units.
+        let loss = if units > 0 { sum / units as f64 } else { plain_sum / steps as f64 };
         if loss.is_finite() && time_s.is_finite() {
             points.push(LossPoint { step: until, time_s, loss });
         }
@@ -77,6 +78,16 @@ mod tests {
         // The second step of each pair has no unit.
         assert_eq!((points[0].step, points[0].loss), (2, 1.0));
         assert_eq!((points[119].step, points[119].loss), (240, 239.0));
+    }
+
+    #[test]
+    fn steps_that_tell_no_units_weigh_the_same() {
+        let mut ranks = fixture::finished().ranks;
+        let expected = losses(&ranks[..1]);
+        ranks.truncate(1);
+        ranks[0].steps.iter_mut().for_each(|step| step.units = 0);
+        assert_eq!(losses(&ranks), expected);
+        assert_eq!(expected.len(), 20);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Rgba, Stroke, StrokeKind, Style,
-    TextStyle, Theme, Visuals,
+    TextStyle, Theme, Ui, Visuals,
 };
 
 /// Name of the semibold font family.
@@ -146,6 +146,15 @@ pub fn standing_out(colour: Color32, visuals: &Visuals) -> Color32 {
     if stands_out { colour } else { at_contrast(colour, visuals, LINE_CONTRAST) }
 }
 
+/// The opacity of a disabled button whose text is worth reading.
+pub const DISABLED_TEXT: f32 = 0.72;
+
+/// Lets scroll bars be seen while the pointer is elsewhere, too: a table may look whole although it has more columns at the right.
+pub fn show_scroll_bars(ui: &mut Ui) {
+    let scroll = &mut ui.spacing_mut().scroll;
+    (scroll.dormant_handle_opacity, scroll.floating_width) = (0.6, 4.0);
+}
+
 /// Draws a frame around the text field that has the focus, stronger than that of a field under the pointer. The colour that egui frames it
 /// with is also that of selected texts, which are read on the accent.
 pub fn focus_ui(context: &Context) {
@@ -240,6 +249,10 @@ mod tests {
                     assert!(contrast >= 4.5, "{theme:?}: {text:?} on {ground:?}: {contrast}");
                 }
             }
+            let faded = |colour: Color32| visuals.panel_fill.lerp_to_gamma(colour, DISABLED_TEXT);
+            let button = &visuals.widgets.noninteractive;
+            let disabled = contrast(faded(button.fg_stroke.color), faded(button.weak_bg_fill));
+            assert!(disabled >= 4.5, "{theme:?}: a disabled text: {disabled}");
             let contrast = contrast(palette.on_accent, palette.accent);
             assert!(contrast >= 4.5, "{theme:?}: text on the accent: {contrast}");
         }

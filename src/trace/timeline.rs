@@ -263,6 +263,14 @@ impl Timeline {
         self.span
     }
 
+    /// From the first to the last event of GPUs and call of CUDA, in nanoseconds; `None` if there is none. Ranges, such as phases of a run,
+    /// may last much longer.
+    pub fn span_of_work(&self) -> Option<(i64, i64)> {
+        let rows = self.rows.iter().filter(|row| row.is_on_gpu() || row.kind == Kind::Call);
+        let tiles = rows.flat_map(|row| &row.shelves).filter_map(|shelf| shelf.levels.last()).flatten();
+        tiles.map(|tile| (tile.start, tile.end)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// Number of events.
     pub fn events(&self) -> u64 {
         self.rows.iter().map(|row| row.events).sum()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{Color32, FontId, Galley, Ui};
 
-use super::texts::{Heights, heading, is_verdict};
+use super::texts::{Heights, heading, is_level, is_verdict};
 use super::{CellTable, Shown};
 use crate::app::theme::{BODY, GRID, SMALL};
 
@@ -39,12 +39,12 @@ pub(super) struct Fit {
     pub(super) narrow: f32,
 }
 
-impl CellTable<'_> {
-    /// The height that shows all rows.
-    pub fn height(&self, ui: &Ui) -> f32 {
-        HEAD + self.offsets(ui, &self.fit(ui).wraps).last().copied().unwrap_or_default() + SCROLL_BARS
-    }
+/// The height of a table that shows this many rows of one line.
+pub fn height_of_rows(rows: usize) -> f32 {
+    HEAD + rows as f32 * ROW + SCROLL_BARS
+}
 
+impl CellTable<'_> {
     /// Fits the columns into the available width. What is left goes to the columns whose texts would wrap, the first ones first.
     pub(super) fn fit(&self, ui: &Ui) -> Fit {
         let room = ui.available_width();
@@ -71,13 +71,16 @@ impl CellTable<'_> {
     }
 
     /// The number of columns that stay visible: those up to the verdict, and the check values and the evidence behind it, as far as enough
-    /// room is left for the others.
+    /// room is left for the others; if there is no room for the verdict, the levels in front of it, which name the row.
     fn pinned(&self, widths: &[f32], room: f32) -> usize {
         let shown: Vec<&Shown> = self.shown().collect();
         let Some(verdict) = self.verdict() else { return 0 };
         let checks = shown[verdict + 1..].iter().take_while(|shown| self.texts.is_check(self.table, shown)).count();
         let fits = |count: &usize| widths.iter().take(*count).sum::<f32>() <= MOST_PINNED * room;
-        (verdict + 1..=verdict + 1 + checks).rev().find(fits).unwrap_or(0)
+        let names_row = |shown: &&&Shown| matches!(shown, Shown::Value(place) if is_level(&self.table.columns[*place]));
+        let levels = shown[..verdict].iter().take_while(names_row).count();
+        let up_to_verdict = (verdict + 1..=verdict + 1 + checks).rev().find(fits);
+        up_to_verdict.or(Some(levels).filter(fits)).unwrap_or(0)
     }
 
     /// The place of the verdict among the displayed columns.

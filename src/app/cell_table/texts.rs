@@ -260,8 +260,7 @@ fn columns(table: &Table, beside: &Beside, has_interval: impl Fn(&Column) -> boo
         table.rows.iter().any(has_interval)
     };
     let mut places: Vec<usize> = (0..table.columns.len()).collect();
-    let is_level = |column: &&Column| !column.is_measure && column.key != *"runs" && !is_verdict(column);
-    let levels = table.columns.iter().take_while(is_level).count();
+    let levels = table.columns.iter().take_while(|column| is_level(column)).count();
     let mut in_sight = places.len();
     if let Some(verdict) = table.columns.iter().position(is_verdict).filter(|verdict| *verdict > levels) {
         // The ratio comes before its verdict.
@@ -291,6 +290,11 @@ fn columns(table: &Table, beside: &Beside, has_interval: impl Fn(&Column) -> boo
 
 fn has_proofs(beside: &Beside) -> bool {
     beside.proofs.iter().any(|proofs| !proofs.is_empty())
+}
+
+/// Whether a column in front of all measures tells what a row is of.
+pub(super) fn is_level(column: &Column) -> bool {
+    !column.is_measure && *column.key != *"runs" && !is_verdict(column)
 }
 
 /// Whether a column holds what the repeats say of the ratio before it.

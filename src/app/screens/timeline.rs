@@ -274,10 +274,10 @@ impl TimelineScreen {
         (self.view.0.saturating_add(zero), self.view.1.saturating_add(zero))
     }
 
-    /// Time of all runs from the first event to the last, from the anchor.
-    fn whole(&self) -> (i64, i64) {
+    /// A span of each run, joined, from the anchor.
+    fn joined(&self, span_of: impl Fn(&Timeline) -> (i64, i64)) -> (i64, i64) {
         let spans = self.runs.iter().map(|run| {
-            let (start, end) = run.timeline.span();
+            let (start, end) = span_of(&run.timeline);
             (start.saturating_sub(run.zero), end.saturating_sub(run.zero))
         });
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1_000_000_000))
@@ -317,8 +317,21 @@ impl TimelineScreen {
         self.view = (from, to.clamp(from + SHORTEST_NS, from.saturating_add(LONGEST_NS)));
     }
 
+    /// Shows all runs from the first event to the last.
     fn fit(&mut self) {
-        let (start, end) = self.whole();
+        self.show_with_margin(self.joined(Timeline::span));
+    }
+
+    /// The first view of runs: the work of their GPUs and what led to it, if phases that last longer would leave it less than half of the
+    /// width; otherwise everything.
+    fn fit_work(&mut self) {
+        let whole = self.joined(Timeline::span);
+        let work = self.joined(|timeline| timeline.span_of_work().unwrap_or_else(|| timeline.span()));
+        let length = |span: (i64, i64)| span.1.saturating_sub(span.0);
+        self.show_with_margin(if length(work) < length(whole) / 2 { work } else { whole });
+    }
+
+    fn show_with_margin(&mut self, (start, end): (i64, i64)) {
         let margin = end.saturating_sub(start) / 50 + 1;
         self.show(start.saturating_sub(margin), end.saturating_add(margin));
     }

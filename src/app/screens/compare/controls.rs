@@ -21,10 +21,10 @@ use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
     card, check_ui, choice, cut_to, filter_field, left_out_ui, listed, muted, named, strong, text_field, text_width,
-    together_ui,
+    tick_ui, together_ui,
 };
 use crate::figure::{
-    Along, Comparison, Form, Law, Limits, Over, Place, SettingLevels, Study, baseline_name, level_name, share_of,
+    Along, Comparison, Form, Law, Limits, Over, Place, Scale, SettingLevels, Study, baseline_name, level_name, share_of,
 };
 use crate::plan::Level;
 
@@ -277,10 +277,7 @@ fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
         }
         if study.form.has_measure() {
             limits_ui(ui, study, commands);
-            let mut log = study.log;
-            if check_ui(ui, &mut log, "Log").on_hover_text("Draw values on a logarithmic axis").changed() {
-                edit::<CompareCommand>(commands, study, None, |study| study.log = log);
-            }
+            log_ui(ui, study, picture, commands);
         }
         let arrangement = &picture.comparison.arrangement;
         let name =
@@ -556,6 +553,23 @@ fn limit_ui(
             }
         }
     });
+}
+
+/// Draws the choice of a logarithmic axis. Effects choose their axis themselves.
+fn log_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+    let can_choose = !study.form.is_of_effects();
+    let is_log = picture.comparison.charts.iter().any(|chart| chart.y.scale == Scale::Log);
+    let on = if can_choose { study.log } else { is_log };
+    let help = if can_choose {
+        "Draw values on a logarithmic axis"
+    } else {
+        "This chart has a logarithmic axis by itself, unless all ratios in it are close to 1"
+    };
+    let response = tick_ui(ui, on, can_choose, "Log").on_hover_text(help);
+    response.widget_info(|| WidgetInfo::selected(Role::CheckBox, can_choose, on, "Log"));
+    if response.clicked() && can_choose {
+        edit::<CompareCommand>(commands, study, None, |study| study.log = !on);
+    }
 }
 
 /// Draws a drop-down list with its name in front, as wide as the chosen text, since names often differ only at their ends.

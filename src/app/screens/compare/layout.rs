@@ -4,10 +4,11 @@ use eframe::egui::{CentralPanel, Frame, Id, Margin, Panel, Ui};
 
 use super::picture::Picture;
 use super::{CompareCommand, View, charts, claims, controls, empty, paper, status, table, to_history};
+use crate::app::cell_table::height_of_rows;
 use crate::app::command::Command;
 use crate::app::theme::palette;
 use crate::app::widgets::strong;
-use crate::figure::{Comparison, capitalised};
+use crate::figure::{Comparison, Form, capitalised};
 
 /// The least and the greatest width of the side, and its share of the width between them.
 const SIDE: (f32, f32) = (216.0, 320.0);
@@ -22,6 +23,9 @@ const FEW_ROWS: f32 = 1.3;
 const LEAST_TABLE: f32 = 96.0;
 /// Space above the table.
 const ABOVE_TABLE: i8 = 8;
+/// The usual height of the rows above the charts. The boundary is placed by it instead of by their real height, so that it and the buttons
+/// below it stay where they are when another form has more of these rows.
+const CONTROLS: f32 = 96.0;
 
 /// The largest share of the height that the table takes, unless the user moved the boundary: usually [`TABLE`]. If charts
 /// and table together are lower than [`LOW`], it is [`LOW_TABLE`], so that more than a few rows can be seen.
@@ -44,6 +48,7 @@ pub(super) fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command
             controls::side_ui(ui, view, picture, commands);
         },
     );
+    let height = ui.available_height() - CONTROLS;
     controls::top_ui(ui, view, picture, commands);
     if view.own.claims {
         return claims::claims_ui(ui, picture, commands);
@@ -51,7 +56,7 @@ pub(super) fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command
     paper::paper_ui(ui, view, picture, commands);
     warnings_ui(ui, picture);
     to_history::to_history_ui(ui, picture, commands);
-    table_panel_ui(ui, view, picture, commands);
+    table_panel_ui(ui, view, picture, height, commands);
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
     CentralPanel::default().frame(charts).show(ui, |ui| charts::charts_ui(ui, view.own, picture, commands));
 }
@@ -68,33 +73,39 @@ fn table_height(height: f32, share: Option<f32>, needed: f32) -> f32 {
     wanted.round().clamp(LEAST_TABLE, (height - LEAST_CHARTS).max(LEAST_TABLE + 1.0))
 }
 
+/// The height of the table with its status line that shows a row for each cell, or for each epoch of a cell. It is the same for all forms,
+/// also for those whose tables have other rows.
+fn needed_height(ui: &Ui, view: View<'_>, picture: &Picture) -> f32 {
+    let spacing = ui.spacing();
+    let status = 2.0 * (spacing.interact_size.y + spacing.item_spacing.y);
+    let (study, comparison) = (&view.own.study, &picture.comparison);
+    let rows = match study.form {
+        // It shows recorded cells, which the other forms leave out.
+        Form::Metrics => comparison.known_cells.saturating_sub(comparison.traced),
+        _ if study.by_epoch => view.own.order.len(),
+        _ => comparison.cells.len(),
+    };
+    f32::from(ABOVE_TABLE) + status + height_of_rows(rows)
+}
+
 /// Draws the table with its status line below the charts. The user can move the boundary between them, and it stays
-/// there.
-fn table_panel_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+/// there. `height`: that of charts and table together, if the rows above them have their usual height.
+fn table_panel_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, height: f32, commands: &mut Vec<Command>) {
     let below = Frame::new().inner_margin(Margin { top: ABOVE_TABLE, ..Margin::ZERO });
-    let height = ui.available_height();
-    let (needed_id, id) = (Id::unique("height that shows all rows of Compare"), Id::unique("height of its table"));
-    let needed = ui.data(|data| data.get_temp::<f32>(needed_id)).unwrap_or(f32::INFINITY);
-    let wanted = table_height(height, view.settings.compare_table, needed);
+    let id = Id::unique("height of the table of Compare");
+    let most = (ui.available_height().min(height) - LEAST_CHARTS).max(LEAST_TABLE + 1.0);
+    let wanted = table_height(height, view.settings.compare_table, needed_height(ui, view, picture)).min(most);
     let before = ui.data(|data| data.get_temp::<(f32, f32)>(id));
     let is_new = before.is_none_or(|(known, _)| (known - wanted).abs() > 0.5);
     // The panel keeps its size, in which the user may move it, until another one is wanted.
-    let range = if is_new { wanted..=wanted } else { LEAST_TABLE..=(height - LEAST_CHARTS).max(LEAST_TABLE + 1.0) };
+    let range = if is_new { wanted..=wanted } else { LEAST_TABLE..=most };
     let panel = Panel::bottom("compare-table").frame(below).resizable(true).default_size(wanted).size_range(range);
     let shown = panel.show(ui, |ui| {
         // Without this, a short table would shrink the panel, also for the next table.
         ui.take_available_height();
-        let top = ui.cursor().top();
         status::status_ui(ui, view, picture, commands);
-        let status = ui.cursor().top() - top;
-        f32::from(ABOVE_TABLE) + status + table::table_ui(ui, view, picture, commands)
+        table::table_ui(ui, view, picture, commands);
     });
-    if (shown.inner - needed).abs() > 0.5 || needed.is_infinite() {
-        ui.data_mut(|data| data.insert_temp(needed_id, shown.inner));
-        ui.request_discard("the height of all rows is known now");
-        // A pass can be discarded once per frame; later changes are drawn in the next one.
-        ui.request_repaint();
-    }
     if ui.input(|input| input.pointer.any_down()) {
         return;
     }

@@ -12,7 +12,7 @@ use crate::app::command::{Command, edit};
 use crate::app::deliberate;
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::compare::View;
-use crate::app::theme::{GRID, palette};
+use crate::app::theme::{DISABLED_TEXT, GRID, palette};
 use crate::app::widgets::{check_ui, muted, notes_menu_ui, strong};
 use crate::app::words::runs_text;
 use crate::figure::{duration_text, filter_of};
@@ -88,7 +88,10 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         return;
     }
     let mut button = |ui: &mut Ui, text: String, help: &str, command: CompareCommand| {
+        // What is missing is worth reading where it cannot be queued, too.
+        let usual = std::mem::replace(&mut ui.visuals_mut().disabled_alpha, DISABLED_TEXT);
         let button = ui.add_enabled(view.locked().is_none(), Button::new(text)).on_hover_text(help);
+        ui.visuals_mut().disabled_alpha = usual;
         let button = button.on_disabled_hover_text(view.locked().unwrap_or_default());
         if deliberate::clicked(&button, help) {
             commands.push(Command::from(command));

@@ -12,8 +12,8 @@ use crate::app::settings::Settings;
 use crate::app::widgets::muted;
 use crate::figure::{Form, Runs, Table};
 
-/// Draws the table; a click on a row selects its cell, a double click shows its runs. Returns the height that shows all rows.
-pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) -> f32 {
+/// Draws the table; a click on a row selects its cell, a double click shows its runs.
+pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let compare = view.own;
     let comparison = &picture.comparison;
     if compare.order.is_empty() {
@@ -29,7 +29,8 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
                 "There are only profiler reports here, which do not have these measures. Choose the form Metrics."
             }
         };
-        return ui.label(muted(ui, reason)).rect.height();
+        ui.label(muted(ui, reason));
+        return;
     }
     let has_baseline = compare.study.form.has_baseline();
     let table = CellTable {
@@ -47,7 +48,6 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         selected: compare.selected.as_ref(),
         effect: compare.effect.as_deref(),
     };
-    let height = table.height(ui);
     commands.extend(table.ui(ui).map(|asked| {
         Command::from(match asked {
             Asked::Sort(key) => CompareCommand::Sort(key),
@@ -56,7 +56,6 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
             Asked::Effect(effect) => CompareCommand::Effect(effect),
         })
     }));
-    height
 }
 
 /// The table for copying: with the displayed rows and columns. Unless the user ordered the columns, they have the order of files.

@@ -109,7 +109,8 @@ impl List<'_> {
         asked
     }
 
-    /// Puts the suggested name into the field for the next item, unless the user typed another name.
+    /// Puts the suggested name into the field for the next item, unless the user typed another name. If that field has the focus, the next
+    /// one gets it: what is typed then would be added to the name.
     fn suggest(&self, ui: &Ui, id: Id, name: &mut String) {
         let memory = id.with("suggested");
         let before: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
@@ -117,6 +118,10 @@ impl List<'_> {
         if *name == before && before != next {
             next.clone_into(name);
             ui.data_mut(|data| data.insert_temp(memory, next.to_owned()));
+            let [own, following, ..] = self.columns else { return };
+            if !next.is_empty() && ui.memory(|memory| memory.has_focus(id.with(own.name))) {
+                ui.memory_mut(|memory| memory.request_focus(id.with(following.name)));
+            }
         }
     }
 

@@ -56,13 +56,17 @@ impl Anchor {
 pub(super) type Firsts = Promise<Result<Vec<(usize, Option<i64>)>, String>>;
 
 impl TimelineScreen {
-    /// Places the anchor of all runs at time 0. Runs without it are placed there with their first event.
+    /// Places the anchor of all runs at time 0. Runs without it are placed there with their first event. What is in view of the first run
+    /// stays there.
     pub(super) fn align(&mut self, anchor: Anchor) {
         self.anchoring.clear();
+        let (from, to) = self.runs.first().map_or(self.view, |_| self.span_of(0));
         for run in &mut self.runs {
             run.zero = anchor.zero(&run.timeline).unwrap_or_else(|| run.timeline.span().0);
         }
         self.anchor = anchor;
+        let zero = self.runs.first().map_or(0, |run| run.zero);
+        self.show(from.saturating_sub(zero), to.saturating_sub(zero));
     }
 
     /// Places the selected event at time 0, and the first event with the same name in each other run as well.

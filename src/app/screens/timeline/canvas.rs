@@ -5,14 +5,16 @@ use std::ops::Range;
 use eframe::egui::scroll_area::ScrollSource;
 use eframe::egui::text::LayoutJob;
 use eframe::egui::{
-    Align, Align2, Button, Color32, CursorIcon, FontId, Id, Label, Layout, Mesh, PointerButton, Pos2, Rect, Response,
-    Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
+    Align, Align2, Button, Color32, Context, CursorIcon, FontId, Id, Label, Layout, Mesh, PointerButton, Pos2, Rect,
+    Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
 };
 
 use super::counters::Counter;
 use super::flow;
 use super::fold::fold_ui;
-use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
+use super::layout::{
+    self, COUNTER, GAP, GROUP, Line, RUN, SHELF, full_memory, items, lines, text_on, tick_text, ticks, time_text,
+};
 use super::panes::{AXIS, Group, NAMES, Pane, Scale, groups};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineScreen};
 use crate::app::deliberate;
@@ -33,8 +35,19 @@ const REACH: f64 = 2.0;
 /// The same for a step between two values.
 const STEP_REACH: f64 = 4.0;
 
+/// Id of the time at which the pointer is, in egui's memory.
+fn pointed_id() -> Id {
+    Id::unique("timeline-pointed")
+}
+
+/// The time at which the pointer is, in nanoseconds from the anchor; `None` while it is not over rows.
+pub fn pointed(context: &Context) -> Option<i64> {
+    context.data(|data| data.get_temp::<Option<i64>>(pointed_id())).flatten()
+}
+
 /// Draws axes and rows into the remaining space.
 pub fn canvas_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
+    ui.data_mut(|data| data.insert_temp(pointed_id(), None::<i64>));
     let room = ui.available_rect_before_wrap();
     let groups = groups(state, room);
     let found = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
@@ -146,7 +159,7 @@ fn draw_line(
             let Some(run) = state.runs.get(place) else { return };
             let Some(values) = run.counters.get(counter) else { return };
             let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, COUNTER));
-            counter_ui(ui, run, values, rect, scale);
+            counter_ui(ui, state, run, values, rect, scale);
         }
         Line::Row(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
@@ -181,7 +194,7 @@ fn draw_line(
                 commands.push(TimelineCommand::Row(by - now));
             }
             match lane.live() {
-                Some(live) => steps_ui(ui, run, live, (live.most(), &bytes_text), rect, scale),
+                Some(live) => steps_ui(ui, run, live, (full_memory(state, &lane.name), &bytes_text), rect, scale),
                 None => row_ui(ui, run, row, rect, scale),
             }
             if rect.x_range().contains(scale.x(0)) {
@@ -296,20 +309,21 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
 }
 
 /// Draws samples with their name.
-fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Scale) {
+fn counter_ui(ui: &mut Ui, state: &TimelineScreen, run: &Shown, counter: &Counter, rect: Rect, scale: Scale) {
     let left = rect.left() - NAMES;
     if !ui.is_rect_visible(rect.with_min_x(left)) {
         return;
     }
     let palette = palette(ui.visuals());
-    let full = format!("{} ({})", counter.name, counter.text(counter.full));
+    let name_and_most = format!("{} ({})", counter.name, counter.text(counter.full));
     let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 2.0 * GRID, COUNTER));
-    let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
+    let text = eframe::egui::RichText::new(&name_and_most).size(SMALL).color(palette.muted);
     let inside = UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
     let label = ui.new_child(inside).add(Label::new(text).truncate());
-    let high = counter.text(counter.full);
+    let full = counter.full_among(state.runs.iter().flat_map(|run| &run.counters));
+    let high = counter.text(full);
     label.on_hover_text(format!("{}: {}the full height of the row means {high}", counter.name, counter.about()));
-    steps_ui(ui, run, &counter.steps, (counter.full, &|value| counter.text(value)), rect, scale);
+    steps_ui(ui, run, &counter.steps, (full, &|value| counter.text(value)), rect, scale);
 }
 
 /// Draws values as an area relative to the value that fills the row; the second argument formats them.
@@ -471,6 +485,7 @@ fn pointer(
     let (modifiers, zoom, scroll) =
         ui.input(|input| (input.modifiers, input.zoom_delta(), input.smooth_scroll_delta()));
     if let Some(at) = hover {
+        ui.data_mut(|data| data.insert_temp(pointed_id(), Some(scale.at(at.x))));
         if (zoom - 1.0).abs() > 1e-3 {
             commands.push(TimelineCommand::Zoom(f64::from(zoom), Some(scale.at(at.x))));
         } else if scroll.x != 0.0 {

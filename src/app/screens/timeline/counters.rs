@@ -19,7 +19,7 @@ pub struct Counter {
     pub unit: &'static str,
     /// Values on the recording's clock, each from the previous sample to its own.
     pub steps: Steps,
-    /// The value that fills the row.
+    /// The highest value, or the highest one possible if that is known. See [`Counter::full_among`].
     pub full: f64,
 }
 
@@ -70,7 +70,19 @@ fn group(name: &str) -> u32 {
     name.strip_prefix("GPU ").and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap_or(u32::MAX)
 }
 
+/// What a counter counts, without the GPU's number.
+fn kind(name: &str) -> &str {
+    name.strip_prefix("GPU ").and_then(|rest| Some(rest.split_once(' ')?.1)).unwrap_or(name)
+}
+
 impl Counter {
+    /// The value that fills the row: the same for counters of one kind, such as the power of any GPU of any run, so that their heights can
+    /// be compared.
+    pub fn full_among<'c>(&self, all: impl IntoIterator<Item = &'c Self>) -> f64 {
+        let alike = all.into_iter().filter(|other| kind(&other.name) == kind(&self.name) && other.unit == self.unit);
+        alike.map(|other| other.full).fold(self.full, f64::max)
+    }
+
     /// A value with its unit.
     pub fn text(&self, value: f64) -> String {
         if self.unit == BYTES { bytes_text(value) } else { format!("{} {}", significant(value), self.unit) }
@@ -106,5 +118,19 @@ mod tests {
         assert_eq!(power.steps.points(), [(1_000_000_000, 300.0), (1_500_000_000, 400.0)]);
         assert_eq!(power.text(400.0), "400 W");
         assert_eq!((all[0].full, power.full, all[4].full), (100.0, 400.0, 8.0));
+    }
+
+    #[test]
+    fn counters_of_one_kind_share_the_value_that_fills_a_row_over_gpus_and_recordings() {
+        let counter = |name: &str, unit, full| Counter { name: name.to_owned(), unit, full, steps: Steps::new(vec![]) };
+        let all = [
+            counter("GPU 0 NVML memory", BYTES, 3.55e9),
+            counter("GPU 1 NVML memory", BYTES, 5.92e9),
+            counter("GPU 0 power", "W", 400.0),
+            counter("CPUs busy", "CPUs", 8.0),
+            counter("CPUs busy", "CPUs", 16.0),
+        ];
+        let full: Vec<f64> = all.iter().map(|counter| counter.full_among(&all)).collect();
+        assert_eq!(full, [5.92e9, 5.92e9, 400.0, 16.0, 16.0]);
     }
 }

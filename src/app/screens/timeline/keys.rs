@@ -2,7 +2,7 @@
 
 use eframe::egui::{Key, Modifiers};
 
-use super::{Anchor, TimelineCommand, TimelineScreen};
+use super::{Anchor, TimelineCommand, TimelineScreen, canvas};
 use crate::app::screen::Keys;
 
 /// The share of the view by which an arrow key moves it.
@@ -15,6 +15,7 @@ impl TimelineScreen {
     pub(super) fn take_keys(&self, keys: &mut Keys<'_>) {
         let centre = self.view.0 + (self.view.1 - self.view.0) / 2;
         let here = self.selected.and_then(|pick| Some(pick.found.item.span.0 - self.runs.get(pick.run)?.zero));
+        let around = canvas::pointed(keys.context).or(here);
         let next_anchor = match self.anchor {
             Anchor::Start => Anchor::Epoch(1),
             Anchor::Epoch(_) => Anchor::Step(1),
@@ -22,8 +23,8 @@ impl TimelineScreen {
         };
         let list = [
             (Key::Slash, TimelineCommand::FocusSearch),
-            (Key::W, TimelineCommand::Zoom(ZOOM, here)),
-            (Key::S, TimelineCommand::Zoom(1.0 / ZOOM, here)),
+            (Key::W, TimelineCommand::Zoom(ZOOM, around)),
+            (Key::S, TimelineCommand::Zoom(1.0 / ZOOM, around)),
             (Key::A, TimelineCommand::Pan(-PAN)),
             (Key::D, TimelineCommand::Pan(PAN)),
             (Key::F, TimelineCommand::Fit),

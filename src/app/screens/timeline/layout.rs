@@ -6,7 +6,7 @@ use strum::IntoEnumIterator as _;
 use super::{MOST_ITEMS, Shown, TimelineScreen};
 use crate::app::theme::{palette, standing_out};
 use crate::figure::{COLOURS, decimals, round_up, significant};
-use crate::trace::{Class, Item, TimelineRow};
+use crate::trace::{Class, Item, Steps, TimelineRow};
 
 /// Height of a shelf, and of the lines with the names of runs and ranks.
 pub const SHELF: f32 = 15.0;
@@ -72,6 +72,12 @@ pub fn lines(state: &TimelineScreen, runs: std::ops::Range<usize>) -> (Vec<(Line
         }
     }
     (lines, at)
+}
+
+/// The bytes that fill a row of memory: the same for all rows of this name, so that their heights can be compared.
+pub fn full_memory(state: &TimelineScreen, name: &str) -> f64 {
+    let rows = state.runs.iter().flat_map(|run| run.timeline.rows()).filter(|row| row.name == name);
+    rows.filter_map(TimelineRow::live).map(Steps::most).fold(0.0, f64::max)
 }
 
 /// Single events of a row that are in memory.

@@ -130,7 +130,7 @@ impl TimelineScreen {
                     self.runs.insert(place, shown);
                     if before.is_none() {
                         self.anchor_opened(order, context);
-                        self.fit();
+                        self.fit_work();
                     }
                 }
                 Err(TraceError::Cancelled) => {

@@ -160,6 +160,7 @@ fn the_legend_is_beside_the_tabs_or_below_them_in_windows_of_all_widths() {
 #[test]
 fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
     let (_folder, mut harness) = shown(|folder| golden(folder, "single_100"));
+    press(&mut harness, eframe::egui::Key::F);
     let whole = now(&harness).view;
     press(&mut harness, eframe::egui::Key::W);
     let closer = now(&harness).view;
@@ -191,6 +192,10 @@ fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
     let after = now(&harness).view;
     assert!(length(after) < length(before), "{before:?} {after:?}");
     assert!((under(after) - under(before)).abs() < length(after) as f64 * 0.02, "{} {}", under(before), under(after));
+    press(&mut harness, eframe::egui::Key::S);
+    let farther = now(&harness).view;
+    assert!(length(farther) > length(after), "{after:?} {farther:?}");
+    assert!((under(farther) - under(after)).abs() < length(after) as f64 * 0.02, "the key zooms about it, too");
     press(&mut harness, eframe::egui::Key::F);
     assert_eq!(now(&harness).view, whole);
 }
@@ -363,6 +368,7 @@ fn communication_and_the_critical_path_of_a_step_are_in_tables() {
     click(&mut harness, "Communication");
     assert!(harness.query_all_by_label_contains("ncclDevKernel_").next().is_some());
     assert!(harness.query_by_label_contains("No size: this recording contains no sizes of collectives").is_some());
+    press(&mut harness, eframe::egui::Key::F);
     let before = now(&harness).view;
     let name = harness.query_all_by_label_contains("Show the longest").next().unwrap();
     name.click();

@@ -40,6 +40,19 @@ fn names(harness: &Harness<'_, Screened>, kind: &str) -> Vec<String> {
 }
 
 #[test]
+fn forms_that_choose_their_axis_themselves_leave_no_choice_of_a_logarithmic_one() {
+    for (form, can_choose) in
+        [(Form::Bars, true), (Form::Effects, false), (Form::Tornado, false), (Form::Interactions, false)]
+    {
+        let mut harness = shown(form);
+        let log = harness.get_by_role_and_label(Role::CheckBox, "Log");
+        assert_eq!(!log.accesskit_node().is_disabled(), can_choose, "{form:?}");
+        log.click();
+        assert_eq!(asked(&mut harness).len(), usize::from(can_choose), "{form:?}");
+    }
+}
+
+#[test]
 fn in_every_form_a_click_on_a_mark_selects_its_cell_and_a_second_one_unselects_it() {
     for (form, kind) in FORMS {
         let mut harness = shown(form);

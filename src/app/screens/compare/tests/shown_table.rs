@@ -44,6 +44,18 @@ fn a_table_of_few_rows_leaves_its_room_to_the_charts_in_every_size_of_the_window
 }
 
 #[test]
+fn the_buttons_above_the_table_stay_where_they_are_whatever_form_is_shown() {
+    let mut window = harness(state_of(records("s", small())), [1060.0, 760.0]);
+    let top = |window: &Harness<'_, Screened>| window.get_by_label("Copy as").rect().top();
+    let before = top(&window);
+    for form in Form::ALL {
+        send(&mut window.state_mut().state, CompareCommand::Form(*form));
+        window.run();
+        assert!((top(&window) - before).abs() < 1.0, "{form:?}: {} instead of {before}", top(&window));
+    }
+}
+
+#[test]
 fn a_large_window_shows_a_table_of_eight_rows_whole() {
     let runs: Vec<RunRecord> = many_rows()
         .into_iter()
@@ -259,6 +271,21 @@ fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the
     scroll(&mut harness, "Sort by Runs", [-60.0, 0.0]);
     assert_eq!(place(&harness), before);
     assert!(harness.query_by_label("Sort by Runs").is_none_or(|heading| heading.rect().left() < runs.left()));
+}
+
+#[test]
+fn the_levels_stay_in_sight_where_the_verdict_has_no_room_to_stay() {
+    // What a window of 1000 × 700 leaves beside the list of screens.
+    let mut harness = harness(state_of(records("s", small())), [880.0, 640.0]);
+    let left =
+        |harness: &Harness<'_, Screened>, name: &str| harness.query_by_label(name).map(|heading| heading.rect().left());
+    let names = ["Sort by Precision", "Sort by GPUs", "Sort by Verdict"];
+    let before = names.map(|name| left(&harness, name));
+    scroll(&mut harness, "Sort by Verdict", [-60.0, 0.0]);
+    let after = names.map(|name| left(&harness, name));
+    assert!(before[0].is_some() && before[1].is_some());
+    assert_eq!(after[..2], before[..2]);
+    assert_ne!(after[2], before[2]);
 }
 
 #[test]

@@ -129,3 +129,20 @@ fn the_command_that_shows_the_recordings_is_copied_and_said() {
     let (said, good) = now(&harness).said.clone().unwrap();
     assert_eq!((said, good), (format!("Copied: multicard timeline {} {}", opened[0], opened[1]), true));
 }
+
+#[test]
+fn the_first_view_of_a_recording_is_its_work_where_phases_last_much_longer() {
+    let (_folder, mut harness) = shown(|folder| golden(folder, "ddp2_100_pin"));
+    let first = now(&harness).view;
+    let run = &now(&harness).runs[0];
+    let (start, end) = run.timeline.span_of_work().unwrap();
+    assert!(first.0 < start - run.zero && end - run.zero < first.1, "{first:?} {start} {end}");
+    assert!(length(first) < (end - start) * 11 / 10, "{first:?} {start} {end}");
+    press(&mut harness, eframe::egui::Key::F);
+    assert!(length(now(&harness).view) > 2 * length(first), "everything is shown on request");
+
+    let (_folder, mut harness) = shown(|folder| ranges(folder, "a.events", &[(1_000, 9_000); 5]));
+    let first = now(&harness).view;
+    press(&mut harness, eframe::egui::Key::F);
+    assert_eq!(now(&harness).view, first, "without a GPU, everything");
+}
