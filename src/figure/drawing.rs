@@ -301,9 +301,9 @@ mod tests {
         let runs = [("fp32", 1), ("fp32", 2), ("fp16", 1), ("fp16", 2)].map(run);
         let sources = [Source { session: "", runs: &runs, reports: &[] }];
         let shown = figure(&sources, &preset("effects").unwrap()).unwrap();
-        assert!(shown.charts[0].notes.iter().any(|note| note.starts_with("An effect is the geometric mean")));
+        assert!(shown.charts[0].notes.iter().any(|note| note.starts_with("An effect compares")));
         let notes = shown.notes();
-        let count = notes.iter().filter(|note| note.contains("n effect is the geometric mean")).count();
+        let count = notes.iter().filter(|note| note.contains("n effect compares")).count();
         assert_eq!(count, 1, "{notes:?}");
     }
 }

@@ -167,7 +167,7 @@ mod tests {
             assert!(is_named, "{}: {}", test.says, test.tolerance);
         }
         assert!(printed > 2, "{printed}");
-        assert!(WHY_WIDER.contains(&format!("{} % wider", (100.0 * PRINTED_TOLERANCE).round())));
+        assert!(WHY_WIDER.contains(&format!("widened here by {} %", (100.0 * PRINTED_TOLERANCE).round())));
     }
 
     #[test]

@@ -112,7 +112,8 @@ fn sees(harness: &Harness<'_, Window>, text: &str) -> bool {
 #[test]
 fn a_running_run_fills_its_bar() {
     let records = vec![record(1, "fp32", RunState::Starting), record(2, "fp16", RunState::Queued)];
-    let rows = |step| vec![row(1, RunState::Running, step), row(2, RunState::Queued, 0)];
+    let running = |step| QueueRow { whole_s: Some(40.0), ..row(1, RunState::Running, step) };
+    let rows = |step| vec![running(step), row(2, RunState::Queued, 0)];
     let mut harness = window(state(records, rows(100)), State::draw::<RunsScreen>);
     let share =
         |harness: &Harness<'_, Window>| harness.get_by_label("Progress of run 1").accesskit_node().numeric_value();
@@ -121,7 +122,7 @@ fn a_running_run_fills_its_bar() {
     harness.run();
     assert_eq!(share(&harness), Some(0.75));
     assert!(harness.query_by_label("Progress of run 2").is_none(), "a queued run has no progress");
-    // 30 s for three quarters: 10 s are left.
+    // Of 40 s, 30 have passed.
     assert!(sees(&harness, "30 s") && sees(&harness, "10 s"));
 }
 

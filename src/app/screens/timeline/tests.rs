@@ -228,7 +228,7 @@ fn hovering_tells_name_time_bytes_and_what_launched_an_event() {
     let hovered = now(&harness).hovered.unwrap();
     assert_eq!(hovered.found.item, pick.found.item);
     let lines = canvas::about(now(&harness), &hovered).join("\n");
-    for text in ["[CUDA memcpy Host-to-Device]", " µs from ", "B/s", "Launched by cudaMemcpyAsync"] {
+    for text in ["[CUDA memcpy Host-to-Device]", " µs long, starts at ", "B/s", "Launched by cudaMemcpyAsync"] {
         assert!(lines.contains(text), "{text}: {lines}");
     }
     assert!(harness.query_all_by_label_contains("Launched by cudaMemcpyAsync").next().is_some());

@@ -31,7 +31,7 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
     assert!(first.contains("fp16 is 4.4") && first.contains(" times as fast as fp32"), "{first}");
     let json: serde_json::Value = serde_json::from_str(&render(&table, Format::Json)).unwrap();
     assert_eq!((&json["rows"][0]["verdict"]["verdict"], json["rows"][0].get("cell")), (&"faster".into(), None));
-    assert!(table.notes.iter().any(|note| note.contains("its interval is over repeats")), "{:?}", table.notes);
+    assert!(table.notes.iter().any(|note| note.contains("with an interval over repeats")), "{:?}", table.notes);
 }
 
 #[test]

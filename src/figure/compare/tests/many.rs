@@ -112,5 +112,5 @@ fn the_front_of_many_cells_is_found() {
     }
     let study = Study { form: Form::Pareto, measure: Some("step_time_s".into()), ..Study::default() };
     let notes = of(&runs, &study).charts[0].notes.join(" ");
-    assert!(notes.contains("299 of 300 cells are on the front"), "{notes}");
+    assert!(notes.contains("Pareto front: 299 of 300 cells"), "{notes}");
 }

@@ -205,7 +205,7 @@ fn a_long_note_wraps_in_a_small_window() {
     send(&mut state, CompareCommand::Form(Form::Effects));
     let harness = harness(state, [872.0, 640.0]);
     let rows = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
-        eframe::egui::Shape::Text(text) if text.galley.text().starts_with("An effect is") => {
+        eframe::egui::Shape::Text(text) if text.galley.text().starts_with("An effect compares") => {
             Some(text.galley.rows.len())
         }
         _ => None,

@@ -245,7 +245,7 @@ fn check_values_and_evidence_are_in_sight_beside_the_verdict_and_stay_there_wher
 fn all_notes_are_within_reach_of_the_wheel_in_a_small_window() {
     let mut state = state_of(records("s", small()));
     let picture = state.own_mut::<CompareScreen>().picture.as_mut().unwrap();
-    picture.comparison.table.notes = (0..60).map(|number| format!("note {number}")).collect();
+    picture.notes = (0..60).map(|number| format!("note {number}")).collect();
     let mut harness = harness(state, [872.0, 640.0]);
     harness.get_by_label_contains("Notes (").click();
     harness.run();
