@@ -213,8 +213,8 @@ pub fn waiting_ui(ui: &mut Ui, closing: Closing, commands: &mut Vec<Command>) {
         }
         "The window closes when the plan is saved."
     };
-    ui.label(waits);
     ui.colored_label(palette(ui.visuals()).warning, "⚠");
+    ui.label(waits);
     commands.extend(answer.map(Command::Close));
 }
 

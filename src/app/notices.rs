@@ -1,11 +1,9 @@
-//! Messages below the screens: completed actions, failures, the offer of the sample session to a new user, and what a closing window waits
-//! for. Their room is always there, so that they cover nothing, and nothing moves when they appear or disappear. Failures begin at the
-//! left and everything else ends at the right, so that no button takes another one's place.
+//! Messages in the bar above the screens: failures, completed actions, the offer of the sample session to a new user, and what a closing
+//! window waits for. There they cover nothing, and no control moves when they appear or disappear. Their buttons come before their texts,
+//! so that a button's place does not depend on the text.
 
 use eframe::egui::text::LayoutJob;
-use eframe::egui::{
-    Align, Color32, FontId, Frame, Id, Label, Layout, Margin, Panel, Rect, Stroke, TextFormat, Ui, UiBuilder,
-};
+use eframe::egui::{Align, Color32, FontId, Frame, Id, Label, Layout, Margin, Rect, Stroke, TextFormat, Ui, UiBuilder};
 
 use super::command::{Command, ScreenName, SessionsCommand};
 use super::desk::{Notice, Problem};
@@ -17,43 +15,58 @@ use super::{closing, deliberate, sample};
 /// How long a notice stays, in seconds: longer if it offers to undo something.
 const SHOWN_S: f64 = 6.0;
 const SHOWN_WITH_UNDO_S: f64 = 20.0;
-/// Height of the room, in points: two rows of small text in their frame.
-const HEIGHT: f32 = 36.0;
 /// The most rows of a message: its tooltip has the rest.
 const MOST_ROWS: usize = 2;
 /// The failures' share of the width while there is something else to say.
 const SHARE_OF_PROBLEMS: f32 = 0.6;
 
-/// Draws the messages below the current screen, or their empty room.
-pub fn notices_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
-    let desk = &window.desk;
-    let margin = Margin { left: 12, right: 12, top: 0, bottom: 4 };
-    let frame = Frame::new().fill(ui.visuals().panel_fill).inner_margin(margin);
-    Panel::bottom("notices").frame(frame).exact_size(HEIGHT).show_separator_line(false).show(ui, |ui| {
-        let problems: Vec<&Problem> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
+/// The messages that are to be shown.
+struct Messages<'w> {
+    /// The failures of the current screen, oldest first.
+    problems: Vec<&'w Problem>,
+    is_new_user: bool,
+    has_others: bool,
+}
+
+impl<'w> Messages<'w> {
+    fn of(window: &'w Window) -> Self {
+        let desk = &window.desk;
+        let problems = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
         let is_new_user = desk.session.is_none() && desk.opening.is_none() && desk.settings.offers_sample();
         let has_others = window.closing.is_decided() || desk.notice.is_some() || is_new_user;
-        let share = match (problems.is_empty(), has_others) {
-            (true, _) => 0.0,
-            (false, true) => SHARE_OF_PROBLEMS,
-            (false, false) => 1.0,
-        };
-        let (left, right) = ui.available_rect_before_wrap().split_left_right_at_fraction(share);
-        inside(ui, left, Layout::left_to_right(Align::Center), |ui| problems_ui(ui, &problems, commands));
-        inside(ui, right, Layout::right_to_left(Align::Center), |ui| match &desk.notice {
-            _ if window.closing.is_decided() => {
-                let warning = palette(ui.visuals()).warning;
-                framed(ui, warning).show(ui, |ui| closing::waiting_ui(ui, window.closing, commands));
-            }
-            Some((number, notice)) => notice_ui(ui, *number, notice, commands),
-            None if is_new_user => offer_ui(ui, commands),
-            None => {}
-        });
+        Self { problems, is_new_user, has_others }
+    }
+}
+
+/// Whether there is a message.
+pub fn are_any(window: &Window) -> bool {
+    let messages = Messages::of(window);
+    messages.has_others || !messages.problems.is_empty()
+}
+
+/// Draws the messages in the room that the bar leaves.
+pub fn notices_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
+    let Messages { problems, is_new_user, has_others } = Messages::of(window);
+    let share = match (problems.is_empty(), has_others) {
+        (true, _) => 0.0,
+        (false, true) => SHARE_OF_PROBLEMS,
+        (false, false) => 1.0,
+    };
+    let (left, right) = ui.available_rect_before_wrap().split_left_right_at_fraction(share);
+    inside(ui, left, |ui| problems_ui(ui, &problems, commands));
+    inside(ui, right, |ui| match &window.desk.notice {
+        _ if window.closing.is_decided() => {
+            let warning = palette(ui.visuals()).warning;
+            framed(ui, warning).show(ui, |ui| closing::waiting_ui(ui, window.closing, commands));
+        }
+        Some((number, notice)) => notice_ui(ui, *number, notice, commands),
+        None if is_new_user => offer_ui(ui, commands),
+        None => {}
     });
 }
 
-fn inside(ui: &mut Ui, room: Rect, layout: Layout, content: impl FnOnce(&mut Ui)) {
-    ui.scope_builder(UiBuilder::new().max_rect(room).layout(layout), content);
+fn inside(ui: &mut Ui, room: Rect, content: impl FnOnce(&mut Ui)) {
+    ui.scope_builder(UiBuilder::new().max_rect(room).layout(Layout::left_to_right(Align::Center)), content);
 }
 
 /// The frame of a message.
@@ -72,14 +85,14 @@ fn text_ui(ui: &mut Ui, text: &str) {
 /// Offers the sample session, which is shown on the Compare screen first.
 fn offer_ui(ui: &mut Ui, commands: &mut Vec<Command>) {
     framed(ui, palette(ui.visuals()).accent).show(ui, |ui| {
-        let no = ui.button("No, thanks").on_hover_text("The session menu opens it at any time");
-        if deliberate::clicked(&no, "decline the sample session") {
-            commands.push(Command::Sessions(SessionsCommand::CloseSample));
-        }
         let open = main_button(ui, true, "Open the sample session").on_hover_text(sample::ABOUT);
         if deliberate::clicked(&open, "open the sample session") {
             commands.push(Command::Sessions(SessionsCommand::OpenSample));
             commands.push(Command::Show(ScreenName::COMPARE));
+        }
+        let no = ui.button("No, thanks").on_hover_text("The session menu opens it at any time");
+        if deliberate::clicked(&no, "decline the sample session") {
+            commands.push(Command::Sessions(SessionsCommand::CloseSample));
         }
         text_ui(ui, "New here? A sample session shows what was measured on one H100 GPU, on every screen.");
     });
@@ -140,6 +153,7 @@ mod tests {
 
     use super::*;
     use crate::app::dressed::dressed;
+    use crate::app::shell::BAR_HEIGHT;
     use crate::app::shell_ui;
 
     /// The names and places of the controls in a window.
@@ -150,13 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn messages_lie_below_every_screen_and_move_none_of_its_controls() {
+    fn messages_lie_in_the_bar_of_every_screen_and_move_no_control() {
         for size in [Vec2::new(1000.0, 700.0), Vec2::new(2560.0, 1440.0)] {
             let draw = |ui: &mut Ui, window: &mut Window| shell_ui(ui, window, &mut Vec::new());
             let mut harness = dressed(Harness::builder().with_size(size), Window::default(), draw);
-            let room = size.y - HEIGHT;
-            let save = harness.get_by_label("Save plan").rect();
-            assert!(save.bottom() <= room, "{save:?}: the lowest control of Plan");
             let screens: Vec<ScreenName> = harness.state().screens.iter().map(|screen| screen.name()).collect();
             for screen in screens {
                 harness.state_mut().desk.screen = screen;
@@ -171,7 +182,7 @@ mod tests {
                 assert_eq!(added.len(), 3, "{screen:?} at {size:?}: {added:?}");
                 for (name, place) in &added {
                     assert!(["Dismiss", "Undo", "Dismiss the notice"].contains(&name.as_str()), "{screen:?}: {name}");
-                    assert!(place.top() >= room && place.bottom() <= size.y, "{screen:?}: {name} at {place:?}");
+                    assert!(place.bottom() <= BAR_HEIGHT && place.right() < size.x, "{screen:?}: {name} at {place:?}");
                 }
                 let desk = &mut harness.state_mut().desk;
                 desk.problems.clear();

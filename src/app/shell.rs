@@ -1,4 +1,4 @@
-//! The frame around every screen: bar, rail, messages below the screen, command palette and list of keys.
+//! The frame around every screen: bar with messages, rail, command palette and list of keys.
 
 use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, Ui};
 use strum::IntoEnumIterator;
@@ -13,19 +13,22 @@ use super::words::left_text;
 use super::{allowing, closing, command_palette, deliberate, keys, notices, sessions};
 use crate::analysis::counted;
 
+/// Height of the bar, in points: a message has two rows of small text in a frame.
+pub(super) const BAR_HEIGHT: f32 = 40.0;
+/// From this width on, in points, the bar has room for the description of the machine beside messages.
+const FOR_ALL: f32 = 800.0;
+
 /// Draws the window.
 pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     let Window { desk, sessions, screens, .. } = window;
     deliberate::watch(ui.ctx());
-    let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 6));
-    Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, window, commands));
+    let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 4));
+    Panel::top("bar").frame(bar).exact_size(BAR_HEIGHT).show(ui, |ui| bar_ui(ui, window, commands));
     closing::close_ui(ui, window.closing, desk, &|| window.unsaved(), commands);
     allowing::allow_ui(ui, desk, commands);
     let rail = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(8, 8));
     Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, window, commands));
-    notices::notices_ui(ui, window, commands);
-    let margin = Margin { left: 12, right: 12, top: 12, bottom: 6 };
-    let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(margin);
+    let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));
     CentralPanel::default().frame(screen).show(ui, |ui| {
         if let Some(screen) = window.shown() {
             screen.ui(desk, ui, commands);
@@ -48,7 +51,7 @@ pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
 
 fn bar_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     let desk = &window.desk;
-    ui.horizontal(|ui| {
+    ui.horizontal_centered(|ui| {
         ui.label(strong("multicard"));
         ui.separator();
         sessions::session_menu_ui(ui, &window.sessions, desk, commands);
@@ -57,9 +60,15 @@ fn bar_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
             theme_ui(ui, desk, commands);
             ui.separator();
             progress_ui(ui, desk, commands);
-            // The description of the machine has the room that all else leaves.
+            // Messages and the description of the machine have the room that all else leaves; in a small window, messages have all of it.
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                ui.add(Label::new(muted(ui, node_text(desk))).truncate());
+                let has_messages = notices::are_any(window);
+                if !has_messages || ui.available_width() > FOR_ALL {
+                    ui.add(Label::new(muted(ui, node_text(desk))).truncate());
+                }
+                if has_messages {
+                    notices::notices_ui(ui, window, commands);
+                }
             });
         });
     });
