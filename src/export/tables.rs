@@ -161,7 +161,7 @@ pub(super) fn listed(reader: &Reader, filter: &Filter) -> Result<Vec<Heading>, S
 
 fn admitted(records: &[RunRecord], filter: &Filter) -> Vec<Heading> {
     let listed: Vec<Listed> = records.iter().map(Listed::of).collect();
-    let filter = filter.clone().among(listed.iter());
+    let filter = filter.clone().among(&listed.iter());
     let admitted = listed.iter().filter(|one| filter.admits(*one)).map(|one| one.record);
     admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect()
 }

@@ -206,7 +206,7 @@ impl<'a> Chosen<'a> {
         }
         // A filter that cannot be read hides nothing; its error is shown where it was typed.
         let filter = Filter::typed(&study.filter).unwrap_or_default();
-        let filter = filter.among(all.iter());
+        let filter = filter.among(&all.iter());
         let is_hidden = |cell: &Cell| study.hidden.iter().any(|(key, level)| cell.level(key).as_ref() == Some(level));
         let passes = |cell: &Cell| {
             filter.is_empty() || filter.admits(&Named { cell, name: name_of(cell, &settings).to_lowercase() })

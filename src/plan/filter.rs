@@ -214,7 +214,7 @@ impl Filter {
 
     /// The filter among these things: a value that is exactly the name of one of their levels means no other level. Everything that chooses
     /// from a list is to choose by this.
-    pub fn among<'f, F: Facts + 'f>(mut self, things: impl Iterator<Item = &'f F> + Clone) -> Self {
+    pub fn among<'f, F: Facts + 'f>(mut self, things: &(impl Iterator<Item = &'f F> + Clone)) -> Self {
         if let Some(term) = &mut self.0 {
             term.narrow(&mut |key, value| {
                 let mut is_named = |level: &Level| level.as_text() == Some(value.text.as_str());

@@ -182,7 +182,7 @@ fn a_value_that_is_exactly_a_level_means_no_other_level_and_else_any_that_is_wri
         ("not (v=a or V=2.1)", vec!["2.10", "A", "b c"]),
     ] {
         let things = NAMES.map(|name| Thing { levels: [("v", Level::text(name))].into(), text: "" });
-        let among = Filter::parse(text).unwrap().among(things.iter());
+        let among = Filter::parse(text).unwrap().among(&things.iter());
         assert_eq!(chosen(&among), expected, "{text}");
         let known = [("v", Known::Names(NAMES.to_vec())), ("V", Known::Names(NAMES.to_vec()))];
         assert_eq!(chosen(&Filter::parse_known(text, &known).unwrap()), expected, "{text}, in a plan");

@@ -316,7 +316,7 @@ mod tests {
         for pieces in ["", "{", r#"{"run":"r1","rank":1,"ti"#, r#"{"run"{"run":"r1","rank":1{"run":""#] {
             let joined = [pieces.as_bytes(), &whole].concat();
             assert_eq!(event_start(&joined), pieces.len(), "{pieces}");
-            assert_eq!(read_event_line(&joined[pieces.len()..]).unwrap(), [line.clone()]);
+            assert_eq!(read_event_line(&joined[pieces.len()..]).unwrap(), std::slice::from_ref(&line));
         }
         assert_eq!((event_start(b""), event_start(b"garbage")), (0, 0));
     }

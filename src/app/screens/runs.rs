@@ -157,7 +157,7 @@ impl RunsScreen {
         let places: HashMap<&str, usize> =
             before.iter().flatten().enumerate().map(|(place, run)| (&**run, place)).collect();
         let place = |index: &usize| places.get(&*rows[*index].run).copied();
-        let filter = self.filter.clone().among(rows.iter());
+        let filter = self.filter.clone().among(&rows.iter());
         let is_shown = |index: &usize| place(index).is_some() || filter.admits(&rows[*index]);
         let mut shown: Vec<usize> = (0..rows.len()).filter(is_shown).collect();
         shown.sort_by_cached_key(|index| activity(&rows[*index], *index));

@@ -104,7 +104,7 @@ impl Browser {
 
     fn refresh(&mut self) {
         let archived = self.search.to_lowercase().contains(ARCHIVED);
-        let filter = self.filter.clone().among(self.headings.iter().map(|known| &*known.heading));
+        let filter = self.filter.clone().among(&self.headings.iter().map(|known| &*known.heading));
         let fits = |known: &Known| {
             (archived || !known.heading.is_archived()) && (filter.is_empty() || filter.admits(&*known.heading))
         };

@@ -101,7 +101,7 @@ fn recorded(side: &Side) -> Result<Vec<Recorded>, Box<dyn Error>> {
         materials.push(Material::read(&session_folder(path)?)?);
     }
     let of_sessions: Vec<Cell> = materials.iter().flat_map(|material| cells(&material.runs)).collect();
-    let filter = filter.among(of_sessions.iter());
+    let filter = filter.among(&of_sessions.iter());
     for cell in of_sessions.iter().filter(|cell| filter.admits(*cell)) {
         let finished = cell.runs.iter().filter(|run| run.state == RunState::Finished);
         all.extend(finished.filter_map(|run| {

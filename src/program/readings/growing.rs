@@ -104,7 +104,7 @@ impl Growing {
             }
             match &self.arrivals {
                 Some(arrivals) => {
-                    arrivals.cut(self.offset, &chunk[..count], |piece, at_s| take(Part::Bytes(piece, at_s)))
+                    arrivals.cut(self.offset, &chunk[..count], |piece, at_s| take(Part::Bytes(piece, at_s)));
                 }
                 None => take(Part::Bytes(&chunk[..count], None)),
             }

@@ -92,9 +92,9 @@ fn a_missing_log_is_named_once_and_the_ranks_of_the_other_one_keep_their_events(
         let (folder, _) = finished_run("");
         let log = folder.path().join(log_of(2));
         if is_deleted {
-            fs::remove_file(log).unwrap()
+            fs::remove_file(log).unwrap();
         } else {
-            fs::write(log, "").unwrap()
+            fs::write(log, "").unwrap();
         }
         let reader = Reader::open(folder.path()).unwrap();
         let damage = reader.damage().unwrap();

@@ -102,7 +102,7 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
         let field = filter_field(ui, filter_id(), names, &view.own.filter, f32::INFINITY, &keys);
         commands.extend(field.map(LiveCommand::Filter));
     });
-    let filter = Filter::typed(&view.own.filter).unwrap_or_default().among(runs.iter());
+    let filter = Filter::typed(&view.own.filter).unwrap_or_default().among(&runs.iter());
     let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
     let mut fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
     hold_order(ui, &mut fitting);
