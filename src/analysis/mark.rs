@@ -373,14 +373,7 @@ impl fmt::Display for Mark {
                 )
             }
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
-            Self::Drifts { change, clock, warmer_c } => {
-                let became = if *change > 0.0 { "slower" } else { "faster" };
-                write!(f, "its steps became {:.0} % {became} while it ran", 100.0 * change.abs())?;
-                if let Some(clock) = clock {
-                    write!(f, "; GPU clock {:+.1} %", 100.0 * clock)?;
-                }
-                warmer_c.map_or(Ok(()), |warmer_c| write!(f, "; GPU temperature {warmer_c:+.0} °C"))
-            }
+            Self::Drifts { change, clock, warmer_c } => f.write_str(&drift(*change, *clock, *warmer_c)),
             Self::UnevenClocks(share) => write!(
                 f,
                 "one of its GPUs ran at a clock {:.0} % below that of the others, and steps wait for the slowest",
@@ -415,6 +408,14 @@ impl fmt::Display for Mark {
             Self::Warned(message) => write!(f, "{message}"),
         }
     }
+}
+
+/// How the steps of a run changed while it ran, as shares, with the change of the GPU's clock and temperature.
+fn drift(change: f64, clock: Option<f64>, warmer_c: Option<f64>) -> String {
+    let became = if change > 0.0 { "slower" } else { "faster" };
+    let clock = clock.map_or(String::new(), |clock| format!("; GPU clock {:+.1} %", 100.0 * clock));
+    let warmer = warmer_c.map_or(String::new(), |warmer_c| format!("; GPU temperature {warmer_c:+.0} °C"));
+    format!("its steps became {:.0} % {became} while it ran{clock}{warmer}", 100.0 * change.abs())
 }
 
 #[cfg(test)]

@@ -354,15 +354,19 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         let LoadRecord { sm_clock_change: clock, temperature_rise_c: warmer_c, .. } = record.telemetry.load;
         summary.marks.push(Mark::Drifts { change: drift, clock, warmer_c });
     }
-    // Steps that are still to come may count.
-    let is_over = record.state.is_final();
-    if is_over && steady.times_s.is_empty() && record.ranks.iter().any(|rank| !rank.steps.is_empty()) {
+    if has_warm_up_only(record, &steady) {
         summary.marks.push(Mark::NoSteadySteps);
     }
     refuse_not_finite(&mut summary);
     share_keys(&mut summary);
     compute_own(&mut summary, measures, &record.own_measures);
     summary
+}
+
+/// Whether a run has steps, and none of them counts. Those of a run that has not ended may be to come.
+fn has_warm_up_only(record: &RunRecord, steady: &Steady) -> bool {
+    let has_steps = record.ranks.iter().any(|rank| !rank.steps.is_empty());
+    record.state.is_final() && steady.times_s.is_empty() && has_steps
 }
 
 /// Replaces keys of measures by equal ones of the registry, which all of its runs share.

@@ -143,6 +143,7 @@ pub fn difference(
             runs: cell.before.iter().map(|cell| by_repeat(cell, key).len()).sum(),
             values: levels.chain(rest).collect(),
             marks: [marks("before", &cell.before), marks("after", &cell.after)].concat(),
+            hidden_marks: Vec::new(),
         }
     };
     let mut rows: Vec<Row> = shared.iter().zip(family.iter().zip(&judged)).map(row).collect();

@@ -162,7 +162,7 @@ fn latex_heading(column: &Column) -> Field {
 }
 
 fn text_table(table: &Table, notation: &Notation) -> TextTable {
-    let has_marks = table.rows.iter().any(|row| !row.marks.is_empty());
+    let has_marks = table.rows.iter().any(|row| !row.shown_marks().is_empty());
     let mut sides: String =
         (0..table.columns.len()).map(|column| if table.is_text(column) { 'l' } else { 'r' }).collect();
     let mut head: Vec<Field> = table.columns.iter().map(notation.heading).collect();
@@ -173,7 +173,7 @@ fn text_table(table: &Table, notation: &Notation) -> TextTable {
     let mut text = TextTable::new(sides, head);
     for row in &table.rows {
         let fields = table.columns.iter().zip(&row.values).map(|(column, value)| field(row, column, value, notation));
-        text.row(fields.chain(has_marks.then(|| row.marks.join(", ").into())));
+        text.row(fields.chain(has_marks.then(|| row.shown_marks().join(", ").into())));
     }
     text
 }

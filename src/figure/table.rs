@@ -80,13 +80,20 @@ pub struct Row {
     pub values: Vec<CellValue>,
     /// What a reader must know about the row's runs, in a few words each.
     pub marks: Vec<String>,
+    /// Those of them that concern a measure that the table does not show. Texts leave them out, files for programs do not.
+    pub hidden_marks: Vec<String>,
 }
 
 impl Row {
     /// A row that does not belong to a single cell: an effect, or a claim.
     pub(super) fn of_no_cell(runs: usize, values: Vec<CellValue>) -> Self {
         let (session, cell, made_with, data) = Default::default();
-        Self { session, cell, made_with, data, levels: Levels::default(), runs, values, marks: Vec::new() }
+        Self { session, cell, made_with, data, levels: Levels::default(), runs, values, marks: Vec::new(), hidden_marks: Vec::new() }
+    }
+
+    /// The marks that concern what the table shows.
+    pub fn shown_marks(&self) -> Vec<&str> {
+        self.marks.iter().filter(|mark| !self.hidden_marks.contains(mark)).map(String::as_str).collect()
     }
 
     /// The cell's name.

@@ -1,6 +1,6 @@
 //! Makes the table of a study's cells: the columns that the study asks for, one row for each cell or epoch, and notes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::baseline::Baseline;
 use super::notes::{is_about_shown, lead, notes};
@@ -36,7 +36,8 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
         levels: cell.levels.clone(),
         runs: finished(cell).count(),
         values: columns.iter().map(|column| value(column, cell, epoch)).collect(),
-        marks: marks(cell, &columns, baseline),
+        marks: marks(cell),
+        hidden_marks: hidden_marks(cell, &columns, baseline),
     };
     let rows = cells.iter().flat_map(|cell| {
         let epochs = if study.by_epoch { epochs(cell) } else { Vec::new() };
@@ -167,11 +168,18 @@ pub(super) fn cell_value(
     value.map_or(CellValue::Missing, CellValue::Measure)
 }
 
-/// The labels of a row's runs that concern its columns, each once, and how many runs did not finish.
-fn marks(cell: &Cell, columns: &[Column], baseline: &Baseline) -> Vec<String> {
-    let mut marks: Vec<String> = Vec::new();
+/// The labels of a row's runs that concern a measure that its table does not show.
+fn hidden_marks(cell: &Cell, columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let all = finished(cell).flat_map(|run| &run.marks);
-    for mark in all.filter(|mark| is_about_shown(mark, columns, baseline)) {
+    let hidden: BTreeSet<&str> =
+        all.filter(|mark| !is_about_shown(mark, columns, baseline)).map(|mark| mark.label()).collect();
+    hidden.into_iter().map(str::to_owned).collect()
+}
+
+/// The labels of a row's runs, each once, and how many runs did not finish.
+fn marks(cell: &Cell) -> Vec<String> {
+    let mut marks: Vec<String> = Vec::new();
+    for mark in finished(cell).flat_map(|run| &run.marks) {
         if marks.iter().all(|known| known != mark.label()) {
             marks.push(mark.label().to_owned());
         }
