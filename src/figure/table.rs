@@ -88,7 +88,17 @@ impl Row {
     /// A row that does not belong to a single cell: an effect, or a claim.
     pub(super) fn of_no_cell(runs: usize, values: Vec<CellValue>) -> Self {
         let (session, cell, made_with, data) = Default::default();
-        Self { session, cell, made_with, data, levels: Levels::default(), runs, values, marks: Vec::new(), hidden_marks: Vec::new() }
+        Self {
+            session,
+            cell,
+            made_with,
+            data,
+            levels: Levels::default(),
+            runs,
+            values,
+            marks: Vec::new(),
+            hidden_marks: Vec::new(),
+        }
     }
 
     /// The marks that concern what the table shows.
