@@ -152,9 +152,14 @@ impl Row {
         self.state.is_final() && self.state != RunState::Finished
     }
 
+    /// Its state in a word. A run that was sent to its site and waits there has not begun.
+    pub fn state_word(&self) -> &'static str {
+        if self.waits.is_some() { "waiting" } else { self.state.name() }
+    }
+
     /// Its accessible name.
     pub fn spoken(&self) -> String {
-        format!("Run {}: {}, {}", self.number, self.cells.join(", "), self.state.name())
+        format!("Run {}: {}, {}", self.number, self.cells.join(", "), self.state_word())
     }
 }
 
@@ -180,6 +185,7 @@ impl Facts for Row {
     fn mentions(&self, word: &str) -> bool {
         mentions(&self.words, word)
             || self.state.name().contains(word)
+            || self.state_word().contains(word)
             || mentions(&self.marks, word)
             || mentions(&self.note.to_lowercase(), word)
     }

@@ -249,8 +249,8 @@ impl List<'_> {
             Field::Progress => (progress_ui(ui, row), String::new()),
             Field::Number => (right(ui, &row.number), row.run.clone()),
             Field::State => {
-                let (symbol, color) = sign(ui, row.state);
-                let text = RichText::new(format!("{symbol} {}", row.state.name())).color(color);
+                let (symbol, color) = sign(ui, if row.waits.is_some() { RunState::Queued } else { row.state });
+                let text = RichText::new(format!("{symbol} {}", row.state_word())).color(color);
                 let response = ui.label(text);
                 if !row.marks.is_empty() {
                     // The notes may be outside a small window.
