@@ -354,15 +354,19 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
     }
     assert!(scene.session().join("triad").exists(), "it was compiled into the session");
     let table = scene.table(&["--study", "bandwidth"]);
+    let mut peaks = Vec::new();
     for row in table["rows"].as_array().unwrap() {
         let median = |key: &str| row[key]["median"].as_f64().unwrap_or_default();
         assert!(median("bandwidth_gb_per_s") > 0.0 && median("step_time_s") > 0.0, "{row}");
         assert!(median("program_time_s") > 0.0, "{row}");
-        // Three arrays; a short program may be gone before it is looked at, and then has no value.
+        // Three arrays; a short program may be gone before it is looked at twice, and then has no value.
         let bytes = 3.0 * 1e6 * row["levels"]["megabytes"].as_f64().unwrap();
         let peak = row["peak_resident_bytes"]["median"].as_f64();
-        assert!(peak.is_none_or(|peak| (0.05 * bytes..bytes + 1e8).contains(&peak)), "{row}");
+        assert!(peak.is_none_or(|peak| peak < bytes + 1e8), "{row}");
+        peaks.extend(peak.map(|peak| peak / bytes));
     }
+    // On a busy machine a program may be looked at before it fills its arrays, but not each of the four.
+    assert!(peaks.is_empty() || peaks.iter().any(|share| *share > 0.05), "shares of the arrays: {peaks:?}");
 }
 
 #[test]
