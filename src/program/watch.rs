@@ -28,8 +28,6 @@ const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 pub const POLL: Duration = Duration::from_millis(100);
 /// Interval between the first readings of its processes' memory; each further one is twice as long.
 const FIRST_MEMORY_POLL: Duration = Duration::from_millis(5);
-/// A peak needs this many readings: a single one may have met a program that had just started.
-const FEWEST_READINGS: u32 = 2;
 /// Longest interval between readings of its processes' memory. One reading takes some milliseconds.
 const MEMORY_POLL: Duration = Duration::from_secs(1);
 /// Time limit for the last output, once no process is left.
@@ -87,7 +85,6 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         memory: Memory {
             peak_bytes: 0,
             starters: children.iter().map(Child::id).collect(),
-            seen: 0,
             next: Instant::now(),
             interval: FIRST_MEMORY_POLL,
         },
@@ -311,8 +308,8 @@ impl Watched<'_> {
                 ));
             }
         }
-        // A program may have ended before its memory was read often enough.
-        if self.is_measured && self.memory.seen >= FEWEST_READINGS {
+        // A program may have ended before its memory was read once.
+        if self.is_measured && self.memory.peak_bytes > 0 {
             self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
         }
         for keep in self.streams.iter_mut().flatten() {
@@ -371,8 +368,6 @@ struct Memory {
     peak_bytes: u64,
     /// The processes that will become the program; until then they are still this executable.
     starters: Vec<u32>,
-    /// How many readings met a process of the program.
-    seen: u32,
     next: Instant,
     interval: Duration,
 }
@@ -387,7 +382,6 @@ impl Memory {
         let mut below = processes::descendants(std::process::id());
         below.retain(|process| !self.starters.contains(&process.pid) || process.name != own);
         self.peak_bytes = self.peak_bytes.max(below.iter().map(|process| process.resident_bytes).sum());
-        self.seen += u32::from(!below.is_empty());
         self.next = Instant::now() + self.interval;
         self.interval = (self.interval * 2).min(MEMORY_POLL);
     }

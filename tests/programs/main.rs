@@ -359,7 +359,7 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
         let median = |key: &str| row[key]["median"].as_f64().unwrap_or_default();
         assert!(median("bandwidth_gb_per_s") > 0.0 && median("step_time_s") > 0.0, "{row}");
         assert!(median("program_time_s") > 0.0, "{row}");
-        // Three arrays; a short program may be gone before it is looked at twice, and then has no value.
+        // Three arrays; a short program may be gone before it is looked at, and then has no value.
         let bytes = 3.0 * 1e6 * row["levels"]["megabytes"].as_f64().unwrap();
         let peak = row["peak_resident_bytes"]["median"].as_f64();
         assert!(peak.is_none_or(|peak| peak < bytes + 1e8), "{row}");
