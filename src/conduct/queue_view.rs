@@ -32,7 +32,7 @@ pub struct QueueRow {
 
 #[cfg(test)]
 impl QueueRow {
-    /// A run in this state, of which no step is known.
+    /// A run in this state that has reported no step.
     pub fn in_state(run: &str, state: RunState) -> Self {
         Self { run: run.to_owned(), state, step: 0, steps: 0, epoch: 0, loss: None, whole_s: None, waits: None }
     }

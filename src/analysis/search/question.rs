@@ -294,10 +294,10 @@ mod tests {
 
     #[test]
     fn readers_are_told_names_and_units_in_place_of_keys() {
-        let told = |goal: &str, keep: &str| Question::for_readers(&plan(goal, keep, "")).unwrap();
-        let fastest = told("max throughput", "\"peak_allocated_bytes < 24 GB\"");
+        let shown = |goal: &str, keep: &str| Question::for_readers(&plan(goal, keep, "")).unwrap();
+        let fastest = shown("max throughput", "\"peak_allocated_bytes < 24 GB\"");
         assert_eq!(fastest, "max Throughput (distinct images) (images/s), keep Peak allocated < 24 GB");
-        assert_eq!(told("min batch_size", ""), "min Batch size");
+        assert_eq!(shown("min batch_size", ""), "min Batch size");
     }
 
     #[test]

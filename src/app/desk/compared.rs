@@ -34,17 +34,17 @@ pub fn with_run_numbers(sources: &[Source], notes: impl IntoIterator<Item = Stri
     let is_of_id = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     let is_run = |word: &str| source.records.runs.iter().any(|run| run.run == word);
     let numbered = |note: String| {
-        let mut told = String::with_capacity(note.len());
+        let mut text = String::with_capacity(note.len());
         for part in note.split_inclusive(|letter: char| !is_of_id(letter)) {
             let word = part.trim_end_matches(|letter: char| !is_of_id(letter));
             let number = number_of(word);
             if number != word && is_run(word) {
-                told += &format!("run {number}{}", &part[word.len()..]);
+                text += &format!("run {number}{}", &part[word.len()..]);
             } else {
-                told += part;
+                text += part;
             }
         }
-        told
+        text
     };
     notes.map(numbered).collect()
 }
@@ -178,8 +178,8 @@ mod tests {
         let records = Arc::new(Records { runs: vec![run].into(), ..Records::default() });
         let source = || Source { name: String::new(), records: Arc::clone(&records) };
         let notes = || [format!("throttled: by heat on 2026-11-28 ({id}, 0039-a5c8b9f8-7)")];
-        let told = "throttled: by heat on 2026-11-28 (run 38, 0039-a5c8b9f8-7)";
-        assert_eq!(with_run_numbers(&[source()], notes()), [told]);
+        let expected = "throttled: by heat on 2026-11-28 (run 38, 0039-a5c8b9f8-7)";
+        assert_eq!(with_run_numbers(&[source()], notes()), [expected]);
         assert_eq!(with_run_numbers(&[source(), source()], notes()), notes());
     }
 }

@@ -155,11 +155,11 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
     };
     ui.label(muted(ui, about));
     ui.add_space(GRID);
-    let told = match &read.results {
+    let problems = match &read.results {
         Ok(ready) => &ready.warnings,
         Err(problems) => problems,
     };
-    let below = if told.is_empty() { 180.0 } else { 320.0 };
+    let below = if problems.is_empty() { 180.0 } else { 320.0 };
     let most = (height - below).clamp(120.0, SIZE[1]);
     // In its first frame, a modal has too little room: without a least height, the buttons would move afterwards.
     let columns = ScrollArea::vertical().id_salt("mapping-columns").max_height(most).min_scrolled_height(most);
@@ -175,7 +175,7 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
             }
         });
     });
-    problems_ui(ui, told, height);
+    problems_ui(ui, problems, height);
 }
 
 fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, asked: &mut Vec<SessionsCommand>) {

@@ -122,7 +122,7 @@ fn a_running_run_fills_its_bar() {
     harness.run();
     assert_eq!(share(&harness), Some(0.75));
     assert!(harness.query_by_label("Progress of run 2").is_none(), "a queued run has no progress");
-    // Of 40 s, 30 have passed.
+    // The run takes 40 s, and 30 s have passed.
     assert!(sees(&harness, "30 s") && sees(&harness, "10 s"));
 }
 
