@@ -13,7 +13,7 @@ use eframe::egui::{
 
 use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
-use crate::foreign::code_parts;
+use crate::foreign::{code_parts, with_ellipsis};
 use crate::plan::{Filter, Unordered, factor_key, suggestion};
 
 /// Text in semibold.
@@ -272,7 +272,7 @@ pub fn text_width(ui: &Ui, text: &str) -> f32 {
 pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
     let mut rest = text.to_owned();
     while text_width(ui, &rest) > room && rest.chars().count() > 2 {
-        rest = format!("{}…", rest.chars().take(rest.chars().count() - 2).collect::<String>());
+        rest = with_ellipsis(&rest.chars().take(rest.chars().count() - 2).collect::<String>(), "");
     }
     rest
 }
