@@ -204,7 +204,7 @@ impl<'a> Chosen<'a> {
                 |setting: &&Setting| (&*setting.key != "session" && !setting.is_fact) || !setting.order.is_empty();
             sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
         }
-        // A filter that cannot be read, or asks for an order of names, hides nothing. The first error is shown where it was typed.
+        // A filter that cannot be read hides nothing; its error is shown where it was typed. Nor does one that asks for an order of names.
         let filter = Filter::typed(&study.filter).unwrap_or_default().among(&all.iter());
         let filter = filter.unwrap_or_else(|error| {
             missing.push(format!("filter: {error}; all cells are shown"));

@@ -212,9 +212,9 @@ fn an_order_of_levels_that_are_names_is_refused_with_the_names() {
     assert!(refused("version>=2026-11-26", &days_and_names).unwrap_err().contains("no days have no order (some day)"));
     for (text, levels) in [
         ("version=2.0 or version!=1.10", versions.as_slice()),
-        ("epochs>=2", &versions),
-        ("version>=2", &[Level::Integer(1), Level::Number(2.5)]),
-        ("version>=2026-11-26", &days),
+        ("epochs>=2", versions.as_slice()),
+        ("version>=2", [Level::Integer(1), Level::Number(2.5)].as_slice()),
+        ("version>=2026-11-26", days.as_slice()),
     ] {
         assert_eq!(refused(text, levels), Ok(()), "{text}");
     }
