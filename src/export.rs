@@ -11,7 +11,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 use crate::foreign::Output;
-use crate::plan::{Filter, named};
+use crate::plan::{Filter, Unordered, named};
 use crate::store::{Reader, StoreError};
 
 /// What the rows of a table are. The line that documents it is also its help.
@@ -52,6 +52,9 @@ pub enum ExportError {
     /// The session could not be read.
     #[error(transparent)]
     Session(#[from] StoreError),
+    /// The filter asks for an order of levels that have none.
+    #[error("filter {0}")]
+    Filter(#[from] Unordered),
     /// The file could not be written.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -64,12 +67,14 @@ pub enum ExportError {
 }
 
 /// What was exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Runs that the filter admits.
     pub runs: usize,
     /// Rows.
     pub rows: u64,
+    /// What the filter's keys mean that are keys of factors and of something else, one line each.
+    pub meanings: Vec<String>,
 }
 
 /// The same into a file, which gets its name once it is complete and replaces one that has it.
@@ -99,7 +104,7 @@ pub fn export_to_file(
 /// asked now and then whether to give up.
 ///
 /// # Errors
-/// The session cannot be read, the file cannot be written, or `stop` said so.
+/// The session cannot be read, the filter asks for an order of names, the file cannot be written, or `stop` said so.
 pub fn export(
     reader: &Reader,
     session: &str,
@@ -109,7 +114,9 @@ pub fn export(
     to: impl io::Write + Send + 'static,
     stop: &dyn Fn() -> bool,
 ) -> Result<Exported, ExportError> {
-    let listed = tables::listed(reader, filter)?;
+    let records = reader.headings()?;
+    let (listed, meanings) = (tables::admitted(&records, filter)?, tables::meanings(&records, filter));
+    drop(records);
     let columns = tables::Columns::new(reader, what, &listed)?;
     let all = columns.all();
     let mut sink: Box<dyn sink::Sink> = match format {
@@ -120,7 +127,7 @@ pub fn export(
     for heading in &listed {
         tables::write_run(reader, session, what, heading, &columns, &mut rows)?;
     }
-    let exported = Exported { runs: listed.len(), rows: rows.rows };
+    let exported = Exported { runs: listed.len(), rows: rows.rows, meanings };
     sink.finish()?;
     Ok(exported)
 }

@@ -16,4 +16,4 @@ pub use limits::{LONG_FILE, advice, is_full_disk, most_file_bytes, no_more_files
 pub use line::{Line, Lines, MOST_LINE_BYTES};
 pub use output::{Output, put_in_place, session_of, write, write_ours};
 pub use place::{cache_folder, config_folder, data_folder, disk_space, state_folder, temporary_folder};
-pub use text::{code_parts, message, misleads, printable, say, shortened};
+pub use text::{code_parts, message, misleads, printable, say, shortened, with_ellipsis};

@@ -56,13 +56,13 @@ pub use design::{Added, Alias, Design, DesignKind, Fit, Interactions, MOST_RUNS,
 pub use designed::trouble as design_trouble;
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_REPEATS, MAX_RUNS, Order, PLAN_VERSION, Plan};
-pub use filter::{Facts, Filter, FilterError, mentions};
+pub use filter::{Facts, Filter, FilterError, Unordered, mentions};
 pub use formula::{Formula, FormulaError, Function, Operator, OwnMeasure, Part, Place, formula_name};
 pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use groups::groups;
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
-pub use level::{AA_COPY, Key, Level, Levels, number_text, places_of, rank_among};
+pub use level::{AA_COPY, Key, Level, Levels, factor_key, factor_name, number_text, places_of, rank_among};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use measure_unit::MeasureUnit;
 pub use mode::Mode;

@@ -124,6 +124,46 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
 }
 
 #[test]
+fn versions_are_chosen_by_their_names_everywhere_and_names_with_spaces_are_quoted_everywhere() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let runs = "a b,1.9,1.51\na b,1.9,1.62\nc,1.10,2.53\nc,1.10,2.71\nd,2.0,3.15\nd,2.0,3.34\n";
+    let csv = file(home, "bench.csv", &format!("state,torch_version,time_s\n{runs}"));
+    succeed(command(home).args(["import", &csv, "--session", "bench", "--yes"]).current_dir(home));
+    for filter in ["torch_version>=2", "not torch_version>=2"] {
+        for arguments in [
+            ["table", "bench", "--filter", filter].as_slice(),
+            &["figure", "bench", "--out", "figure.svg", "--filter", filter],
+            &["study", "bench", "--save", "late", "--filter", filter],
+            &["export", "bench", "--what", "runs", "--filter", filter],
+            &["session", "list", filter],
+        ] {
+            let error = refused(home, arguments);
+            let names = "torch_version>=2: levels of torch_version that are no numbers have no order (1.10, 1.9, 2.0)";
+            assert!(error.contains(names), "{arguments:?}: {error}");
+        }
+    }
+    let rows = |arguments: &[&str]| {
+        let table = json(&stdout(home, &[&["table", "bench", "--format", "json"], arguments].concat()));
+        table["rows"].as_array().unwrap().len()
+    };
+    assert_eq!(rows(&["--filter", "torch_version=1.9 torch_version=2.0"]), 2);
+    // A level with a space is quoted alike, and a factor is found although runs have a property of the same name.
+    for baseline in ["state=\"a b\"", "torch_version=1.9,state='a b'", "factor_state='a b' and torch_version=1.9"] {
+        assert_eq!(rows(&["--filter", "state='a b' or factor_state=c", "--baseline", baseline]), 2, "{baseline}");
+    }
+    let exported = |filter: &str| {
+        let arguments = ["export", "bench", "--what", "runs", "--filter", filter];
+        let output = succeed(command(home).args(arguments).current_dir(home));
+        (text(&output.stdout).lines().count(), text(&output.stderr))
+    };
+    let (lines, told) = exported("state='a b'");
+    assert!(lines == 1 && told.contains("state means the column state; write factor_state for the factor"), "{told}");
+    let (lines, told) = exported("factor_state='a b'");
+    assert!(lines > 1 && !told.contains("means"), "{lines}: {told}");
+}
+
+#[test]
 fn an_import_of_several_files_that_stops_half_way_leaves_nothing_and_can_be_repeated() {
     let home = TempDir::new().unwrap();
     let home = home.path();

@@ -155,7 +155,7 @@ impl<'a> Cell<'a> {
             MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
             // A factor of a user's program may have the key of another setting.
-            _ => self.levels.get(key).cloned().or_else(|| match key {
+            _ => self.levels.named(key).cloned().or_else(|| match key {
                 WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
                 DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
                 TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),

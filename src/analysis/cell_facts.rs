@@ -36,7 +36,7 @@ mod tests {
         let cells = cells(&runs);
         let filter = Filter::parse("version=2.10").unwrap();
         assert_eq!(cells.iter().filter(|cell| filter.admits(*cell)).count(), 2, "both are the number 2.1");
-        let filter = filter.among(&cells.iter());
+        let filter = filter.among(&cells.iter()).unwrap();
         let chosen: Vec<&str> = cells.iter().filter(|cell| filter.admits(*cell)).map(|cell| cell.id).collect();
         assert_eq!(chosen, ["2.10"]);
     }

@@ -132,7 +132,7 @@ impl Entry {
     /// The level of a factor. If the run has no factor with this key: its workload, its data set, or its tracer. A factor
     /// of a user's program may have the key of such a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
-        self.levels.get(key).cloned().or_else(|| match key {
+        self.levels.named(key).cloned().or_else(|| match key {
             "workload" => Some(Level::text(&self.workload)),
             "data" => Some(Level::text(&self.data)),
             Tracer::KEY => Some(Level::text(self.tracer.name())),

@@ -1,5 +1,6 @@
 //! Widgets shared by several screens.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
@@ -12,8 +13,8 @@ use eframe::egui::{
 
 use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
-use crate::foreign::code_parts;
-use crate::plan::{Filter, suggestion};
+use crate::foreign::{code_parts, with_ellipsis};
+use crate::plan::{Filter, Unordered, factor_key, suggestion};
 
 /// Text in semibold.
 pub fn strong(text: impl Into<String>) -> RichText {
@@ -211,7 +212,8 @@ const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=,
      terms with nothing between them are joined with and; several values of one key mean any of them. Key: /";
 
 /// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar. Errors are shown over the content
-/// below the field, so nothing moves while the user types. `keys` are the existing keys; empty if unknown.
+/// below the field, so nothing moves while the user types. `keys` are the existing keys; empty if unknown. `unordered` is what is wrong with
+/// the filter among what it chooses from, if that is known here.
 pub fn filter_field(
     ui: &mut Ui,
     id: Id,
@@ -219,8 +221,9 @@ pub fn filter_field(
     text: &str,
     width: f32,
     keys: &[&str],
+    unordered: Option<&Unordered>,
 ) -> Option<String> {
-    let error = filter_error(text, keys);
+    let error = filter_error(text, keys, unordered);
     let wrong = error.is_some().then(|| palette(ui.visuals()).bad);
     let mut text = text.to_owned();
     let field = text_field(&mut text, hint, width).id(id).text_color_opt(wrong);
@@ -240,14 +243,21 @@ pub fn filter_field(
     response.changed().then_some(text)
 }
 
+/// The filter of a list, which hides nothing if it asks for an order of levels that have none; then it is told why.
+pub fn filter_of_list(among: Result<Filter, Unordered>) -> (Filter, Option<Unordered>) {
+    among.map_or_else(|error| (Filter::default(), Some(error)), |filter| (filter, None))
+}
+
 /// What is wrong with a filter, if anything.
-fn filter_error(text: &str, keys: &[&str]) -> Option<String> {
-    let filter = match Filter::typed(text) {
-        Ok(filter) => filter,
-        Err(error) => return Some(format!("Filter: {error}. It hides nothing until it is corrected.")),
+fn filter_error(text: &str, keys: &[&str], unordered: Option<&Unordered>) -> Option<String> {
+    let refused = |error: &dyn Display| Some(format!("Filter: {error}. It hides nothing until it is corrected."));
+    let filter = match (Filter::typed(text), unordered) {
+        (Err(error), _) => return refused(&error),
+        (Ok(_), Some(error)) => return refused(error),
+        (Ok(filter), None) => filter,
     };
-    let is_known =
-        |key: &str| key.eq_ignore_ascii_case("gpu") || keys.iter().any(|known| known.eq_ignore_ascii_case(key));
+    let is = |name: &str| keys.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let is_known = |key: &str| key.eq_ignore_ascii_case("gpu") || is(key) || is(factor_key(key));
     let unknown = filter.keys().into_iter().find(|key| !keys.is_empty() && !is_known(key))?;
     Some(format!("Filter: nothing here has {unknown}{}", suggestion(unknown, keys)))
 }
@@ -262,7 +272,7 @@ pub fn text_width(ui: &Ui, text: &str) -> f32 {
 pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
     let mut rest = text.to_owned();
     while text_width(ui, &rest) > room && rest.chars().count() > 2 {
-        rest = format!("{}…", rest.chars().take(rest.chars().count() - 2).collect::<String>());
+        rest = with_ellipsis(&rest.chars().take(rest.chars().count() - 2).collect::<String>(), "");
     }
     rest
 }

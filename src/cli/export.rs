@@ -54,7 +54,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(file) => export_to_file(&reader, &name, what, &filter, format, file, &stop),
     };
     match exported {
-        Ok(Exported { runs, rows }) => {
+        Ok(Exported { runs, rows, meanings }) => {
+            meanings.iter().for_each(|meaning| say(format_args!("--filter: {meaning}")));
             if runs == 0 && !filter.is_empty() {
                 say(format_args!("--filter {:?}: no run of the session matches", arguments.filter));
             }

@@ -222,5 +222,5 @@ impl Ready {
 fn cut(text: &str) -> String {
     const MOST: usize = 24;
     let short: String = text.chars().take(MOST).collect();
-    if short.len() < text.len() { short + "…" } else { short }
+    if short.len() < text.len() { foreign::with_ellipsis(&short, "") } else { short }
 }

@@ -241,7 +241,7 @@ fn list(filter: Option<&str>, format: Format) -> Outcome {
     let here = std::env::current_dir().ok().filter(|here| folder.canonicalize().ok().as_ref() != Some(here));
     let mut headings = headings_in(&folder);
     headings.extend(here.iter().flat_map(|here| headings_in(here)));
-    let filter = filter.among(&headings.iter());
+    let filter = filter.among(&headings.iter()).map_err(|error| format!("filter {text:?}: {error}"))?;
     let archived = text.to_lowercase().contains(ARCHIVED);
     headings.retain(|heading| (archived || !heading.is_archived()) && filter.admits(heading));
     headings.sort_by(|a, b| b.changed_time_s.unwrap_or(0.0).total_cmp(&a.changed_time_s.unwrap_or(0.0)));

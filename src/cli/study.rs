@@ -11,10 +11,10 @@ use super::conduct::ordered_or;
 use super::material::{Material, saved};
 use super::percent::share;
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
-use crate::analysis::{MetricUnit, Source, TRACE_METRICS, splitting_facts, why_absent};
+use crate::analysis::{MetricUnit, Source, TRACE_METRICS, cells_of, splitting_facts, why_absent};
 use crate::conduct::Order;
 use crate::figure::{self, Along, Form, Law, Over, Place, SavedStudy, Study};
-use crate::plan::{Filter, FilterError, Key, Level, suggestion, workloads};
+use crate::plan::{Filter, FilterError, Key, Level, factor_key, suggestion, workloads};
 use crate::store::{Decision, Reader, Store};
 use crate::text_table::TextTable;
 
@@ -49,8 +49,8 @@ pub(super) struct StudyArguments {
     /// In the form history: the order of sessions.
     #[arg(long, value_parser = variant::<Along>())]
     along: Option<Along>,
-    /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1", which compares every cell with the cell
-    /// that has this level and otherwise the same levels. Default: the first cell that has the measure.
+    /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1 (quoted as in filters: name="a b"), or "each gpus=1", which
+    /// compares every cell with the cell that has this level and otherwise the same levels. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
     baseline: Option<String>,
     /// Name the fastest cell among those whose GPUs use at most this many GB.
@@ -195,7 +195,8 @@ impl StudyArguments {
         let others: BTreeSet<&str> = settings.chain(factors).filter(|key| !own.contains(key)).collect();
         let known: Vec<&str> = own.into_iter().chain(others).collect();
         let refuse = |argument: &str, key: &str| {
-            let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(key));
+            let is = |name: &str| known.iter().any(|known| known.eq_ignore_ascii_case(name));
+            let is_known = is(key) || is(factor_key(key));
             if is_known {
                 Ok(())
             } else {
@@ -204,6 +205,9 @@ impl StudyArguments {
         };
         let filter = self.filter.as_deref().and_then(|text| Filter::parse(text).ok()).unwrap_or_default();
         filter.keys().into_iter().try_for_each(|key| refuse("filter", key))?;
+        if !filter.is_empty() {
+            filter.among(&cells_of(sources).iter()).map_err(|error| format!("--filter: {error}"))?;
+        }
         for (argument, asked) in [("rows", &self.rows), ("columns", &self.columns), ("colour", &self.colour)] {
             if let Some(Place::Setting(key)) = asked.clone().map(Place::from) {
                 refuse(argument, &key)?;

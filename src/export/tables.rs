@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::sink::{Column, Kind, Sink, Value};
 use super::{ExportError, What};
 use crate::analysis::{Recording, RunSummary, summarise_run};
-use crate::plan::{Facts, Filter, Key, Level, Levels, RunState, Tracer, mentions};
+use crate::plan::{Facts, Filter, Key, Level, Levels, RunState, Tracer, Unordered, factor_name, mentions};
 use crate::protocol::{Sample, TraceOutcome};
 use crate::store::{RankRecord, Reader, RunRecord, StoreError};
 
@@ -121,15 +121,9 @@ impl<'a> Listed<'a> {
 impl Facts for Listed<'_> {
     fn level(&self, key: &str) -> Option<Level> {
         let record = self.record;
-        Some(match key {
-            "run" => Level::text(&record.run),
-            "cell" => Level::text(&record.cell),
-            "plan" => Level::text(&record.plan),
-            "state" => Level::text(record.state.name()),
-            "repeat" => Level::Integer(record.repeat.into()),
-            // A factor of a user's program may have the key of a setting.
-            _ => return record.levels.get(key).cloned().or_else(|| setting(record, key)),
-        })
+        // A factor of a user's program may have the key of a setting.
+        let factor_or_setting = || record.levels.named(key).cloned().or_else(|| setting(record, key));
+        own(record, key).or_else(factor_or_setting)
     }
 
     fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
@@ -140,6 +134,18 @@ impl Facts for Listed<'_> {
 
     fn mentions(&self, word: &str) -> bool {
         mentions(&self.words, word)
+    }
+}
+
+/// What a run has by itself; a factor with the same key has another name in filters.
+fn own(record: &RunRecord, key: &str) -> Option<Level> {
+    match key {
+        "run" => Some(Level::text(&record.run)),
+        "cell" => Some(Level::text(&record.cell)),
+        "plan" => Some(Level::text(&record.plan)),
+        "state" => Some(Level::text(record.state.name())),
+        "repeat" => Some(Level::Integer(record.repeat.into())),
+        _ => None,
     }
 }
 
@@ -155,15 +161,29 @@ fn setting(record: &RunRecord, key: &str) -> Option<Level> {
 }
 
 /// The runs that a filter admits, in the order they were queued.
-pub(super) fn listed(reader: &Reader, filter: &Filter) -> Result<Vec<Heading>, StoreError> {
-    Ok(admitted(&reader.headings()?, filter))
+///
+/// # Errors
+/// The filter asks for an order of levels that have none.
+pub(super) fn admitted(records: &[RunRecord], filter: &Filter) -> Result<Vec<Heading>, Unordered> {
+    let listed: Vec<Listed> = records.iter().map(Listed::of).collect();
+    let filter = filter.clone().among(&listed.iter())?;
+    let admitted = listed.iter().filter(|one| filter.admits(*one)).map(|one| one.record);
+    Ok(admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect())
 }
 
-fn admitted(records: &[RunRecord], filter: &Filter) -> Vec<Heading> {
-    let listed: Vec<Listed> = records.iter().map(Listed::of).collect();
-    let filter = filter.clone().among(&listed.iter());
-    let admitted = listed.iter().filter(|one| filter.admits(*one)).map(|one| one.record);
-    admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect()
+/// What the filter's keys mean that are keys of factors and of something else, one line each.
+pub(super) fn meanings(records: &[RunRecord], filter: &Filter) -> Vec<String> {
+    let meaning = |key: &str| {
+        let key = key.to_lowercase();
+        let record = records.iter().find(|record| record.levels.get(&key).is_some())?;
+        if own(record, &key).is_some() {
+            return Some(format!("{key} means the column {key}; write {} for the factor", factor_name(&key)));
+        }
+        let of_others =
+            || format!("{key} means the factor {key} for runs that have it, and the setting for all others");
+        setting(record, &key).map(|_| of_others())
+    };
+    filter.keys().into_iter().filter_map(meaning).collect()
 }
 
 fn fixed(what: What) -> &'static [(&'static str, Kind)] {
@@ -229,7 +249,7 @@ fn factors(listed: &[Heading]) -> Vec<(Key, Kind)> {
 fn factor_column(key: &Key) -> Key {
     let fixed = [&HEAD[..], &RUNS, &STEPS, &EPOCHS, &SAMPLES, &EVIDENCE, &ENVIRONMENT];
     let is_taken = fixed.iter().copied().flatten().any(|(name, _)| key == name);
-    if is_taken { format!("factor_{key}").into() } else { key.clone() }
+    if is_taken { factor_name(key).into() } else { key.clone() }
 }
 
 /// Rows on their way into a file.
@@ -497,11 +517,29 @@ mod tests {
             ..fixture::finished()
         };
         let chosen = |levels: [&str; 2]| -> Vec<String> {
-            let headings = admitted(&levels.map(run), &Filter::parse("v=2.10").unwrap());
+            let headings = admitted(&levels.map(run), &Filter::parse("v=2.10").unwrap()).unwrap();
             headings.into_iter().map(|heading| heading.run).collect()
         };
         assert_eq!(chosen(["2.1", "2.10"]), ["2.10"]);
         assert_eq!(chosen(["2.1", "2.2"]), ["2.1"]);
+        let order = admitted(&["2.1", "2.10"].map(run), &Filter::parse("v>=2").unwrap()).err().unwrap().to_string();
+        assert!(order.contains("have no order (2.1, 2.10)"), "{order}");
+    }
+
+    #[test]
+    fn a_filter_finds_a_column_and_the_factor_of_the_same_key_by_different_names_and_says_so() {
+        let levels = ["plan", "state", "mode"].map(|key| (Key::from(key), Level::text("own")));
+        let records = [RunRecord { levels: Levels::new(levels.to_vec()), ..fixture::finished() }];
+        let count = |filter: &str| admitted(&records, &Filter::parse(filter).unwrap()).unwrap().len();
+        assert_eq!([count("plan=own"), count("factor_plan=own"), count("factor_state=own")], [0, 1, 1]);
+        assert_eq!([count("state=finished"), count("factor_state=finished"), count("factor_mode=own")], [1, 0, 1]);
+        let told = |filter: &str| meanings(&records, &Filter::parse(filter).unwrap());
+        assert_eq!(told("State=own word"), ["state means the column state; write factor_state for the factor"]);
+        assert_eq!(
+            told("mode=own"),
+            ["mode means the factor mode for runs that have it, and the setting for all others"]
+        );
+        assert!(told("factor_plan=own data=digits").is_empty());
     }
 
     #[test]

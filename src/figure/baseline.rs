@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
 use crate::analysis::{Cell, CellKey, Key, Level, MADE_WITH, Source, THROUGHPUT, cells_of};
+use crate::plan::Filter;
+use crate::plan::filter::between_commas;
 
 /// The text by which a study names a cell as its baseline.
 pub fn baseline_name(cell: &CellKey) -> String {
@@ -18,35 +20,60 @@ pub fn baseline_name(cell: &CellKey) -> String {
 
 /// Whether some cell matches a study's baseline.
 pub fn has_baseline(sources: &[Source], asked: &str) -> bool {
-    cells_of(sources).iter().any(|cell| names_cell(asked, cell))
+    let named = Named::new(asked);
+    cells_of(sources).iter().any(|cell| named.is(cell))
 }
 
 /// The prefix of a baseline that gives each cell its own baseline cell.
 const EACH: &str = "each ";
 
-/// The levels of a baseline such as `precision=fp32,gpus=1`, or `None` if one of them does not have this form.
+/// The levels of a baseline: pairs between commas, such as `precision=fp32,gpus=1`, or a filter that asks for levels alone, such as
+/// `name="a b" and gpus=1`. `None` for any other text.
 fn levels_of(asked: &str) -> Option<Vec<(String, String)>> {
-    let mut pairs: Vec<String> = Vec::new();
-    for part in asked.strip_prefix(EACH).unwrap_or(asked).split(',') {
-        match pairs.last_mut() {
+    let mut parts: Vec<String> = Vec::new();
+    for part in between_commas(asked.strip_prefix(EACH).unwrap_or(asked)) {
+        match parts.last_mut() {
             // A level may contain a comma.
             Some(pair) if !part.contains('=') => *pair += &format!(",{part}"),
-            _ => pairs.push(part.to_owned()),
+            _ => parts.push(part),
         }
     }
-    let pair =
-        |pair: &String| pair.split_once('=').map(|(key, level)| (key.trim().to_owned(), level.trim().to_owned()));
-    pairs.iter().map(pair).collect()
+    let levels = |part: &String| {
+        // Without quotes, a level with spaces is no filter.
+        let whole = || {
+            let (key, level) = part.split_once('=')?;
+            Some(vec![(key.trim().to_owned(), level.trim().to_owned())])
+        };
+        Filter::parse(part).ok().and_then(|filter| filter.levels()).or_else(whole)
+    };
+    Some(parts.iter().map(levels).collect::<Option<Vec<_>>>()?.concat())
+}
+
+/// The text by which a study names cells, read once: an id, or levels.
+struct Named<'a> {
+    id: &'a str,
+    levels: Option<Vec<(String, String)>>,
+}
+
+impl<'a> Named<'a> {
+    fn new(asked: &'a str) -> Self {
+        Self { id: asked, levels: levels_of(asked) }
+    }
+
+    /// Whether the text names this cell.
+    fn is(&self, cell: &Cell) -> bool {
+        let has = |(key, level): &(String, String)| {
+            // Cells have a session level only if there are several sessions.
+            let is_only = key == "session" && cell.session.is_empty();
+            is_only || cell.any_level(key, &mut |own| own.to_string() == *level)
+        };
+        cell.id == self.id || self.levels.as_ref().is_some_and(|levels| levels.iter().all(has))
+    }
 }
 
 /// Whether a study's baseline matches this cell: by its id, or by levels.
 pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
-    let has = |(key, level): &(String, String)| {
-        // Cells have a session level only if there are several sessions.
-        let is_only = key == "session" && cell.session.is_empty();
-        is_only || cell.any_level(key, &mut |own| own.to_string() == *level)
-    };
-    cell.id == asked || levels_of(asked).is_some_and(|levels| levels.iter().all(has))
+    Named::new(asked).is(cell)
 }
 
 /// Whether each cell is divided by the part of the baseline that was made in the cell's own environment. It is not if the
@@ -54,7 +81,10 @@ pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
 /// themselves. Then all cells have the same baseline.
 fn is_by_making(study: &Study, only: &Cell, all: &[Cell], shown: &[Cell]) -> bool {
     let is_part = |cell: &&Cell| cell.is_like(only, &[MADE_WITH]);
-    let chooses = |asked: &String| all.iter().filter(is_part).any(|part| !names_cell(asked, part));
+    let chooses = |asked: &String| {
+        let named = Named::new(asked);
+        all.iter().filter(is_part).any(|part| !named.is(part))
+    };
     !study.baseline.as_ref().is_some_and(chooses) && shown.iter().any(|cell| !is_part(&cell))
 }
 
@@ -133,7 +163,8 @@ impl<'a> Baseline<'a> {
                 }
                 None => {
                     // If several cells have these levels, a shown one is preferred.
-                    let mut named: Vec<&Cell> = all.iter().filter(|cell| names_cell(asked, cell)).collect();
+                    let name = Named::new(asked);
+                    let mut named: Vec<&Cell> = all.iter().filter(|cell| name.is(cell)).collect();
                     named.sort_by_key(|cell| !is_shown(cell));
                     named.truncate(if of_each.is_some() { named.len() } else { 1 });
                     named
@@ -194,5 +225,31 @@ impl<'a> Baseline<'a> {
     /// Whether it has a value of the measure whose ratios are shown.
     pub(super) fn has_value(&self) -> bool {
         self.named.iter().any(|cell| !by_repeat(cell, &self.ratio_of).is_empty())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::levels_of;
+
+    #[test]
+    fn a_baseline_is_pairs_between_commas_or_a_filter_of_levels_with_its_quotes() {
+        let levels = |asked: &str| {
+            let levels = levels_of(asked)?;
+            Some(levels.iter().map(|(key, level)| format!("{key} is {level}")).collect::<Vec<_>>().join("; "))
+        };
+        for (asked, expected) in [
+            ("precision=fp32,gpus=1", "precision is fp32; gpus is 1"),
+            ("each gpus=1", "gpus is 1"),
+            ("name=\"a b\"", "name is a b"),
+            ("each name='a, b=c',gpus=1", "name is a, b=c; gpus is 1"),
+            ("name='a b' and gpus=1", "name is a b; gpus is 1"),
+            ("name=a b, gpu_set=0,2", "name is a b; gpu_set is 0,2"),
+            ("formula=a=b,text=it's \"so\"", "formula is a=b; text is it's \"so\""),
+        ] {
+            assert_eq!(levels(asked).as_deref(), Some(expected), "{asked}");
+        }
+        assert_eq!(levels("0123abcd"), None, "an id");
     }
 }

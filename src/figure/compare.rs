@@ -204,9 +204,12 @@ impl<'a> Chosen<'a> {
                 |setting: &&Setting| (&*setting.key != "session" && !setting.is_fact) || !setting.order.is_empty();
             sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
         }
-        // A filter that cannot be read hides nothing; its error is shown where it was typed.
-        let filter = Filter::typed(&study.filter).unwrap_or_default();
-        let filter = filter.among(&all.iter());
+        // A filter that cannot be read hides nothing; its error is shown where it was typed. Nor does one that asks for an order of names.
+        let filter = Filter::typed(&study.filter).unwrap_or_default().among(&all.iter());
+        let filter = filter.unwrap_or_else(|error| {
+            missing.push(format!("filter: {error}; all cells are shown"));
+            Filter::default()
+        });
         let is_hidden = |cell: &Cell| study.hidden.iter().any(|(key, level)| cell.level(key).as_ref() == Some(level));
         let passes = |cell: &Cell| {
             filter.is_empty() || filter.admits(&Named { cell, name: name_of(cell, &settings).to_lowercase() })

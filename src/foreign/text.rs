@@ -73,6 +73,11 @@ pub fn say(text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", message(&text.to_string()));
 }
 
+/// The start and the end of a text with an ellipsis for what is left out between them. An ellipsis beside it would only double it.
+pub fn with_ellipsis(start: &str, end: &str) -> String {
+    format!("{}…{}", start.trim_end_matches('…'), end.trim_start_matches('…'))
+}
+
 /// A text with at most this many of its characters: `…` replaces those in the middle, since the end of a failure tells as much as its start.
 pub fn shortened(text: &str, most_chars: usize) -> Cow<'_, str> {
     let count = text.chars().count();
@@ -82,7 +87,7 @@ pub fn shortened(text: &str, most_chars: usize) -> Cow<'_, str> {
     let half = most_chars / 2;
     let start: String = text.chars().take(half).collect();
     let end: String = text.chars().skip(count - half).collect();
-    Cow::Owned(format!("{start}…{end}"))
+    Cow::Owned(with_ellipsis(&start, &end))
 }
 
 #[cfg(test)]
@@ -109,6 +114,15 @@ mod tests {
     fn a_long_text_keeps_its_start_and_its_end() {
         assert_eq!(shortened("größer", 6), "größer");
         assert_eq!(shortened("größer als", 6), "grö…als");
+    }
+
+    #[test]
+    fn a_text_that_is_cut_beside_an_ellipsis_has_one() {
+        assert_eq!(
+            [with_ellipsis("gr", ""), with_ellipsis("gr…", ""), with_ellipsis("gr…", "…als")],
+            ["gr…", "gr…", "gr…als"]
+        );
+        assert_eq!(shortened("gr…größer…als", 6), "gr…als");
     }
 
     #[test]

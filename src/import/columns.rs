@@ -254,7 +254,7 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     let is_number = values().all(|field| field.number().is_some());
     let count = values().map(Field::text).collect::<BTreeSet<_>>().len();
     let factor = |unit: &str| Role::Factor { unit: unit.to_owned(), key: None };
-    if !is_number {
+    if !is_number || is_version(name) {
         // A column of a measure may have texts among its numbers by mistake. A later error names their lines.
         let numbers = values().filter(|field| field.number().is_some()).count();
         if let Some(unit) = unit_of(name).filter(|_| numbers > 0) {
@@ -285,6 +285,11 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
             "numbers that hardly repeat".to_owned(),
         )
     }
+}
+
+/// Whether a column's name ends in the word version, so that its values are names even if they look like numbers.
+pub(super) fn is_version(name: &str) -> bool {
+    plain(name).split('_').next_back() == Some("version")
 }
 
 /// Whether the values of a column fit the role that its name suggests.

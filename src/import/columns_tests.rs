@@ -40,6 +40,12 @@ fn roles_are_deduced_from_names_units_and_values() {
 }
 
 #[test]
+fn versions_are_a_factor_although_they_look_like_numbers_that_hardly_repeat() {
+    let text = "torch_version,Driver Version,conversion,version_s\n2.11,570.1,0.51,1.5\n2.9,580.2,0.62,2.5\n";
+    assert_eq!(roles_of(text), ["factor", "factor", "measure", "measure s lower"]);
+}
+
+#[test]
 fn bits_and_bytes_are_told_apart_by_the_case_of_their_letter() {
     let text = "size (Gb),size_GB,rate [Mb/s],gb\n1.5,2.5,3.5,4.5\n1.6,2.6,3.6,4.6\n";
     let expected = ["measure Gbit", "measure GB lower", "measure Mbit/s higher", "measure"];

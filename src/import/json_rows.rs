@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::Problem;
-use super::table::{Field, ForeignTable, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
+use super::table::{Field, ForeignTable, INEXACT, MOST_COLUMNS, MOST_PROBLEMS, MOST_ROWS, Row, too_wide};
 use super::unique_json::parse;
 use crate::analysis::counted;
 
@@ -109,10 +109,7 @@ fn add(
             }
             Value::Null => Field::Missing,
             Value::Bool(value) => Field::Truth(value),
-            Value::Number(number) => match number.as_f64().filter(|number| number.is_finite()) {
-                Some(value) => Field::Number(value, number.to_string()),
-                None => Field::Text(number.to_string()),
-            },
+            Value::Number(number) => number_field(&number),
             // A text that looks like a number is a name, such as a version.
             Value::String(text) => match Field::of_text(&text) {
                 Field::Number(_, text) => Field::Text(text),
@@ -131,6 +128,19 @@ fn add(
             );
         }
         fields[place] = field;
+    }
+}
+
+/// A number of JSON, for which `1000`, `1000.0` and `1e3` are one number: whole ones are written by their digits alone, as far as these are
+/// exact.
+fn number_field(number: &Number) -> Field {
+    match number.as_f64().filter(|number| number.is_finite()) {
+        // 0 and -0 are one number, too.
+        Some(value) if number.is_f64() && value.fract() == 0.0 && value.abs() < INEXACT => {
+            Field::Number(value, (value + 0.0).to_string())
+        }
+        Some(value) => Field::Number(value, number.to_string()),
+        None => Field::Text(number.to_string()),
     }
 }
 
@@ -175,7 +185,7 @@ fn hyperfine(results: &[Value]) -> Result<ForeignTable, Vec<Problem>> {
         let failed = |run: usize| one.get("exit_codes")?.get(run).filter(|code| code.as_f64() != Some(0.0));
         let text = |value: Option<&Value>| match value {
             Some(Value::String(text)) => Field::of_text(text),
-            Some(Value::Number(number)) => Field::of_text(&number.to_string()),
+            Some(Value::Number(number)) => number_field(number),
             _ => Field::Missing,
         };
         // A command is never a number.
@@ -227,6 +237,18 @@ mod tests {
         assert_eq!(texts, [["1", "x", ""], ["", "", "true"]]);
         assert_eq!(table.rows[1].place, "line 3");
         assert_eq!(read_bytes(b"[{\"a\": 1}, {\"a\": 2}]").unwrap().rows[1].place, "[1]");
+    }
+
+    #[test]
+    fn a_whole_number_has_one_text_however_json_writes_it() {
+        let text = b"[{\"n\": 1000}, {\"n\": 1e3}, {\"n\": 1000.0}, {\"n\": -0.0}, {\"n\": 0.5}, {\"n\": 1e22}]";
+        let table = read_bytes(text).unwrap();
+        assert_eq!(
+            table.values(0).map(|field| field.text()).collect::<Vec<_>>(),
+            ["1000", "1000", "1000", "0", "0.5", "1e22"]
+        );
+        let hyperfine = br#"{"results": [{"command": "x", "times": [1.0], "parameters": {"n": 1e3}}]}"#;
+        assert_eq!(read_bytes(hyperfine).unwrap().rows[0].fields[1].text(), "1000");
     }
 
     #[test]

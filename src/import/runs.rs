@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::columns::MAY_COUNT_PARTS;
+use super::columns::{MAY_COUNT_PARTS, is_version};
 use super::copies::copies;
 use super::declared::measure;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
 use super::recurring::recurring;
 use super::spelling::two_spellings;
-use super::table::{Field, ForeignTable, MOST_PROBLEMS, Row};
+use super::table::{Field, ForeignTable, INEXACT, MOST_PROBLEMS, Row};
 use super::written::written_steps;
 use super::{Mapping, Problem, Role};
 use crate::analysis::counted;
@@ -17,8 +17,6 @@ use crate::plan::command::{Said, factor_of_levels};
 use crate::plan::{DeclaredMeasure, Key, Level, Levels, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
 
-/// From this number on, a whole number and the next whole number are the same as `f64`.
-const INEXACT: f64 = 9_007_199_254_740_992.0;
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
@@ -451,7 +449,8 @@ impl FactorColumn {
 }
 
 /// The kind of a column's levels. If different texts would become the same number, the levels are names: versions such
-/// as 2.1 and 2.10, numbers with too many digits. The other version may be in another file.
+/// as 2.1 and 2.10, numbers with too many digits. The other version may be in another file, so a column of versions by its
+/// name has names, too.
 fn kind(table: &ForeignTable, place: usize) -> Kind {
     let values = || table.values(place).filter(|field| **field != Field::Missing);
     let all = |holds: fn(f64) -> bool| values().all(|field| field.number().is_some_and(holds));
@@ -465,6 +464,7 @@ fn kind(table: &ForeignTable, place: usize) -> Kind {
         number.abs() >= INEXACT && is_plain_whole(text) || earlier.is_some_and(|earlier| earlier != text)
     });
     match () {
+        () if is_version(&table.columns[place]) => Kind::Text,
         () if is_ambiguous || values().any(|field| is_padded(field.text())) => Kind::Text,
         () if are_versions(values().map(Field::text)) => Kind::Text,
         () if all(|number| number.fract() == 0.0 && number.abs() < 9e15) => Kind::Whole,

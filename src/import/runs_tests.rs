@@ -154,6 +154,8 @@ fn levels_that_are_written_differently_stay_different_although_their_numbers_are
     assert_eq!(alone[0], Level::text("2.10"));
     let later = levels("v,time_s\n2.9,1\n2.10,2\n", &[("v", "factor")]);
     assert_eq!(later, [Level::text("2.9"), Level::text("2.10")]);
+    let by_name = levels("torch_version,time_s\n2.11,1\n2,2\n", &[]);
+    assert_eq!(by_name, [Level::text("2.11"), Level::text("2")]);
     // These are numbers, which all have as many decimals, or as many as they need.
     assert_eq!(levels("v,time_s\n0.25,1\n0.50,2\n", &[("v", "factor")]), [Level::Number(0.25), Level::Number(0.5)]);
     assert_eq!(levels("v,time_s\n0.25,1\n1.0,2\n", &[("v", "factor")]), [Level::Number(0.25), Level::Number(1.0)]);
@@ -161,6 +163,14 @@ fn levels_that_are_written_differently_stay_different_although_their_numbers_are
     let long = levels(&format!("id_of_set,time_s\n{first},1\n{second},2\n"), &[]);
     assert_eq!(long, [Level::text(first), Level::text(second)]);
     assert_eq!(levels("size,time_s\n1.5,1\n2,2\n", &[("size", "factor")]), [Level::Number(1.5), Level::Number(2.0)]);
+}
+
+#[test]
+fn a_number_of_json_that_is_written_in_two_ways_is_one_level() {
+    let text = "[{\"size\": 1e3, \"time_s\": 1}, {\"size\": 1000, \"time_s\": 2}, {\"size\": \"auto\", \"time_s\": 3}]";
+    let results = imported(text, &[]).unwrap();
+    let levels: Vec<&Level> = results.runs.iter().filter_map(|run| run.levels.get("size")).collect();
+    assert_eq!((results.cells, levels), (2, vec![&Level::text("1000"), &Level::text("1000"), &Level::text("auto")]));
 }
 
 #[test]

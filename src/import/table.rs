@@ -8,6 +8,8 @@ pub(super) const MOST_ROWS: usize = 50_000;
 pub(super) const MOST_COLUMNS: usize = 256;
 /// Longest text of a value, in bytes.
 pub(super) const MOST_TEXT: usize = 4 << 10;
+/// From this number on, a whole number and the next whole number are the same as `f64`.
+pub(super) const INEXACT: f64 = 9_007_199_254_740_992.0;
 /// The most problems of a file that are named.
 pub(super) const MOST_PROBLEMS: usize = 20;
 

@@ -157,7 +157,7 @@ struct Asked {
 
 /// A job in the queue.
 enum Found {
-    /// The queue has been unknown since the given time.
+    /// The queue has been unknown since the given time, or was seen already.
     Unknown,
     /// As it was when Slurm was asked at this time.
     Listed(Listed, Instant),
@@ -171,9 +171,14 @@ impl Queue {
         Self { interval, last: Mutex::default(), problem: Mutex::default(), obstacle: Mutex::default() }
     }
 
-    /// The job that `choose` picks among those that were listed after `since`. If the last list is old, Slurm is asked, by one thread at a
-    /// time.
-    fn find(&self, since: Instant, choose: impl FnOnce(&HashMap<JobId, Listed>) -> Option<&Listed>) -> Found {
+    /// The job that `choose` picks among those that were listed after `since`, in another list than the one that was `seen`. If the last list
+    /// is old, Slurm is asked, by one thread at a time.
+    fn find(
+        &self,
+        since: Instant,
+        seen: Option<Instant>,
+        choose: impl FnOnce(&HashMap<JobId, Listed>) -> Option<&Listed>,
+    ) -> Found {
         let mut last = match self.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -187,7 +192,7 @@ impl Queue {
             *last = Some(Asked { at, jobs: listed.ok().map(|text| jobs::read(&text)) });
         }
         match last.as_ref() {
-            Some(Asked { at, jobs: Some(jobs) }) if *at >= since => {
+            Some(Asked { at, jobs: Some(jobs) }) if *at >= since && seen != Some(*at) => {
                 choose(jobs).map_or(Found::Gone, |job| Found::Listed(job.clone(), *at))
             }
             _ => Found::Unknown,
@@ -243,6 +248,8 @@ struct JobGroup {
     is_asked_to_end: bool,
     /// Its state when it was last known.
     known: Option<Standing>,
+    /// When the list was made that showed this state, if only a later list can show another one.
+    seen: Option<Instant>,
     /// Since when its supervisor is known to have begun.
     heard_since: Option<Instant>,
     /// Since when Slurm lists the job as ended.
@@ -254,8 +261,8 @@ struct JobGroup {
 impl JobGroup {
     /// The job whose files are in `folder`.
     fn new(queue: Arc<Queue>, folder: PathBuf, at: At) -> Self {
-        let (known, heard_since, ended_since, refused) = (None, None, None, None);
-        Self { queue, folder, at, is_asked_to_end: false, known, heard_since, ended_since, refused }
+        let (known, seen, heard_since, ended_since, refused) = (None, None, None, None, None);
+        Self { queue, folder, at, is_asked_to_end: false, known, seen, heard_since, ended_since, refused }
     }
 
     /// The job's id, once Slurm has taken it.
@@ -267,7 +274,7 @@ impl JobGroup {
             At::Nowhere => return Err(never("the conductor ended before it sent the run to Slurm".to_owned())),
             At::Sought { comment, task, since } => {
                 let is_it = |job: &&Listed| job.comment == *comment && job.id.task == *task;
-                match self.queue.find(*since, |jobs| jobs.values().find(is_it)) {
+                match self.queue.find(*since, None, |jobs| jobs.values().find(is_it)) {
                     Found::Unknown => {}
                     Found::Listed(job, _) => self.submitted(job.id, job.comment),
                     // The job may have ended long ago, as its logs then show, or it was never sent.
@@ -377,7 +384,7 @@ impl Group for JobGroup {
             self.send(id, signal);
         }
         let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
-        let (standing, asked_at) = match self.queue.find(since, |jobs| jobs.get(&id)) {
+        let (standing, asked_at) = match self.queue.find(since, self.seen, |jobs| jobs.get(&id)) {
             Found::Listed(job, at) => (job.standing(|| if is_due { tools::exit_of(id) } else { None }), at),
             Found::Gone => (Standing::Ended(self.forgotten(id)), since),
             Found::Unknown => {
@@ -400,12 +407,13 @@ impl Group for JobGroup {
             standing => standing,
         };
         // The supervisor's first line follows the description of its node.
-        let standing = match standing {
-            Standing::Runs if !self.is_heard() => {
-                Standing::Waits(format!("Slurm job {id} has started, and multicard on its node has not yet"))
-            }
-            standing => standing,
+        let is_starting = standing == Standing::Runs && !self.is_heard();
+        let standing = if is_starting {
+            Standing::Waits(format!("Slurm job {id} has started, and multicard on its node has not yet"))
+        } else {
+            standing
         };
+        self.seen = (!is_starting && self.ended_since.is_none()).then_some(asked_at);
         self.known = Some(standing.clone());
         standing
     }
@@ -489,5 +497,25 @@ mod tests {
         list("RUNNING");
         assert_eq!(group.look(None), Standing::Runs);
         assert!(group.had_begun(Instant::now()), "if it waits now, Slurm has queued it again");
+    }
+
+    #[test]
+    fn a_job_is_read_from_a_list_of_slurm_once_unless_it_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut group = unlisted(folder.path(), None);
+        let list = |queue: &Queue, at: Instant, state: &str| {
+            let jobs = Some(jobs::read(&format!("12|N/A|{state}|N/A||1|Resources|multicard:x")));
+            *queue.last.lock().unwrap() = Some(Asked { at, jobs });
+        };
+        let (queue, first) = (Arc::clone(&group.queue), Instant::now());
+        list(&queue, first, "PENDING");
+        let waits = group.look(None);
+        assert!(matches!(waits, Standing::Waits(_)));
+        list(&queue, first, "RUNNING");
+        assert_eq!(group.look(None), waits, "this list was read");
+        list(&queue, first + Duration::from_millis(1), "RUNNING");
+        assert_ne!(group.look(None), waits);
+        fs::write(folder.path().join(GROUP_LOG), "{}\n").unwrap();
+        assert_eq!(group.look(None), Standing::Runs, "it may have started since the list was made");
     }
 }

@@ -11,13 +11,18 @@
 //! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
 //! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
 //! `Timed out`, `timed_out` and `timed-out` are equal. A value that is exactly the name of a level of one of the things
-//! means no other level: `2.10` is not `2.1` if both exist. A thing without a key equals none of its values. Names and
-//! values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
+//! means no other level: `2.10` is not `2.1` if both exist. A thing without a key equals none of its values. Names have no
+//! order: `version>=2` is refused where levels of `version` are names. Names and values with spaces, parentheses or
+//! comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
+//!
+//! A key means a factor or another property of things, such as `plan` of a run. If a factor has the key of such a
+//! property, `factor_plan` is the factor.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them they must hold both, which no level does.
 
 mod parser;
+mod unordered;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -25,7 +30,9 @@ use std::fmt;
 use thiserror::Error;
 
 use super::level::Level;
-use parser::{Keyword, Parser, Token};
+use parser::{Keyword, Parser, Placed, Token};
+
+pub use unordered::Unordered;
 
 /// Anything that a filter can be applied to.
 pub trait Facts {
@@ -214,14 +221,25 @@ impl Filter {
 
     /// The filter among these things: a value that is exactly the name of one of their levels means no other level. Everything that chooses
     /// from a list is to choose by this.
-    pub fn among<'f, F: Facts + 'f>(mut self, things: &(impl Iterator<Item = &'f F> + Clone)) -> Self {
+    ///
+    /// # Errors
+    /// It compares levels of these things by their order, and some of these levels have none.
+    pub fn among<'f, F: Facts + 'f>(
+        mut self,
+        things: &(impl Iterator<Item = &'f F> + Clone),
+    ) -> Result<Self, Unordered> {
+        let mut unordered = None;
         if let Some(term) = &mut self.0 {
-            term.narrow(&mut |key, value| {
+            term.narrow(&mut |key, comparison, value| {
+                if comparison.is_order() {
+                    unordered = unordered.take().or_else(|| Unordered::find(key, comparison, value, things.clone()));
+                    return;
+                }
                 let mut is_named = |level: &Level| level.as_text() == Some(value.text.as_str());
                 value.is_exact = things.clone().any(|thing| any_level(thing, key, &mut is_named));
             });
         }
-        self
+        unordered.map_or(Ok(self), Err)
     }
 
     /// Whether the filter is empty and therefore admits everything.
@@ -232,6 +250,20 @@ impl Filter {
     /// Whether the filter admits a thing.
     pub fn admits(&self, facts: &dyn Facts) -> bool {
         self.0.as_ref().is_none_or(|term| term.holds(facts))
+    }
+
+    /// The keys and levels of a filter that asks for levels alone, all of which must be met: `precision=fp32 and gpus=1`. `None` if it asks
+    /// for anything else.
+    pub fn levels(&self) -> Option<Vec<(String, String)>> {
+        let terms = match self.0.as_ref()? {
+            Term::All(terms) => terms.as_slice(),
+            term => std::slice::from_ref(term),
+        };
+        let level = |term: &Term| match term {
+            Term::Pair(key, Comparison::Equal, value) => Some((key.clone(), value.text.clone())),
+            _ => None,
+        };
+        terms.iter().map(level).collect()
     }
 
     /// The keys that the filter compares, each once.
@@ -286,11 +318,11 @@ impl Term {
         }
     }
 
-    /// Calls `each` with the key and the value of every pair.
-    fn narrow(&mut self, each: &mut dyn FnMut(&str, &mut Operand)) {
+    /// Calls `each` with the key, the comparison and the value of every pair.
+    fn narrow(&mut self, each: &mut dyn FnMut(&str, Comparison, &mut Operand)) {
         match self {
             Self::Word(_) => {}
-            Self::Pair(key, _, value) => each(key, value),
+            Self::Pair(key, comparison, value) => each(key, *comparison, value),
             Self::Not(term) => term.narrow(each),
             Self::All(terms) | Self::Any(terms) => terms.iter_mut().for_each(|term| term.narrow(each)),
         }
@@ -387,6 +419,23 @@ pub fn quoted(text: &str) -> String {
         return text.to_owned();
     }
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The parts of a text between commas. A comma in a quoted name or value, as filters have them, separates nothing.
+pub fn between_commas(text: &str) -> Vec<String> {
+    let is_quoted = |(_, token): &Placed| matches!(token, Token::Text { quoted: true, .. });
+    let tokens = Token::all(text).unwrap_or_default();
+    let quoted: Vec<(usize, usize)> = tokens.into_iter().filter(is_quoted).map(|(place, _)| place).collect();
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    for (place, letter) in text.chars().enumerate() {
+        if letter == ',' && !quoted.iter().any(|(start, end)| (*start..*end).contains(&place)) {
+            parts.push(std::mem::take(&mut part));
+        } else {
+            part.push(letter);
+        }
+    }
+    parts.push(part);
+    parts
 }
 
 /// The text of a filter with a further required pair added, or removed if it is present.

@@ -182,11 +182,57 @@ fn a_value_that_is_exactly_a_level_means_no_other_level_and_else_any_that_is_wri
         ("not (v=a or V=2.1)", vec!["2.10", "A", "b c"]),
     ] {
         let things = NAMES.map(|name| Thing { levels: [("v", Level::text(name))].into(), text: "" });
-        let among = Filter::parse(text).unwrap().among(&things.iter());
+        let among = Filter::parse(text).unwrap().among(&things.iter()).unwrap();
         assert_eq!(chosen(&among), expected, "{text}");
         let known = [("v", Known::Names(NAMES.to_vec())), ("V", Known::Names(NAMES.to_vec()))];
         assert_eq!(chosen(&Filter::parse_known(text, &known).unwrap()), expected, "{text}, in a plan");
     }
+}
+
+#[test]
+fn an_order_of_levels_that_are_names_is_refused_with_the_names() {
+    let things = |levels: &[Level]| -> Vec<Thing> {
+        levels.iter().map(|level| Thing { levels: [("version", level.clone())].into(), text: "" }).collect()
+    };
+    let refused = |text: &str, levels: &[Level]| {
+        let among = Filter::parse(text).unwrap().among(&things(levels).iter());
+        among.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let versions = ["1.9", "1.10", "2.0"].map(Level::text);
+    let expected = "version>=2: levels of version that are no numbers have no order (1.10, 1.9, 2.0): choose levels by = and !=, such \
+                    as version=1.10";
+    assert_eq!(refused("version>=2", &versions), Err(expected.to_owned()));
+    for text in ["not version<2", "a or VERSION < 2", "version=2.0 version>1"] {
+        assert!(refused(text, &versions).is_err(), "{text}");
+    }
+    let mixed = [Level::Number(2.5), Level::text("nightly")];
+    assert!(refused("version>2", &mixed).unwrap_err().contains("(nightly)"), "one that is no number would be left out");
+    let days = ["2026-11-25", "2026-11-26", ""].map(Level::text);
+    let days_and_names = ["2026-11-25", "some day"].map(Level::text);
+    assert!(refused("version>=2026-11-26", &days_and_names).unwrap_err().contains("no days have no order (some day)"));
+    for (text, levels) in [
+        ("version=2.0 or version!=1.10", versions.as_slice()),
+        ("epochs>=2", versions.as_slice()),
+        ("version>=2", [Level::Integer(1), Level::Number(2.5)].as_slice()),
+        ("version>=2026-11-26", days.as_slice()),
+    ] {
+        assert_eq!(refused(text, levels), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn a_filter_that_asks_for_levels_alone_names_them() {
+    let levels = |text: &str| Filter::parse(text).unwrap().levels();
+    let pairs = |pairs: &[(&str, &str)]| {
+        Some(pairs.iter().map(|(key, level)| ((*key).to_owned(), (*level).to_owned())).collect::<Vec<_>>())
+    };
+    assert_eq!(levels("name='a b' and gpus=1"), pairs(&[("name", "a b"), ("gpus", "1")]));
+    assert_eq!(levels("name=\"a b\""), pairs(&[("name", "a b")]));
+    for text in ["", "word", "a=1 word", "a!=1", "a>1", "a=1 or b=2", "a=1 a=2", "not a=1"] {
+        assert_eq!(levels(text), None, "{text}");
+    }
+    assert_eq!(between_commas("a=1,b='x, y',c=\"it's\" ,d"), ["a=1", "b='x, y'", "c=\"it's\" ", "d"]);
+    assert_eq!(between_commas("a='1,b=2"), ["a='1", "b=2"], "a quote that is not closed holds nothing");
 }
 
 #[test]

@@ -14,6 +14,19 @@ use serde::{Deserialize, Serialize};
 /// reads the level.
 pub const AA_COPY: &str = "aa_copy";
 
+/// Begins the name of a factor where its key alone means something else, as `plan` does of runs: `factor_plan`.
+const OF_FACTOR: &str = "factor_";
+
+/// The name that means the factor with this key, whatever else has the key.
+pub fn factor_name(key: &str) -> String {
+    format!("{OF_FACTOR}{key}")
+}
+
+/// The key of the factor that a name made by [`factor_name`] means; any other name as it is.
+pub fn factor_key(name: &str) -> &str {
+    name.strip_prefix(OF_FACTOR).unwrap_or(name)
+}
+
 /// The name of a factor, a workload or a measure in files: `"precision"`. Copies share its text.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -249,6 +262,11 @@ impl Levels {
     /// The level of a factor.
     pub fn get(&self, key: &str) -> Option<&Level> {
         self.levels.get(self.keys.iter().position(|name| *name == key)?)
+    }
+
+    /// The level of the factor that a filter names: by its key, or by [`factor_name`].
+    pub fn named(&self, name: &str) -> Option<&Level> {
+        self.get(name).or_else(|| self.get(factor_key(name)))
     }
 
     /// Pairs of factor key and level.

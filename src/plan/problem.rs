@@ -19,7 +19,7 @@ const LONGEST_OWN_NAME: usize = 200;
 pub const NAME_RULE: &str = "a name needs letters, at most 200 characters, and no line breaks, control characters or characters that change the writing \
          direction";
 
-/// The most names that a message lists if no name is similar.
+/// The most names that a message lists.
 const MOST_NAMED: usize = 24;
 
 /// Whether a text can be the name of a plan or a study.
@@ -116,13 +116,16 @@ impl<'a> Problems<'a> {
 pub fn suggestion<S: AsRef<str>>(name: &str, choice: &[S]) -> String {
     match nearest(name, choice) {
         Some(near) => format!("; did you mean {near:?}?"),
-        None => {
-            let named: Vec<&str> = choice.iter().take(MOST_NAMED).map(S::as_ref).collect();
-            let more = choice.len() - named.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("; there are {}{more}", named.join(", "))
-        }
+        None => format!("; there are {}", first_names(choice)),
     }
+}
+
+/// The first of these names, and how many more there are.
+pub(super) fn first_names<S: AsRef<str>>(names: &[S]) -> String {
+    let named: Vec<&str> = names.iter().take(MOST_NAMED).map(S::as_ref).collect();
+    let more = names.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
 }
 
 fn nearest<'a, S: AsRef<str>>(name: &str, choice: &'a [S]) -> Option<&'a str> {

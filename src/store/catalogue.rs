@@ -12,7 +12,9 @@ use super::archive::shown_host;
 use super::journal::{Decision, read_journal_line};
 use super::{StoreError, folder};
 use crate::foreign::{self, Line, Lines};
-use crate::plan::{Facts, Key, Level, Node, RunState, WorkloadSpec, mentions, offered_levels, rank_among, workloads};
+use crate::plan::{
+    Facts, Key, Level, Node, RunState, WorkloadSpec, factor_key, mentions, offered_levels, rank_among, workloads,
+};
 
 /// The bytes at the start of a journal line that contain the name of its decision.
 const HEAD_BYTES: usize = 80;
@@ -210,7 +212,7 @@ impl Facts for SessionHeading {
             "plan" => self.plans.iter().any(|plan| meets(&Level::text(plan))),
             "state" => self.runs.keys().any(|state| meets(&Level::text(state))),
             "tag" => tags(&self.note).any(|tag| meets(&Level::text(&tag))),
-            _ => match self.levels.get(key) {
+            _ => match self.levels.get(key).or_else(|| self.levels.get(factor_key(key))) {
                 Some(levels) => levels.iter().any(meets),
                 None => self.level(key).is_some_and(|level| meets(&level)),
             },

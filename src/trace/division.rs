@@ -18,6 +18,7 @@ use super::TraceError;
 use super::event::{Kind, Name, What, printed};
 use super::progress::{Progress, Watch};
 use super::source::Source;
+use crate::foreign::with_ellipsis;
 
 /// The largest number of events in which recurring ones are sought.
 const MOST_EVENTS: usize = 4_000_000;
@@ -216,7 +217,10 @@ fn recurring(source: &impl Source, watch: &mut Watch<'_>) -> Result<Option<Divis
 /// A name, cut if it is long.
 fn shown(name: &str) -> String {
     const MOST: usize = 80;
-    if name.chars().count() <= MOST { name.to_owned() } else { name.chars().take(MOST - 1).chain(['…']).collect() }
+    match name.chars().count() {
+        0..=MOST => name.to_owned(),
+        _ => with_ellipsis(&name.chars().take(MOST - 1).collect::<String>(), ""),
+    }
 }
 
 /// An event that recurs.

@@ -1,6 +1,7 @@
 //! Writes a trace as Markdown and as CSV.
 
 use super::value::{Gap, Statistics, Trace};
+use crate::foreign::with_ellipsis;
 use crate::plan::counted;
 use crate::protocol::recorder;
 use crate::text_table::{Field, TextTable, markdown_text};
@@ -206,7 +207,7 @@ fn section<T>(title: &str, head: &[&str], items: &[T], row: impl Fn(&T) -> Vec<S
 /// The start of a long name.
 fn short(text: &str) -> String {
     match text.char_indices().nth(NAME) {
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => with_ellipsis(&text[..end], ""),
         None => text.to_owned(),
     }
 }

@@ -32,7 +32,7 @@ pub fn with_run_numbers(sources: &[Source], notes: impl IntoIterator<Item = Stri
     let notes = notes.into_iter();
     let [source] = sources else { return notes.collect() };
     let is_of_id = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    let is_run = |word: &str| source.records.runs.iter().any(|run| run.run == word);
+    let is_run = |word: &str| source.records.listing.places.contains_key(word);
     let numbered = |note: String| {
         let mut text = String::with_capacity(note.len());
         for part in note.split_inclusive(|letter: char| !is_of_id(letter)) {
@@ -175,7 +175,7 @@ mod tests {
         let id = "0038-a5c8b9f8-6";
         let mut run = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.1);
         run.run = id.to_owned();
-        let records = Arc::new(Records { runs: vec![run].into(), ..Records::default() });
+        let records = Arc::new(Records { runs: vec![run].into(), ..Records::default() }.folded());
         let source = || Source { name: String::new(), records: Arc::clone(&records) };
         let notes = || [format!("throttled: by heat on 2026-11-28 ({id}, 0039-a5c8b9f8-7)")];
         let expected = "throttled: by heat on 2026-11-28 (run 38, 0039-a5c8b9f8-7)";

@@ -139,8 +139,9 @@ fn export(
         let _ = std::fs::create_dir(folder);
     }
     let exported = export_to_file(&reader, &name, what, &filter, format, file, stop);
-    let Exported { runs, rows } = exported.map_err(|error| error.to_string())?;
-    Ok(format!("Written: {} from {} in {}", counted(rows as usize, "row"), runs_text(runs), file.display()))
+    let Exported { runs, rows, meanings } = exported.map_err(|error| error.to_string())?;
+    let written = format!("Written: {} from {} in {}", counted(rows as usize, "row"), runs_text(runs), file.display());
+    Ok(std::iter::once(written).chain(meanings).collect::<Vec<_>>().join("; "))
 }
 
 /// Draws the menu that exports the runs that a screen shows, given by its filter. `others` says whether sessions besides the open one are

@@ -169,7 +169,7 @@ impl Facts for Row {
             "state" => Some(Level::text(self.state.name())),
             "repeat" => self.repeat.map(|repeat| Level::Integer(repeat.into())),
             "plan" => Some(Level::text(&self.plan)),
-            "run" => Some(Level::text(&self.number)),
+            "run" => Some(self.number.parse().map_or_else(|_| Level::text(&self.number), Level::Integer)),
             _ => self.entry.level(key),
         }
     }

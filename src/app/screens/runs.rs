@@ -24,10 +24,10 @@ use crate::app::desk::{Desk, News, Row};
 use crate::app::engine::{Request, UiEvent};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::theme::GRID;
-use crate::app::widgets::{main_button, muted, strong};
+use crate::app::widgets::{filter_of_list, main_button, muted, strong};
 use crate::app::words::runs_text;
 use crate::conduct::Order;
-use crate::plan::{Filter, RunState};
+use crate::plan::{Filter, RunState, Unordered};
 
 use page::Page;
 
@@ -129,6 +129,8 @@ pub struct RunsScreen {
     shown: Vec<usize>,
     filter_text: String,
     filter: Filter,
+    /// Why the filter hides nothing, if it asks for an order of names.
+    unordered: Option<Unordered>,
     selected: Option<String>,
     tab: Tab,
     page: Option<Page>,
@@ -157,7 +159,7 @@ impl RunsScreen {
         let places: HashMap<&str, usize> =
             before.iter().flatten().enumerate().map(|(place, run)| (&**run, place)).collect();
         let place = |index: &usize| places.get(&*rows[*index].run).copied();
-        let filter = self.filter.clone().among(&rows.iter());
+        let (filter, unordered) = filter_of_list(self.filter.clone().among(&rows.iter()));
         let is_shown = |index: &usize| place(index).is_some() || filter.admits(&rows[*index]);
         let mut shown: Vec<usize> = (0..rows.len()).filter(is_shown).collect();
         shown.sort_by_cached_key(|index| activity(&rows[*index], *index));
@@ -165,7 +167,7 @@ impl RunsScreen {
         shown.sort_by_key(|index| place(index).unwrap_or(usize::MAX));
         let listed = || shown.iter().map(|index| rows[*index].run.clone()).collect();
         self.pointed_at = before.is_some().then(listed);
-        self.shown = shown;
+        (self.shown, self.unordered) = (shown, unordered);
     }
 
     /// Puts the list in order although the pointer is over it, because the user moved a run.

@@ -17,9 +17,9 @@ use crate::app::desk::Desk;
 use crate::app::settings::Settings;
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, main_button, muted, named, named_text, opens, strong};
+use crate::app::widgets::{filter_field, filter_of_list, main_button, muted, named, named_text, opens, strong};
 use crate::conduct::{Client, Order};
-use crate::plan::{Filter, counted};
+use crate::plan::{Filter, Unordered, counted};
 use crate::remote::{Address, Line, Prompts, host_of_copy};
 use crate::session::{default_sessions_folder, note_session};
 use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session, tags};
@@ -38,6 +38,8 @@ pub struct Browser {
     pub is_open: bool,
     search: String,
     filter: Filter,
+    /// Why the filter hides nothing, if it asks for an order of names.
+    unordered: Option<Unordered>,
     /// All sessions, the one that was used last first.
     headings: Arc<Vec<Known>>,
     /// Indexes of the listed ones.
@@ -105,10 +107,12 @@ impl Browser {
     fn refresh(&mut self) {
         let archived = self.search.to_lowercase().contains(ARCHIVED);
         let filter = self.filter.clone().among(&self.headings.iter().map(|known| &*known.heading));
+        let (filter, unordered) = filter_of_list(filter);
         let fits = |known: &Known| {
             (archived || !known.heading.is_archived()) && (filter.is_empty() || filter.admits(&*known.heading))
         };
         self.listed = (0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect();
+        self.unordered = unordered;
     }
 
     /// The session at a place of the list, from 0.
@@ -394,9 +398,9 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         ui.heading("Sessions");
         let hint = "Search: h100, tag=paper, precision=fp16, date=2026-11-22 …";
         let width = (ui.available_width() - 200.0).max(160.0);
-        if let Some(text) = filter_field(ui, filter_id(), ("Search sessions", hint), &browser.search, width, &[]) {
-            asked.push(SessionsCommand::Search(text));
-        }
+        let (text, unordered) = (&browser.search, browser.unordered.as_ref());
+        let typed = filter_field(ui, filter_id(), ("Search sessions", hint), text, width, &[], unordered);
+        asked.extend(typed.map(SessionsCommand::Search));
         // While the dialog is only measured, the field cannot take the focus.
         if opens(ui.ctx(), filter_id()) && !ui.is_sizing_pass() {
             ui.memory_mut(|memory| memory.request_focus(filter_id()));

@@ -1,6 +1,7 @@
 //! `multicard diff --kernels`: what explains the difference between the steps of recordings before and after a change.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,7 +91,8 @@ fn one_cell(side: &[Recorded], Side { filter, option, .. }: &Side) -> Result<(),
 
 /// The recordings of a side.
 fn recorded(side: &Side) -> Result<Vec<Recorded>, Box<dyn Error>> {
-    let filter = Filter::parse(side.filter).map_err(|error| format!("{} {:?}: {error}", side.option, side.filter))?;
+    let wrong = |error: &dyn Display| format!("{} {:?}: {error}", side.option, side.filter);
+    let filter = Filter::parse(side.filter).map_err(|error| wrong(&error))?;
     let (mut all, mut materials) = (Vec::new(), Vec::new());
     for path in side.paths {
         if path.is_file() {
@@ -101,7 +103,7 @@ fn recorded(side: &Side) -> Result<Vec<Recorded>, Box<dyn Error>> {
         materials.push(Material::read(&session_folder(path)?)?);
     }
     let of_sessions: Vec<Cell> = materials.iter().flat_map(|material| cells(&material.runs)).collect();
-    let filter = filter.among(&of_sessions.iter());
+    let filter = filter.among(&of_sessions.iter()).map_err(|error| wrong(&error))?;
     for cell in of_sessions.iter().filter(|cell| filter.admits(*cell)) {
         let finished = cell.runs.iter().filter(|run| run.state == RunState::Finished);
         all.extend(finished.filter_map(|run| {

@@ -147,6 +147,9 @@ fn a_filter_names_the_key_or_the_level_that_was_meant() {
     assert_eq!(missing("batch=16"), ["filter: no cell has batch; did you mean \"batch_size\"?"]);
     assert_eq!(missing("precision=fp31"), ["filter: no cell has precision = fp31; did you mean \"fp32\"?"]);
     assert!(missing("precision=fp32 or gpus=2").is_empty());
+    let ordered = of(&four(), &Study { filter: "precision>16 gpus=2".to_owned(), ..Study::default() });
+    assert!(ordered.missing[0].starts_with("filter: precision>16: levels of precision that are no numbers"));
+    assert_eq!((ordered.missing.len(), ordered.cells.len()), (1, 4), "a figure of an earlier version opens");
 }
 
 #[test]

@@ -16,7 +16,8 @@ pub(super) fn blank(page: &Page, reason: &str) -> Scene {
     let mut lines = wrapped(reason, room, &|text| typist.width(&Line::plain(text), size));
     if lines.len() > MOST_LINES {
         lines.truncate(MOST_LINES);
-        lines[MOST_LINES - 1] += " …";
+        let last = &mut lines[MOST_LINES - 1];
+        *last += if last.ends_with('…') { "" } else { " …" };
     }
     let mut scene = Scene { width, height: 4.0 * size + (lines.len() - 1) as f64 * leading, ..Scene::default() };
     for (nth, line) in lines.iter().enumerate() {

@@ -6,6 +6,7 @@ use super::font::Face;
 use super::look::INK;
 use super::scene::{Colour, Item, Scene, Text};
 use crate::figure::style::Family;
+use crate::foreign::with_ellipsis;
 
 /// The size of raised text and the height of its baseline, as multiples of the type size.
 const RAISED: (f64, f64) = (0.68, 0.40);
@@ -185,7 +186,7 @@ impl Typist {
             let (head, tail) = (count.div_ceil(2), count / 2);
             let head: String = letters[..head].iter().collect();
             let tail: String = letters[letters.len() - tail..].iter().collect();
-            format!("{}…{}", head.trim_end(), tail.trim_start())
+            with_ellipsis(head.trim_end(), tail.trim_start())
         };
         kept(longest(letters.len(), |count| self.width(&Line::plain(kept(count)), size) <= width))
     }
@@ -197,7 +198,7 @@ impl Typist {
             return text.to_owned();
         }
         let letters: Vec<char> = text.chars().collect();
-        let kept = |count: usize| letters[..count].iter().collect::<String>().trim_end().to_owned() + "…";
+        let kept = |count: usize| with_ellipsis(letters[..count].iter().collect::<String>().trim_end(), "");
         kept(longest(letters.len(), |count| fits(&kept(count))))
     }
 
@@ -255,5 +256,20 @@ impl Typist {
                 }));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_cut_beside_an_ellipsis_of_its_own_has_one() {
+        let typist = Typist { family: Family::default() };
+        let width = |text: &str| typist.width(&Line::plain(text), 8.0) + 0.01;
+        for (text, cut) in [("gemm… of all layers", "gemm…"), ("… of all layers", "…")] {
+            assert_eq!(typist.cut(text, 8.0, width(&format!("{cut}…"))), cut);
+        }
+        assert_eq!(typist.cut_within("gemm…of all layers…last", 8.0, width("gemm……last")), "gemm…last");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Replay;
 use super::listing::{Kind, LogFile};
+use crate::foreign::with_ellipsis;
 use crate::plan::counted;
 use crate::protocol::event_start;
 
@@ -66,8 +67,7 @@ impl Replay<'_> {
         // A malformed line may be long, and some error messages quote it.
         let mut why = why.to_string();
         if let Some((cut, _)) = why.char_indices().nth(WHY_CHARS) {
-            why.truncate(cut);
-            why.push('…');
+            why = with_ellipsis(&why[..cut], "");
         }
         self.report.damaged.push(format!("{}:{number}: {why}", log.path));
         self.index.damage(&log.path, number, log.kind.run(), log.kind.is_of_ranks(), &why)

@@ -150,8 +150,9 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
         }
     });
     let hint = "fp16 or gpus>=2 …";
-    if let Some(text) = filter_field(ui, filter_id(), ("Filter cells", hint), &study.filter, 184.0, &view.filter_keys())
-    {
+    let (names, keys) = (("Filter cells", hint), view.filter_keys());
+    // An order of names is told with what else the cells do not have.
+    if let Some(text) = filter_field(ui, filter_id(), names, &study.filter, 184.0, &keys, None) {
         edit::<CompareCommand>(commands, study, Some("filter"), |study| study.filter = text);
     }
     for levels in &picture.comparison.settings {

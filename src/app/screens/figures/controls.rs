@@ -134,8 +134,9 @@ fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
 fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
     let hint = "fp16 or gpus>=2 …";
-    if let Some(text) = filter_field(ui, filter_id(), ("Filter cells", hint), &study.filter, 224.0, &view.filter_keys())
-    {
+    let (names, keys) = (("Filter cells", hint), view.filter_keys());
+    // An order of names is told with what else the cells do not have.
+    if let Some(text) = filter_field(ui, filter_id(), names, &study.filter, 224.0, &keys, None) {
         edit::<FiguresCommand>(commands, study, None, |study| study.filter = text);
     }
     let looks = &view.looks;

@@ -16,7 +16,7 @@ use super::store::AUTOMATIC_RUNS;
 use crate::app::desk::Row;
 use crate::app::screens::live::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, filter_field, muted, strong};
+use crate::app::widgets::{check_ui, filter_field, filter_of_list, muted, strong};
 use crate::conduct::QueueRow;
 use crate::plan::{Facts, Filter, Level, RunState, mentions};
 
@@ -97,12 +97,14 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
             commands.push(LiveCommand::ChooseNone);
         }
     });
+    let filter = Filter::typed(&view.own.filter).unwrap_or_default().among(&runs.iter());
+    let (filter, unordered) = filter_of_list(filter);
     ui.add_enabled_ui(!runs.is_empty(), |ui| {
         let (names, keys) = (("Filter the list of runs", "Filter"), view.filter_keys());
-        let field = filter_field(ui, filter_id(), names, &view.own.filter, f32::INFINITY, &keys);
+        let (text, unordered) = (&view.own.filter, unordered.as_ref());
+        let field = filter_field(ui, filter_id(), names, text, f32::INFINITY, &keys, unordered);
         commands.extend(field.map(LiveCommand::Filter));
     });
-    let filter = Filter::typed(&view.own.filter).unwrap_or_default().among(&runs.iter());
     let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
     let mut fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
     hold_order(ui, &mut fitting);

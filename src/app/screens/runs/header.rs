@@ -94,7 +94,8 @@ fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
 fn filter_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let text = &view.own.filter_text;
     let hint = "Filter: state=failed precision=fp16 …";
-    if let Some(text) = filter_field(ui, filter_id(), ("Filter runs", hint), text, 250.0, &view.filter_keys()) {
+    let (names, keys, unordered) = (("Filter runs", hint), view.filter_keys(), view.own.unordered.as_ref());
+    if let Some(text) = filter_field(ui, filter_id(), names, text, 250.0, &keys, unordered) {
         commands.push(Command::from(RunsCommand::Filter(text)));
     }
     // Both are always drawn, with a fixed width, so that the controls after them keep their places.

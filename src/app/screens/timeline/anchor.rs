@@ -7,6 +7,7 @@ use poll_promise::Promise;
 
 use super::{Shown, TimelineScreen};
 use crate::app::task::on_thread;
+use crate::foreign::with_ellipsis;
 use crate::trace::{MarkKind, Timeline, TraceError};
 
 /// What recordings are aligned at.
@@ -33,7 +34,7 @@ impl Anchor {
             Self::Epoch(number) => format!("epoch {number}"),
             Self::Step(number) => format!("step {number}"),
             Self::Event(name) if name.chars().count() > MOST_LETTERS => {
-                format!("{}…", name.chars().take(MOST_LETTERS).collect::<String>())
+                with_ellipsis(&name.chars().take(MOST_LETTERS).collect::<String>(), "")
             }
             Self::Event(name) => name.clone(),
         }

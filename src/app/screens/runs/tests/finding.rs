@@ -53,6 +53,7 @@ fn runs_are_filtered_by_state_levels_repeat_number_and_words() {
         ("precision=fp1", false),
         ("precision=", true),
         ("run=7 repeat=7", true),
+        ("run>=7", true),
         ("run>=8", false),
         ("nothing=here", false),
         ("memory", true),
@@ -76,6 +77,23 @@ fn a_filter_that_names_a_level_exactly_lists_no_run_of_another_level() {
         state.own::<RunsScreen>().shown.len()
     };
     assert_eq!([listed("version=2.10"), listed("version=2.1"), listed("version=2.100"), listed("")], [1, 1, 2, 3]);
+}
+
+#[test]
+fn a_filter_that_orders_names_says_which_names_and_hides_nothing() {
+    let records = (1..).zip(["2.9", "2.10"]).map(|(number, version)| RunRecord {
+        levels: Levels::new(vec![("version", Level::text(version))]),
+        ..record(number, "fp32", RunState::Finished)
+    });
+    let mut harness = window(state(records.collect(), Vec::new()), State::draw::<RunsScreen>);
+    harness.get_by_label("Filter runs").focus();
+    harness.run();
+    harness.get_by_label("Filter runs").type_text("version>=2.10");
+    harness.run();
+    harness.get_by_label_contains(
+        "Filter: version>=2.10: levels of version that are no numbers have no order (2.10, 2.9)",
+    );
+    assert_eq!(harness.state().state.own::<RunsScreen>().shown.len(), 2);
 }
 
 #[test]
