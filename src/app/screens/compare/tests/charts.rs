@@ -168,6 +168,22 @@ fn the_axis_stays_in_sight_while_bars_scroll() {
 }
 
 #[test]
+fn charts_that_go_on_below_the_edge_of_the_smallest_window_have_a_scroll_bar_beside_them() {
+    let cells = (1..=8_i64).flat_map(|gpus| ["fp32", "fp16"].map(|precision| fixture::cell(precision, gpus, "ddp-ds")));
+    let runs: Vec<RunRecord> = cells.map(|cell| fixture::run(&cell, 1, 0.1)).collect();
+    for form in [Form::Bars, Form::Loss] {
+        let mut state = state_of(records("s", runs.clone()));
+        send(&mut state, CompareCommand::Form(form));
+        change(&mut state, |study| study.columns = Place::Nothing);
+        let harness = harness(state, [880.0, 640.0]);
+        let table = harness.get_by_label("16 cells").rect().top();
+        let bars = theme::painted_bars(&harness.output().shapes);
+        // Left of the charts are the controls.
+        assert!(bars.iter().any(|bar| bar.left() > 400.0 && bar.bottom() < table), "{form:?}: {bars:?}");
+    }
+}
+
+#[test]
 fn bars_use_the_height_there_is() {
     let height = |window: f32| {
         let harness = harness(state_of(many()), [1280.0, window]);
