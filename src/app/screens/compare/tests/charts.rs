@@ -169,10 +169,8 @@ fn the_axis_stays_in_sight_while_bars_scroll() {
 
 #[test]
 fn charts_that_go_on_below_the_edge_of_the_smallest_window_have_a_scroll_bar_beside_them() {
-    let cells = (1..=8_i64).flat_map(|gpus| ["fp32", "fp16"].map(|precision| fixture::cell(precision, gpus, "ddp-ds")));
-    let runs: Vec<RunRecord> = cells.map(|cell| fixture::run(&cell, 1, 0.1)).collect();
     for form in [Form::Bars, Form::Loss] {
-        let mut state = state_of(records("s", runs.clone()));
+        let mut state = state_of(records("s", shown_table::many_rows()));
         send(&mut state, CompareCommand::Form(form));
         change(&mut state, |study| study.columns = Place::Nothing);
         let harness = harness(state, [880.0, 640.0]);
