@@ -7,6 +7,7 @@ mod crowded;
 mod curves;
 mod effects;
 mod history;
+mod intervals;
 mod map;
 mod metrics;
 mod pareto;
@@ -23,8 +24,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::baseline::Baseline;
 use super::baseline_notes::baseline_warning;
-use super::chart::{Chart, Geometry, Scale};
-use super::notes::{coverage_text, traced_note};
+use super::chart::{Chart, Scale};
+use super::notes::traced_note;
 use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
 use super::ratio::{judge_cells, over_baseline};
 use super::study::{
@@ -40,6 +41,7 @@ use crate::analysis::{
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, colour_places, name_of};
 use history::History;
+use intervals::intervals_note;
 
 /// The levels that a setting has among all cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -534,38 +536,6 @@ impl Scene<'_> {
             None => cell_value(key, &self.cells[cell], None, self.baseline, self.intervals),
         };
         if let CellValue::Measure(value) = value { Some(value) } else { None }
-    }
-}
-
-/// What the intervals of a chart mean. The intervals of a measure of two cells are over pairs of repeats.
-fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
-    let (of_what, of_pairs) = if are_pairs { ("pairs of repeats", " over pairs of repeats") } else { ("repeats", "") };
-    let drawn = match chart.geometry {
-        Geometry::Lines => "Bands",
-        Geometry::Effects => "Lines",
-        _ => "Error bars",
-    };
-    let methods = chart.methods();
-    let counts: BTreeSet<usize> = methods.iter().map(|(_, n)| *n).collect();
-    let listed = |text: &dyn Fn(usize) -> String| match (counts.first(), counts.last()) {
-        (Some(least), Some(most)) if least < most => format!("{} to {}", text(*least), text(*most)),
-        (Some(only), _) => text(*only),
-        _ => String::new(),
-    };
-    match methods.first() {
-        None => String::new(),
-        Some((Method::OrderStatistics, _)) => {
-            format!("{drawn}: 95 % intervals of the median{of_pairs} (n = {}).", listed(&|n: usize| n.to_string()))
-        }
-        Some((Method::GeometricMeans, _)) => format!(
-            "{drawn}: 95 % intervals of ratios of geometric means by Welch's t (n = {}).",
-            listed(&|n: usize| n.to_string())
-        ),
-        Some(_) => format!(
-            "{drawn}: range of {of_what} (n = {}), which holds the true median in {} % of cases.",
-            listed(&|n: usize| n.to_string()),
-            listed(&coverage_text)
-        ),
     }
 }
 
