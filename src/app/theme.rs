@@ -130,7 +130,7 @@ pub fn grounds(visuals: &Visuals) -> [Color32; 3] {
 }
 
 /// The least contrast of a colour with the grounds of plots.
-fn least_contrast(colour: Color32, visuals: &Visuals) -> f32 {
+pub fn least_contrast(colour: Color32, visuals: &Visuals) -> f32 {
     grounds(visuals).map(|ground| contrast(colour, ground)).into_iter().fold(f32::INFINITY, f32::min)
 }
 

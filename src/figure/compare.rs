@@ -3,6 +3,7 @@
 mod activity;
 mod arrange;
 mod bars;
+mod colours;
 mod crowded;
 mod curves;
 mod effects;
@@ -19,6 +20,7 @@ mod scatter;
 
 pub use crate::analysis::level_name;
 pub use arrange::Arrangement;
+pub use colours::{LineLooks, settings_of_lines};
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -39,7 +41,8 @@ use crate::analysis::{
     history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
-use arrange::{arrange, colour_places, name_of};
+use arrange::{arrange, name_of};
+use colours::Colours;
 use history::History;
 use intervals::intervals_note;
 
@@ -428,7 +431,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         baseline: &baseline,
         study,
         arrangement: &arrangement,
-        colours: colour_places(&arrangement, all),
+        colours: Colours::among(arrangement.colour.clone(), all),
         naming: &naming,
         history: chosen.history.as_ref(),
         foremost,
@@ -490,8 +493,7 @@ struct Scene<'a> {
     baseline: &'a Baseline<'a>,
     study: &'a Study,
     arrangement: &'a Arrangement,
-    /// The places of levels without looks of their own.
-    colours: HashMap<Level, usize>,
+    colours: Colours,
     /// The settings that distinguish the shown cells.
     naming: &'a [Setting],
     /// The order and the changes of the form `history`.

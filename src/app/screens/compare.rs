@@ -449,10 +449,10 @@ impl Screen for CompareScreen {
 }
 
 impl CompareScreen {
-    /// Figures use the order and the colours of this screen.
+    /// Live and figures use the order and the colours of this screen.
     fn tell_looks(&self, desk: &mut Desk) {
-        let Study { order, colours, filter, hidden, held, .. } = self.study.clone();
-        let looks = Looks { order, colours, filter, hidden, held };
+        let Study { order, colours, colour, filter, hidden, held, .. } = self.study.clone();
+        let looks = Looks { order, colours, colour, filter, hidden, held };
         if looks != desk.looks {
             desk.looks = looks;
             desk.tell(News::Looks);
