@@ -59,8 +59,9 @@ pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, MADE_WITH, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling, finished, held,
-    history_facts, is_of_session, level_name, level_rank, measure_of, session_facts, sort, step_of, varying,
+    Cell, CellKey, LevelRank, MADE_WITH, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
+    finished, held, history_facts, is_of_session, level_name, level_rank, measure_of, session_facts, sort, step_of,
+    varying,
 };
 pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};

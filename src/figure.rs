@@ -46,7 +46,9 @@ pub use chart::{
     Addition, AdditionKind, Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series,
 };
 pub use claims::{claimed, claims_table};
-pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};
+pub use compare::{
+    Arrangement, Comparison, LineLooks, SettingLevels, compare, compare_with, level_name, settings_of_lines, table,
+};
 pub use composed::ComposedFigure;
 pub use composition::{ComposedPanel, Composition, CompositionFile, PanelTable, Share};
 pub use difference::{Difference, DifferenceOutcome, difference};

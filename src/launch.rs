@@ -90,7 +90,7 @@ pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
 pub use samples::remove_node_samples;
 pub use slurm::{
-    ALLOCATION_COMMAND, EXPECTED_START, Nodes, SlurmError, add_site, delay, expected_start, keep_allocation,
+    ALLOCATION_COMMAND, Nodes, SlurmError, add_site, delay, expected_start, keep_allocation, lasting_reason,
     may_be_at_a_site, nodes, script, site, site_node, sites, sites_file, unlimited_node,
 };
 pub use step::{DESCRIBE_COMMAND, RANKS_COMMAND, node_of_step};

@@ -70,6 +70,18 @@ pub struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
+    /// A cell without runs.
+    pub fn new(
+        session: &'a str,
+        id: &'a str,
+        workload: &'a Arc<WorkloadSpec>,
+        levels: &'a Levels,
+        data: &'a str,
+    ) -> Self {
+        let (made_with, circumstances, runs) = (Arc::default(), Arc::default(), Vec::new());
+        Self { session, id, workload, levels, data, made_with, circumstances, runs }
+    }
+
     /// The parts of the cell; the repeats of each part were made in the same environment.
     fn parts(&self, split: &Split<'a>) -> Vec<Self> {
         let parts = split.parts(&self.runs).into_iter();
@@ -287,17 +299,7 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     {
         let place = *places.entry((session, run.identity.ok_or(&*run.cell))).or_insert(cells.len());
         if place == cells.len() {
-            let RunSummary { cell: id, workload, levels, data, .. } = run;
-            cells.push(Cell {
-                session,
-                id,
-                workload,
-                levels,
-                data,
-                made_with: Arc::default(),
-                circumstances: Arc::default(),
-                runs: Vec::new(),
-            });
+            cells.push(Cell::new(session, &run.cell, &run.workload, &run.levels, &run.data));
         }
         cells[place].runs.push(run);
     }
@@ -344,7 +346,9 @@ pub fn cell_keys<'a>(cells: &[Cell<'a>]) -> HashMap<(&'a str, &'a str), CellKey>
 
 /// Sorts cells by their levels of settings, the first of which counts most; equal ones keep their order.
 pub fn sort(cells: &mut [Cell], settings: &[&Setting]) {
-    cells.sort_by_cached_key(|cell| settings.iter().map(|setting| level_rank(setting, cell)).collect::<Vec<_>>());
+    cells.sort_by_cached_key(|cell| {
+        settings.iter().map(|setting| level_rank(setting, cell.level(&setting.key))).collect::<Vec<_>>()
+    });
 }
 
 /// The settings whose level differs between cells.
@@ -454,8 +458,7 @@ fn are_on_cpus(cells: &[Cell]) -> bool {
 pub type LevelRank = (usize, Option<(usize, Option<Level>)>);
 
 /// The rank of a cell by its level of a setting.
-pub fn level_rank(setting: &Setting, cell: &Cell) -> LevelRank {
-    let level = cell.level(&setting.key);
+pub fn level_rank(setting: &Setting, level: Option<Level>) -> LevelRank {
     let by_study = level.as_ref().and_then(|level| setting.order.iter().position(|known| known == level));
     let among = level.map(|level| {
         let place = setting.place(&level);

@@ -18,7 +18,7 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table as Grid, TableDelega
 use crate::analysis::{CellKey, Judgement, Value};
 use crate::app::command::Command;
 use crate::app::listing::TRAINING_LOSS;
-use crate::app::theme::{GRID, SMALL, palette, show_scroll_bars};
+use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::value_text;
 use crate::app::widgets::{muted, named, strong};
 use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, counted, precise};
@@ -104,10 +104,7 @@ impl CellTable<'_> {
         if let Some(row) = self.newly_chosen(ui) {
             grid = grid.scroll_to_row(row, None);
         }
-        let scroll = ui.spacing().scroll;
-        show_scroll_bars(ui);
         grid.show(ui, &mut delegate);
-        ui.spacing_mut().scroll = scroll;
         let asked = delegate.asked;
         let open = self.selected.filter(|_| {
             let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());

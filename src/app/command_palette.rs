@@ -18,10 +18,12 @@ fn entries(window: &Window) -> Vec<(String, Command)> {
     entries.extend(screens.iter().flat_map(|screen| screen.palette(desk)));
     let mut add = |name: &str, command: Command| entries.push((name.to_owned(), command));
     add("Copy as command", Command::CopyCommand);
-    if let Some(what) = desk.history.next_undo() {
+    // In a session that is only read, nothing is undone.
+    let can_order = desk.locked().is_none();
+    if let Some(what) = desk.history.next_undo().filter(|_| can_order) {
         add(&format!("Undo: {what}"), Command::Undo);
     }
-    if let Some(what) = desk.history.next_redo() {
+    if let Some(what) = desk.history.next_redo().filter(|_| can_order) {
         add(&format!("Do again: {what}"), Command::Redo);
     }
     // Also while nothing runs: runs that are launched later then wait.
@@ -124,10 +126,12 @@ mod tests {
 
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::desk::{Deed, Inverse, OpenSession};
     use crate::app::dressed::dressed;
     use crate::app::engine::Request;
     use crate::app::keys;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
+    use crate::conduct::Order;
     use crate::figure::{Form, Format, preset};
     use crate::plan::Tracer;
 
@@ -215,6 +219,44 @@ mod tests {
         assert_eq!(commands_for(&state, "export"), [Command::from(FiguresCommand::Export)]);
         state.desk.screen = ScreenName::COMPARE;
         assert_eq!(commands_for(&state, "copy latex"), [Command::from(CompareCommand::Copy(Format::Latex))]);
+    }
+
+    #[test]
+    fn undo_is_offered_only_where_there_is_something_to_undo() {
+        let (mut state, context) = (Window::default(), Context::default());
+        let offered = |state: &Window, query: &str| entries(state).iter().any(|(name, _)| matches(name, query));
+        for screen in [ScreenName::PLAN, ScreenName::COMPARE, ScreenName::FIGURES] {
+            state.desk.screen = screen;
+            assert!(!offered(&state, "undo") && !offered(&state, "redo"), "{screen:?}");
+        }
+        let mut plan = state.own::<PlanScreen>().plan().clone();
+        plan.toggle(Tracer::BuiltIn);
+        let scaling = || Box::new(preset("scaling").unwrap());
+        let edit = Command::from(PlanCommand::Edit(Box::new(plan), None));
+        for (edit, undo, words) in [
+            (edit, Command::from(PlanCommand::Undo), "plan edit"),
+            (CompareCommand::Study(scaling()).into(), CompareCommand::Undo.into(), "what is shown"),
+            (FiguresCommand::Study(scaling()).into(), FiguresCommand::Undo.into(), "the figure"),
+        ] {
+            state.desk.screen = if words == "the figure" { ScreenName::FIGURES } else { ScreenName::COMPARE };
+            state.execute(edit, &context);
+            let offers = |state: &Window| ["undo", "redo"].map(|verb| offered(state, &format!("{verb} {words}")));
+            assert_eq!(offers(&state), [true, false], "{words}");
+            state.execute(undo, &context);
+            assert_eq!(offers(&state), [false, true], "{words}");
+        }
+    }
+
+    #[test]
+    fn an_action_on_a_session_that_is_only_read_by_now_is_not_offered_to_be_undone() {
+        let mut state = Window::default();
+        state.desk.session = Some(OpenSession { folder: "/a/session".into(), read_only: None });
+        let (orders, inverse) = (vec![Order::Pause(true)], vec![Inverse::Order(Order::Pause(false))]);
+        state.desk.order_to_undo(Deed { what: "The queue was paused".to_owned(), orders, inverse });
+        let is_offered = |state: &Window| entries(state).iter().any(|(name, _)| matches(name, "undo queue paused"));
+        assert!(is_offered(&state));
+        state.desk.session.as_mut().unwrap().read_only = Some("its conductor has ended".to_owned());
+        assert!(!is_offered(&state));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::sample;
 use super::settings::Settings;
 use crate::analysis::{Key, Level, counted};
 use crate::conduct::{Order, QueueView};
+use crate::figure::Place;
 use crate::plan::{Node, Plan};
 use crate::protocol::Sample;
 use crate::remote;
@@ -135,13 +136,16 @@ pub enum Intent {
     Save,
 }
 
-/// Which cells the Compare screen shows, and the order and colours of levels there; figures without their own settings use these.
+/// Which cells the Compare screen shows, and the order and colours of levels there; the Live screen and figures without their own settings
+/// use these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     /// The settings whose levels have a custom order.
     pub order: Vec<(Key, Vec<Level>)>,
     /// Levels with a custom colour, given as an index into the palette.
     pub colours: Vec<(Key, Level, u8)>,
+    /// The setting that is shown by colours.
+    pub colour: Place,
     /// The filter of cells.
     pub filter: String,
     /// Levels whose cells are left out.

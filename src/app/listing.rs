@@ -1,12 +1,12 @@
 //! The contents of lists of runs. They are computed where records are read, so that the window's thread has little work even with ten
 //! thousand runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::analysis::Setting;
-use crate::figure::level_name;
-use crate::plan::{Key, Level, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
+use crate::analysis::{Cell, Setting};
+use crate::figure::{SettingLevels, level_name, settings_of_lines};
+use crate::plan::{AA_COPY, Key, Level, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
 use crate::store::{RunRecord, number_of};
 
 /// The key of the column of plans.
@@ -166,6 +166,8 @@ pub struct Listing {
     pub entries: Vec<Arc<Entry>>,
     /// Indexes of runs in `entries`, by id.
     pub places: HashMap<String, usize>,
+    /// The settings in which the runs' cells differ, as charts arrange them.
+    pub settings: Vec<SettingLevels>,
     /// The keys of all levels.
     pub keys: Vec<Key>,
     /// Number of pairs of a cell and a repeat.
@@ -202,8 +204,17 @@ impl Listing {
                 keys.push(key.clone());
             }
         }
-        Self { columns, entries, places, keys, attempted, step: step(runs) }
+        Self { columns, entries, places, settings: settings(runs), keys, attempted, step: step(runs) }
     }
+}
+
+/// The settings in which the cells of runs differ. Compare leaves out A/A copies, too.
+fn settings(runs: &[RunRecord]) -> Vec<SettingLevels> {
+    let mut known = HashSet::new();
+    let own = runs.iter().filter(|run| run.levels.get(AA_COPY).is_none());
+    let own = own.filter(|run| known.insert((&run.workload.key, &run.data.set, &run.levels)));
+    let cells: Vec<Cell> = own.map(|run| Cell::new("", &run.cell, &run.workload, &run.levels, &run.data.set)).collect();
+    settings_of_lines(&cells)
 }
 
 fn columns(runs: &[RunRecord]) -> Vec<Column> {

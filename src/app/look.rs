@@ -30,8 +30,7 @@ pub fn colour_name(place: usize, dark: bool) -> &'static str {
 }
 
 /// Paints the marker of a point.
-pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, visuals: &Visuals) {
-    let fill = line_colour(look, visuals);
+pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, marker: Marker, fill: Color32) {
     let turned = |corners: usize, angle: f32| {
         let corner = |index: usize| {
             let angle = angle + index as f32 * std::f32::consts::TAU / corners as f32;
@@ -46,7 +45,7 @@ pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, v
         });
     };
     let quarter = 2.0 * FRAC_PI_4;
-    match look.sign().marker {
+    match marker {
         Marker::Circle => drop(painter.circle_filled(centre, radius, fill)),
         Marker::Square => drop(painter.add(turned(4, FRAC_PI_4))),
         Marker::Diamond => drop(painter.add(turned(4, 0.0))),
@@ -129,7 +128,7 @@ fn line_sample_ui(ui: &mut Ui, series: &Series) {
         Some((stroke_length, gap)) => painter.extend(Shape::dashed_line(&ends, stroke, stroke_length, gap)),
         None => drop(painter.line_segment(ends, stroke)),
     }
-    paint_marker(painter, rect.center(), 3.5, &series.look, visuals);
+    paint_marker(painter, rect.center(), 3.5, series.look.sign().marker, stroke.color);
 }
 
 /// Dash pattern that distinguishes lines of the same colour: lengths of stroke and gap; `None` means solid.

@@ -6,7 +6,7 @@ use eframe::egui::text::LayoutJob;
 use eframe::egui::{Align, Color32, FontId, Frame, Id, Label, Layout, Margin, Rect, Stroke, TextFormat, Ui, UiBuilder};
 
 use super::command::{Command, ScreenName, SessionsCommand};
-use super::desk::{Notice, Problem};
+use super::desk::Problem;
 use super::theme::{SMALL, palette};
 use super::widgets::{card, main_button, named, notes_menu_ui};
 use super::window::Window;
@@ -59,7 +59,10 @@ pub fn notices_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
             let warning = palette(ui.visuals()).warning;
             framed(ui, warning).show(ui, |ui| closing::waiting_ui(ui, window.closing, commands));
         }
-        Some((number, notice)) => notice_ui(ui, *number, notice, commands),
+        Some((number, notice)) => {
+            let can_undo = notice.can_undo && window.desk.locked().is_none();
+            notice_ui(ui, *number, &notice.text, can_undo, commands);
+        }
         None if is_new_user => offer_ui(ui, commands),
         None => {}
     });
@@ -114,20 +117,20 @@ fn problems_ui(ui: &mut Ui, problems: &[&Problem], commands: &mut Vec<Command>) 
     });
 }
 
-fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Command>) {
+fn notice_ui(ui: &mut Ui, number: u64, text: &str, can_undo: bool, commands: &mut Vec<Command>) {
     let frame = framed(ui, palette(ui.visuals()).line).show(ui, |ui| {
         let close = ui.small_button("×").on_hover_text("Dismiss (Esc)");
         close.widget_info(|| named("Dismiss the notice"));
         if close.clicked() {
             commands.push(Command::DismissNotice(number));
         }
-        if notice.can_undo {
+        if can_undo {
             let undo = ui.small_button("Undo").on_hover_text("Puts things back as they were (Ctrl Z on Runs)");
             if deliberate::clicked(&undo, ("undo", number)) {
                 commands.push(Command::Undo);
             }
         }
-        text_ui(ui, &notice.text);
+        text_ui(ui, text);
     });
     let id = Id::unique("notice since");
     let now_s = ui.input(|input| input.time);
@@ -135,7 +138,7 @@ fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Comma
     let is_read = ui.rect_contains_pointer(frame.response.rect);
     let since_s = known.filter(|(shown, _)| *shown == number && !is_read).map_or(now_s, |(_, since_s)| since_s);
     ui.data_mut(|data| data.insert_temp(id, (number, since_s)));
-    let shown_s = if notice.can_undo { SHOWN_WITH_UNDO_S } else { SHOWN_S };
+    let shown_s = if can_undo { SHOWN_WITH_UNDO_S } else { SHOWN_S };
     let left_s = since_s + shown_s - now_s;
     if left_s <= 0.0 {
         commands.push(Command::DismissNotice(number));
@@ -152,6 +155,7 @@ mod tests {
     use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
     use super::*;
+    use crate::app::desk::Notice;
     use crate::app::dressed::dressed;
     use crate::app::shell::BAR_HEIGHT;
     use crate::app::shell_ui;
@@ -194,10 +198,9 @@ mod tests {
     /// Whether a notice is dismissed that is drawn at these times, in seconds.
     fn is_dismissed(can_undo: bool, times_s: &[f64]) -> bool {
         let (context, mut commands) = (Context::default(), Vec::new());
-        let notice = Notice { text: "Copied".to_owned(), can_undo };
         for time_s in times_s {
             let input = RawInput { time: Some(*time_s), ..RawInput::default() };
-            let mut drawn = context.run_ui(input, |ui| notice_ui(ui, 0, &notice, &mut commands));
+            let mut drawn = context.run_ui(input, |ui| notice_ui(ui, 0, "Copied", can_undo, &mut commands));
             drawn.textures_delta.clear();
         }
         commands.contains(&Command::DismissNotice(0))

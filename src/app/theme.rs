@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use eframe::egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Rgba, Stroke, StrokeKind, Style,
-    TextStyle, Theme, Ui, Visuals,
+    TextStyle, Theme, Visuals,
 };
+#[cfg(test)]
+use eframe::egui::{Rect, Shape, epaint::ClippedShape};
 
 /// Name of the semibold font family.
 pub const STRONG: &str = "strong";
@@ -18,6 +20,9 @@ pub const TITLE: f32 = 17.0;
 
 /// Grid of spacing, in points.
 pub const GRID: f32 = 4.0;
+
+/// Width of a scroll bar while the pointer is elsewhere, in points.
+const SCROLL_BAR: f32 = 4.0;
 
 /// The corners of controls.
 const CORNER: CornerRadius = CornerRadius::same(4);
@@ -50,6 +55,9 @@ pub fn install(context: &Context) {
         style.spacing.button_padding = [2.0 * GRID, GRID].into();
         style.spacing.interact_size.y = 6.0 * GRID;
         style.animation_time = 0.0;
+        // Bars are also seen while the pointer is elsewhere: what ends at an edge may look whole although it goes on behind it.
+        let scroll = &mut style.spacing.scroll;
+        (scroll.dormant_handle_opacity, scroll.floating_width) = (0.6, SCROLL_BAR);
     });
     context.style_mut_of(Theme::Light, light);
     context.style_mut_of(Theme::Dark, dark);
@@ -122,7 +130,7 @@ pub fn grounds(visuals: &Visuals) -> [Color32; 3] {
 }
 
 /// The least contrast of a colour with the grounds of plots.
-fn least_contrast(colour: Color32, visuals: &Visuals) -> f32 {
+pub fn least_contrast(colour: Color32, visuals: &Visuals) -> f32 {
     grounds(visuals).map(|ground| contrast(colour, ground)).into_iter().fold(f32::INFINITY, f32::min)
 }
 
@@ -149,12 +157,6 @@ pub fn standing_out(colour: Color32, visuals: &Visuals) -> Color32 {
 /// The opacity of a disabled button whose text is worth reading.
 pub const DISABLED_TEXT: f32 = 0.72;
 
-/// Lets scroll bars be seen while the pointer is elsewhere, too: a table may look whole although it has more columns at the right.
-pub fn show_scroll_bars(ui: &mut Ui) {
-    let scroll = &mut ui.spacing_mut().scroll;
-    (scroll.dormant_handle_opacity, scroll.floating_width) = (0.6, 4.0);
-}
-
 /// Draws a frame around the text field that has the focus, stronger than that of a field under the pointer. The colour that egui frames it
 /// with is also that of selected texts, which are read on the accent.
 pub fn focus_ui(context: &Context) {
@@ -163,6 +165,16 @@ pub fn focus_ui(context: &Context) {
     let stroke = Stroke::new(2.0, palette(&context.global_style().visuals).accent);
     let painter = context.layer_painter(field.layer_id).with_clip_rect(field.interact_rect);
     painter.rect_stroke(field.rect, CORNER, stroke, StrokeKind::Inside);
+}
+
+/// The scroll bars among painted shapes, if the pointer is on none of them.
+#[cfg(test)]
+pub fn painted_bars(shapes: &[ClippedShape]) -> Vec<Rect> {
+    let bar = |clipped: &ClippedShape| match &clipped.shape {
+        Shape::Rect(one) if (one.rect.width() - SCROLL_BAR).abs() < 0.1 && one.fill.a() > 100 => Some(one.rect),
+        _ => None,
+    };
+    shapes.iter().filter_map(bar).collect()
 }
 
 fn light(style: &mut Style) {
@@ -227,7 +239,7 @@ fn common(style: &mut Style) {
 mod tests {
     use std::time::Duration;
 
-    use eframe::egui::{RawInput, Shape, TextEdit, ViewportId};
+    use eframe::egui::{RawInput, ScrollArea, TextEdit, ViewportId};
 
     use super::*;
 
@@ -300,6 +312,26 @@ mod tests {
             let visuals = context.style_of(theme).visuals.clone();
             let contrast = contrast(palette(&visuals).accent, visuals.text_edit_bg_color());
             assert!(contrast >= LINE_CONTRAST, "{theme:?}: {contrast}");
+        }
+    }
+
+    #[test]
+    fn what_goes_on_behind_an_edge_has_a_bar_while_the_pointer_is_elsewhere_and_what_is_whole_has_none() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let context = Context::default();
+            install(&context);
+            context.set_theme(theme);
+            let bars = |rows: usize| {
+                let mut output = context.run_ui(RawInput::default(), |ui| {
+                    ScrollArea::vertical().id_salt(rows).max_height(100.0).show(ui, |ui| {
+                        (0..rows).for_each(|row| drop(ui.label(row.to_string())));
+                    });
+                });
+                output.textures_delta.clear();
+                painted_bars(&output.shapes).len()
+            };
+            assert_eq!([bars(50), bars(50)][1], 1, "{theme:?}");
+            assert_eq!([bars(2), bars(2)], [0, 0], "{theme:?}");
         }
     }
 

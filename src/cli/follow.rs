@@ -17,7 +17,7 @@ use super::{progress_bar, say};
 use crate::conduct::{
     Client, ConductError, Host, Launch, News, Order, Orders, QueueView, SILENCE_LIMIT, Silent, ends_at_logout,
 };
-use crate::launch::EXPECTED_START;
+use crate::launch::lasting_reason;
 use crate::plan::RunState;
 use crate::session::{Added, Measurement, Notice, SearchView, open_reader};
 use crate::store::StoreError;
@@ -500,11 +500,11 @@ impl Following {
         Ok(None)
     }
 
-    /// Whether a notice says something new: of a run that waits at its site, only the reason counts, since the expected start changes with
-    /// each question to Slurm.
+    /// Whether a notice says something new: of a run that waits at its site, only the reason counts, since the expected start and the priority
+    /// change with each question to Slurm.
     fn is_new(&mut self, notice: &Notice) -> bool {
         let Notice::Waits { run, reason: Some(text) } = notice else { return true };
-        let reason = text.split(EXPECTED_START).next().unwrap_or_default().to_owned();
+        let reason = lasting_reason(text).to_owned();
         self.waits.insert(run.clone(), reason.clone()).is_none_or(|before| before != reason)
     }
 

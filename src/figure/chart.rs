@@ -44,6 +44,14 @@ impl Geometry {
         matches!(self, Self::Bars | Self::Stacked | Self::Percent | Self::Gantt)
     }
 
+    /// Whether it draws the intervals of values.
+    pub(super) fn has_intervals(self) -> bool {
+        matches!(
+            self,
+            Self::Bars | Self::Lines | Self::Scaling | Self::Effects | Self::Tornado | Self::Profile | Self::Scatter
+        )
+    }
+
     /// Whether it draws points that are joined by lines, which can be dashed.
     pub fn has_lines(self) -> bool {
         !self.has_areas() && !matches!(self, Self::Strip | Self::Scatter)
@@ -255,7 +263,8 @@ pub struct Chart {
     pub panels: Vec<Panel>,
     /// Its annotations: its own, and an author's.
     pub additions: Vec<Addition>,
-    /// The meaning of error bars or bands, in a few words; empty if none are drawn.
+    /// The meaning of error bars or bands, in a few words, and how many values have none because they were measured once; empty if there is
+    /// nothing to say.
     pub intervals: String,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
@@ -321,10 +330,14 @@ impl Chart {
 
     /// The methods of the intervals that it draws, with their numbers of repeats; empty if it draws no intervals.
     pub(super) fn methods(&self) -> BTreeSet<(Method, usize)> {
-        use Geometry::{Bars, Effects, Lines, Profile, Scaling, Scatter, Tornado};
-        let draws = matches!(self.geometry, Bars | Lines | Scaling | Effects | Tornado | Profile | Scatter);
-        let points = self.series().filter(|_| draws).flat_map(|series| &series.points);
+        let points = self.series().filter(|_| self.geometry.has_intervals()).flat_map(|series| &series.points);
         points.filter(|point| point.value.interval.is_some()).map(|point| (point.value.method, point.value.n)).collect()
+    }
+
+    /// The numbers of repeats of its measured values, if it draws the intervals of values that have one.
+    pub(super) fn repeats(&self) -> Vec<usize> {
+        let measured = self.series().filter(|series| self.geometry.has_intervals() && series.role == Role::Measured);
+        measured.flat_map(|series| &series.points).map(|point| point.value.n).collect()
     }
 
     /// Whether it has an axis of values. Fields of colours have none, and charts of activity have names on the y axis.

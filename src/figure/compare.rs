@@ -3,10 +3,12 @@
 mod activity;
 mod arrange;
 mod bars;
+mod colours;
 mod crowded;
 mod curves;
 mod effects;
 mod history;
+mod intervals;
 mod map;
 mod metrics;
 mod pareto;
@@ -18,13 +20,14 @@ mod scatter;
 
 pub use crate::analysis::level_name;
 pub use arrange::Arrangement;
+pub use colours::{LineLooks, settings_of_lines};
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::baseline::Baseline;
 use super::baseline_notes::baseline_warning;
-use super::chart::{Chart, Geometry, Scale};
-use super::notes::{coverage_text, traced_note};
+use super::chart::{Chart, Scale};
+use super::notes::traced_note;
 use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
 use super::ratio::{judge_cells, over_baseline};
 use super::study::{
@@ -38,8 +41,10 @@ use crate::analysis::{
     history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
-use arrange::{arrange, colour_places, name_of};
+use arrange::{arrange, name_of};
+use colours::Colours;
 use history::History;
+use intervals::intervals_note;
 
 /// The levels that a setting has among all cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -429,7 +434,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         baseline: &baseline,
         study,
         arrangement: &arrangement,
-        colours: colour_places(&arrangement, all),
+        colours: Colours::among(arrangement.colour.clone(), all),
         naming: &naming,
         history: chosen.history.as_ref(),
         foremost,
@@ -491,8 +496,7 @@ struct Scene<'a> {
     baseline: &'a Baseline<'a>,
     study: &'a Study,
     arrangement: &'a Arrangement,
-    /// The places of levels without looks of their own.
-    colours: HashMap<Level, usize>,
+    colours: Colours,
     /// The settings that distinguish the shown cells.
     naming: &'a [Setting],
     /// The order and the changes of the form `history`.
@@ -537,38 +541,6 @@ impl Scene<'_> {
             None => cell_value(key, &self.cells[cell], None, self.baseline, self.intervals),
         };
         if let CellValue::Measure(value) = value { Some(value) } else { None }
-    }
-}
-
-/// What the intervals of a chart mean. The intervals of a measure of two cells are over pairs of repeats.
-fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
-    let (of_what, of_pairs) = if are_pairs { ("pairs of repeats", " over pairs of repeats") } else { ("repeats", "") };
-    let drawn = match chart.geometry {
-        Geometry::Lines => "Bands",
-        Geometry::Effects => "Lines",
-        _ => "Error bars",
-    };
-    let methods = chart.methods();
-    let counts: BTreeSet<usize> = methods.iter().map(|(_, n)| *n).collect();
-    let listed = |text: &dyn Fn(usize) -> String| match (counts.first(), counts.last()) {
-        (Some(least), Some(most)) if least < most => format!("{} to {}", text(*least), text(*most)),
-        (Some(only), _) => text(*only),
-        _ => String::new(),
-    };
-    match methods.first() {
-        None => String::new(),
-        Some((Method::OrderStatistics, _)) => {
-            format!("{drawn}: 95 % intervals of the median{of_pairs} (n = {}).", listed(&|n: usize| n.to_string()))
-        }
-        Some((Method::GeometricMeans, _)) => format!(
-            "{drawn}: 95 % intervals of ratios of geometric means by Welch's t (n = {}).",
-            listed(&|n: usize| n.to_string())
-        ),
-        Some(_) => format!(
-            "{drawn}: range of {of_what} (n = {}), which holds the true median in {} % of cases.",
-            listed(&|n: usize| n.to_string()),
-            listed(&coverage_text)
-        ),
     }
 }
 

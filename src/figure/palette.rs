@@ -104,7 +104,7 @@ impl Look {
     }
 
     /// The second sign of the series with this index among series of the same colour.
-    pub(super) fn sign_of(&self, variant: usize) -> Sign {
+    pub fn sign_of(&self, variant: usize) -> Sign {
         match self {
             Self::Own(usual, own) => {
                 let Sign { marker, hatch, dash } = usual.sign_of(variant);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 pub use cluster::{Nodes, delay, nodes, site_node, unlimited_node};
-pub use jobs::EXPECTED_START;
+pub use jobs::lasting_reason;
 pub use record::may_be_at_a_site;
 pub use sites::{add_site, site, sites, sites_file};
 pub use steward::{ALLOCATION_COMMAND, keep_allocation};

@@ -427,10 +427,10 @@ impl Screen for CompareScreen {
             return views.collect();
         }
         let others = [
-            ("Undo the last change of what is shown", CompareCommand::Undo),
-            ("Redo the change of what is shown", CompareCommand::Redo),
-            ("Make the next cell the baseline", CompareCommand::NextBaseline),
-            ("Save the table as a file", CompareCommand::SaveTable),
+            self.history.can_undo().then_some(("Undo the last change of what is shown", CompareCommand::Undo)),
+            self.history.can_redo().then_some(("Redo the change of what is shown", CompareCommand::Redo)),
+            Some(("Make the next cell the baseline", CompareCommand::NextBaseline)),
+            Some(("Save the table as a file", CompareCommand::SaveTable)),
         ];
         let next = self.picture.as_ref().filter(|picture| picture.waiting == 0 && desk.locked().is_none());
         let next = next.map_or([None, None], |picture| {
@@ -438,7 +438,7 @@ impl Screen for CompareScreen {
             let lacking = ("Queue the cells without a value", CompareCommand::QueueLacking);
             [picture.more_repeats.is_some().then_some(repeats), picture.lacking.is_some().then_some(lacking)]
         });
-        let others = others.into_iter().chain(next.into_iter().flatten());
+        let others = others.into_iter().chain(next).flatten();
         let others = others.map(|(name, command)| (name.to_owned(), command.into()));
         copies(|format| CompareCommand::Copy(format).into()).chain(others).chain(views).collect()
     }
@@ -449,10 +449,10 @@ impl Screen for CompareScreen {
 }
 
 impl CompareScreen {
-    /// Figures use the order and the colours of this screen.
+    /// Live and figures use the order and the colours of this screen.
     fn tell_looks(&self, desk: &mut Desk) {
-        let Study { order, colours, filter, hidden, held, .. } = self.study.clone();
-        let looks = Looks { order, colours, filter, hidden, held };
+        let Study { order, colours, colour, filter, hidden, held, .. } = self.study.clone();
+        let looks = Looks { order, colours, colour, filter, hidden, held };
         if looks != desk.looks {
             desk.looks = looks;
             desk.tell(News::Looks);

@@ -412,10 +412,14 @@ impl Screen for FiguresScreen {
             ("Export the figure".to_owned(), FiguresCommand::Export.into()),
             ("Copy the methods paragraph".to_owned(), FiguresCommand::CopyMethods.into()),
             ("Add the figure to the composed one as a panel".to_owned(), FiguresCommand::AddPanel.into()),
-            ("Undo the last change of the figure".to_owned(), FiguresCommand::Undo.into()),
-            ("Redo the last change of the figure".to_owned(), FiguresCommand::Redo.into()),
             ("Save the table as a file".to_owned(), FiguresCommand::SaveTable.into()),
         ];
+        if self.history.can_undo() {
+            entries.push(("Undo the last change of the figure".to_owned(), FiguresCommand::Undo.into()));
+        }
+        if self.history.can_redo() {
+            entries.push(("Redo the last change of the figure".to_owned(), FiguresCommand::Redo.into()));
+        }
         entries.extend(copies(|format| FiguresCommand::Copy(format).into()));
         entries
     }

@@ -3,6 +3,7 @@
 mod axis;
 mod drawn;
 mod list;
+mod looks;
 mod names;
 mod options;
 mod plots;
@@ -19,11 +20,12 @@ use eframe::egui::{Align, CentralPanel, Context, Frame, Key, Layout, Margin, Mod
 
 use crate::app::command::{Command, ScreenName};
 use crate::app::command_line::of_session;
-use crate::app::desk::{Desk, News};
+use crate::app::desk::{Desk, Looks, News};
 use crate::app::engine::{Request, UiEvent};
 use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::theme::GRID;
 use crate::app::widgets::{main_button, muted};
+use crate::figure::{LineLooks, Study};
 
 use scene::Scene;
 pub use state::{LiveCommand, LiveScreen};
@@ -36,6 +38,13 @@ impl LiveScreen {
     /// Whether smoothing is complete.
     pub fn is_settled(&self) -> bool {
         self.shelf.is_smooth(self.smoothing)
+    }
+
+    /// Takes over in which order and in which colours Compare shows the levels of the session's runs.
+    fn take_looks(&mut self, desk: &Desk) {
+        let Looks { order, colours, colour, .. } = desk.looks.clone();
+        let study = Study { order, colours, colour, ..Study::default() };
+        self.lines = LineLooks::new(&study, &desk.records.listing.settings);
     }
 }
 
@@ -90,6 +99,9 @@ impl Screen for LiveScreen {
     }
 
     fn told(&mut self, news: News, desk: &mut Desk) {
+        if matches!(news, News::Session | News::Records | News::Looks) {
+            self.take_looks(desk);
+        }
         match news {
             News::Session => {
                 self.shelf = Shelf::default();

@@ -32,8 +32,9 @@ use data::Work;
 
 /// Interval at which topology, data sets and disks are read while the screen is shown, in seconds.
 const READ_INTERVAL_S: f64 = 5.0;
-/// Least width for two columns.
+/// Least widths for two columns and for three.
 const TWO_COLUMNS: f32 = 900.0;
+const THREE_COLUMNS: f32 = 1500.0;
 /// Up to this number of GPUs, their column is shorter than the one with the data sets.
 const FEW_GPUS: usize = 2;
 
@@ -225,11 +226,13 @@ fn node_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             places_ui(ui, view, node, commands);
             return;
         }
-        ui.columns(2, |columns| {
+        let count = if ui.available_width() < THREE_COLUMNS { 2 } else { 3 };
+        ui.columns(count, |columns| {
             left_ui(&mut columns[0], view, node);
             right_ui(&mut columns[1], view, node, commands);
-            // Below the shorter column.
-            places_ui(&mut columns[usize::from(node.gpus.len() > FEW_GPUS)], view, node, commands);
+            // Of two columns, below the shorter one.
+            let place = if count == 3 { 2 } else { usize::from(node.gpus.len() > FEW_GPUS) };
+            places_ui(&mut columns[place], view, node, commands);
         });
     });
 }

@@ -209,6 +209,7 @@ impl PlanScreen {
     }
 
     /// The runs of the open session changed. The first runs since it was opened bring its latest plan, unless the user chose or edited one.
+    /// Nothing of the user's is replaced, so there is nothing to undo.
     fn records_changed(&mut self, records: &Records) {
         self.spreads = Arc::clone(&records.spreads);
         self.held = Arc::clone(&records.held);
@@ -218,7 +219,7 @@ impl PlanScreen {
             && let Ok(plan) = last.plan()
             && plan != **self.document.plan()
         {
-            self.document.open(plan, None);
+            self.document = Document::new(plan);
             self.unchosen = self.document.plan().clone();
         }
     }
@@ -481,8 +482,12 @@ impl Screen for PlanScreen {
         for (place, block) in self.document.plan().blocks().enumerate() {
             add(format!("Edit block {}: {}", place + 1, about::block_name(block)), PlanCommand::Block(place));
         }
-        add("Undo the last plan edit".to_owned(), PlanCommand::Undo);
-        add("Redo the plan edit".to_owned(), PlanCommand::Redo);
+        if self.document.can_undo() {
+            add("Undo the last plan edit".to_owned(), PlanCommand::Undo);
+        }
+        if self.document.can_redo() {
+            add("Redo the plan edit".to_owned(), PlanCommand::Redo);
+        }
         entries
     }
 

@@ -401,6 +401,9 @@ impl Screen for RunsScreen {
     }
 }
 
+/// Least and greatest width of the page of a run, unless the user moves its boundary.
+const PAGE_WIDTH: (f32, f32) = (320.0, 900.0);
+
 /// Draws the Runs screen.
 fn runs_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     crate::app::sessions::session_notes_ui(ui, view.desk, commands);
@@ -417,7 +420,7 @@ fn runs_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         Panel::right("run-page")
             .frame(frame)
             .resizable(true)
-            .default_size((width * 0.42).clamp(320.0, 620.0))
+            .default_size((width * 0.42).clamp(PAGE_WIDTH.0, PAGE_WIDTH.1))
             .size_range(280.0..=(width - 240.0).max(300.0))
             .show(ui, |ui| {
                 ui.take_available_width();

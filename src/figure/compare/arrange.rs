@@ -1,12 +1,11 @@
 //! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::Scene;
 use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, Setting, level_name};
-use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
-use crate::plan::{GPUS, GPUS_PER_NODE, NODES, places_of};
+use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
 
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
@@ -77,10 +76,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
             !(setting.is_fact || [SESSION, MADE_WITH].contains(&&*setting.key)) || setting.key == MACHINE
         });
     }
-    // If only one workload has data sets, the setting `data` only repeats the setting `workload`.
-    if free.iter().any(|setting| setting.key == WORKLOAD) {
-        free.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
-    }
+    drop_repeated_data(&mut free, cells);
     free.retain(|setting| [&rows, &columns, &colour].into_iter().flatten().all(|used| used.key != setting.key));
     let takes_colour = study.form != Form::Memory && study.colour == Place::Auto;
     let mut take = |key: Option<&str>| {
@@ -122,6 +118,13 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     Arrangement { rows, columns, colour, across, rest: free }
 }
 
+/// Removes the setting `data` if it only repeats the setting `workload`, because only one workload has data sets.
+pub(super) fn drop_repeated_data(settings: &mut Vec<Setting>, cells: &[Cell]) {
+    if settings.iter().any(|setting| setting.key == WORKLOAD) {
+        settings.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
+    }
+}
+
 /// Whether all cells that have a setting have the same level, and other cells lack the setting.
 fn is_of_one_workload(setting: &Setting, cells: &[Cell]) -> bool {
     let mut levels: Vec<Option<Level>> = cells.iter().map(|cell| cell.level(&setting.key)).collect();
@@ -136,29 +139,6 @@ impl Scene<'_> {
         let columns = self.arrangement.columns.as_ref();
         columns.and_then(|setting| Some(level_name(setting, &cell.level(&setting.key)?))).unwrap_or_default()
     }
-
-    /// The look of a cell's series.
-    pub(super) fn look(&self, cell: &Cell) -> Look {
-        let Some(setting) = &self.arrangement.colour else { return Look::Place(4) };
-        let Some(level) = cell.level(&setting.key) else { return Look::Grey };
-        if has_own_looks(setting) {
-            return Look::of_level(setting, &level);
-        }
-        Look::Place(self.colours.get(&level).copied().unwrap_or(0))
-    }
-}
-
-/// Whether the levels of a setting have the same looks in every figure.
-fn has_own_looks(setting: &Setting) -> bool {
-    !setting.is_fact && !["session", "data", "cell"].contains(&&*setting.key)
-}
-
-/// The places of the levels that colours show, among all cells, if these levels have no looks of their own.
-pub(super) fn colour_places(arrangement: &Arrangement, all: &[Cell]) -> HashMap<Level, usize> {
-    let Some(setting) = arrangement.colour.as_ref().filter(|setting| !has_own_looks(setting)) else {
-        return HashMap::new();
-    };
-    places_of(all.iter().filter_map(|cell| cell.level(&setting.key)).collect::<BTreeSet<Level>>())
 }
 
 /// The index of a name in a list; a new name is added to the list.

@@ -102,7 +102,7 @@ fn in_order_of<'a>(scene: &'a Scene<'a>, settings: &[Setting]) -> Vec<&'a Cell<'
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
     // A cell without the setting comes last.
     let place = |cell: &&Cell| {
-        let ranks = settings.iter().map(|setting| level_rank(setting, cell));
+        let ranks = settings.iter().map(|setting| level_rank(setting, cell.level(&setting.key)));
         ranks.map(|rank| (rank.1.is_none(), rank)).collect::<Vec<_>>()
     };
     cells.sort_by_cached_key(place);

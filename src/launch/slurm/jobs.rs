@@ -12,12 +12,12 @@ use crate::protocol::Exit;
 /// separated by `|`. The last two are free text.
 pub(super) const FORMAT: &str = "%F|%K|%T|%S|%N|%Q|%r|%k";
 
-/// Separates what a job waits for from the time at which Slurm expects it to start.
-pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
+/// Begins the part of a waiting job's text that says what it waits for.
+const JOB: &str = "Slurm job ";
 
 /// A start that is further away is no forecast.
 const FAR: Duration = Duration::from_secs(180 * 24 * 3600);
-const FAR_START: &str = ", as it counts a year for a job without a time limit: it may start far sooner";
+const FAR_START: &str = "; Slurm counts a year for a job without a time limit: it may start far sooner than expected";
 
 /// Begins the comments of multicard's jobs.
 pub(super) const COMMENT: &str = "multicard:";
@@ -148,21 +148,27 @@ impl Listed {
         }
     }
 
-    /// What the job waits for.
+    /// When the job is expected to start, its priority, and what it waits for, in this order: lists have room for the beginning only.
     fn wait(&self) -> String {
-        let start = if self.start.is_empty() || self.start == "N/A" {
-            String::new()
-        } else {
-            let note = if is_far(&self.start) { FAR_START } else { "" };
-            format!("{EXPECTED_START}{}{note}", self.start.replace('T', " "))
+        let (start, note) = match self.start.as_str() {
+            "" | "N/A" => (String::new(), ""),
+            start => {
+                let note = if is_far(start) { FAR_START } else { "" };
+                (format!("expected start {}; ", start.replace('T', " ")), note)
+            }
         };
         // A held job has the priority 0, which is not its place among waiting jobs.
         let priority = match self.priority.as_str() {
             "" | "0" => String::new(),
-            priority => format!("; its priority is {priority}"),
+            priority => format!("priority {priority}; "),
         };
-        format!("Slurm job {} waits: {}{priority}{start}", self.id, in_words(&self.reason, self.id))
+        format!("{start}{priority}{JOB}{} waits: {}{note}", self.id, in_words(&self.reason, self.id))
     }
+}
+
+/// What a waiting job's text says besides its expected start and its priority, which change with each question to Slurm.
+pub fn lasting_reason(text: &str) -> &str {
+    text.find(JOB).map_or(text, |start| &text[start..])
 }
 
 /// Whether a start is so far away that Slurm must have counted a job before it as endless. A time that cannot be read is not far.
@@ -245,23 +251,22 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_job_says_what_it_waits_for_and_when_it_is_expected_to_start() {
+    fn a_waiting_job_says_when_it_is_expected_to_start_and_then_its_priority_and_what_it_waits_for() {
         let waits = |reason: &str| match listed("PENDING", reason).standing(never) {
             Standing::Waits(text) => text,
             other => panic!("{other:?}"),
         };
         let text = waits("Resources");
-        assert!(text.contains("no node is free") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
-        assert!(text.contains("(Resources); its priority is 4294; "), "{text}");
+        let reason = "Slurm job 12 waits: no node is free that has what it asks for (Resources)";
+        assert_eq!(text, format!("expected start 2026-11-25 14:05:00; priority 4294; {reason}"));
+        assert_eq!(lasting_reason(&text), reason);
+        let unplanned = Listed { start: "N/A".to_owned(), priority: "0".to_owned(), ..listed("PENDING", "Resources") };
+        assert_eq!(unplanned.wait(), reason);
+        assert_eq!(lasting_reason("another text"), "another text");
         let mut behind_an_endless_job = listed("PENDING", "Resources");
         behind_an_endless_job.start = "2999-11-25T14:05:00".to_owned();
         let text = behind_an_endless_job.wait();
-        assert!(
-            text.ends_with(
-                "2999-11-25 14:05:00, as it counts a year for a job without a time limit: it may start far sooner"
-            ),
-            "{text}"
-        );
+        assert!(text.starts_with("expected start 2999-11-25 14:05:00; ") && text.ends_with(FAR_START), "{text}");
         assert!(waits("JobHeldUser").contains("`scontrol release 12`"));
         assert!(waits("QOSMaxGRESPerUser").contains("quality of service"));
         assert!(waits("SomethingNew").contains("waits: SomethingNew"));

@@ -54,8 +54,8 @@ pub fn lines_ui(ui: &mut Ui, compare: &CompareScreen, charts: &[Chart], commands
         charts.iter().map(|chart| chart.panels.iter().map(|panel| (*chart, panel)).collect()).collect()
     };
     let gap = 2.0 * GRID;
-    let spare = ui.available_height() - 26.0 * rows.len() as f32 - 8.0;
-    let height = (spare / rows.len() as f32).max(LEAST_HEIGHT);
+    let title = ui.spacing().interact_size.y + 2.0 * ui.spacing().item_spacing.y;
+    let height = (ui.available_height() / rows.len() as f32 - title).max(LEAST_HEIGHT);
     let most = rows.iter().map(Vec::len).max().unwrap_or(1) as f32;
     let width = ((ui.available_width() - 8.0) / most - gap).max(LEAST);
     ScrollArea::both().id_salt("lines").auto_shrink([false, false]).show(ui, |ui| {

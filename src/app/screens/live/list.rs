@@ -10,8 +10,9 @@ use eframe::egui::{
 };
 
 use super::LiveCommand;
+use super::looks::{RunLook, chosen_looks};
 use super::names::{breaking_between_parts, levels_alone};
-use super::scene::{running, swatch};
+use super::scene::running;
 use super::store::AUTOMATIC_RUNS;
 use crate::app::desk::Row;
 use crate::app::screens::live::View;
@@ -120,11 +121,12 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
             ui.label(muted(ui, help).small());
         });
     }
-    let form = Form::fit(ui, &fitting);
+    let (form, looks) = (Form::fit(ui, &fitting), chosen_looks(view));
     let scroll = ScrollArea::vertical().auto_shrink(false);
     let shown = scroll.show_rows(ui, form.height(ui), fitting.len(), |ui, rows| {
         for listed in fitting.get(rows).unwrap_or_default() {
-            row_ui(ui, view, listed, form, commands);
+            let look = looks.iter().find(|(chosen, _)| chosen.run == listed.run).map(|(_, look)| look);
+            row_ui(ui, view, (listed, look), form, commands);
         }
     });
     ui.data_mut(|data| data.insert_temp(area_id(), shown.inner_rect));
@@ -206,13 +208,19 @@ fn name_job(ui: &Ui, listed: &Listed, brief: bool, (state, colour): (&str, Color
     job
 }
 
-fn row_ui(ui: &mut Ui, view: View<'_>, listed: &Listed, form: Form, commands: &mut Vec<LiveCommand>) {
-    let choice = view.own.shelf.choice(listed.run);
+/// Draws the line of a run; a drawn one has a look.
+fn row_ui(
+    ui: &mut Ui,
+    view: View<'_>,
+    (listed, look): (&Listed, Option<&RunLook>),
+    form: Form,
+    commands: &mut Vec<LiveCommand>,
+) {
     let height = form.height(ui);
     ui.horizontal(|ui| {
         ui.set_height(height);
         ui.spacing_mut().item_spacing.x = GRID;
-        let mut on = choice.is_some();
+        let mut on = look.is_some();
         let response = check_ui(ui, &mut on, "");
         let info = format!("Draw run {}", listed.run);
         response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, &info));
@@ -220,8 +228,8 @@ fn row_ui(ui: &mut Ui, view: View<'_>, listed: &Listed, form: Form, commands: &m
             commands.push(LiveCommand::Choose(listed.run.to_owned(), on));
         }
         let (rect, _) = ui.allocate_exact_size(vec2(20.0, ui.spacing().interact_size.y), Sense::hover());
-        if let Some(choice) = choice {
-            swatch(ui.painter(), rect, ui.visuals(), choice.slot);
+        if let Some(look) = look {
+            look.swatch(ui.painter(), rect, ui.visuals());
         }
         let (text, colour) = state_text(ui, view, listed);
         let mut job = name_job(ui, listed, form.brief, (&text, colour));
@@ -231,7 +239,7 @@ fn row_ui(ui: &mut Ui, view: View<'_>, listed: &Listed, form: Form, commands: &m
         let whole = if text.is_empty() { listed.name.to_owned() } else { format!("{}, {text}", listed.name) };
         label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &whole));
         if label.on_hover_text(hover).clicked() {
-            commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
+            commands.push(LiveCommand::Choose(listed.run.to_owned(), look.is_none()));
         }
     });
 }

@@ -231,7 +231,7 @@ impl Draw<'_> {
         let width = self.scene.view.1 - self.scene.view.0;
         let mut shaded: Vec<(f64, f64)> = Vec::new();
         for run in &self.scene.runs {
-            let colour = super::scene::colour(visuals, run.slot, (0, 1));
+            let colour = run.look.colour(visuals, (0, 1));
             if let Some([first, last]) = run.curves.warm_up {
                 let warm_up = (self.scene.place(run, first.0, first.1), self.scene.place(run, last.0, last.1));
                 let fill = colour.gamma_multiply(0.10);
@@ -278,7 +278,7 @@ impl Draw<'_> {
     /// Draws a few markers on the curve, at different positions for each run.
     fn markers(&self, plot: &mut PlotUi, curve: &Curve, colour: Color32) {
         let Some((from, to)) = curve.seen(self.scene) else { return };
-        let at = |index: usize| (index as f64 + 0.5 + 0.13 * (curve.run.slot % 4) as f64) / MARKERS as f64;
+        let at = |index: usize| (index as f64 + 0.5 + 0.13 * (curve.run.place % 4) as f64) / MARKERS as f64;
         let points: Vec<PlotPoint> = (0..MARKERS)
             .filter_map(|index| curve.at(self.scene, Some(from + at(index) * (to - from))))
             .filter(|[x, _]| *x >= from)

@@ -8,7 +8,7 @@ use eframe::egui::{
 use super::axis::place_text;
 use super::names::{breaking_between_parts, levels_alone, without_shared};
 use super::plots::{cursor, plots_rect};
-use super::scene::{Curve, Scene, YAxis, swatch};
+use super::scene::{Curve, Scene, YAxis};
 use crate::app::curves::Kind;
 use crate::app::screens::live::View;
 use crate::app::theme::{GRID, palette};
@@ -112,7 +112,7 @@ impl Columns {
     /// Draws the sample of a line and its name.
     fn name_ui(&self, ui: &mut Ui, line: &Line) {
         let (rect, _) = ui.allocate_exact_size(vec2(SWATCH, LINE_HEIGHT), Sense::hover());
-        swatch(ui.painter(), rect, ui.visuals(), line.curve.run.slot);
+        line.curve.run.look.swatch(ui.painter(), rect, ui.visuals());
         let font = TextStyle::Body.resolve(ui.style());
         let name = breaking_between_parts(&line.shown_name(self.brief));
         let mut job = LayoutJob::simple(name, font, ui.visuals().text_color(), ui.available_width());

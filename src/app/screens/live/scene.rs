@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{Color32, Context, Painter, Rect, Stroke, Visuals, pos2};
+use eframe::egui::{Color32, Context, Visuals};
 use egui_plot::MarkerShape;
 use strum::IntoEnumIterator;
 
 use super::LiveScreen;
 use super::View;
 use super::drawn::{self, Key, Pieces};
+use super::looks::{RunLook, chosen_looks};
 use crate::analysis::Places;
 use crate::app::curves::Curves;
 use crate::app::curves::{Column, Track};
 use crate::app::curves::{Kind, XAxis};
 use crate::app::desk::Desk;
-use crate::app::look as looks;
-use crate::app::theme::{LINE_CONTRAST, at_contrast};
 use crate::conduct::QueueRow;
-use crate::figure::{COLOURS, Look};
 use crate::plan::RunState;
 
 /// Margin at both ends of the data, as a share of its width.
@@ -27,7 +25,9 @@ const MARGIN: f64 = 0.01;
 pub struct SceneRun<'a> {
     pub run: &'a str,
     pub name: &'a str,
-    pub slot: usize,
+    pub look: RunLook,
+    /// Its index among the chosen runs.
+    pub place: usize,
     pub curves: &'a Curves,
     pub running: bool,
 }
@@ -60,14 +60,14 @@ impl<'a> Scene<'a> {
     /// The scene for the chosen runs.
     pub fn new(view: View<'a>) -> Self {
         let live = view.own;
-        let runs: Vec<SceneRun> = live
-            .shelf
-            .chosen()
-            .filter_map(|chosen| {
+        let runs: Vec<SceneRun> = chosen_looks(view)
+            .into_iter()
+            .enumerate()
+            .filter_map(|(place, (chosen, look))| {
                 let curves = live.shelf.curves(&chosen.run).filter(|curves| !curves.is_empty())?;
                 let name = view.desk.runs.row(&chosen.run).map_or(&chosen.run, |row| &row.name);
                 let running = running(view.desk).any(|row| row.run == chosen.run);
-                Some(SceneRun { run: &chosen.run, name, slot: chosen.slot, curves, running })
+                Some(SceneRun { run: &chosen.run, name, look, place, curves, running })
             })
             .collect();
         let mut scene = Self { runs, axis: live.x_axis, all: (0.0, 1.0), view: (0.0, 1.0), live };
@@ -212,12 +212,12 @@ impl YAxis {
 impl Curve<'_> {
     /// The colour.
     pub fn colour(&self, visuals: &Visuals) -> Color32 {
-        colour(visuals, self.run.slot, self.place)
+        self.run.look.colour(visuals, self.place)
     }
 
     /// The marker.
     pub fn marker(&self) -> MarkerShape {
-        marker(self.run.slot)
+        self.run.look.marker()
     }
 
     /// Whether it is smoothed.
@@ -298,63 +298,4 @@ impl Curve<'_> {
 pub fn running(desk: &Desk) -> impl Iterator<Item = &QueueRow> {
     let goes_on = |row: &&QueueRow| matches!(row.state, RunState::Starting | RunState::Running);
     desk.queue.rows.iter().filter(goes_on)
-}
-
-/// The contrast of the first of several GPUs or ranks, relative to the least contrast of lines.
-const FIRST_OF_SEVERAL: f32 = 2.5;
-
-/// Order in which runs take palette entries: yellow, which is weak on white, comes last.
-const PLACES: [usize; COLOURS.len()] = [0, 1, 2, 4, 5, 6, 7, 3];
-
-/// Colour and marker of a slot. When colours repeat, the marker changes.
-fn look(slot: usize) -> Look {
-    Look::Place(PLACES[slot % PLACES.len()] + slot / PLACES.len() * PLACES.len())
-}
-
-/// Colour of a slot. `part` is the index and the number of its GPUs or ranks; later ones are paler, but stand out from the ground, too.
-pub fn colour(visuals: &Visuals, slot: usize, (place, count): (usize, usize)) -> Color32 {
-    let own = looks::line_colour(&look(slot), visuals);
-    if count < 2 {
-        return own;
-    }
-    let share = 1.0 - place as f32 / count as f32;
-    at_contrast(own, visuals, LINE_CONTRAST * FIRST_OF_SEVERAL.powf(share))
-}
-
-/// Marker of a slot.
-pub fn marker(slot: usize) -> MarkerShape {
-    looks::marker_shape(look(slot).sign().marker)
-}
-
-/// Draws a line sample with its marker, as in a legend.
-pub fn swatch(painter: &Painter, rect: Rect, visuals: &Visuals, slot: usize) {
-    let centre = rect.center();
-    let stroke = Stroke::new(1.5, colour(visuals, slot, (0, 1)));
-    painter.line_segment([pos2(rect.left(), centre.y), pos2(rect.right(), centre.y)], stroke);
-    looks::paint_marker(painter, centre, 4.0, &look(slot), visuals);
-}
-
-#[cfg(test)]
-mod tests {
-    use eframe::egui::Theme;
-
-    use super::*;
-    use crate::app::theme::{contrast, grounds, install};
-
-    #[test]
-    fn curves_of_every_run_gpu_and_rank_stand_out_from_the_ground_and_those_of_gpus_differ() {
-        let context = Context::default();
-        install(&context);
-        for theme in [Theme::Light, Theme::Dark] {
-            let visuals = context.style_of(theme).visuals.clone();
-            for (slot, count) in (0..COLOURS.len()).flat_map(|slot| [(slot, 1), (slot, 2), (slot, 8)]) {
-                let curves: Vec<Color32> = (0..count).map(|place| colour(&visuals, slot, (place, count))).collect();
-                assert!(curves.windows(2).all(|two| two[0] != two[1]), "{theme:?}, slot {slot}: {curves:?}");
-                for ground in grounds(&visuals) {
-                    let least = curves.iter().map(|curve| contrast(*curve, ground)).fold(f32::INFINITY, f32::min);
-                    assert!(least >= LINE_CONTRAST, "{theme:?}, slot {slot}, {count} curves: {least}");
-                }
-            }
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::store::Shelf;
 use crate::app::command::{ScreenCommand, ScreenName};
 use crate::app::curves::{Kind, XAxis};
+use crate::figure::LineLooks;
 use crate::plan::USUAL_STEP;
 
 /// A command of the Live screen.
@@ -55,6 +56,8 @@ pub struct LiveScreen {
     pub(super) filter: String,
     /// The word for a step in the session's workloads.
     pub(super) step: Arc<str>,
+    /// The order and the looks of the session's levels.
+    pub(super) lines: LineLooks,
 }
 
 impl Default for LiveScreen {
@@ -70,6 +73,7 @@ impl Default for LiveScreen {
             view: None,
             filter: String::new(),
             step: USUAL_STEP.into(),
+            lines: LineLooks::default(),
         }
     }
 }

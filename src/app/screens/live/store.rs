@@ -26,7 +26,7 @@ const SMOOTHED_AT_ONCE: usize = 50_000;
 pub struct Chosen {
     /// The run's id.
     pub run: String,
-    /// Index of its colour and marker.
+    /// Index of its colour and marker, where these stand for no level.
     pub slot: usize,
     automatic: bool,
 }
@@ -275,7 +275,7 @@ impl Shelf {
 }
 
 /// How many runs were queued before one, by the number that its id begins with.
-fn place_in_session(run: &str) -> usize {
+pub(super) fn place_in_session(run: &str) -> usize {
     let number = run.split('-').next().and_then(|number| number.parse::<usize>().ok());
     number.map_or(0, |number| number.saturating_sub(1))
 }

@@ -172,6 +172,19 @@ fn long_curves_are_smoothed_in_the_background() {
     assert_eq!(lengths.collect::<Vec<_>>(), [60_001, 60_001]);
 }
 
+#[test]
+fn plots_that_go_on_below_the_edge_of_the_smallest_window_have_a_scroll_bar() {
+    let mut state = running_state();
+    let samples = [1_002.0, 1_003.0].map(|time_s| sample(time_s, &[(3_000_000_000, 60.0)]));
+    state.take(batch((1..=50).map(|n| step(0, n)).collect(), samples.into()));
+    let mut screen = screen(state);
+    // What is left beside the rail of a window of 1000 × 700.
+    screen.set_size([872.0, 640.0].into());
+    screen.run_steps(3);
+    let bars = crate::app::theme::painted_bars(&screen.output().shapes);
+    assert!(bars.iter().any(|bar| bar.height() > 40.0), "{bars:?}");
+}
+
 /// The newest value of a panel's curves.
 fn newest(state: &State, kind: Kind) -> Vec<f64> {
     let scene = scene_of(state);

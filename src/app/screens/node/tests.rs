@@ -139,6 +139,20 @@ fn what_the_machine_lacks_stands_first_with_what_to_type_and_what_it_has_is_one_
 }
 
 #[test]
+fn a_large_window_has_a_third_column() {
+    let mut harness = window(node(1), places(Topology::default()));
+    let lefts = |harness: &Harness<'_, Window>| {
+        ["Host", "Worker", "Topology"].map(|title| harness.get_by_label(title).rect().left())
+    };
+    let [host, worker, topology] = lefts(&harness);
+    assert!(host == topology && topology < worker, "below the shorter column: {:?}", lefts(&harness));
+    harness.set_size([2440.0, 1400.0].into());
+    harness.run();
+    let [host, worker, topology] = lefts(&harness);
+    assert!(host < worker && worker < topology, "{:?}", lefts(&harness));
+}
+
+#[test]
 fn code_in_reasons_and_remedies_stands_without_backticks() {
     let lacking = Node {
         no_gpu_reason: Some("the driver is not loaded: load it (`modprobe nvidia`)".to_owned()),

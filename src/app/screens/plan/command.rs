@@ -20,6 +20,8 @@ pub(super) struct Form {
     /// The field that was edited last; `None` after an edit of several.
     edited: Option<Field>,
     tried: Tried,
+    /// The number of trials so far.
+    trials: u64,
 }
 
 /// A field of the form, and its place among fields of its kind.

@@ -381,6 +381,19 @@ fn a_reopened_session_brings_its_plan_unless_the_user_edits_one() {
 }
 
 #[test]
+fn a_plan_that_a_session_brought_offers_no_undo_until_it_is_edited() {
+    let plan = Plan::new("of the session", image::spec());
+    let mut window = window_of(Some(cpu_node()));
+    open_session(&mut window, records_of(&plan, 5));
+    let is_offered = |window: &Window| !window.get_by_label("Undo").accesskit_node().is_disabled();
+    assert!(!is_offered(&window));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(*window.state().state.own::<PlanScreen>().plan(), plan, "it stays");
+    change(&mut window, None, |plan| plan.repeats = 6);
+    assert!(is_offered(&window));
+}
+
+#[test]
 fn the_plans_menu_offers_those_of_the_session_recent_files_and_all_shipped_ones() {
     let mut window = window_of(Some(cpu_node()));
     let file = PathBuf::from("/home/me/plans/night.toml");

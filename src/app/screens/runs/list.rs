@@ -14,7 +14,7 @@ use crate::app::deliberate;
 use crate::app::desk::Row;
 use crate::app::listing::TRAINING_LOSS;
 use crate::app::screens::runs::View;
-use crate::app::theme::{BODY, GRID, palette, show_scroll_bars};
+use crate::app::theme::{BODY, GRID, palette};
 use crate::app::widgets::{muted, right, strong};
 use crate::figure::{duration_text, precise, significant};
 use crate::plan::RunState;
@@ -125,7 +125,6 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let drawn = ui.scope(|ui| {
         // Selectable text would take the clicks that select a run.
         ui.style_mut().interaction.selectable_labels = false;
-        show_scroll_bars(ui);
         table.show(ui, &mut list);
     });
     // While the pointer is over the list, rows keep their positions.

@@ -366,6 +366,7 @@ fn a_large_window_has_the_page_of_a_run_beside_the_list_whose_names_are_whole() 
     harness.run();
     let (row, tab) = (harness.get_by_label_contains("Run 2: ").rect(), harness.get_by_label("Log of the run").rect());
     assert!(tab.left() > row.right() - 1.0 && tab.left() > 1400.0, "{tab:?} beside {row:?}");
+    assert!(tab.left() < 1700.0, "lines of its log have room: {tab:?}");
 }
 
 #[test]

@@ -68,7 +68,15 @@ fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     assert_eq!(mixed.charts[0].intervals, expected);
     // The table keeps the narrower interval and names its method.
     assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));
-    assert_eq!(note(&repeated(&cells, 1)), "");
+    let once = repeated(&cells, 1);
+    assert_eq!(note(&once), "No error bars: n = 1, and a single repeat has no interval.");
+    let more = [once, repeated(&[("bf16", 1, 0.1), ("fp64", 1, 0.8)], 3)].concat();
+    let some = "Error bars: range of repeats (n = 3), which holds the true median in 75 % of cases. 2 of 4 values have n = 1 and no \
+                interval.";
+    assert_eq!(note(&more), some);
+    // It stands below the picture on paper, too.
+    let drawn = crate::figure::figure(&[Source { session: "", runs: &more, reports: &[] }], &Study::default()).unwrap();
+    assert!(drawn.notes().iter().any(|note| note == some), "{:?}", drawn.notes());
 }
 
 #[test]

@@ -168,6 +168,20 @@ fn the_axis_stays_in_sight_while_bars_scroll() {
 }
 
 #[test]
+fn charts_that_go_on_below_the_edge_of_the_smallest_window_have_a_scroll_bar_beside_them() {
+    for form in [Form::Bars, Form::Loss] {
+        let mut state = state_of(records("s", shown_table::many_rows()));
+        send(&mut state, CompareCommand::Form(form));
+        change(&mut state, |study| study.columns = Place::Nothing);
+        let harness = harness(state, [880.0, 640.0]);
+        let table = harness.get_by_label("16 cells").rect().top();
+        let bars = theme::painted_bars(&harness.output().shapes);
+        // Left of the charts are the controls.
+        assert!(bars.iter().any(|bar| bar.left() > 400.0 && bar.bottom() < table), "{form:?}: {bars:?}");
+    }
+}
+
+#[test]
 fn bars_use_the_height_there_is() {
     let height = |window: f32| {
         let harness = harness(state_of(many()), [1280.0, window]);

@@ -16,8 +16,8 @@ fn the_status_line_of_a_small_window_overlaps_nothing() {
     }
 }
 
-/// Many cells: two precisions by batch sizes.
-fn many_rows() -> Vec<RunRecord> {
+/// 16 cells: two precisions by numbers of GPUs, with one run each.
+pub(super) fn many_rows() -> Vec<RunRecord> {
     let cells = (1..=8_i64).flat_map(|gpus| ["fp32", "fp16"].map(|precision| fixture::cell(precision, gpus, "ddp-ds")));
     cells.map(|cell| fixture::run(&cell, 1, 0.1)).collect()
 }

@@ -1,6 +1,9 @@
 //! Which runs are drawn: chosen, filtered, kept, of this session, with the whole names in the list.
 
 use super::*;
+use crate::analysis::{Level, RunSummary, Source, summarise_run};
+use crate::app::CompareCommand;
+use crate::figure::{Form, Look, Study, compare};
 use crate::protocol::{Environment, IMPORTED_FROM};
 
 #[test]
@@ -111,6 +114,60 @@ fn the_latest_finished_runs_are_shown_beside_one_that_starts_until_they_are_unti
     assert_eq!(drawn(&hidden), [RUN]);
     execute(&mut hidden, LiveCommand::Choose(RUN.to_owned(), false));
     assert_eq!(drawn(&hidden), [""; 0], "what was unticked does not come back");
+}
+
+/// One run of each precision, queued in this order; all are drawn.
+fn drawn_precisions(precisions: [&str; 4]) -> (State, Vec<RunRecord>) {
+    let run = |(precision, number): (&str, u32)| {
+        let mut run = fixture::run(&fixture::cell(precision, 1, "ddp-ds"), 1, 0.1);
+        run.run = format!("{number:04}-run");
+        run
+    };
+    let runs: Vec<RunRecord> = precisions.into_iter().zip(1..).map(run).collect();
+    let mut state = state_of(runs.clone());
+    for RunRecord { run, .. } in &runs {
+        execute(&mut state, LiveCommand::Choose(run.clone(), true));
+        state.take(read(run, Curves::build((1..=5).map(|n| step(0, n)), [])));
+    }
+    (state, runs)
+}
+
+/// The looks of the drawn runs, in their order.
+fn looks_of(state: &State) -> Vec<Look> {
+    scene_of(state).runs.iter().map(|run| run.look.look.clone()).collect()
+}
+
+#[test]
+fn drawn_runs_have_the_order_and_the_colours_that_compare_gives_their_levels() {
+    let (mut state, runs) = drawn_precisions(["fp16", "fp64", "bf16", "fp32"]);
+    let names: Vec<String> = scene_of(&state).runs.iter().map(|run| run.name.to_owned()).collect();
+    assert_eq!(names, ["fp32", "fp64", "fp16", "bf16"]);
+    let summaries: Vec<RunSummary> = runs.iter().map(summarise_run).collect();
+    let compared = |study: &Study| -> Vec<Look> {
+        let charts = compare(&[Source { session: "", runs: &summaries, reports: &[] }], study).charts;
+        charts[0].series().map(|series| series.look.clone()).collect()
+    };
+    for form in [Form::Loss, Form::Bars] {
+        assert_eq!(looks_of(&state), compared(&Study { form, ..Study::default() }), "{form:?}");
+    }
+    // What the user changes there holds here.
+    let order = vec![("precision".into(), vec![Level::text("bf16")])];
+    let colours = vec![("precision".into(), Level::text("fp64"), 5)];
+    let study = Study { form: Form::Loss, order, colours, ..Study::default() };
+    state.execute(CompareCommand::Edit(Box::new(study.clone()), None).into(), &Context::default());
+    let now = looks_of(&state);
+    assert_eq!(now, compared(&study));
+    assert!(now.contains(&Look::Place(5)) && now[0].level() == Some(&Level::text("bf16")), "{now:?}");
+}
+
+#[test]
+fn repeats_of_a_cell_have_one_colour_and_differ_in_their_markers() {
+    let (state, _) = drawn_precisions(["fp32", "fp16", "fp32", "fp16"]);
+    let scene = scene_of(&state);
+    let looks: Vec<_> = scene.runs.iter().map(|run| (run.run, &run.look)).collect();
+    assert_eq!(looks.iter().map(|(run, _)| *run).collect::<Vec<_>>(), ["0001-run", "0003-run", "0002-run", "0004-run"]);
+    assert!(looks[0].1.look == looks[1].1.look && looks[1].1.look != looks[2].1.look, "{looks:?}");
+    assert_ne!(looks[0].1.marker(), looks[1].1.marker());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use eframe::egui::{Button, Context, Label, RichText, ScrollArea, Ui};
+use eframe::egui::style::ScrollAnimation;
+use eframe::egui::{Button, Context, Id, Label, Rect, RichText, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use super::Form;
@@ -55,6 +56,7 @@ impl Form {
             try_once(&plan, TRIAL_S, Machine::look(), &asked).map_err(|error| error.to_string())
         });
         self.tried = Tried::Running { program, stop, result };
+        self.trials += 1;
     }
 
     /// Ends the trial.
@@ -81,7 +83,7 @@ fn digest(plan: &Plan) -> String {
     command.map_or(String::new(), |command| format!("{} {:?}", command.digest(), command.readings))
 }
 
-/// Draws the button, and the result of the last trial.
+/// Draws the button, and the outcome of the last trial.
 pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>) {
     let refusal = view.trial_refusal();
     let tried = &view.own.program.tried;
@@ -105,19 +107,35 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
             ui.label(muted(ui, note).size(SMALL));
         }
     });
-    let trial = match tried {
+    if let Tried::Done(program, outcome) = tried {
         // What another program did says nothing about this one.
-        Tried::Done(program, _) if *program != digest(view.own.plan()) => {
-            ui.label(muted(ui, "The program has changed since it was tried.").size(SMALL));
-            return;
-        }
-        Tried::Done(_, Ok(trial)) => trial,
-        Tried::Done(_, Err(error)) => {
-            ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
-            return;
-        }
-        Tried::Not | Tried::Running { .. } => return,
-    };
+        let is_of_this_program = *program == digest(view.own.plan());
+        let place = ui.scope(|ui| match outcome {
+            _ if !is_of_this_program => {
+                ui.label(muted(ui, "The program has changed since it was tried.").size(SMALL));
+            }
+            Ok(trial) => outcome_ui(ui, trial),
+            Err(error) => {
+                ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
+            }
+        });
+        bring_into_view(ui, view.own.program.trials, place.response.rect);
+    }
+}
+
+/// Scrolls to the outcome of a trial when it is drawn for the first time: it is often below the edge of the window. The focus stays where it
+/// is.
+fn bring_into_view(ui: &Ui, trial: u64, place: Rect) {
+    let id = Id::unique("trial that was brought into view");
+    let is_new = ui.data(|data| data.get_temp::<u64>(id)) != Some(trial);
+    if is_new {
+        ui.data_mut(|data| data.insert_temp(id, trial));
+        ui.scroll_to_rect_animation(place, None, ScrollAnimation::none());
+    }
+}
+
+/// Draws how a trial ended, what was read of its output, and what was not.
+fn outcome_ui(ui: &mut Ui, trial: &Trial) {
     let end = trial.end.as_deref().unwrap_or("It was ended when its time was over.");
     ui.label(format!("{}. {end}", trial.summary()));
     for warning in &trial.warnings {

@@ -1,5 +1,7 @@
 //! The form of a plan's own program.
 
+use eframe::egui::{Event, MouseWheelSource, MouseWheelUnit, TouchPhase};
+
 use super::*;
 
 fn own() -> Window {
@@ -383,4 +385,37 @@ fn what_came_of_a_trial_is_shown_until_the_program_changes() {
     assert!(!says(&window, "changed since it was tried"));
     type_into(&mut window, "Command", " --again");
     assert!(says(&window, "The program has changed since it was tried."));
+}
+
+#[test]
+fn what_came_of_a_trial_is_brought_into_view_once_and_the_focus_stays_where_it_was() {
+    const HEIGHT: f32 = 400.0;
+    let mut window = window_of(Some(cpu_node()));
+    let text = "version = 1\nname = \"mine\"\n[command]\nrun = [\"sh\", \"-c\", \"yes words | head -n 40; exit {n}\"]\n\
+                [factors]\nn = [0]\ngpus = [0]\n";
+    execute(&mut window, PlanCommand::Begin(Box::new(Plan::parse(text, "p.toml").unwrap())));
+    window.set_size([890.0, HEIGHT].into());
+    settle(&mut window);
+    window.get_by_label("Name").focus();
+    settle(&mut window);
+    let button = |window: &Window| window.get_by_label("Try once").rect();
+    assert!(button(&window).top() > HEIGHT, "it lies below what is in sight");
+    let focused = window.ctx.memory(|memory| memory.focused());
+    assert!(focused.is_some());
+    try_once(&mut window);
+    // The outcome, whatever it is, stands below the button.
+    assert!(button(&window).bottom() < HEIGHT - 12.0, "{:?}", button(&window));
+    assert_eq!(window.ctx.memory(|memory| memory.focused()), focused);
+    // Whoever scrolls away from it stays there.
+    window.event(Event::PointerMoved([14.0, 200.0].into()));
+    window.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: [0.0, 2000.0].into(),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers: Modifiers::NONE,
+    });
+    window.run_steps(30);
+    settle(&mut window);
+    assert!(button(&window).top() > HEIGHT, "{:?}", button(&window));
 }
