@@ -12,8 +12,10 @@ mod recurring;
 mod role;
 mod runs;
 mod session;
+mod spacing;
 mod spelling;
 mod table;
+mod tick;
 mod unique_json;
 mod written;
 

@@ -308,6 +308,60 @@ fn rows_that_recur_are_told_and_marked_and_give_no_verdict_and_rows_of_few_digit
     assert!(stdout(home, &["table", "again"]).contains("recurring rows"));
 }
 
+#[test]
+fn values_of_one_run_beside_samples_of_another_measure_give_no_verdict_until_rows_are_declared_runs() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    // Two equal programs with five runs each; four losses of each run, which differ.
+    let noise = |seed: u32| 0.1 * f64::from(seed.wrapping_mul(2_654_435_761) >> 8) / 16_777_216.0;
+    let row = |(cell, run, sample): (u32, u32, u32)| {
+        let (time_s, loss) =
+            (1.0 + noise(run + 100 * cell), 2.0 + f64::from(cell) + noise(1_000 + 500 * cell + 50 * run + sample));
+        format!("{},{time_s:.6},{loss:.6}\n", ["a", "b"][cell as usize])
+    };
+    let samples = (0..2).flat_map(|cell| (0..5).flat_map(move |run| (0..4).map(move |sample| (cell, run, sample))));
+    let joined = file(home, "joined.csv", &format!("algo,time_s,loss\n{}", samples.map(row).collect::<String>()));
+    let imported = |session: &str, options: &[&str]| {
+        let arguments = [&["import", &joined, "--session", session, "--yes"], options].concat();
+        text(&succeed(command(home).args(arguments).current_dir(home)).stderr)
+    };
+    let table = |session: &str, measure: &str| {
+        stdout(home, &["table", session, "--baseline", "algo=a", "--measure", measure, "--notes"])
+    };
+    let told = imported("marked", &[]);
+    let expected = "joined.csv: line 3, column \"time_s\": an earlier row of its cell has the same value, digit for digit (30 such rows in 2 cells)";
+    assert!(told.contains(expected) && told.contains("if each row is a run of its own, add --rows-are-runs"), "{told}");
+    let marked = table("marked", "time_s");
+    assert!(marked.contains("not comparable: values of this measure recur in the file"), "{marked}");
+    assert!(
+        marked.contains("recurring values: rows of its cell that differ in other measures have the same time_s"),
+        "{marked}"
+    );
+    let of_losses = table("marked", "loss");
+    assert!(of_losses.contains("higher") && !of_losses.contains("not comparable"), "{of_losses}");
+    // The mark follows its cells into an anonymous archive.
+    let arguments = ["session", "export", "marked", "--anonymous", "--out", "m.zip"];
+    succeed(command(home).args(arguments).current_dir(home));
+    succeed(command(home).args(["session", "import", "m.zip", "--session", "again"]).current_dir(home));
+    assert!(stdout(home, &["table", "again"]).contains("recurring values"));
+
+    // The user knows better, and says it on the command line or in a map.
+    let told = imported("declared", &["--rows-are-runs"]);
+    assert!(told.contains("each row counts as a run of its own, as you say"), "{told}");
+    let map = stdout(home, &["import", &joined, "--rows-are-runs", "--print-map"]);
+    assert!(map.contains("rows = \"runs\""), "{map}");
+    let wrong = file(home, "wrong.toml", &map.replace("\"runs\"", "\"run\""));
+    let map = file(home, "map.toml", &map);
+    imported("mapped", &["--map", &map]);
+    for session in ["declared", "mapped"] {
+        let table = table(session, "time_s");
+        assert!(!table.contains("not comparable") && table.contains("recurring rows declared as runs"), "{table}");
+        assert_eq!(table.matches("verdicts assume that each imported row is an independent run").count(), 1, "{table}");
+    }
+    let error = refused(home, &["import", &joined, "--map", &wrong]);
+    assert!(error.contains("wrong.toml: rows: \"run\" is unknown: write rows = \"runs\""), "{error}");
+}
+
 /// Results that name day, machine and commit: one session a day, slower from the 10th on.
 fn nights(days: u32) -> String {
     let mut csv = "batch,time_s,date,host,commit,commit_date\n".to_owned();

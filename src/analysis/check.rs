@@ -4,6 +4,7 @@
 //! difference of each is compared with a margin; a difference beyond the margin prevents a cell from being called faster. The two one-sided
 //! tests of equivalence are the same as for verdicts ([`super::contrast`]).
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -278,15 +279,27 @@ fn middle(values: &[f64]) -> f64 {
     if values.is_empty() { f64::NAN } else { median(values) }
 }
 
+/// Tells which values of a check measure count: if they recur in a cell of an imported file, the same values count once, since copies show
+/// nothing of the spread.
+fn once(key: Key) -> impl FnMut(&[&RunSummary], &[f64]) -> bool {
+    let mut known: HashSet<Vec<u64>> = HashSet::new();
+    move |runs, values| {
+        let is_new = known.insert(values.iter().map(|value| value.to_bits()).collect());
+        is_new || !runs.iter().any(|run| run.has_recurring_values(&key))
+    }
+}
+
 /// The check values of paired runs of two cells, for a comparison by `measure`. If the measure covers all steps, programs of the plan's own
 /// are also checked by their number of steps, since half the time may mean half the work. The worker's workloads always train the epochs
 /// that their factors name.
 pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -> Vec<CheckPairs> {
     let pairs_of = |check_measure: Arc<CheckMeasure>| {
-        let values: Vec<(u32, f64, f64)> = pairs
-            .iter()
-            .filter_map(|(over, base)| Some((over.repeat, check_measure.value(over)?, check_measure.value(base)?)))
-            .collect();
+        let mut counts = once(check_measure.key.clone());
+        let values = pairs.iter().filter_map(|(over, base)| {
+            let (own, other) = (check_measure.value(over)?, check_measure.value(base)?);
+            counts(&[*over, *base], &[own, other]).then_some((over.repeat, own, other))
+        });
+        let values: Vec<(u32, f64, f64)> = values.collect();
         CheckPairs::of(check_measure, values)
     };
     let runs = pairs.iter().flat_map(|(over, base)| [*over, *base]);
@@ -312,8 +325,12 @@ pub(super) fn check_cells(
 /// The check values of cells whose repeats form no pairs.
 pub(super) fn check_groups(over: &[&Cell], base: &[&Cell]) -> Vec<CheckPairs> {
     let values = |check_measure: &CheckMeasure, cells: &[&Cell]| -> Vec<f64> {
-        let runs = cells.iter().flat_map(|cell| super::finished(cell));
-        runs.filter_map(|run| check_measure.value(run)).collect()
+        let of_cell = |cell: &&Cell| -> Vec<f64> {
+            let mut counts = once(check_measure.key.clone());
+            let value = |run: &RunSummary| check_measure.value(run).filter(|value| counts(&[run], &[*value]));
+            super::finished(cell).filter_map(value).collect()
+        };
+        cells.iter().flat_map(of_cell).collect()
     };
     let of_groups = |check_measure: Arc<CheckMeasure>| {
         let (over, base) = (values(&check_measure, over), values(&check_measure, base));

@@ -55,6 +55,8 @@ pub enum Incomparable {
     },
     /// Rows of a file recur, so that it is unknown how much independent repeats spread.
     RecurringRows,
+    /// Values of the measure recur in rows that differ in other measures, so that the same is unknown of it.
+    RecurringValues,
     /// A value is 0 or negative.
     NoRatio,
     /// The difference is smaller than the resolution of the clock.
@@ -108,6 +110,7 @@ impl Incomparable {
             Self::Mixed => "mixed",
             Self::NoPartners { .. } => "no_partners",
             Self::RecurringRows => "recurring_rows",
+            Self::RecurringValues => "recurring_values",
             Self::NoRatio => "no_ratio",
             Self::CoarseClock { .. } => "coarse_clock",
             Self::CoarseValues { .. } => "coarse_values",
@@ -130,7 +133,11 @@ impl Incomparable {
                 "run both cells again in one launch, which interleaves their repeats"
             }
             Self::RecurringRows => {
-                "keep one row of each run; a program without randomness needs one run a cell, and its ratio is exact"
+                "keep one row of each run; a program without randomness needs one run a cell, and its ratio is exact; if each row is a run \
+                 of its own, import the file with --rows-are-runs"
+            }
+            Self::RecurringValues => {
+                "keep one row of each run for this measure; if each row is a run of its own, import the file with --rows-are-runs"
             }
             Self::NoRatio => {
                 "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)"
@@ -178,6 +185,7 @@ impl fmt::Display for Incomparable {
                 write!(f, "no repeat of one has a partner in the other{with}")
             }
             Self::RecurringRows => f.write_str("rows of the file recur with all their digits"),
+            Self::RecurringValues => f.write_str("values of this measure recur in the file with all their digits"),
             Self::NoRatio => f.write_str("ratios need values above 0"),
             Self::CoarseClock { resolution } => {
                 write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
@@ -285,7 +293,7 @@ impl Comparison {
         let has_value = |run: &&RunSummary| value(run).is_some();
         let least =
             super::finished(cell).filter(has_value).count().min(super::finished(base).filter(has_value).count());
-        let (near, reason) = Self::design(cell, base, &pairs);
+        let (near, reason) = Self::design(cell, base, &pairs, key);
         let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
@@ -328,7 +336,7 @@ impl Comparison {
             sample: if inverse { sample.negated() } else { sample },
             looks: looks(cell, base),
             to_come: to_come(cell).max(to_come(base)),
-            reason: Self::design(cell, base, &[]).1,
+            reason: Self::design(cell, base, &[], key).1,
             checks: check_cells(cell, base, &[], key),
             ..Self::default()
         }
@@ -344,7 +352,7 @@ impl Comparison {
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
         for (cell, base) in pairs {
-            let (near, reason) = Self::design(cell, base, &paired(cell, base));
+            let (near, reason) = Self::design(cell, base, &paired(cell, base), measure);
             checks.push(check_cells(cell, base, &near, measure));
             all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| is_told));
             let rounding = known.map(|known| Rounding::of_cells(cell, base, &near, known, step));
@@ -357,12 +365,13 @@ impl Comparison {
         all
     }
 
-    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared. Cells whose repeats form no pairs
-    /// have none.
+    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared by a measure. Cells whose repeats
+    /// form no pairs have none.
     fn design<'a>(
         cell: &Cell<'a>,
         base: &Cell<'a>,
         pairs: &[(&'a RunSummary, &'a RunSummary)],
+        key: &str,
     ) -> (Vec<(&'a RunSummary, &'a RunSummary)>, Option<Incomparable>) {
         if cell.is_imported() != base.is_imported() {
             return (pairs.to_vec(), Some(Incomparable::Imported));
@@ -371,8 +380,12 @@ impl Comparison {
             let with = machine_differs(super::finished(cell), super::finished(base));
             return (pairs.to_vec(), Some(Incomparable::Sessions { with }));
         }
-        if super::finished(cell).chain(super::finished(base)).any(RunSummary::is_of_recurring_rows) {
+        let has_one = |is: &dyn Fn(&RunSummary) -> bool| super::finished(cell).chain(super::finished(base)).any(is);
+        if has_one(&RunSummary::is_of_recurring_rows) {
             return (pairs.to_vec(), Some(Incomparable::RecurringRows));
+        }
+        if has_one(&|run| run.has_recurring_values(key)) {
+            return (pairs.to_vec(), Some(Incomparable::RecurringValues));
         }
         let with = || machine_differs(super::finished(cell), super::finished(base));
         let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };

@@ -100,6 +100,10 @@ pub enum Mark {
     Imported(String),
     /// Rows of its file and cell recur, although chance does not explain it.
     Recurring,
+    /// Rows of its file and cell that differ in other measures have the same values of this one, although chance does not explain it.
+    RecurringValues(Key),
+    /// Rows of its file and cell recur, or their values do, and the user declared that each row is a run of its own.
+    DeclaredRuns,
     /// It was recorded in windows. Its times are those of the steps between windows.
     TracedInWindows,
     /// Its data, or some of its answers, were generated to resemble a published set.
@@ -178,6 +182,11 @@ impl Mark {
         if record.workload.recurring_cells.contains(&record.cell) {
             add(Self::Recurring);
         }
+        let recur = record.workload.measures.iter().filter(|measure| measure.recurring_cells.contains(&record.cell));
+        recur.for_each(|measure| add(Self::RecurringValues(measure.key.clone())));
+        if record.workload.declared_cells.contains(&record.cell) {
+            add(Self::DeclaredRuns);
+        }
         let has_made_answers =
             record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
         if has_made_answers || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
@@ -202,6 +211,8 @@ impl Mark {
                 | Self::Traced
                 | Self::Imported(_)
                 | Self::Recurring
+                | Self::RecurringValues(_)
+                | Self::DeclaredRuns
                 | Self::TracedInWindows
                 | Self::Synthetic
                 | Self::IncludesWarmUp
@@ -211,8 +222,12 @@ impl Mark {
     }
 
     /// The key of the only measure that the mark concerns; `None` if it concerns the run.
-    pub fn measure(&self) -> Option<&'static str> {
-        matches!(self, Self::IncludesWarmUp).then_some("epoch_time_s")
+    pub fn measure(&self) -> Option<&str> {
+        match self {
+            Self::IncludesWarmUp => Some("epoch_time_s"),
+            Self::RecurringValues(key) => Some(key.as_str()),
+            _ => None,
+        }
     }
 
     /// The short label in a row.
@@ -243,6 +258,8 @@ impl Mark {
             Self::Traced | Self::TracedInWindows => "traced",
             Self::Imported(_) => "imported",
             Self::Recurring => "recurring rows",
+            Self::RecurringValues(_) => "recurring values",
+            Self::DeclaredRuns => "recurring rows declared as runs",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(message) => kind_of_warning(message).unwrap_or("warning"),
@@ -395,6 +412,15 @@ impl fmt::Display for Mark {
             Self::Recurring => write!(
                 f,
                 "rows of its cell have the same values, digit for digit: copies, runs without randomness, or readings of a coarse clock"
+            ),
+            Self::RecurringValues(key) => write!(
+                f,
+                "rows of its cell that differ in other measures have the same {key}, digit for digit: rows of one run, or runs without \
+                 randomness"
+            ),
+            Self::DeclaredRuns => write!(
+                f,
+                "rows of its cell have the same values, digit for digit, and its import declared that each row is a run of its own"
             ),
             Self::TracedInWindows => write!(
                 f,

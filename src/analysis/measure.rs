@@ -1,6 +1,6 @@
 //! The registry of measures: what each one is, and how its readings become one number for a run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::limit;
@@ -141,6 +141,8 @@ pub struct Measure {
     pub has_inexact_part: bool,
     /// The steps with which a file writes its values; see [`DeclaredMeasure::written_steps`].
     pub written_steps: Option<Arc<BTreeMap<String, f64>>>,
+    /// The cells in which its values, or those of a part of its formula, recur; see [`DeclaredMeasure::recurring_cells`].
+    pub recurring_cells: Arc<BTreeSet<String>>,
 }
 
 impl Measure {
@@ -160,6 +162,7 @@ impl Measure {
             possible: (f64::MIN, f64::MAX),
             has_inexact_part: false,
             written_steps: None,
+            recurring_cells: Arc::default(),
         }
     }
 
@@ -195,10 +198,11 @@ impl Measure {
 
     /// A measure that a workload declares: the last value of the first rank that reports one.
     pub(super) fn declared(declared: &DeclaredMeasure) -> Self {
-        let DeclaredMeasure { key, name, unit, better, on_speed, written_steps } = declared;
+        let DeclaredMeasure { key, name, unit, better, on_speed, written_steps, recurring_cells } = declared;
         let measure = if &**unit == "B" { Self::bytes(key, name) } else { Self::named(&**key, &**name, unit) };
         let written_steps = written_steps.clone().map(Arc::new);
-        let measure = Self { better: *better, on_speed: *on_speed, written_steps, ..measure };
+        let recurring_cells = Arc::new(recurring_cells.clone());
+        let measure = Self { better: *better, on_speed: *on_speed, written_steps, recurring_cells, ..measure };
         // What is measured of every program is measured on each of its nodes.
         match key.as_str() {
             command::PROGRAM_TIME => measure.read(OverRanks::Max, OverTime::Last),

@@ -376,21 +376,24 @@ impl<'a> Resolver<'a> {
             }
         };
         let name = own.name.clone().unwrap_or_else(|| super::capitalised(&own.key.replace('_', " ")));
+        let parts: Vec<&Measure> = formula.names().into_iter().filter_map(|name| self.known(name)).collect();
         let measure = Measure {
             shown_unit: shown.0,
             shown_factor: shown.1,
             better: own.better,
             on_speed,
-            has_inexact_part: formula.names().into_iter().any(|name| self.is_inexact(name)),
+            has_inexact_part: parts.iter().any(|part| !part.is_exact()),
+            recurring_cells: Arc::new(parts.iter().flat_map(|part| part.recurring_cells.iter().cloned()).collect()),
             ..Measure::derived(own.key.clone(), name, &unit.to_string())
         };
         Ok((measure, code, unit))
     }
 
-    /// Whether a name means a measure whose values may be rounded.
-    fn is_inexact(&self, name: &Key) -> bool {
-        let of_list = |place: &usize| matches!(&self.states[*place], State::Known(measure, _) if !measure.is_exact());
-        self.base.find(name).map_or_else(|| self.places.get(name).is_some_and(of_list), |measure| !measure.is_exact())
+    /// The measure that a name means; `None` for a factor.
+    fn known(&self, name: &Key) -> Option<&Measure> {
+        let of_list =
+            |place: &usize| if let State::Known(measure, _) = &self.states[*place] { Some(measure) } else { None };
+        self.base.find(name).or_else(|| self.places.get(name).and_then(of_list))
     }
 
     fn part(&self, formula: &Formula, place: &Place, on_speed: &mut bool) -> Checked {

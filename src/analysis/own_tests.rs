@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::{Mark, cells, fixture, summarise, summarise_run};
-use crate::plan::{Better, llm};
+use crate::plan::{Better, DeclaredMeasure, llm};
 use crate::store::RunRecord;
 
 fn list(measures: &[(&str, &str)]) -> Vec<OwnMeasure> {
@@ -51,6 +51,22 @@ fn a_formula_is_as_exact_as_its_parts() {
     assert!(!is_inexact(&[("own", "2 * step_time_s")]) && !is_inexact(&[("own", "peak_allocated_bytes - 2 GB")]));
     assert!(is_inexact(&[("own", "step_time_s / accuracy")]));
     assert!(is_inexact(&[("own", "2 * other"), ("other", "train_loss / 2")]));
+}
+
+#[test]
+fn a_formula_recurs_in_the_cells_in_which_a_part_of_it_does() {
+    let declared = |key: &str, cells: &[&str]| DeclaredMeasure {
+        key: key.into(),
+        name: key.into(),
+        recurring_cells: cells.iter().map(|cell| (*cell).to_owned()).collect(),
+        ..DeclaredMeasure::default()
+    };
+    let measures = vec![declared("wall", &["c1"]), declared("score", &["c2"]), declared("free", &[])];
+    let spec = WorkloadSpec { measures, ..(*record(1, 0.1).workload).clone() };
+    let own = list(&[("both", "twice + score"), ("twice", "2 * wall"), ("none", "free / 2")]);
+    let recur =
+        |key: &str| check_own([&spec], &own, key).unwrap().measure.recurring_cells.iter().cloned().collect::<Vec<_>>();
+    assert_eq!([recur("both"), recur("twice"), recur("none")], [vec!["c1", "c2"], vec!["c1"], vec![]]);
 }
 
 #[test]

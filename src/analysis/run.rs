@@ -261,6 +261,11 @@ impl RunSummary {
         self.marks.contains(&Mark::Recurring)
     }
 
+    /// Whether values of a measure do in its cell, or those of a part of the measure's formula, although the rows do not.
+    pub(super) fn has_recurring_values(&self, key: &str) -> bool {
+        self.measures.find(key).is_some_and(|measure| measure.recurring_cells.contains(&self.cell))
+    }
+
     /// Whether a program of the user's own or a file gave its values.
     pub(super) fn is_reported(&self) -> bool {
         self.workload.command.is_some() || self.is_imported()

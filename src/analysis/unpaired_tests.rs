@@ -1,5 +1,7 @@
 //! Verdicts on rows of files that form no pairs.
 
+use std::collections::BTreeSet;
+
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -105,6 +107,43 @@ fn cells_whose_rows_recur_have_no_verdict() {
     let judged = verdict(&runs);
     assert_eq!(judged.to_string(), "not comparable: rows of the file recur with all their digits");
     assert_eq!(judged.reason.unwrap().name(), "recurring_rows");
+}
+
+/// Notes that values of a measure recur in the cells of these runs.
+fn let_recur(runs: &mut [RunSummary], key: &str) {
+    for run in runs {
+        let recurring_cells = Arc::new(BTreeSet::from([run.cell.clone()]));
+        let measure = analysis::Measure { recurring_cells, ..run.measures.find(key).unwrap().clone() };
+        run.measures = Arc::new(analysis::Measures::clone(&run.measures).with([measure]));
+    }
+}
+
+#[test]
+fn measures_whose_values_recur_have_no_verdict_and_others_keep_theirs() {
+    let mut runs = rows(&[1.0, 1.0, 1.02, 1.02], &[2.0, 2.01, 2.02, 2.03]);
+    let_recur(&mut runs[..1], "train_loss");
+    assert_eq!(verdict(&runs).verdict, Verdict::Slower);
+    let_recur(&mut runs[..1], "step_time_s");
+    let judged = verdict(&runs);
+    let expected = "not comparable: values of this measure recur in the file with all their digits";
+    assert_eq!((judged.to_string().as_str(), judged.reason.unwrap().name()), (expected, "recurring_values"));
+}
+
+#[test]
+fn check_values_that_recur_count_once() {
+    let checked = |recur: bool| {
+        let mut runs = rows(&[1.0; 10], &[0.5; 10]);
+        for (place, run) in runs.iter_mut().enumerate() {
+            let shift = if place < 10 { 0.0 } else { 0.03 };
+            run.values.insert("accuracy".into(), 0.9 + shift + 0.02 * (place % 2) as f64);
+            run.values.retain(|key, _| !key.ends_with("_loss"));
+        }
+        if recur {
+            let_recur(&mut runs, "accuracy");
+        }
+        verdict(&runs).check.name()
+    };
+    assert_eq!((checked(false), checked(true)), ("differs", "unknown"));
 }
 
 #[test]

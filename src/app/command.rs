@@ -249,6 +249,8 @@ pub enum SessionsCommand {
     Import(PathBuf),
     /// Change what a column of the shown file means: its place and its role.
     MapColumn(usize, String),
+    /// Declare that each row of the shown file is a run of its own, or take that back.
+    DeclareRuns(bool),
     /// Make a session of the shown file, and open it.
     TakeMapping,
     /// Close the dialog about the shown file.

@@ -109,6 +109,11 @@ impl Sessions {
                     dialog.set(place, &role, context);
                 }
             }
+            SessionsCommand::DeclareRuns(rows_are_runs) => {
+                if let Some(dialog) = &mut self.mapping {
+                    dialog.declare_runs(rows_are_runs, context);
+                }
+            }
             SessionsCommand::CloseMapping => self.mapping = None,
             SessionsCommand::Export(_)
             | SessionsCommand::Import(_)

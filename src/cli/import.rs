@@ -42,6 +42,10 @@ pub(super) struct Arguments {
     /// same cells. Default: imported, or hyperfine.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Count each row as a run of its own, even where rows have the same values, digit for digit, as runs of a program without randomness
+    /// have. Otherwise, cells with such rows get no verdict.
+    #[arg(long)]
+    rows_are_runs: bool,
     /// Print a file for --map that says what the columns mean, and write nothing.
     #[arg(long, conflicts_with = "yes")]
     print_map: bool,
@@ -150,6 +154,7 @@ impl Arguments {
             let name = toml::Table::from_iter([("name".to_owned(), toml::Value::String(name.clone()))]);
             mapping.change(&toml::to_string(&name)?).map_err(|error| format!("--{error}"))?;
         }
+        mapping.rows_are_runs |= self.rows_are_runs;
         Ok((table, mapping))
     }
 

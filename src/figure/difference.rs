@@ -74,10 +74,11 @@ fn matched<'a, 'c>(before: &'a [Vec<Cell<'c>>], after: &'a [Vec<Cell<'c>>]) -> V
     all
 }
 
-/// The marks of a side's finished runs, each once.
-fn marks(which: &str, cells: &[&Cell]) -> Vec<String> {
-    let mut labels: Vec<&str> =
-        cells.iter().flat_map(|cell| finished(cell)).flat_map(|run| &run.marks).map(Mark::label).collect();
+/// The marks of a side's finished runs that concern a measure, each once.
+fn marks(which: &str, cells: &[&Cell], key: &str) -> Vec<String> {
+    let all = cells.iter().flat_map(|cell| finished(cell)).flat_map(|run| &run.marks);
+    let of_measure = all.filter(|mark| mark.measure().is_none_or(|concerned| concerned == key));
+    let mut labels: Vec<&str> = of_measure.map(Mark::label).collect();
     labels.sort_unstable();
     labels.dedup();
     labels.into_iter().map(|label| format!("{which}: {label}")).collect()
@@ -142,7 +143,7 @@ pub fn difference(
             levels: first.levels.clone(),
             runs: cell.before.iter().map(|cell| by_repeat(cell, key).len()).sum(),
             values: levels.chain(rest).collect(),
-            marks: [marks("before", &cell.before), marks("after", &cell.after)].concat(),
+            marks: [marks("before", &cell.before, key), marks("after", &cell.after, key)].concat(),
             hidden_marks: Vec::new(),
         }
     };
@@ -324,10 +325,12 @@ mod tests {
         imported.iter_mut().flatten().for_each(|run| run.environment = Some(environment.clone()));
         let of = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
         let (own, imported) = (of(own.leak()), of(imported.leak()));
+        let assumed = "verdicts assume that each imported session is independent of the others; files do not show it";
         let verdict = |with_imported: bool| {
             let found = difference(&own, &imported, measure("step_time_s").unwrap(), (0.01, with_imported));
             let place = found.table.columns.iter().position(|column| column.key == VERDICT).unwrap();
             let CellValue::Verdict(judged) = &found.table.rows[0].values[place] else { panic!("no verdict") };
+            assert_eq!(found.table.notes.iter().filter(|note| *note == assumed).count(), 1, "{:?}", found.table.notes);
             judged.to_string()
         };
         let kept_apart = verdict(false);

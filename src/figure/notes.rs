@@ -337,7 +337,15 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
             )
         }
     };
-    std::iter::once(how).chain(grounds(&all)).chain(check_note(cells, &all)).collect()
+    let assumed = assumption(cells, of_sessions).filter(|_| tested.iter().any(|count| *count > 0));
+    std::iter::once(how).chain(assumed).chain(grounds(&all)).chain(check_note(cells, &all)).collect()
+}
+
+/// What verdicts on imported runs take for granted.
+fn assumption(cells: &[Cell], of_sessions: bool) -> Option<String> {
+    let what = if of_sessions { "session is independent of the others" } else { "row is an independent run" };
+    let note = format!("verdicts assume that each imported {what}; files do not show it");
+    cells.iter().any(Cell::is_imported).then_some(note)
 }
 
 /// Why rows have no verdict: reasons with their counts, and what to do.

@@ -11,7 +11,9 @@ use super::study::{
     VERDICT, declared, is_measure, judged_ratio,
 };
 use super::table::{CellValue, Column, Row, Table};
-use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
+use crate::analysis::{
+    Cell, CellKey, Intervals, Judgement, Key, Mark, Measure, RunState, Setting, THROUGHPUT, measure_of,
+};
 
 /// Summarises the runs of cells as rows, with columns for these settings. Only finished runs are included in values. Notes name the other
 /// runs, and their cells have rows, too.
@@ -171,9 +173,9 @@ pub(super) fn cell_value(
 /// The labels of a row's runs that concern a measure that its table does not show.
 fn hidden_marks(cell: &Cell, columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let all = finished(cell).flat_map(|run| &run.marks);
-    let hidden: BTreeSet<&str> =
-        all.filter(|mark| !is_about_shown(mark, columns, baseline)).map(|mark| mark.label()).collect();
-    hidden.into_iter().map(str::to_owned).collect()
+    let (shown, hidden): (Vec<&Mark>, Vec<&Mark>) = all.partition(|mark| is_about_shown(mark, columns, baseline));
+    let [shown, hidden] = [shown, hidden].map(|marks| marks.into_iter().map(Mark::label).collect::<BTreeSet<&str>>());
+    hidden.difference(&shown).map(|label| (*label).to_owned()).collect()
 }
 
 /// The labels of a row's runs, each once, and how many runs did not finish.

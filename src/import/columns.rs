@@ -24,6 +24,8 @@ static NAMES: [(&[&str], Role); 7] = [
 ];
 /// Names of columns of whole numbers that often count parts of one run, which are no repeats.
 const COUNTERS: [&str; 5] = ["iteration", "iter", "sample", "round", "step"];
+/// What a map says of rows if each is a run of its own.
+const RUNS: &str = "runs";
 /// Why a column has no role yet: only the user knows whether it counts runs.
 pub(super) const MAY_COUNT_PARTS: &str = "it may count parts of one run";
 /// Endings of names that stand for a unit, with this unit.
@@ -127,6 +129,8 @@ pub struct Mapping {
     /// The name of the workload that was measured. Cells of files with the same name, factors and levels are the same
     /// cells.
     pub name: String,
+    /// Whether the user declares that each row is a run of its own, also where rows recur.
+    pub rows_are_runs: bool,
     /// The columns in the order of the file, each with its role and the reason for this role.
     pub columns: Vec<(String, Role, String)>,
 }
@@ -156,7 +160,7 @@ impl Mapping {
             }
         }
         let name = if table.format == "hyperfine" { "hyperfine" } else { "imported" };
-        let mut mapping = Self { name: name.to_owned(), columns };
+        let mut mapping = Self { name: name.to_owned(), rows_are_runs: false, columns };
         mapping.leave_out_what_parameters_tell(table);
         mapping
     }
@@ -195,7 +199,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Applies a map: TOML with `name` and a table `[columns]`.
+    /// Applies a map: TOML with `name`, `rows` and a table `[columns]`.
     ///
     /// # Errors
     /// The text cannot be read, or does not fit the file.
@@ -210,6 +214,12 @@ impl Mapping {
                         "name: use small letters, digits and _, beginning with a letter".to_owned(),
                     ));
                 }
+                ("rows", toml::Value::String(word)) if word == RUNS => self.rows_are_runs = true,
+                ("rows", other) => {
+                    return Err(MappingError(format!(
+                        "rows: {other} is unknown: write rows = \"{RUNS}\" if each row is a run of its own, or leave `rows` out"
+                    )));
+                }
                 ("columns", toml::Value::Table(columns)) => {
                     for (column, role) in columns {
                         let role = role.as_str().ok_or_else(|| {
@@ -221,7 +231,9 @@ impl Mapping {
                     }
                 }
                 (other, _) => {
-                    return Err(MappingError(format!("unknown key {other:?}: a map has `name` and `[columns]`")));
+                    return Err(MappingError(format!(
+                        "unknown key {other:?}: a map has `name`, `rows` and `[columns]`"
+                    )));
                 }
             }
         }
@@ -235,6 +247,9 @@ impl Mapping {
             known.map(|(name, role, _)| (name.clone(), toml::Value::String(role.to_string()))).collect();
         let mut table = toml::Table::new();
         table.insert("name".to_owned(), toml::Value::String(self.name.clone()));
+        if self.rows_are_runs {
+            table.insert("rows".to_owned(), toml::Value::String(RUNS.to_owned()));
+        }
         table.insert("columns".to_owned(), toml::Value::Table(columns));
         toml::to_string(&table).unwrap_or_default()
     }

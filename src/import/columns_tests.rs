@@ -134,13 +134,23 @@ fn a_map_changes_roles_and_is_written_as_it_is_read() {
     let mut mapping = Mapping::deduced(&table);
     mapping.change("name = \"sorting\"\n[columns]\na = \"measure s lower\"\n").unwrap();
     assert_eq!((mapping.name.as_str(), mapping.columns[0].1.to_string()), ("sorting", "measure s lower".to_owned()));
-    let mut again = Mapping::deduced(&table);
-    again.change(&mapping.toml()).unwrap();
-    assert_eq!(again.toml(), mapping.toml());
+    let written = |mapping: &Mapping| {
+        let mut again = Mapping::deduced(&table);
+        again.change(&mapping.toml()).unwrap();
+        again
+    };
+    assert_eq!(written(&mapping).toml(), mapping.toml());
+    assert!(!mapping.toml().contains("rows"), "it says nothing of rows");
+    mapping.change("rows = \"runs\"").unwrap();
+    assert!(written(&mapping).rows_are_runs && mapping.toml().contains("\nrows = \"runs\"\n"), "{}", mapping.toml());
     let wrong = |toml: &str| Mapping::deduced(&table).change(toml).unwrap_err().to_string();
     assert!(wrong("[columns]\nc = \"skip\"").starts_with("the file has no column \"c\""));
     assert!(wrong("[columns]\na = \"skap\"").starts_with("column \"a\": unknown role \"skap\""));
     assert!(wrong("nam = 1").starts_with("unknown key \"nam\""));
+    for rows in ["\"run\"", "true"] {
+        let told = wrong(&format!("rows = {rows}"));
+        assert!(told.starts_with(&format!("rows: {rows} is unknown: write rows = \"runs\"")), "{told}");
+    }
     assert!(wrong("[columns").contains("line 1"));
 }
 

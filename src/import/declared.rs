@@ -53,7 +53,7 @@ pub(super) fn measure(
         better,
         // Seconds of which few are not known to be good measure no speed.
         on_speed: shown == "s" && better == Better::Lower || is_rate,
-        written_steps: None,
+        ..DeclaredMeasure::default()
     };
     let least = if is_rate || ["s", "B", "J"].contains(&shown) { 0.0 } else { f64::MIN };
     Ok((factor, known.map_or((least, f64::MAX), |known| known.possible), declared))

@@ -1,65 +1,115 @@
-//! Rows that recur: rows of a cell whose measured values are the same in all digits. They may be copies of one row, runs of a program
-//! without randomness, or readings of a clock whose ticks the digits do not show. A file does not tell which, and none of the three shows
-//! how much independent runs spread. Such cells are imported and marked, and get no verdict.
+//! What recurs: rows of a cell whose measured values are the same in all digits, and values of a measure that are the same in rows which
+//! differ in other measures. Such rows may be copies of one row, runs of a program without randomness, or readings of a clock whose ticks
+//! the digits do not show. Such values may be those of one run, beside each of several samples of another measure. A file does not tell
+//! which, and none of them shows how much independent runs spread. They are imported and marked, and get no verdict.
 //!
-//! Where values have few digits, independent runs recur by chance. How many do is estimated cell by cell:
-//!
-//! - The *step* is that of the finest last digit of a column's values, or the tick of which all values of the column are multiples.
-//! - The *gap* of a row is the distance from its value to the nearest other value of the cell, in steps. Values around it are about as
-//!   probable as its own, so that another row meets it with a probability of about 1 / gap, and with the median gap of the rows about
-//!   n / gap of n rows recur. For values that spread evenly over R steps, the median gap is 0.35 R / n, and n² / 2R rows recur: the
-//!   estimate is six times as high, on the side of honest files. Copies do not change gaps, and outliers hardly change a median.
-//! - If all rows have one value, the least spread of times and rates, a thousandth of the value, takes the place of the gap.
-//! - Rows recur in all columns at once, so that the widest gap counts. A column that is another, coarser one times a number, or a number
-//!   divided by it, has digits of arithmetic, and does not count: a rate that was computed from whole milliseconds.
+//! Where values have few digits, they recur by chance. How many rows do is estimated cell by cell, from how far apart the values are
+//! ([`super::spacing`]). Rows recur in all columns at once, so that the column counts in which values are farthest apart. A column that is
+//! another, coarser one times a number, or a number divided by it, has digits of arithmetic, and does not count: a rate that was computed
+//! from whole milliseconds.
 //!
 //! A cell whose rows all have one value of three digits or more in each column shows no spread at all. It is marked whatever the chance.
 //!
-//! In other cells with a gap below 3 steps, chance is explanation enough. In the rest together, the number of rows that recur by chance is
-//! distributed as by Poisson with a mean of at most m, the sum of n / gap, so that r or more recur with a probability of at most
-//! e^(r − m) (m / r)^r (Chernoff's bound). Below 1 %, the cells with such rows are marked.
+//! In other cells, the number of rows that recur by chance is distributed as by Poisson with a mean of at most m, the sum of these
+//! estimates, so that r or more recur with a probability of at most e^(r − m) (m / r)^r (Chernoff's bound). Below 1 %, the cells with such
+//! rows are marked. Cells whose values are so close to each other that chance is explanation enough are left out of both sums.
+//!
+//! The values of each measure are judged alone in the same way, but for what independent runs have in common: settings, which have few
+//! digits; counts and amounts of memory; and the few states of a program. A measure of which this is known is only marked where its values
+//! belong to those of a marked one: where rows with the same time also have the same memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::Problem;
+use super::spacing::Column;
 use super::table::{Field, ForeignTable};
-use super::written::step;
-use crate::analysis::resolution;
+use crate::analysis::counted;
 
-/// From this gap on, in steps, rows hardly recur by chance.
-const WIDE: f64 = 3.0;
-/// Times and rates spread at least by this share of their value.
-const LEAST_SPREAD: f64 = 1e-3;
 /// Values of fewer digits than these are of a coarse clock, which their comparison says.
 const FEWEST_STEPS: f64 = 100.0;
-/// Rows that recur with a lower probability than this do not recur by chance.
+/// What recurs with a lower probability than this does not recur by chance.
 const CHANCE: f64 = 1e-2;
+/// In a cell, fewer different values than these recur in independent runs, too: memory may have two states, and times may end at a limit.
+const LEAST_DIFFERENT: usize = 3;
+/// Settings, such as a learning rate, have fewer digits than these.
+const FEWEST_DIGITS: usize = 4;
 
-/// The places of rows that recur although chance does not explain it, for each of the cells that have such rows. `cells` are the places of
-/// the rows of each cell; `measures` are the places of the columns of measures.
-pub(super) fn recurring(table: &ForeignTable, cells: &[Vec<usize>], measures: &[usize]) -> Vec<Vec<usize>> {
-    let recurring_in: Vec<Vec<usize>> = cells.iter().map(|rows| repeated(table, rows, measures)).collect();
-    if recurring_in.iter().all(Vec::is_empty) {
-        return Vec::new();
+/// Rows that recur, by the place of their cell.
+type ByCell = BTreeMap<usize, Vec<usize>>;
+
+/// What recurs in a table although chance does not explain it.
+#[derive(Debug, Default)]
+pub(super) struct Recurring {
+    /// The rows whose measured values are all those of an earlier row of their cell.
+    pub(super) rows: ByCell,
+    /// By the place of a measure's column: the rows with the value of an earlier row of their cell, in other cells.
+    pub(super) values: BTreeMap<usize, ByCell>,
+}
+
+/// What recurs in a table. `cells` are the places of the rows of each cell, in ascending order; `measures` are the places of the columns of
+/// measures, with the units of these measures.
+pub(super) fn recurring(table: &ForeignTable, cells: &[Vec<usize>], measures: &[(usize, &str)]) -> Recurring {
+    let places: Vec<usize> = measures.iter().map(|(place, _)| *place).collect();
+    let whole: Vec<Vec<usize>> = cells.iter().map(|rows| repeated(table, rows, &places)).collect();
+    let again_in = |place: &usize| -> Vec<Vec<usize>> {
+        cells.iter().zip(&whole).map(|(rows, whole)| repeated_alone(table, rows, *place, whole)).collect()
+    };
+    let again: Vec<Vec<Vec<usize>>> = places.iter().map(again_in).collect();
+    if whole.iter().chain(again.iter().flatten()).all(Vec::is_empty) {
+        return Recurring::default();
     }
-    let columns: Vec<Column> = measures.iter().map(|place| Column::of(table, *place)).collect();
-    let is_own = |one: &&Column| !columns.iter().any(|other| one.is_made_from(other, cells));
-    let own: Vec<&Column> = columns.iter().filter(is_own).collect();
-    let (mut found, mut frozen, mut by_chance) = (Vec::new(), Vec::new(), 0.0);
-    for (rows, recurring) in cells.iter().zip(recurring_in).filter(|(rows, _)| rows.len() > 1) {
-        if recurring.len() == rows.len() - 1 && own.iter().any(|column| column.steps(rows) >= FEWEST_STEPS) {
-            frozen.push(recurring);
+    let columns: Vec<Column> = places.iter().map(|place| Column::of(table, *place)).collect();
+    let rows = recurring_rows(cells, &whole, &columns);
+    let mut judged: BTreeMap<usize, ByCell> = BTreeMap::new();
+    for (column, (measure, again)) in columns.iter().zip(measures.iter().zip(&again)) {
+        if column.digits < FEWEST_DIGITS || is_count(table, *measure) {
             continue;
         }
-        let gap = own.iter().map(|column| column.gap(rows)).fold(0.0, f64::max);
-        if gap >= WIDE {
-            by_chance += rows.len() as f64 / gap;
-            found.push(recurring);
+        let others = (0..cells.len()).filter(|cell| cells[*cell].len() > 1 && !rows.contains_key(cell));
+        let found = beyond_chance(others.map(|cell| (cell, &again[cell], column.by_chance(&cells[cell]))));
+        if !found.is_empty() && !columns.iter().any(|other| column.is_made_from(other, cells)) {
+            judged.insert(measure.0, found);
         }
     }
-    let count = found.iter().map(Vec::len).sum::<usize>() as f64;
-    let is_chance = count <= by_chance || count - by_chance + count * (by_chance / count).ln() >= CHANCE.ln();
-    found.retain(|recurring| !is_chance && !recurring.is_empty());
-    found.extend(frozen);
+    let rest = places.iter().zip(&again).filter(|(place, _)| !judged.contains_key(*place));
+    let belonging: Vec<(usize, ByCell)> =
+        rest.map(|(place, again)| (*place, belonging(table, cells, (*place, again), &judged))).collect();
+    judged.extend(belonging.into_iter().filter(|(_, found)| !found.is_empty()));
+    Recurring { rows, values: judged }
+}
+
+/// The rows of each cell that recur as a whole.
+fn recurring_rows(cells: &[Vec<usize>], whole: &[Vec<usize>], columns: &[Column]) -> ByCell {
+    if whole.iter().all(Vec::is_empty) {
+        return ByCell::new();
+    }
+    let is_own = |one: &&Column| !columns.iter().any(|other| one.is_made_from(other, cells));
+    let own: Vec<&Column> = columns.iter().filter(is_own).collect();
+    let is_frozen = |cell: &usize| {
+        let rows = &cells[*cell];
+        whole[*cell].len() == rows.len() - 1 && own.iter().any(|column| column.steps(rows) >= FEWEST_STEPS)
+    };
+    let (frozen, others): (Vec<usize>, Vec<usize>) =
+        (0..cells.len()).filter(|cell| cells[*cell].len() > 1).partition(is_frozen);
+    let by_chance = |cell: usize| own.iter().filter_map(|column| column.by_chance(&cells[cell])).min_by(f64::total_cmp);
+    let mut found = beyond_chance(others.into_iter().map(|cell| (cell, &whole[cell], by_chance(cell))));
+    found.extend(frozen.into_iter().map(|cell| (cell, whole[cell].clone())));
+    found
+}
+
+/// The rows that recur, if chance does not explain how many do. Each cell comes with its rows that recur, and with how many of its rows
+/// recur by chance at most; without, chance is explanation enough.
+fn beyond_chance<'a>(cells: impl Iterator<Item = (usize, &'a Vec<usize>, Option<f64>)>) -> ByCell {
+    let (mut found, mut expected) = (ByCell::new(), 0.0);
+    for (cell, rows, by_chance) in cells {
+        if let Some(by_chance) = by_chance {
+            expected += by_chance;
+            found.insert(cell, rows.clone());
+        }
+    }
+    let count = found.values().map(Vec::len).sum::<usize>() as f64;
+    let is_chance = count <= expected || count - expected + count * (expected / count).ln() >= CHANCE.ln();
+    found.retain(|_, rows| !is_chance && !rows.is_empty());
     found
 }
 
@@ -69,82 +119,84 @@ fn repeated(table: &ForeignTable, rows: &[usize], measures: &[usize]) -> Vec<usi
     rows.iter().copied().filter(|row| !seen.insert(measured(table, *row, measures))).collect()
 }
 
-/// The bits of the measured values of a row. 0 and −0 are the same value.
+/// The rows that have the value of an earlier row in a column without recurring as a `whole`; none if there are few different such values.
+fn repeated_alone(table: &ForeignTable, rows: &[usize], place: usize, whole: &[usize]) -> Vec<usize> {
+    let mut seen: HashSet<u64> = HashSet::new();
+    let values = rows.iter().filter_map(|row| Some((*row, bits(&table.rows[*row].fields[place])?)));
+    let again = values.filter(|(row, value)| !seen.insert(*value) && whole.binary_search(row).is_err());
+    let (again, values): (Vec<usize>, HashSet<u64>) = again.unzip();
+    if values.len() < LEAST_DIFFERENT { Vec::new() } else { again }
+}
+
+/// The rows of each cell whose values of a measure belong to those of a judged one: rows with the same value of that measure have the same
+/// value of this one. `again` are the rows of each cell that have the value of an earlier row.
+fn belonging(
+    table: &ForeignTable,
+    cells: &[Vec<usize>],
+    (place, again): (usize, &[Vec<usize>]),
+    judged: &BTreeMap<usize, ByCell>,
+) -> ByCell {
+    let belongs = |(other, cell): &(usize, usize)| {
+        let mut known: HashMap<u64, u64> = HashMap::new();
+        let values = cells[*cell].iter().map(|row| [*other, place].map(|place| bits(&table.rows[*row].fields[place])));
+        let mut both = values.filter_map(|[other, own]| Some((other?, own?)));
+        !again[*cell].is_empty() && both.all(|(other, own)| *known.entry(other).or_insert(own) == own)
+    };
+    let of_judged = judged.iter().flat_map(|(other, found)| found.keys().map(move |cell| (*other, *cell)));
+    of_judged.filter(belongs).map(|(_, cell)| (cell, again[cell].clone())).collect()
+}
+
+/// Whether a measure counts something or is an amount of bytes: independent runs often agree in one of a few such values.
+fn is_count(table: &ForeignTable, (place, unit): (usize, &str)) -> bool {
+    let spreads = ["s", "J", "W"].contains(&unit) || unit.ends_with("/s");
+    unit == "B" || !spreads && table.values(place).filter_map(Field::number).all(|number| number.fract() == 0.0)
+}
+
+/// The bits of the measured values of a row.
 pub(super) fn measured(table: &ForeignTable, row: usize, measures: &[usize]) -> Vec<Option<u64>> {
-    let bits = |place: &usize| table.rows[row].fields[*place].number().map(|number| (number + 0.0).to_bits());
-    measures.iter().map(bits).collect()
+    measures.iter().map(|place| bits(&table.rows[row].fields[*place])).collect()
 }
 
-/// The values of a column.
-struct Column {
-    /// The value of each row, with the step of its last digit.
-    values: Vec<Option<(f64, f64)>>,
-    /// The tick of which all values are multiples; 0 if there is none.
-    tick: f64,
-    /// The finest step as a share of the largest value.
-    coarseness: f64,
+/// The bits of a number. 0 and −0 are the same number.
+fn bits(field: &Field) -> Option<u64> {
+    field.number().map(|number| (number + 0.0).to_bits())
 }
 
-impl Column {
-    fn of(table: &ForeignTable, place: usize) -> Self {
-        let value = |field: &Field| match field {
-            Field::Number(number, text) => Some((*number, step(text))),
-            _ => None,
-        };
-        let values: Vec<Option<(f64, f64)>> = table.values(place).map(value).collect();
-        let numbers: Vec<f64> = values.iter().flatten().map(|(value, _)| *value).collect();
-        let tick = resolution(&numbers).unwrap_or(0.0);
-        let largest = numbers.iter().map(|value| value.abs()).fold(0.0, f64::max);
-        let finest = values.iter().flatten().map(|(_, step)| *step).fold(f64::INFINITY, f64::min);
-        Self { values, tick, coarseness: finest.max(tick) / largest }
+impl Recurring {
+    /// The warnings of rows that recur, and of each measure whose values do. `are_runs` says that the user declared that each row is a run
+    /// of its own.
+    pub(super) fn warnings(&self, table: &ForeignTable, are_runs: bool) -> Vec<Problem> {
+        let of_rows = std::iter::once((None, &self.rows));
+        let of_values = self.values.iter().map(|(place, found)| (Some(*place), found));
+        of_rows.chain(of_values).filter_map(|(measure, found)| warning(table, measure, found, are_runs)).collect()
     }
+}
 
-    /// The largest value of these rows, in steps.
-    fn steps(&self, rows: &[usize]) -> f64 {
-        let of_row = |row: &usize| self.values[*row].map(|(value, step)| value.abs() / step.max(self.tick));
-        rows.iter().filter_map(of_row).fold(0.0, f64::max)
-    }
-
-    /// The median distance from the values of these rows to the nearest other value, in steps.
-    fn gap(&self, rows: &[usize]) -> f64 {
-        let (mut values, steps): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(|row| self.values[*row]).unzip();
-        let step = steps.into_iter().fold(f64::INFINITY, f64::min).max(self.tick);
-        values.sort_by(f64::total_cmp);
-        let different: Vec<&[f64]> = values.chunk_by(|one, other| one == other).collect();
-        let between = |pair: &[&[f64]]| pair[1][0] - pair[0][0];
-        let gaps: Vec<f64> = different.windows(2).map(between).collect();
-        let nearest = |place: usize| match (place.checked_sub(1).and_then(|before| gaps.get(before)), gaps.get(place)) {
-            (Some(before), Some(after)) => f64::min(*before, *after),
-            (Some(only), None) | (None, Some(only)) => *only,
-            (None, None) => LEAST_SPREAD * different[place][0].abs(),
-        };
-        let of_equal = |place: usize| std::iter::repeat_n(nearest(place), different[place].len());
-        let mut of_rows: Vec<f64> = (0..different.len()).flat_map(of_equal).collect();
-        of_rows.sort_by(f64::total_cmp);
-        of_rows.get(of_rows.len().saturating_sub(1) / 2).map_or(0.0, |gap| gap / step)
-    }
-
-    /// Whether its values are, in each cell, those of a coarser column times a number, or a number divided by them, up to their last digit.
-    fn is_made_from(&self, other: &Self, cells: &[Vec<usize>]) -> bool {
-        let pairs = |rows: &[usize]| -> Vec<((f64, f64), f64)> {
-            rows.iter().filter_map(|row| Some((self.values[*row]?, other.values[*row]?.0))).collect()
-        };
-        let is_law = |ratio: fn(f64, f64) -> f64| {
-            // Cells with one value of the other column obey any law.
-            let mut is_shown = false;
-            let holds = cells.iter().map(|rows| pairs(rows)).all(|pairs| {
-                let Some(((first, _), other)) = pairs.first().copied() else { return true };
-                is_shown |= pairs.iter().any(|(_, one)| *one != other);
-                pairs.iter().all(|((value, step), one)| {
-                    let ratio = ratio(*one, other);
-                    let expected = first * ratio;
-                    (value - expected).abs() <= step * (1.0 + ratio.abs()) + 1e-12 * expected.abs()
-                })
-            });
-            holds && is_shown
-        };
-        other.coarseness > self.coarseness && (is_law(|one, first| one / first) || is_law(|one, first| first / one))
-    }
+/// The warning at the first of these rows. `measure` is the place of the column whose values recur; `None` if whole rows do.
+fn warning(table: &ForeignTable, measure: Option<usize>, found: &ByCell, are_runs: bool) -> Option<Problem> {
+    let first = found.values().flatten().min()?;
+    let count = counted(found.values().map(Vec::len).sum::<usize>(), "such row");
+    let cells = counted(found.len(), "cell");
+    let (same, known, verdict) = match measure {
+        None => {
+            ("measured values", "as copies have, runs without randomness, and readings of a coarse clock", "no verdict")
+        }
+        Some(_) => (
+            "value",
+            "although others differ, as in several rows of one run, and in runs without randomness",
+            "no verdict by this measure",
+        ),
+    };
+    let outcome = match are_runs {
+        true => "each row counts as a run of its own, as you say, and the cells are marked".to_owned(),
+        false => {
+            format!("their cells are marked and get {verdict}; if each row is a run of its own, add --rows-are-runs")
+        }
+    };
+    let what = format!(
+        "an earlier row of its cell has the same {same}, digit for digit ({count} in {cells}), {known}: {outcome}"
+    );
+    Some(Problem::at(&table.rows[*first].place, measure.map_or("", |place| table.columns[place].as_str()), what))
 }
 
 #[cfg(test)]

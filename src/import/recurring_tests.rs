@@ -6,14 +6,27 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::import::read_bytes;
 
-/// The number of rows that recur without chance in a file with the columns `algo`, which is the cell, and of measures.
-fn found(header: &str, rows: &[String]) -> usize {
+/// What recurs without chance in a file with the columns `algo`, which is the cell, and of measures.
+fn looked(header: &str, rows: &[String]) -> Recurring {
     let text = format!("algo,{header}\n{}\n", rows.join("\n"));
     let table = read_bytes(text.as_bytes()).unwrap();
     let is_of = |row: &usize, cell: &str| table.rows[*row].fields[0].text() == cell;
     let cells = ["a", "b"].map(|cell| (0..rows.len()).filter(|row| is_of(row, cell)).collect::<Vec<_>>());
-    let measures: Vec<usize> = (1..table.columns.len()).collect();
-    recurring(&table, &cells, &measures).iter().map(Vec::len).sum()
+    let unit = |name: &str| match name {
+        "rate" => "tokens/s",
+        "memory" | "checkpoint" => "B",
+        "energy_j" => "J",
+        _ if name.starts_with("time") => "s",
+        _ => "",
+    };
+    let measures: Vec<(usize, &str)> = (1..).zip(header.split(',').map(unit)).collect();
+    recurring(&table, &cells, &measures)
+}
+
+/// The number of rows that recur, or in which a value does.
+fn found(header: &str, rows: &[String]) -> usize {
+    let Recurring { rows, values } = looked(header, rows);
+    std::iter::once(&rows).chain(values.values()).flat_map(ByCell::values).map(Vec::len).sum()
 }
 
 /// Nearly normal noise with a standard deviation of 1.
@@ -91,4 +104,110 @@ fn a_program_without_randomness_cannot_be_told_from_copies() {
 fn a_row_recurs_only_if_all_its_measures_do() {
     let row = |place: usize| format!("{},{:.6},1073741824", ["a", "b"][place % 2], 1.0 + 0.001_234 * place as f64);
     assert_eq!(found("time_s,memory", &(0..20).map(row).collect::<Vec<_>>()), 0);
+}
+
+/// One of these texts.
+fn one_of(random: &mut ChaCha8Rng, texts: &[&str]) -> String {
+    texts[random.next_u32() as usize % texts.len()].to_owned()
+}
+
+/// Makes a value of an independent run.
+type Make = fn(&mut ChaCha8Rng) -> String;
+
+/// Readings on ticks that are no decimals, or divided by such ticks.
+const ON_TICKS: [(&str, Make); 6] = [
+    ("accuracy", |random| format!("{}", f64::from(560 + random.next_u32() % 20) / 600.0)),
+    ("rate", |random| format!("{:.4}", 4096.0 / (50.0 + 2.5 * noise(random)).round())),
+    ("time_of_32_bits", |random| format!("{}", f64::from((1000.0 + 0.01 + 0.0005 * noise(random)) as f32) - 1000.0)),
+    ("time_of_24_mhz", |random| format!("{}", (20e-6 * (1.0 + 0.05 * noise(random)) * 24e6) as u64 * 125 / 3)),
+    ("energy_j", |random| format!("{:.3}", 0.397 * (630.0 + 10.0 * noise(random)).round())),
+    ("time_of_3_digits", |random| {
+        let time = 100.0 + 2.0 * noise(random);
+        if time < 99.95 { format!("{time:.1}") } else { format!("{time:.0}") }
+    }),
+];
+
+/// What independent runs have in common: settings, counts, states, limits.
+const IN_COMMON: [(&str, Make); 17] = [
+    ("checkpoint", |random| one_of(random, &["548118077", "548118461", "548119101", "549000001"])),
+    ("memory", |random| one_of(random, &["10240", "10242", "10250", "10264", "10300"])),
+    ("memory", |random| one_of(random, &["10.1234", "10.2345", "10.5551", "11.0021"])),
+    ("learning_rate", |random| one_of(random, &["0.1", "0.01", "0.001"])),
+    ("learning_rate", |random| one_of(random, &["3e-4", "1e-4", "1e-3", "5e-5"])),
+    ("id", |random| one_of(random, &["1412", "1377", "1290", "2011"])),
+    ("epochs", |random| one_of(random, &["10", "20", "50", "100"])),
+    ("loss", |random| format!("{:.4}", 2.3 + 0.005 * noise(random))),
+    ("loss", |_| "2.123456".to_owned()),
+    ("loss", |random| one_of(random, &["2.123456", "2.125511"])),
+    ("clock_mhz", |random| format!("{:.1}", f64::from(1410 - 15 * (random.next_u32() % 5)))),
+    ("temperature", |random| format!("{}", 55 + random.next_u32() % 6)),
+    ("temperature", |random| format!("{:.1}", f64::from(98 + random.next_u32() % 11) * 5.0 / 9.0)),
+    ("energy_j", |random| format!("{:.1}", 10.0 * (123.0 + 2.5 * noise(random)).round())),
+    ("time_to_load", |random| {
+        if random.next_u32() % 10 < 3 { "60.0000".to_owned() } else { format!("{:.4}", 40.0 + 8.0 * noise(random)) }
+    }),
+    ("time_of_waiting", |random| {
+        if random.next_u32() % 2 == 0 { "0.000000".to_owned() } else { format!("{:.6}", 0.01 + 0.002 * noise(random)) }
+    }),
+    ("time_simulated", |_| "0.00123456".to_owned()),
+];
+
+#[test]
+fn readings_on_ticks_that_are_no_decimals_recur_by_chance() {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    for (name, make) in ON_TICKS {
+        let mut file = |_: u32| found(name, &of_two_cells(20, || make(&mut random))) > 0;
+        let marked = (0..30).filter(|place| file(*place)).count();
+        assert!(marked <= 1, "{name}: {marked} of 30 files");
+    }
+}
+
+#[test]
+fn values_that_independent_runs_have_in_common_are_not_marked_beside_a_noisy_time() {
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    for (name, make) in IN_COMMON.into_iter().chain(ON_TICKS) {
+        let header = format!("{name},time_s");
+        let mut row = || format!("{},{:.6}", make(&mut random), 1.0 + 0.01 * noise(&mut random));
+        let mut file = |_: u32| found(&header, &of_two_cells(20, &mut row)) > 0;
+        let marked = (0..20).filter(|place| file(*place)).count();
+        assert!(marked <= 1, "{name}: {marked} of 20 files");
+    }
+}
+
+#[test]
+fn values_of_one_run_beside_samples_of_another_measure_are_marked_and_the_samples_are_not() {
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let (mut missed, mut with_memory) = (0, 0);
+    for (runs, samples) in [(3, 4), (5, 4), (10, 2)] {
+        for decimals in [4, 6] {
+            for _ in 0..50 {
+                let of_runs = of_two_cells(runs, || {
+                    let time_s = 1.0 + 0.05 * noise(&mut random);
+                    format!("{time_s:.decimals$},{:.4},{}", 64.0 / time_s, 10_240 + random.next_u32() % 100)
+                });
+                let mut sampled = |run: &String| format!("{run},{:.5}", 1.0 + 0.1 * noise(&mut random));
+                let rows: Vec<String> =
+                    of_runs.iter().flat_map(|run| [run; 4].into_iter().take(samples)).map(&mut sampled).collect();
+                let Recurring { rows, values } = looked("time_s,rate,memory,loss", &rows);
+                let is_marked = |place: usize| values.get(&place).is_some_and(|found| found.len() == 2);
+                missed += usize::from(!rows.is_empty() || !is_marked(1) || !is_marked(2));
+                with_memory += usize::from(is_marked(3));
+                assert!(!values.contains_key(&4), "each loss is of its own");
+            }
+        }
+    }
+    assert!(missed <= 9 && with_memory >= 270, "{missed} of 300 files are missed, {with_memory} have the memory");
+}
+
+#[test]
+fn a_measure_is_marked_in_the_cells_in_which_its_values_recur() {
+    let time = |cell: &str, run: u32| format!("{cell},1.0{:05}", (run * run * 7919 + run * 331) % 99_991);
+    let loss = |row: u32| format!("0.{:06}", row * row * 104_729 % 999_983);
+    let rows: Vec<String> = (0..10)
+        .map(|row| format!("{},{}", time("a", row / 2), loss(row)))
+        .chain((0..10).map(|row| format!("{},{}", time("b", 20 + row), loss(20 + row))))
+        .collect();
+    let Recurring { rows, values } = looked("time_s,loss", &rows);
+    assert!(rows.is_empty(), "{rows:?}");
+    assert_eq!(values, BTreeMap::from([(1, ByCell::from([(0, vec![1, 3, 5, 7, 9])]))]));
 }

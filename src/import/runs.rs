@@ -7,12 +7,11 @@ use super::copies::copies;
 use super::declared::measure;
 use super::moment::moment;
 use super::naming::{TAKEN, key_of, stem, taken, words};
-use super::recurring::recurring;
+use super::recurring::{Recurring, recurring};
 use super::spelling::two_spellings;
 use super::table::{Field, ForeignTable, INEXACT, MOST_PROBLEMS, Row};
 use super::written::written_steps;
 use super::{Mapping, Problem, Role};
-use crate::analysis::counted;
 use crate::plan::command::{Said, factor_of_levels};
 use crate::plan::{DeclaredMeasure, Key, Level, Levels, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
@@ -108,33 +107,39 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     }
     give_ids(&mut runs);
     let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
-    let measures: Vec<usize> = columns.measures.iter().map(|column| column.place).collect();
     for (column, declared) in columns.measures.iter().zip(&mut spec.measures) {
         // Bytes and bits that are written as such are counts.
         let is_count = &*declared.unit == "B" && column.factor <= 1.0;
         let steps = || written_steps(table, &of_rows, column.place, column.factor);
         declared.written_steps = Some(if is_count { BTreeMap::new() } else { steps() });
     }
-    if let Some(problem) = copies(table, &rows_of_cells, &measures) {
+    let places: Vec<usize> = columns.measures.iter().map(|column| column.place).collect();
+    if let Some(problem) = copies(table, &rows_of_cells, &places) {
         return Err(vec![problem]);
     }
+    let measures: Vec<(usize, &str)> =
+        columns.measures.iter().map(|column| (column.place, &*column.declared.unit)).collect();
     let recurring = recurring(table, &rows_of_cells, &measures);
-    spec.recurring_cells = recurring.iter().flatten().map(|row| runs[*row].cell.clone()).collect();
+    mark(&mut spec, &places, &recurring, &of_rows, mapping.rows_are_runs);
     let mut warnings = two_spellings(table, columns.factors.iter().map(|factor| factor.place));
-    warnings.extend(warning_of_recurring(table, &recurring));
+    warnings.extend(recurring.warnings(table, mapping.rows_are_runs));
     Ok(Results { spec, cells: cells.len(), runs, warnings })
 }
 
-/// The warning of the rows that recur, cell by cell.
-fn warning_of_recurring(table: &ForeignTable, recurring: &[Vec<usize>]) -> Option<Problem> {
-    let first = recurring.iter().flatten().min()?;
-    let rows = counted(recurring.iter().map(Vec::len).sum::<usize>(), "such row");
-    let what = format!(
-        "an earlier row of its cell has the same measured values, digit for digit ({rows} in {}), as copies have, runs without \
-         randomness, and readings of a coarse clock: their cells are marked and get no verdict",
-        counted(recurring.len(), "cell")
-    );
-    Some(Problem::at(&table.rows[*first].place, "", what))
+/// Notes the cells in which rows or values recur. `places` are those of the columns of the workload's measures, and `cells` names the cell
+/// of each row. `are_runs` says that each row is declared to be a run of its own.
+fn mark(spec: &mut WorkloadSpec, places: &[usize], recurring: &Recurring, cells: &[&str], are_runs: bool) {
+    let named = |rows: &BTreeMap<usize, Vec<usize>>| -> BTreeSet<String> {
+        rows.values().flatten().map(|row| cells[*row].to_owned()).collect()
+    };
+    if are_runs {
+        spec.declared_cells = recurring.values.values().chain([&recurring.rows]).flat_map(named).collect();
+        return;
+    }
+    spec.recurring_cells = named(&recurring.rows);
+    for (place, declared) in places.iter().zip(&mut spec.measures) {
+        declared.recurring_cells = recurring.values.get(place).map(named).unwrap_or_default();
+    }
 }
 
 /// The places of the rows of each cell, which are rows with the same levels and the same facts.
@@ -502,6 +507,12 @@ impl Results {
             *having.entry(key.as_str()).or_default() += 1;
         }
         having
+    }
+
+    /// Whether rows or values of its cells recur, although chance does not explain it.
+    pub fn recurs(&self) -> bool {
+        let of_measures = self.spec.measures.iter().map(|measure| &measure.recurring_cells);
+        of_measures.chain([&self.spec.recurring_cells, &self.spec.declared_cells]).any(|cells| !cells.is_empty())
     }
 }
 

@@ -111,6 +111,44 @@ fn cells_with_rows_that_recur_are_imported_and_named_and_each_day_is_looked_at_a
     assert!(results.warnings.is_empty() && results.spec.recurring_cells.is_empty(), "{results:?}");
 }
 
+/// Two cells of five runs, each of which gives its time to two rows with losses of their own.
+fn joined() -> String {
+    let row = |row: u32| {
+        let (cell, run) = (["a", "b"][row as usize / 10], row / 2);
+        format!("{cell},1.0{:05},0.{:06}\n", (run * run * 7919 + run * 331) % 99_991, row * row * 104_729 % 999_983)
+    };
+    format!("algo,time_s,loss\n{}", (0..20).map(row).collect::<String>())
+}
+
+#[test]
+fn values_of_one_run_in_several_rows_are_noted_for_their_measure_alone() {
+    let results = imported(&joined(), &[]).unwrap();
+    assert!(results.spec.recurring_cells.is_empty() && results.spec.declared_cells.is_empty());
+    let recurring = |place: usize| results.spec.measures[place].recurring_cells.iter().collect::<Vec<_>>();
+    assert_eq!(recurring(0), ["c1", "c2"]);
+    assert!(recurring(1).is_empty());
+    let expected = "line 3, column \"time_s\": an earlier row of its cell has the same value, digit for digit (10 such rows in 2 cells)";
+    let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
+    assert!(told.len() == 1 && told[0].starts_with(expected), "{told:?}");
+    assert!(told[0].ends_with("if each row is a run of its own, add --rows-are-runs"), "{told:?}");
+    assert!(results.recurs());
+}
+
+#[test]
+fn cells_whose_rows_are_declared_to_be_runs_are_noted_apart_from_those_without_a_verdict() {
+    for text in [joined(), "algo,time_s\na,1.001234\na,1.001234\na,1.045678\nb,1.5\n".to_owned()] {
+        let table = read_bytes(text.as_bytes()).unwrap();
+        let mut mapping = Mapping::deduced(&table);
+        mapping.change("rows = \"runs\"").unwrap();
+        let Results { spec, warnings, .. } = results(&table, &mapping, "f.csv").unwrap();
+        assert!(spec.recurring_cells.is_empty() && spec.measures.iter().all(|one| one.recurring_cells.is_empty()));
+        assert!(spec.declared_cells.contains("c1"), "{spec:?}");
+        let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert!(told.len() == 1 && told[0].contains("each row counts as a run of its own, as you say"), "{told:?}");
+    }
+    assert!(!imported("algo,time_s\na,1.5\na,1.6\n", &[]).unwrap().recurs());
+}
+
 #[test]
 fn repeats_from_zero_and_names_that_look_like_numbers_are_kept_as_they_are_meant() {
     let results = imported("gpu,rep,time_s\n007,0,1\n007,1,2\n", &[]).unwrap();

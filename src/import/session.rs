@@ -146,6 +146,41 @@ mod tests {
     use crate::analysis::{cells, summarise_run};
     use crate::import::{read_bytes, results};
 
+    /// The marks of the runs of a session made from these rows of two measures.
+    fn marks(rows: &str, map: &str) -> Vec<Vec<String>> {
+        let table = read_bytes(format!("size,time_s,loss\n{rows}").as_bytes()).unwrap();
+        let mut mapping = Mapping::deduced(&table);
+        mapping.change(map).unwrap();
+        let results = results(&table, &mapping, "bench.csv").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let session = folder.path().join("session");
+        write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()))
+            .unwrap();
+        let reader = Reader::open(&session).unwrap();
+        let headings = reader.headings().unwrap();
+        let runs = headings.iter().map(|run| summarise_run(&reader.run(&run.run).unwrap().unwrap()));
+        runs.map(|run| run.marks.iter().map(|mark| mark.label().to_owned()).collect()).collect()
+    }
+
+    #[test]
+    fn runs_of_rows_that_recur_are_marked_by_what_recurs_and_by_what_the_user_declared() {
+        let times = ["1.001234", "1.045678", "1.098761"];
+        let copied: String = times.iter().map(|time| format!("1,{time},0.5\n").repeat(2)).collect();
+        let joined: String = (0..6).map(|row| format!("1,{},0.5{}\n", times[row / 2], 1013 * row * row)).collect();
+        for (rows, map, expected) in [
+            (&copied, "", "recurring rows"),
+            (&joined, "", "recurring values"),
+            (&copied, "rows = \"runs\"", "recurring rows declared as runs"),
+            (&joined, "rows = \"runs\"", "recurring rows declared as runs"),
+        ] {
+            let marks = marks(rows, map);
+            assert!(
+                marks.len() == 6 && marks.iter().all(|own| *own == ["imported", expected]),
+                "{expected}: {marks:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_file_becomes_a_session_of_finished_runs_that_are_marked() {
         let text = "size,time (ms),memory_mb,commit,date\n10,1.5,100,abc,2026-11-25\n10,1.7,,abc,2026-11-25\n20,3,200,abc,2026-11-26\n";

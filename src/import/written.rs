@@ -30,9 +30,23 @@ pub(super) fn step(text: &str) -> f64 {
     10_f64.powi(exponent.parse::<i32>().unwrap_or(0).saturating_sub(i32::try_from(decimals).unwrap_or(i32::MAX)))
 }
 
+/// The number of digits of a number as it is written, without zeros at both ends: 3 for `0.01250`.
+pub(super) fn digits(text: &str) -> usize {
+    let digits = text.split(['e', 'E']).next().unwrap_or_default().chars().filter(char::is_ascii_digit);
+    digits.collect::<String>().trim_matches('0').len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_at_both_ends_of_a_number_are_no_digits_of_it() {
+        let expected = [("0.01250", 3), ("-1200", 2), ("3e-14", 1), ("1.05E3", 3), ("0.000", 0), (".5", 1)];
+        for (text, count) in expected {
+            assert_eq!(digits(text), count, "{text}");
+        }
+    }
 
     #[test]
     fn the_last_digit_of_a_number_has_a_step() {

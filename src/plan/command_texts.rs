@@ -156,7 +156,7 @@ impl CommandTexts {
             let name = filled(name).unwrap_or_else(|| key.to_string()).into();
             let unit = unit.trim().into();
             let (better, on_speed) = (*better, *on_speed);
-            measures.push(DeclaredMeasure { key, name, unit, better, on_speed, written_steps: None });
+            measures.push(DeclaredMeasure { key, name, unit, better, on_speed, ..DeclaredMeasure::default() });
         }
         let usual = starting_command();
         let (unit, step) = (filled(&self.unit), filled(&self.step));

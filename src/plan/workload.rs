@@ -95,6 +95,10 @@ pub struct DeclaredMeasure {
     /// cell. Values of other cells are as good as exact. `None` if the steps are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_steps: Option<BTreeMap<String, f64>>,
+    /// For imported values: the ids of cells in which rows that differ in other measures have the same values, although chance does not
+    /// explain it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub recurring_cells: BTreeSet<String>,
 }
 
 /// A kind of job that a plan runs.
@@ -134,6 +138,10 @@ pub struct WorkloadSpec {
     /// For imported runs: the ids of cells in which rows recur although chance does not explain it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub recurring_cells: BTreeSet<String>,
+    /// For imported runs: the ids of cells in which rows or their values recur, and of which the user declared that each row is a run of
+    /// its own.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub declared_cells: BTreeSet<String>,
     /// The program that its runs start; `None` if the worker has a task for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Arc<Command>>,
@@ -192,6 +200,7 @@ impl PartialEq for WorkloadSpec {
                 && self.data_sets == other.data_sets
                 && self.measures == other.measures
                 && self.recurring_cells == other.recurring_cells
+                && self.declared_cells == other.declared_cells
                 && self.command == other.command
     }
 }
@@ -219,6 +228,7 @@ impl WorkloadSpec {
             cuts: Vec::new(),
             measures: Vec::new(),
             recurring_cells: BTreeSet::new(),
+            declared_cells: BTreeSet::new(),
             command: None,
             check: check_of_key(),
         }

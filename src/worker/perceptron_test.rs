@@ -47,6 +47,7 @@ fn spec() -> Arc<WorkloadSpec> {
         cuts: Vec::new(),
         measures: Vec::new(),
         recurring_cells: Default::default(),
+        declared_cells: Default::default(),
         command: None,
         check,
     })

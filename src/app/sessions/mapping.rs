@@ -11,7 +11,7 @@ use crate::analysis::counted;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, cut_to, muted, named_text, strong};
+use crate::app::widgets::{check_ui, choice, cut_to, muted, named_text, strong};
 use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
 
 /// The dialog's size, in points.
@@ -66,9 +66,22 @@ impl MappingDialog {
         let Some((column, ..)) = read.mapping.columns.get(place).cloned() else { return };
         self.refused = read.mapping.set(&column, role).err().map(|error| (place, error.to_string()));
         if self.refused.is_none() {
-            let (table, mapping, path) = (Arc::clone(&read.table), read.mapping.clone(), self.file.clone());
-            self.reading = Some(on_thread("import-read", context, move || Ok(Read::of(table, mapping, &path))));
+            self.read_again(context);
         }
+    }
+
+    /// Declares that each row is a run of its own, or takes that back, and makes the runs again.
+    pub(super) fn declare_runs(&mut self, rows_are_runs: bool, context: &Context) {
+        let Some(Ok(read)) = &mut self.read else { return };
+        read.mapping.rows_are_runs = rows_are_runs;
+        self.read_again(context);
+    }
+
+    /// Makes the runs again with the changed mapping.
+    fn read_again(&mut self, context: &Context) {
+        let Some(Ok(read)) = &self.read else { return };
+        let (table, mapping, path) = (Arc::clone(&read.table), read.mapping.clone(), self.file.clone());
+        self.reading = Some(on_thread("import-read", context, move || Ok(Read::of(table, mapping, &path))));
     }
 
     /// Stores the file if it has been read.
@@ -159,7 +172,12 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
         Ok(ready) => &ready.warnings,
         Err(problems) => problems,
     };
-    let below = if problems.is_empty() { 180.0 } else { 320.0 };
+    let recurs = read.mapping.rows_are_runs || read.results.as_ref().is_ok_and(|ready| ready.recurs());
+    let below = match (problems.is_empty(), recurs) {
+        (true, _) => 180.0,
+        (false, false) => 320.0,
+        (false, true) => 350.0,
+    };
     let most = (height - below).clamp(120.0, SIZE[1]);
     // In its first frame, a modal has too little room: without a least height, the buttons would move afterwards.
     let columns = ScrollArea::vertical().id_salt("mapping-columns").max_height(most).min_scrolled_height(most);
@@ -176,6 +194,14 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
         });
     });
     problems_ui(ui, problems, height);
+    if recurs {
+        let mut are_runs = read.mapping.rows_are_runs;
+        let help = "Runs of programs without randomness have the same values. Verdicts then count each of these rows";
+        ui.add_space(GRID);
+        if check_ui(ui, &mut are_runs, "Each row is a run of its own").on_hover_text(help).changed() {
+            asked.push(SessionsCommand::DeclareRuns(are_runs));
+        }
+    }
 }
 
 fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, asked: &mut Vec<SessionsCommand>) {

@@ -191,6 +191,7 @@ pub(in crate::plan) fn spec(
         cuts: Vec::new(),
         measures: own_measures().into_iter().chain(measures).collect(),
         recurring_cells: Default::default(),
+        declared_cells: Default::default(),
         command: Some(Arc::new(command)),
         check,
     }
@@ -205,6 +206,7 @@ pub fn own_measures() -> Vec<DeclaredMeasure> {
         better: Better::Lower,
         on_speed: unit == "s",
         written_steps: None,
+        recurring_cells: Default::default(),
     };
     vec![
         measure(PROGRAM_TIME, "Time of the program", "s"),

@@ -36,6 +36,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             cuts: vec!["train_images".into(), "test_images".into()],
             measures: Vec::new(),
             recurring_cells: Default::default(),
+            declared_cells: Default::default(),
             command: None,
             check,
         })

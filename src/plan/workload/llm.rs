@@ -40,6 +40,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             cuts: vec!["rows".into(), "test_rows".into()],
             measures: measures(),
             recurring_cells: Default::default(),
+            declared_cells: Default::default(),
             command: None,
             check,
         })
@@ -74,6 +75,7 @@ fn measures() -> Vec<DeclaredMeasure> {
         better,
         on_speed: false,
         written_steps: None,
+        recurring_cells: Default::default(),
     };
     vec![
         measure("step_learning_rate", "Learning rate of a step", "", Better::Neither),

@@ -33,8 +33,8 @@ const ENVIRONMENT: &str = "environment";
 
 /// The object whose keys are ids of cells.
 const BY_CELL: &str = "written_steps";
-/// The list of ids of cells.
-const CELLS: &str = "recurring_cells";
+/// The lists of ids of cells.
+const CELLS: [&str; 2] = ["recurring_cells", "declared_cells"];
 
 /// The fields that are left out: the sources of a program's readings.
 const LEFT_OUT: [&str; 1] = ["readings"];
@@ -299,7 +299,8 @@ impl Pseudonyms {
             "uuid" | "gpu_uuid" | "more_gpu_uuids" => return self.uuid(text),
             "message" | "reason" | "warnings" => return self.sentence(text),
             "run" | "beside" => words::is_run(text),
-            "cell" | CELLS => words::is_cell(text),
+            "cell" => words::is_cell(text),
+            _ if CELLS.contains(&field) => words::is_cell(text),
             "plan" => words::is_plan(text),
             "created" => words::is_moment(text),
             // A recording of a run is named after the run's id.

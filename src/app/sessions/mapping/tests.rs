@@ -92,6 +92,27 @@ fn wrong_values_are_named_and_cannot_be_imported() {
 }
 
 #[test]
+fn rows_that_recur_can_be_declared_runs_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time_s\na,1.5\na,1.6\n");
+    assert!(window.query_by_label("Each row is a run of its own").is_none());
+    import(&mut window, folder.path(), "kernel,time_s\na,1.234567\na,1.234567\nb,1.345678\nb,1.345678\n");
+    let declared = |window: &Harness<'_, State>| {
+        let dialog = window.state().sessions.mapping.as_ref().unwrap();
+        let Some(Ok(read)) = &dialog.read else { panic!("nothing was read") };
+        let spec = &read.results.as_ref().unwrap().spec;
+        (spec.recurring_cells.len(), spec.declared_cells.len())
+    };
+    assert_eq!(declared(&window), (2, 0));
+    for expected in [(0, 2), (2, 0)] {
+        window.get_by_label("Each row is a run of its own").click();
+        settle(&mut window);
+        assert_eq!(declared(&window), expected);
+    }
+}
+
+#[test]
 fn a_file_is_not_imported_before_a_change_of_its_mapping_was_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut window = window([1000.0, 700.0]);

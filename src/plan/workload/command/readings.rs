@@ -208,6 +208,7 @@ fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure
         better,
         on_speed: table.switch("on_speed", problems).unwrap_or(false),
         written_steps: None,
+        recurring_cells: Default::default(),
     }
 }
 
@@ -254,7 +255,7 @@ pub(in crate::plan) fn write(spec: &ReadingsSpec, measures: &[DeclaredMeasure], 
     }
     let mut tables = toml_edit::Table::new();
     tables.set_implicit(true);
-    for DeclaredMeasure { key, name, unit, better, on_speed, written_steps: _ } in measures {
+    for DeclaredMeasure { key, name, unit, better, on_speed, .. } in measures {
         let mut table = toml_edit::Table::new();
         let mut put = |key: &str, value: Value| drop(table.insert(key, Item::Value(value)));
         if **name != **key {
@@ -320,6 +321,7 @@ on_speed = true
             better: Better::Higher,
             on_speed: true,
             written_steps: None,
+            recurring_cells: Default::default(),
         };
         assert_eq!(*measure("tokens/s"), rate);
         assert_eq!((&*measure("bleu").name, measure("bleu").better), ("bleu", Better::Higher));

@@ -35,8 +35,10 @@ fn solver() -> WorkloadSpec {
             better: Better::Lower,
             on_speed: false,
             written_steps: None,
+            recurring_cells: Default::default(),
         }],
         recurring_cells: Default::default(),
+        declared_cells: Default::default(),
         command: None,
         check: |request| match request.levels.get("threads").and_then(Level::as_integer) {
             Some(threads) if threads > i64::from(request.node.cpus) => {
