@@ -422,8 +422,8 @@ impl Screen for FiguresScreen {
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
         if self.asked_composition(desk).is_some() {
-            return Err("a composed figure is asked for by a file, see multicard help composed: export it, and the file of the picture is \
-                        drawn again by multicard figure --all DIR"
+            return Err("no command line can express a composed figure: a file can (multicard help composed). You can also export the \
+                        figure; multicard figure --all DIR then draws the exported file again"
                 .to_owned());
         }
         let study = self.drawn_study(desk);

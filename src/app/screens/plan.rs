@@ -487,7 +487,7 @@ impl Screen for PlanScreen {
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
-        let file = self.saved_file().ok_or("the plan is in no file as it stands: save it first")?;
+        let file = self.saved_file().ok_or("no file contains the plan as it is on screen: save it first")?;
         let session = desk.session.as_ref().filter(|session| !session.is_sample());
         let session = session.map_or(String::new(), |session| format!(" --session {}", shell_word(&session.place())));
         let resume = if self.only_missing { " --resume" } else { "" };

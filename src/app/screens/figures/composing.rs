@@ -60,7 +60,7 @@ impl FiguresScreen {
     pub(super) fn add_panel(&mut self, desk: &Desk) -> Result<(), String> {
         let sources = desk.sources();
         if sources.is_empty() || self.figure().is_none_or(Figure::is_empty) {
-            return Err("nothing is drawn that could become a panel".to_owned());
+            return Err("no figure is drawn, so there is no panel to add".to_owned());
         }
         for source in &sources {
             let name = name_of(source);

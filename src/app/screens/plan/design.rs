@@ -293,7 +293,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
             }
         });
     }
-    let help = "Runs that complete those of the design, which stay as they are. With \"keep finished repeats\", only the new ones run.";
+    let help = "Adds runs to the design; its present runs stay as they are. With \"keep finished repeats\", only the new runs start.";
     let mut asked = None;
     ui.menu_button("Add runs …", |ui| {
         if ui

@@ -547,7 +547,7 @@ pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
         let share = 100.0 * item.busy_ns as f64 / length.max(1) as f64;
         lines.push(match class {
             Class::Memory => format!("{} times memory was allocated or released", item.events),
-            _ => format!("{} events, busy {} %, most of the time: {name}", item.events, significant(share)),
+            _ => format!("{} events, busy {} %, longest in total: {name}", item.events, significant(share)),
         });
         lines.push("Zoom in to see them one by one.".to_owned());
     } else {

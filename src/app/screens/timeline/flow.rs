@@ -143,7 +143,7 @@ pub(super) fn buttons_ui(ui: &mut Ui, state: &TimelineScreen, pick: &Pick, comma
                 commands.push(TimelineCommand::ShowSelected);
             }
         }
-        let hover = "Shows the times of this event and of all that it is connected with";
+        let hover = "Zooms to this event and all events that are connected with it";
         if ui.button("Show all of these").on_hover_text(hover).clicked() {
             let spans = ways.iter().map(|(_, found)| found.item.span).chain([pick.found.item.span]);
             let (from, to) = spans.fold((i64::MAX, i64::MIN), |all, span| (all.0.min(span.0), all.1.max(span.1)));
