@@ -85,8 +85,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
     else {
         let asked = &options.measure;
-        return Err(format!("--measure {asked}: these runs have no such measure, or it has no better direction; `multicard help method` \
-             lists measures").into());
+        return Err(format!("--measure {asked}: these runs have no such measure, or it is not known whether high or low values of it are good; \
+             `multicard help method` lists measures").into());
     };
     let comparison = difference(&before, &after, measure, (options.margin, options.imported));
     if comparison.table.rows.is_empty() {

@@ -165,7 +165,8 @@ impl Arguments {
         if figure.charts.iter().all(figure::Chart::is_empty) {
             figure.notes().iter().for_each(say);
             let is_explained = figure.charts.iter().any(|chart| !chart.notes.is_empty());
-            let why = if is_explained { "what is said above is why" } else { "no cell has the values that it shows" };
+            let why =
+                if is_explained { "the notes above give the reason" } else { "no cell has the values that it shows" };
             return Err(format!("nothing to draw of {}: {why}", shown(&figure.study)).into());
         }
         let (scene, provenance) = (figure.scene(), figure.provenance(origins));
@@ -233,8 +234,8 @@ impl Arguments {
         let (title, height_mm) = (rest.overrides.title.take(), rest.overrides.height_mm.take());
         let caption = std::mem::replace(&mut rest.overrides.caption, true);
         if rest != Study::default() {
-            return Err("of a composed figure, --title, --height, --caption and the style change: what is drawn in a panel stands in the \
-                        file that asks for it"
+            return Err("for a composed figure, only --title, --height, --caption and the style can be given: what a panel shows is set in \
+                        the figure's own file"
                 .to_owned());
         }
         composition.style = self.style.change(composition.style);

@@ -273,11 +273,11 @@ impl Report<'_> {
         }
         let (known, runs) = (environments().count(), self.material.runs.len());
         if facts.is_empty() {
-            document.paragraph("No run recorded what it ran in.");
+            document.paragraph("No run recorded its environment.");
             return;
         }
         if known < runs {
-            document.paragraph(format!("{known} of {} recorded what they ran in.", counted(runs, "run")));
+            document.paragraph(format!("{known} of {} recorded their environment.", counted(runs, "run")));
         }
         let mut table = TextTable::new("ll", ["Fact", "As runs recorded it"]);
         for (name, values) in facts {

@@ -287,7 +287,7 @@ fn follow(
     let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, plan)? } else { HashSet::new() };
     if !full.is_empty() {
         say(format_args!(
-            "{} with full runs left out: these measure more than quick ones",
+            "{} with full runs left out: full runs measure more than quick runs",
             counted(full.len(), "cell")
         ));
     }
@@ -436,7 +436,7 @@ fn say_known(cell: &str, repeats: &[f64], precision: f64) {
             ));
         }
         None => {
-            say(format_args!("{cell}: no interval of the training time from {n}: too few; ±{asked} % was asked for"));
+            say(format_args!("{cell}: {n}: too few for an interval of the training time; ±{asked} % was asked for"));
         }
     }
 }

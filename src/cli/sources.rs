@@ -39,7 +39,7 @@ impl Sessions {
                 Some(given) => session_folder(&given.to_owned())?,
                 None => find_session(file, &origin.session, &[]).ok_or_else(|| {
                     format!(
-                        "it is of session {}, which is neither beside it nor in the default folder: name the session with --of",
+                        "it shows session {}, which is neither beside the file nor in the default folder: name the session with --of",
                         origin.session
                     )
                 })?,
@@ -47,7 +47,7 @@ impl Sessions {
             let found = self.origin(&folder)?;
             if given.is_none() && !origin.date.is_empty() && found.date != origin.date {
                 return Err(format!(
-                    "it is of session {} of {}, and {} is one of {}: --of draws it of that one",
+                    "it shows session {} of {}, but {} is a session of {}: to draw it from that session, name it with --of",
                     origin.session,
                     origin.date,
                     folder.display(),

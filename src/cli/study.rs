@@ -177,7 +177,7 @@ impl StudyArguments {
             if !runs.clone().any(|run| is_number(run.levels.get(asked))) {
                 let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
                 let near = suggestion(asked, &known);
-                return Err(format!("--across {asked}: no measure and no factor that is a number{near}"));
+                return Err(format!("--across {asked}: this is neither a measure nor a factor with numbers{near}"));
             }
         }
         self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(sources, asked))
