@@ -180,7 +180,7 @@ impl History {
                     .to_owned(),
             ),
             _ if most < least => {
-                notes.push(format!("{}: a change can be shown from {least} on", counted(most, "session")));
+                notes.push(format!("{} are too few to show a change: {least} or more can", counted(most, "session")));
             }
             _ if count == 0 => notes.push("no change is shown".to_owned()),
             _ => {}

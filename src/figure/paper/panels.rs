@@ -126,7 +126,7 @@ impl<'a> Panels<'a> {
                 }
                 Some(Apart::Alone) => "keeps its own legend: no other panel has any of its entries",
                 Some(Apart::Contradicts) => {
-                    "keeps its own legend: in another panel, a name has another look, or a look another name"
+                    "keeps its own legend: another panel shows one of its names with another look, or one of its looks with another name"
                 }
                 Some(Apart::NamedBeside) => {
                     "uses looks of the shared legend for names along its axis: choose another setting for its colours"

@@ -54,7 +54,7 @@ impl Study {
         if known.form == Form::Scatter {
             let is_across = |key: &Key| is_measure(cells, key) || is_number(cells, key);
             if let Some(key) = known.across.take_if(|key| !is_across(key)) {
-                lines.push(format!("{key} is no measure and no factor that is a number: another x axis is shown"));
+                lines.push(format!("{key} is neither a measure nor a factor with numbers: another x axis is shown"));
             }
             known.across = known.across.take().or_else(|| known.usual_across(cells));
             let is_same = |key: &Key| cells.windows(2).all(|pair| pair[0].level(key) == pair[1].level(key));
