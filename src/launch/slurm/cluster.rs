@@ -116,7 +116,7 @@ fn is_of(site: &Site, nodes: &Nodes) -> bool {
 /// if neither is the case, or if Slurm does not answer.
 pub fn delay(job: &Job, reason: &str) -> Option<String> {
     if tools::is_full(reason) {
-        return Some(format!("{reason}: the runs are sent as soon as it does"));
+        return Some(format!("{reason}: the runs are sent as soon as Slurm takes them"));
     }
     let site = job.site.as_ref()?;
     let size = job.allocation.unwrap_or_else(|| AllocationSize::of(site, &job.shape));

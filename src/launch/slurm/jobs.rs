@@ -17,7 +17,7 @@ pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
 
 /// A start that is further away is no forecast.
 const FAR: Duration = Duration::from_secs(180 * 24 * 3600);
-const FAR_START: &str = ", as it counts a year for a job without a time limit: it may start far sooner";
+const FAR_START: &str = ", because it counts a year for a job without a time limit: the job may start far sooner";
 
 /// Begins the comments of multicard's jobs.
 pub(super) const COMMENT: &str = "multicard:";
@@ -99,7 +99,7 @@ fn tasks_in(text: &str) -> Option<Vec<Option<u32>>> {
 /// The end of a task of an array that Slurm forgot before the task started.
 pub(super) fn forgotten(id: JobId) -> (RunState, String) {
     let reason = format!(
-        "Slurm has job {id} no more, which had not started: it was cancelled, by scancel or by an administrator, and not by multicard"
+        "Slurm no longer has job {id}, which had not started: scancel or an administrator cancelled it, not multicard"
     );
     (RunState::Cancelled, reason)
 }
@@ -119,7 +119,7 @@ impl Listed {
             "FAILED" => Standing::Ended(End { exit: exit().or(Some(Exit::Code(1))), ..End::default() }),
             "CANCELLED" => ended(
                 RunState::Cancelled,
-                format!("Slurm job {id} was cancelled, by scancel or by an administrator, and not by multicard"),
+                format!("Slurm job {id} was cancelled by scancel or by an administrator, not by multicard"),
                 false,
             ),
             "TIMEOUT" => ended(
@@ -175,10 +175,12 @@ fn is_far(start: &str) -> bool {
 fn in_words(reason: &str, id: JobId) -> String {
     let words = match reason {
         "None" | "" => return "Slurm has not considered it yet".to_owned(),
-        "Resources" => "no node is free that has what it asks for",
+        "Resources" => "no free node has what it asks for",
         "Priority" => "jobs of higher priority come first",
         "Dependency" => "the job that it depends on has not ended",
-        "DependencyNeverSatisfied" => "it never starts, since the job that it depends on ended otherwise: cancel it",
+        "DependencyNeverSatisfied" => {
+            "it never starts, because the job that it depends on did not end as required: cancel it"
+        }
         "JobHeldUser" => return format!("it is held: `scontrol release {id}` lets it start (JobHeldUser)"),
         "JobHeldAdmin" => "an administrator holds it",
         "BeginTime" => "its begin time has not come",
@@ -251,14 +253,14 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let text = waits("Resources");
-        assert!(text.contains("no node is free") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
+        assert!(text.contains("no free node") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
         assert!(text.contains("(Resources); its priority is 4294; "), "{text}");
         let mut behind_an_endless_job = listed("PENDING", "Resources");
         behind_an_endless_job.start = "2999-11-25T14:05:00".to_owned();
         let text = behind_an_endless_job.wait();
         assert!(
             text.ends_with(
-                "2999-11-25 14:05:00, as it counts a year for a job without a time limit: it may start far sooner"
+                "2999-11-25 14:05:00, because it counts a year for a job without a time limit: the job may start far sooner"
             ),
             "{text}"
         );
