@@ -98,7 +98,7 @@ impl Session {
             if site != plan.site {
                 let (other, own) = (words(site.as_deref()), words(plan.site.as_deref()));
                 return Err(SessionError::Site(format!(
-                    "the session's plan {name} runs {other}, and this one {own}: use another session (--session), so that a cell's \
+                    "the session's plan {name} runs {other}, and this plan {own}: use another session (--session), so that a cell's \
                      repeats are made in one place"
                 )));
             }

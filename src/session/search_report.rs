@@ -52,7 +52,7 @@ impl SearchReport {
         let went: Vec<String> =
             self.went().into_iter().map(|(round, name)| format!("{name} (round {round})")).collect();
         if !went.is_empty() {
-            lines.push(format!("cells went in this order: {}", went.join("; ")));
+            lines.push(format!("cells were dropped in this order: {}", went.join("; ")));
         }
         lines
     }

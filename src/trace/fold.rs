@@ -257,7 +257,7 @@ fn unrecorded(holes: &[(i64, i64)], around: &[Vec<Pause>]) -> Vec<(i64, i64)> {
 }
 
 /// The note on memory of a recording that begins when its program has been running for a while.
-const UNSEEN: &str = "of memory, only what was allocated and released while it was recorded was seen: what the program had before is not counted";
+const UNSEEN: &str = "memory that the program allocated before the recording is not counted";
 /// A recording that begins within this time of the program's start misses no memory that matters.
 const MOMENT_NS: u64 = 100_000_000;
 

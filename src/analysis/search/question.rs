@@ -219,7 +219,7 @@ impl Known<'_> {
             Bound::OfBest(share) => LimitBound::OfBest(share_of_best(*share, *is_above, &measure)?),
             Bound::Value(..) if is_goal && search.goal.is_max != *is_above => {
                 return Err(format!(
-                    "the goal {} cannot meet this limit, which asks for the opposite: turn one of them round",
+                    "the goal {} cannot meet this limit, which asks for the opposite: change one of them",
                     search.goal.text()
                 ));
             }
@@ -233,7 +233,7 @@ fn share_of_best(share: f64, is_above: bool, measure: &Measure) -> Result<f64, S
     let key = &measure.key;
     match (measure.better, is_above) {
         (Better::Neither, _) => Err(format!(
-            "nothing says which values of {key} are best: compare it with a value, or give better in [measures]"
+            "it is not known whether high or low values of {key} are good: compare it with a number, or give better in [measures]"
         )),
         (Better::Higher, true) if share <= 1.0 => Ok(share),
         (Better::Lower, false) if share >= 1.0 => Ok(share),
@@ -334,7 +334,12 @@ mod tests {
                 "no value keeps accuracy > 90 % and accuracy < 80 %",
             ),
             ("max throughput", "\"step_time_s <= 95 % of best\"", "", "no cell has less step_time_s than the best"),
-            ("max throughput", "\"power_w <= 105 % of best\"", "", "nothing says which values of power_w are best"),
+            (
+                "max throughput",
+                "\"power_w <= 105 % of best\"",
+                "",
+                "it is not known whether high or low values of power_w are good",
+            ),
             ("max throughput", "\"batch_size > 32\"", "", "batch_size is a factor"),
             ("max throughput", "\"accuracy > 90 %\"", "[measure]\nmode = \"quick\"", "quick runs have no accuracy"),
         ] {

@@ -86,7 +86,7 @@ pub(super) fn for_each(path: &Path, take: Take) -> Result<Then, DatasetError> {
         Some("csv") => separated(path, b',', take),
         Some("tsv") => separated(path, b'\t', take),
         Some(_) => parquet(path, take),
-        None => Err(bad(path, None, format!("the ending is none of {}", ENDINGS.join(", ")))),
+        None => Err(bad(path, None, format!("the name must end in one of {}", ENDINGS.join(", ")))),
     }
 }
 

@@ -63,7 +63,7 @@ fn among(meeting: &Meeting, strangers: &Strangers) -> Stop {
          (`multicard help trust` says how)"
     };
     let message = format!(
-        "strangers kept the ranks from meeting, {} times in a row; connections to ports of the ranks that none of them made: {strangers}. \
+        "strangers kept the ranks from meeting, {} times in a row; connections to the ranks' ports that no rank made: {strangers}. \
          {advice}",
         LIMITS_MS.len()
     );
