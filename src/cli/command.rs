@@ -1,4 +1,4 @@
-//! `multicard command`: tries what a plan says of its commands. `multicard adapter`: helpers for programs.
+//! `multicard command`: shows what a plan's commands would read from a log. `multicard adapter`: helpers for programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -94,7 +94,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     Ok(if missed.is_empty() && !read.is_empty() { OK } else { SOME_RUN_FAILED })
 }
 
-/// Opens a log, of which at most so many bytes are read if it is not a regular file.
+/// Opens a log. At most `most_bytes` bytes are read from a log that is not a regular file.
 fn open_log(path: &Path, most_bytes: u64) -> io::Result<io::Take<Box<dyn io::Read>>> {
     let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
     Ok(foreign::open_stream(path)?.take(if is_file { u64::MAX } else { most_bytes }))

@@ -18,15 +18,15 @@ use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folders, or names of sessions in the default folder; or a figure file to open, or with --out to draw
-    /// again; or a FILE.toml with the panels of a composed figure: see `multicard help composed`. If there are several
-    /// sessions, session, machine, commit and date tell their cells apart.
+    /// Session folders, or names of sessions in the default folder. With several sessions, their cells are
+    /// distinguished by session, machine, commit and date. Instead: a figure file to open (with --out: to draw again),
+    /// or a FILE.toml that describes a composed figure (`multicard help composed`).
     #[arg(required_unless_present = "all", value_name = "SESSION")]
     sessions: Vec<PathBuf>,
-    /// Draw all figure files of this folder again, each with all that was changed in it; what has not changed is left as it is.
+    /// Draw all figure files of this folder again, with the changes that were made to each. A file that would stay the same is not written.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["sessions", "out", "format", "tex"])]
     all: Option<PathBuf>,
-    /// Draw figure files of this session, where theirs is not found beside them or in the default folder.
+    /// Draw figure files from this session, if their own session is neither beside them nor in the default folder.
     #[arg(long, value_name = "SESSION")]
     of: Option<PathBuf>,
     #[command(flatten)]
@@ -93,7 +93,7 @@ fn size(text: &str) -> Result<f64, String> {
 }
 
 impl StyleArguments {
-    /// A style with what is asked for otherwise.
+    /// A style with the requested changes.
     pub(super) fn change(&self, style: Style) -> Style {
         let font = self.font.map(|font| match font {
             FontName::Sans => Family::Sans,
@@ -199,7 +199,7 @@ impl Arguments {
         Ok(OK)
     }
 
-    /// Writes a figure and its LaTeX, which includes it, and says where they are.
+    /// Writes a figure, and the LaTeX that includes it; prints their paths.
     fn write_files(
         &self,
         scene: &Scene,
@@ -227,7 +227,7 @@ impl Arguments {
     /// Changes how a composed figure is set.
     ///
     /// # Errors
-    /// Something else is to change, which each panel has of its own.
+    /// A change is requested that only a single panel can have.
     fn change_composition(&self, composition: &mut Composition) -> Result<(), String> {
         let mut rest = Study::default();
         self.overrides.change(&mut rest);
@@ -246,7 +246,7 @@ impl Arguments {
     }
 }
 
-/// Writes the composed figure that a file of TOML asks for.
+/// Writes the composed figure that a TOML file describes.
 fn composed(arguments: &Arguments, file: &Path) -> Outcome {
     let Some(out) = &arguments.out else {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png for the composed figure".into());

@@ -164,7 +164,7 @@ type Conducted = (Client, Option<Host>);
 
 /// How the session's conductor is reached again.
 enum Line<'f> {
-    /// It is on this machine: connects to the one that is there, or begins to conduct.
+    /// The session is on this machine: connects to its conductor, or begins to conduct.
     Here(&'f dyn Fn() -> Result<Conducted, Box<dyn Error>>),
     /// The connection to another machine, and whether events are sent over it.
     There(&'f mut Far, bool),
@@ -184,7 +184,8 @@ impl Site<'_> {
         })
     }
 
-    /// Acts, and acts again with the next conductor if the first one belonged to another command and has ended with it.
+    /// Executes an action. If the conductor belonged to another command and ended with it, executes the action again
+    /// with the next conductor.
     fn over_conductors<T>(
         &mut self,
         following: &mut Following,
