@@ -101,13 +101,13 @@ pub struct Design {
     pub kind: DesignKind,
     /// How many.
     pub size: Size,
-    /// What they must estimate beside the main effects.
+    /// The interactions that the design must estimate in addition to the main effects.
     pub interactions: Interactions,
     /// Levels of the base cell; a factor that is not named has its first ticked level.
     pub base: Vec<(Key, Level)>,
     /// Factors whose numbers are spread evenly over their logarithms.
     pub logarithmic: Vec<Key>,
-    /// What was added later, in order.
+    /// The additions to the design, in order.
     pub added: Vec<Added>,
 }
 
@@ -148,7 +148,8 @@ impl Design {
         }
     }
 
-    /// At most how many combinations it has for factors with these numbers of levels; an upper bound where it cannot be made.
+    /// The largest number of combinations of the design for factors with these numbers of levels; an upper bound if the design cannot be
+    /// made.
     pub(super) fn at_most(&self, keys: &[&Key], counts: &[usize], repeats: u32) -> u64 {
         let own = match self.kind {
             DesignKind::OneAtATime => 1 + counts.iter().map(|count| *count as u64 - 1).sum::<u64>(),

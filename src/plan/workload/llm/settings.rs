@@ -37,7 +37,7 @@ levels! {
     }
 }
 levels! {
-    /// The rows' data set.
+    /// The data set that rows are read from, or whose rows are imitated.
     DataSet = "data_set" {
         /// Instructions with their answers: yahma/alpaca-cleaned.
         AlpacaCleaned = "alpaca-cleaned",
@@ -211,7 +211,7 @@ impl DataSet {
         }
     }
 
-    /// The rows of its training split, which alone is downloaded, where that is not all of the published number.
+    /// The number of rows in the training split, the only split that is downloaded, if it is smaller than the published number of rows.
     ///
     /// Source: the data card of Samsung/samsum.
     pub fn training_rows(self) -> Option<u64> {
@@ -238,7 +238,7 @@ pub struct Lora {
     pub rank: usize,
     /// The scale's numerator.
     pub alpha: f64,
-    /// The projections that have them.
+    /// The projections that have adapters.
     pub targets: LoraTargets,
 }
 
@@ -254,8 +254,8 @@ const JOINT_TOKENS: usize = 640;
 const SPARE_COLUMNS: usize = 64;
 
 impl Lora {
-    /// With fused kernels, how many spare columns a matrix has behind each of its rows if it holds these projections side by side: the
-    /// backward pass places the adapters' B there. None without adapters, or if B needs more.
+    /// With fused kernels, the number of spare columns behind each row of a matrix that holds these projections side by side. The backward
+    /// pass places the adapters' B there. 0 without adapters, or if B needs more columns.
     pub fn spare_columns<'a>(&self, projections: impl Iterator<Item = &'a str>) -> usize {
         let needed = self.rank * projections.filter(|name| self.targets.has(name)).count();
         if (1..=SPARE_COLUMNS).contains(&needed) { SPARE_COLUMNS } else { 0 }
@@ -269,7 +269,7 @@ pub struct LlmSettings {
     pub technique: Technique,
     /// The network.
     pub model: Model,
-    /// The rows' data set.
+    /// The data set that rows are read from, or whose rows are imitated.
     pub data_set: DataSet,
     /// The prompt template: the data set's own template is resolved to the template itself, so that [`Template::Own`] remains only for a
     /// data set without one.
@@ -304,7 +304,7 @@ pub struct LlmSettings {
     pub fsdp_gather: FsdpGather,
     /// Whether each epoch has its own order of rows.
     pub shuffle: bool,
-    /// Whether several short rows share one of `max_tokens`.
+    /// Whether several short rows are packed into one row of `max_tokens`.
     pub packed: bool,
     /// Whether batches are staged in pinned memory and copied asynchronously.
     pub pin_memory: bool,
