@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// A log that this process appends lines to. `write` keeps them in memory, and never fails; `flush` writes as much as there is room for.
 pub struct LogWriter {
     file: File,
-    /// What has not been written.
+    /// Bytes that have not been written yet.
     waiting: Vec<u8>,
     /// Whether other processes append to the file, too.
     is_shared: bool,

@@ -1,4 +1,4 @@
-//! What a recording contains by name, and patterns that pick from these lists.
+//! The lists of the names in a recording (kernels, calls, copies, ranges), and patterns that select names from these lists.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct TraceEntry {
     pub place: Option<u32>,
 }
 
-/// What a recording contains, by name; in each list the longest first.
+/// The entries of a recording by name; each list is sorted by time, the longest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceLists {
     /// Number of processes whose work was recorded.
