@@ -198,7 +198,7 @@ impl Queue {
         set(&self.obstacle, obstacle);
     }
 
-    /// What a run whose job is unknown waits for: an answer of Slurm.
+    /// The text for a run whose job is unknown, because Slurm has not answered: what it waits for.
     fn wait(&self) -> String {
         let known = |text: &Mutex<Option<String>>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known(&self.obstacle)
@@ -344,7 +344,7 @@ impl JobGroup {
         self.at = At::Job { id, since: Instant::now() };
     }
 
-    /// Sends a signal to the job: SIGTERM cancels it, after which Slurm kills what is left of it.
+    /// Sends a signal to the job. SIGTERM cancels the job; Slurm then kills its remaining processes.
     fn send(&mut self, id: JobId, signal: Signal) {
         let id = id.to_string();
         let sent = if signal == Signal::KILL {

@@ -63,7 +63,8 @@ impl Tail {
         Ok(lines.reader().bytes > before)
     }
 
-    /// Opens the file where it was left; returns whether there is anything new in it. Another file that has its name now is not read.
+    /// Opens the file at the position up to which it was read; returns whether there is anything new. If another file has its name now,
+    /// that file is not read.
     fn open(&mut self) -> io::Result<bool> {
         let at = self.lines.reader().bytes;
         if self.identity.is_some() && fs::symlink_metadata(&self.path)?.len() <= at {
@@ -79,7 +80,7 @@ impl Tail {
         Ok(true)
     }
 
-    /// Closes the file until more was written into it: a process may have only so many files open.
+    /// Closes the file until more was written into it, because the number of open files of a process is limited.
     pub(super) fn close(&mut self) {
         self.lines.reader_mut().file = None;
     }

@@ -80,8 +80,8 @@ pub(super) fn read(text: &str) -> HashMap<JobId, Listed> {
     text.lines().filter_map(jobs).flatten().collect()
 }
 
-/// The tasks that a line is about: none of an array (`N/A`), one (`4`), or all that wait (`0-2,5,8-12:2%3`, of which three may run at the same
-/// time).
+/// The tasks that a line of `squeue` is about: no task, because the job is not an array (`N/A`); one task (`4`); or all waiting tasks
+/// (`0-2,5,8-12:2%3`, of which three may run at the same time).
 fn tasks_in(text: &str) -> Option<Vec<Option<u32>>> {
     if text == "N/A" {
         return Some(vec![None]);
@@ -105,7 +105,7 @@ pub(super) fn forgotten(id: JobId) -> (RunState, String) {
 }
 
 impl Listed {
-    /// What the job's state means for its run. `exit` is asked for the job's exit if it failed.
+    /// The meaning of the job's state for its run. `exit` is called to get the job's exit if it failed.
     pub fn standing(&self, exit: impl FnOnce() -> Option<Exit>) -> Standing {
         let id = self.id;
         let ended =

@@ -158,7 +158,7 @@ fn without_prefix(name: &str, stderr: &str) -> String {
     lines.join("; ")
 }
 
-/// The error of a command, by what it printed.
+/// The error of a command, derived from its output.
 fn understood(name: &str, stderr: &str) -> SlurmError {
     let mut text = without_prefix(name, stderr);
     if text.is_empty() {
