@@ -1,4 +1,4 @@
-//! How much other programs use the machine, while none of multicard's runs is on it.
+//! How much other programs use the machine while no run of multicard is active on it.
 
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
