@@ -56,7 +56,7 @@ pub struct ReadingRecord {
     pub time_s: f64,
 }
 
-/// What one rank of a run logged.
+/// The logged data of one rank of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankRecord {
     /// The rank.

@@ -68,7 +68,7 @@ const VERSIONS: [&str; 13] = [
 /// The prefixes of GPU UUIDs: whole GPUs, and parts under MIG.
 const UUID_PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
 
-/// What is shown for a text that was replaced.
+/// The text that stands for a text that was left out.
 const NOT_KEPT: &str = "left out: the archive is anonymous";
 
 /// The text as a reader is shown it: for a replacement in an anonymous archive, that it was left out.
@@ -131,7 +131,7 @@ pub(super) fn is_log(path: &str) -> bool {
 pub(super) struct Pseudonyms {
     /// multicard's own words, which are kept.
     words: HashSet<String>,
-    /// The replacement of each other text.
+    /// The replacements of all texts that are not such words.
     texts: HashMap<String, String>,
     paths: usize,
     others: usize,
