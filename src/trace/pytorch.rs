@@ -134,7 +134,7 @@ pub(super) fn converted(file: &Path, bytes: &[u8]) -> Result<Vec<u8>, TraceError
     Ok(events)
 }
 
-/// A file, and what is known about it before it is read.
+/// A file, and the facts that are known before its events are read.
 struct Input {
     file: PathBuf,
     facts: Facts,

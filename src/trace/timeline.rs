@@ -64,7 +64,7 @@ pub struct Item {
     pub correlation: i64,
 }
 
-/// What recordings can be aligned at.
+/// The kind of a mark at which recordings can be aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MarkKind {
     /// An epoch.
@@ -327,8 +327,8 @@ impl Timeline {
         self.marks.iter().filter(move |mark| mark.kind == kind && Some(mark.process) == process)
     }
 
-    /// What to draw of a shelf in a span: at most about `most` items, or up to twice as many single events. The second value says whether
-    /// single events would show more detail.
+    /// The items to draw for a shelf in a span: at most about `most` tiles, or up to twice as many single events. The second value says
+    /// whether single events would show more detail.
     pub fn drawn(
         &self,
         row: usize,
@@ -415,7 +415,7 @@ impl Timeline {
         split::split(self, tell)
     }
 
-    /// What a step waited for, from its end back to its beginning; see [`CriticalPath`]. Reads the file.
+    /// The critical path of a step, from its end back to its beginning; see [`CriticalPath`]. Reads the file.
     ///
     /// # Errors
     ///

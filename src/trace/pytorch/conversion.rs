@@ -264,7 +264,7 @@ impl<W: Write> Conversion<W> {
         *self.left_out.entry(if is_listed { category } else { "others".to_owned() }).or_default() += 1;
     }
 
-    /// Writes what remains. `Err` with what the files are instead if nothing in them is of PyTorch's profiler.
+    /// Writes the remaining entries. The inner `Err` says what the files are, if nothing in them comes from PyTorch's profiler.
     pub fn finish(mut self) -> io::Result<Result<(), &'static str>> {
         if !self.is_known && !self.has_events {
             return Ok(Err("JSON without events of PyTorch's profiler"));

@@ -104,7 +104,7 @@ impl Timeline {
         Ok(None)
     }
 
-    /// What a call launched, in order of start.
+    /// The work that a call launched, in order of start.
     fn launched(&self, calls: &TimelineRow, call: &Item) -> Result<Vec<Found>, TraceError> {
         let mut launched = Vec::new();
         if call.correlation == 0 {

@@ -12,7 +12,7 @@ use crate::trace::event::check_span;
 pub(super) enum Column {
     /// In every known schema.
     Required(&'static str),
-    /// Missing in some schemas, where it reads as NULL.
+    /// A column that some schemas lack; it is then read as NULL.
     Optional(&'static str),
 }
 
