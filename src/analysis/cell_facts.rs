@@ -1,4 +1,4 @@
-//! What filters read of cells.
+//! The facts about cells that filters read.
 
 use super::Cell;
 use crate::plan::{Facts, Level};

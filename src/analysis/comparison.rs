@@ -117,7 +117,7 @@ impl Incomparable {
         }
     }
 
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Imported => {
@@ -199,7 +199,7 @@ impl fmt::Display for Incomparable {
     }
 }
 
-/// What [`percent`] says of larger shares.
+/// The text of [`percent`] for larger shares.
 pub(super) const OVER_1000: &str = "more than 1000 %";
 
 /// A share in percent with two digits; a whole number from 10 % on. Shares that are too large to be worth a number are [`OVER_1000`].

@@ -10,7 +10,7 @@ use crate::statistics::{
 
 /// The probability of a false verdict of difference in a family, and of a false verdict of equality.
 pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
-/// The share of [`ERROR`] that is reserved for looks after the first.
+/// The share of [`ERROR`] that is reserved for later looks: for the tests that are repeated after repeats were added.
 const LATER_LOOKS: f64 = 0.2;
 /// The power with which repeats must detect a difference for it to count as detectable.
 pub(super) const POWER: f64 = 0.8;
@@ -22,7 +22,7 @@ const MOST_MORE_REPEATS: u32 = 200;
 pub(super) enum Sample {
     /// Differences between partners, such as one for each pair of repeats.
     Pairs(Vec<f64>),
-    /// Values without partners: what is tested is the sum of the groups' means, each times its weight.
+    /// Values without partners, in groups with weights: the sum of the groups' means, each multiplied by its weight, is tested.
     Groups(Vec<(f64, Vec<f64>)>),
 }
 
@@ -41,7 +41,7 @@ impl Sample {
         }
     }
 
-    /// The sums with the values of as many other pairs; `None` for other samples.
+    /// The sums of the values of this sample and of `other`, pair by pair; `None` unless both have the same number of pairs.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Pairs(own), Self::Pairs(others)) if own.len() == others.len() => {

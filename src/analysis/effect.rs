@@ -57,7 +57,7 @@ pub struct Effect {
 pub struct Fitted {
     /// The number of cells.
     pub cells: usize,
-    /// What the effect is mixed with, the largest share first.
+    /// The effects with which it is mixed, the largest share first.
     pub mixed: Vec<Mixed>,
 }
 

@@ -45,10 +45,10 @@ pub struct Occasions {
 
 /// The key of an occasion: the session, and the environment of its runs.
 type Key = (String, String);
-/// An occasion and what is known about it.
+/// An occasion and its known facts.
 type Told<'a> = (&'a Key, &'a Known);
 
-/// What is known about an occasion.
+/// The known facts about an occasion.
 #[derive(Default)]
 struct Known {
     started_s: Option<f64>,

@@ -159,7 +159,7 @@ pub struct RunSummary {
     pub activity: Vec<Activity>,
     /// Its training loss by step, thinned.
     pub losses: Vec<LossPoint>,
-    /// What a reader must know about it.
+    /// The marks: what a reader must know about the run.
     pub marks: Vec<Mark>,
     /// The environment it ran in, if it was recorded.
     pub environment: Option<Arc<Environment>>,
@@ -363,7 +363,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary
 }
 
-/// Whether a run has steps, and none of them counts. Those of a run that has not ended may be to come.
+/// Whether all steps of an ended run are warm-up steps. A run that has not ended may still make steps that count.
 fn has_warm_up_only(record: &RunRecord, steady: &Steady) -> bool {
     let has_steps = record.ranks.iter().any(|rank| !rank.steps.is_empty());
     record.state.is_final() && steady.times_s.is_empty() && has_steps
@@ -454,7 +454,7 @@ fn doubts(witness: Option<Witness>) -> Option<Mark> {
     witness.map(|witness| witness.clock).filter(|clock| *clock != Clock::Confirmed).map(Mark::Clock)
 }
 
-/// The marks about the precision of a quick run; none for a full run.
+/// The marks about the precision of a quick run; empty for a full run.
 fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
     let Some(asked) = mode.step_precision() else { return Vec::new() };
     let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);

@@ -15,9 +15,9 @@ use super::contrast::{Contrast, ERROR, Sample, holm_among, spent_at, standard_de
 use super::value::{Intervals, pairs};
 use crate::statistics::{Interval, median};
 
-/// The word for what most verdicts count.
+/// The word for the observations of most verdicts.
 const PAIR: &str = "pair";
-/// The word for what verdicts without pairs count.
+/// The word for the observations of verdicts without pairs.
 pub const REPEAT: &str = "repeat";
 /// The default bound: ratios that differ by less than this are equal.
 pub const EQUAL_WITHIN: f64 = 0.01;
@@ -83,7 +83,7 @@ pub struct Judgement {
     pub equal_within: f64,
     /// The number of pairs of repeats, or of sessions; where repeats form no pairs, the number of repeats of the cell that has fewer.
     pub n: usize,
-    /// The word for what is counted: `pair`, `session` or [`REPEAT`].
+    /// The word for an observation: `pair`, `session` or [`REPEAT`].
     pub counts: &'static str,
     /// The number of finished repeats of the cell that has fewer.
     pub least: usize,
@@ -99,11 +99,12 @@ pub struct Judgement {
     pub check: Check,
     /// The mean of the logarithms and its standard error; `None` for fewer than two pairs.
     pub seen: Option<(f64, f64)>,
-    /// What an undecided comparison lacks although it looks like a difference.
+    /// The condition that an undecided comparison does not fulfil although it looks like a difference.
     pub lack: Option<Lack>,
 }
 
-/// What a comparison that looks like a difference lacks: a verdict of difference needs a low probability and an interval without 1.
+/// A condition for a verdict of difference that a comparison does not fulfil. The verdict needs a low probability and an interval without
+/// 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// The interval lies on one side of 1, but the corrected probability is not below 5 %.
@@ -121,7 +122,7 @@ impl Lack {
         }
     }
 
-    /// What a judgement lacks, after the word "undecided".
+    /// The missing condition in words, to follow the word "undecided".
     fn text(self, judged: &Judgement) -> String {
         let [alone, corrected] = [judged.p, judged.p_holm].map(|p| p.unwrap_or(1.0));
         match self {
@@ -202,7 +203,7 @@ pub fn log_ratios(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<f64> {
 }
 
 impl Judgement {
-    /// What the corrected probability is corrected for: `all 10 comparisons and 2 looks`.
+    /// The comparisons and looks for which the probability is corrected: `all 10 comparisons and 2 looks`.
     fn corrected_for(&self) -> String {
         let looks = super::counted(self.looks, "look");
         match (self.family, self.looks) {

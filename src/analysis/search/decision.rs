@@ -1,4 +1,4 @@
-//! What a round decides: which cells are dropped and why, which run again, and whether the search is over.
+//! The decisions after a round: which cells are dropped and why, which cells run again, and whether the search is over.
 
 use super::bounds::{Bounded, Bounds, Prior};
 use super::field::Field;
@@ -18,7 +18,7 @@ pub(super) struct Standings<'a> {
     runs: &'a [Vec<&'a Trial>],
     /// The candidates that may be the answer.
     pub contenders: Vec<usize>,
-    /// What was decided in this round.
+    /// The cells that were dropped in this round.
     pub dropped: Vec<Dropped>,
     pub limits: Vec<LimitField<'a>>,
     goal: GoalField,

@@ -14,7 +14,7 @@ const ONLY_FULL: [&str; 4] = ["accuracy", "test_loss", "evaluation_time_s", "epo
 /// The question of a plan whose names are known.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is sought.
+    /// The goal.
     pub(super) goal: Sought,
     /// Whether high values are sought.
     pub(super) is_max: bool,
@@ -34,7 +34,7 @@ pub struct Question {
     pub(super) seed: u64,
 }
 
-/// What a search seeks.
+/// The goal of a search.
 #[derive(Clone, Debug)]
 pub(super) enum Sought {
     /// The best value of a measure.
@@ -163,7 +163,7 @@ pub fn check_search(plan: &Plan, origin: &str) -> Result<(), PlanError> {
     Question::checked(plan).map(drop).map_err(problems)
 }
 
-/// What the cells of a plan have.
+/// The measures and factors that the cells of a plan have.
 struct Known<'a> {
     spec: &'a WorkloadSpec,
     measures: &'a Measures,
@@ -262,7 +262,7 @@ fn value_in_unit(value: f64, unit: &MeasureUnit, measure: &Measure, is_above: bo
     }
 }
 
-/// Two limits of one measure that no value keeps: the text of the second one, and what is wrong.
+/// Finds two limits of a measure that no value can keep together. Returns the text of the second limit, and the problem.
 fn contradiction(limits: &[Limit]) -> Option<(String, String)> {
     let value = |limit: &Limit| if let LimitBound::Value(value) = limit.bound { Some(value) } else { None };
     limits.iter().enumerate().find_map(|(place, one)| {

@@ -27,7 +27,7 @@ pub struct Race<'a> {
     is_over: bool,
 }
 
-/// What comes next in a search.
+/// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// These cells need a run with this number of repeat, in this order.
@@ -85,7 +85,7 @@ impl<'a> Race<'a> {
         self.first_repeat + self.round - 1
     }
 
-    /// What follows from the ended runs.
+    /// The next step, which follows from the ended runs.
     pub fn next(&self, trials: &[Trial]) -> Next {
         if self.is_over {
             return Next::Over;
@@ -201,7 +201,7 @@ impl<'a> Race<'a> {
     }
 }
 
-/// What runs cost.
+/// The cost of runs.
 struct Costs<'t> {
     /// All together.
     made: SearchCost,
