@@ -21,8 +21,8 @@ pub enum Geometry {
     /// The repeats themselves: several points at the same category `x`. With [`BOX_REPEATS`] or more repeats, a box surrounds the middle
     /// half of them.
     Strip,
-    /// What happened at which time, in rows: the categories of the y axis. A series is what happened in the row `variant`. The interval
-    /// of a point is its start and its end, in the unit of the x axis.
+    /// Activities over time, in rows, which are the categories of the y axis. The points of a series are the activities in the row
+    /// `variant`. The interval of a point is the activity's start and end, in the unit of the x axis.
     Gantt,
     /// A field of colours. A series is the row with its name among the categories of the y axis; a point's `x` is the index of its column
     /// among those of the x axis. The titles of chart and panels name the measure.
@@ -100,14 +100,14 @@ impl Axis {
     }
 }
 
-/// What decides the colour and the second sign of a series.
+/// The key that decides the colour and the second sign of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     /// A level, and its index among the levels of its factor, which gives it the same look everywhere; see [`super::level_index`].
     Level(Level, usize),
     /// The index of a series that is not a level's.
     Place(usize),
-    /// Grey, for what is off, published or extrapolated.
+    /// Grey, for series that are off, published or extrapolated.
     Grey,
     /// The look that an author sets, in place of another one.
     Own(Box<Look>, OwnLook),
@@ -259,7 +259,7 @@ pub struct Chart {
     pub intervals: String,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// Why nothing of its values is drawn, and what to do, as a part of a sentence: nobody could tell its marks apart.
+    /// Why its values are not drawn, and what to do, as a part of a sentence: it has so many marks that nobody could distinguish them.
     pub crowded: Option<String>,
 }
 

@@ -70,7 +70,7 @@ impl Facts for Named<'_> {
     }
 }
 
-/// What a study shows of runs.
+/// A study of runs: its charts, its table, and the choices that the window offers for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The settings that cells can be filtered and arranged by: those that differ among all cells.
@@ -97,7 +97,7 @@ pub struct Comparison {
     pub baseline_warning: Option<String>,
     /// The fastest cell within the study's limits, as a sentence; `None` without limits.
     pub fastest: Option<String>,
-    /// What the study names and the cells do not have, one line each.
+    /// Measures, factors and levels that the study names but the cells do not have, one line each.
     pub missing: Vec<String>,
     /// How the cells compare with the paper's table or figure that the study belongs to.
     pub of_paper: Option<OfPaper>,
@@ -168,7 +168,7 @@ pub(super) struct Chosen<'a> {
     no_metrics: Option<String>,
     /// The study, without what the cells do not have.
     study: Study,
-    /// What the study asks for and the cells do not have.
+    /// Measures, factors and levels that the study names but the cells do not have.
     missing: Vec<String>,
 }
 
@@ -478,7 +478,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     }
 }
 
-/// What charts are made from.
+/// The data from which charts are made.
 struct Scene<'a> {
     /// The shown cells.
     cells: &'a [Cell<'a>],
@@ -496,7 +496,7 @@ struct Scene<'a> {
     history: Option<&'a History>,
     /// The cell that is drawn first.
     foremost: Option<&'a CellKey>,
-    /// What intervals show: the same everywhere in a picture.
+    /// The kind of intervals, which is the same everywhere in a picture.
     intervals: Intervals,
 }
 

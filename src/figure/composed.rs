@@ -16,7 +16,7 @@ pub struct ComposedFigure {
 }
 
 impl ComposedFigure {
-    /// What each panel shows.
+    /// The contents of each panel.
     fn shown(&self) -> Vec<Shown> {
         let panels = self.composition.panels.iter().zip(&self.panels);
         let shown = panels.map(|(panel, figure)| {

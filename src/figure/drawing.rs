@@ -40,7 +40,7 @@ pub struct Figure {
     pub baseline: Option<CellKey>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
-    /// What the study names and the cells do not have, one line each.
+    /// Measures, factors and levels that the study names but the cells do not have, one line each.
     pub missing: Vec<String>,
     /// How the cells compare with the paper's table or figure that the study belongs to.
     pub of_paper: Option<OfPaper>,
@@ -186,12 +186,12 @@ impl Figure {
         keys_of(name, &self.study.overrides, &names_of(&self.settings))
     }
 
-    /// Whether none of its charts draws anything.
+    /// Whether all of its charts are empty.
     pub fn is_empty(&self) -> bool {
         self.charts.iter().all(Chart::is_empty)
     }
 
-    /// Why nothing of its values is drawn, and what to do, as a part of a sentence; `None` if its marks can be told apart.
+    /// Why its values are not drawn, and what to do, as a part of a sentence; `None` if its marks can be distinguished.
     pub fn crowded(&self) -> Option<&str> {
         self.charts.iter().find_map(|chart| chart.crowded.as_deref())
     }

@@ -21,7 +21,7 @@ fn with_digits(value: f64, digits: u8) -> String {
     }
 }
 
-/// The unit with which times up to this one are short, and the factor from seconds to it; `None` if none of them is above 0.
+/// The unit that gives short numbers for times up to `greatest_s`, and the factor from seconds to this unit; `None` if no time is above 0.
 pub fn unit_of_times(greatest_s: f64) -> Option<(&'static str, f64)> {
     if greatest_s <= 0.0 || !greatest_s.is_finite() {
         return None;

@@ -23,7 +23,7 @@ pub const COLOURS: [[u8; 3]; 8] = [
 /// Their names.
 pub const COLOUR_NAMES: [&str; 8] = ["orange", "sky blue", "green", "yellow", "blue", "vermillion", "purple", "black"];
 
-/// The colour of what is off, published or extrapolated.
+/// The colour of levels that are off, and of published or extrapolated values.
 pub const GREY: [u8; 3] = [0x8c, 0x8c, 0x8c];
 
 /// The dash pattern of a line.

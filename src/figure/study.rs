@@ -89,7 +89,7 @@ impl Limits {
     }
 }
 
-/// What is on rows, on columns, or shown by colours: in files `auto`, `nothing` or a setting's key.
+/// The setting on rows, on columns, or shown by colours: in files `auto`, `nothing` or a setting's key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Key", into = "Key")]
 pub enum Place {
@@ -128,7 +128,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is shown of cells, and how.
+/// A study: which cells and measures are shown, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Study {
@@ -259,7 +259,7 @@ impl Study {
         self.measure.as_deref().unwrap_or(USUAL_MEASURE)
     }
 
-    /// What the x axis of the form `scatter` shows.
+    /// The key of the measure or factor on the x axis of the form `scatter`.
     pub(super) fn shown_across(&self) -> &str {
         self.across.as_deref().unwrap_or("peak_device_bytes")
     }

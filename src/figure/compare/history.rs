@@ -161,7 +161,7 @@ impl History {
         self.tracks.iter().flat_map(|track| track.changes.iter().map(move |change| (track, change)))
     }
 
-    /// What was found: a sentence for each change, or why there is none.
+    /// The findings: a sentence for each change, or the reason why no change is shown.
     fn findings(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
         let measure =
             measure_of(cells, study.own_measure()).map_or("the measure".to_owned(), |one| one.name.to_lowercase());

@@ -17,7 +17,7 @@ pub(super) fn room_beside(chart: &Chart, kind: Type) -> f64 {
     brackets.map(wide).sum()
 }
 
-/// The gap between a bracket and what is below it, and the length of its ends, in points.
+/// The gap between a bracket and the marks below it, and the length of the bracket's ends, in points.
 const BRACKET: (f64, f64) = (4.0, 2.5);
 
 /// The gap between two texts above each other, in points.

@@ -207,8 +207,8 @@ fn inner(
     (has_rows && (is_one || spots.len() <= columns)).then_some((top, bottom))
 }
 
-/// The charts with a different sign for each look. In grey, signs must distinguish what colours distinguish otherwise, even though a
-/// level then does not have the same sign in every figure.
+/// The charts with a different sign for each look. In grey, signs must replace colours, even though a level then does not have the same
+/// sign in every figure.
 pub(super) fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut charts = charts.to_vec();
     let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling | Geometry::Profile);

@@ -1,4 +1,4 @@
-//! What is drawn along an edge of the data, numbers with ticks or names: how much room it needs, and how it is drawn.
+//! The numbers with ticks, or the names, along an edge of the data: how much room they need, and how they are drawn.
 
 use super::axis::Ruler;
 use super::letter::{Anchor, Line, Typist};
@@ -25,7 +25,7 @@ const TIGHT: f64 = 0.75;
 /// The separator between the parts of a name.
 const SEPARATOR: &str = " · ";
 
-/// What is drawn along an edge.
+/// The numbers or names along an edge.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Side {
     Numbers(Ruler),

@@ -1,4 +1,5 @@
-//! What cells have of what a study names: measures, factors and levels. What is missing is named, and something else is shown.
+//! Compares the measures, factors and levels that a study names with those of the cells. If one is missing, a line names it, and something
+//! else is shown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
