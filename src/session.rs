@@ -91,7 +91,7 @@ pub struct Session {
     reattached: BTreeSet<String>,
     /// Start times of the runs that this session launched.
     started_at: BTreeMap<String, Instant>,
-    /// What runs at sites wait for.
+    /// The reasons why runs at sites wait, by run.
     waits: BTreeMap<String, String>,
     /// The times of the last samples of runs at sites, in seconds since the Unix epoch.
     sampled_until_s: BTreeMap<String, f64>,
@@ -116,7 +116,7 @@ pub struct Session {
     facts: program::Facts,
     /// The programs that came with an archive.
     from_archive: imported::FromArchive,
-    /// What the next conductor needs to know about the queue.
+    /// The facts about the queue that the next conductor needs.
     kept_queue: kept_queue::KeptQueue,
     /// Searches that this process continues or has completed.
     searches: Vec<searching::Searching>,

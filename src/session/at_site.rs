@@ -1,5 +1,5 @@
-//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's
-//! node reports about itself.
+//! Runs at sites: the machine for which a plan is expanded, the plans that are refused before anything is queued, and the report of a run's
+//! node about itself.
 
 use super::{QueuedJob, Session, SessionError};
 use crate::foreign;

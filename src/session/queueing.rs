@@ -193,7 +193,7 @@ impl Where {
     }
 }
 
-/// What a launch of a plan needs.
+/// The data that a launch of a plan needs.
 pub(super) struct Prepared {
     pub(super) matrix: Matrix,
     /// For each cell of the matrix the job of one run, without a plan and a repeat.
@@ -204,7 +204,7 @@ pub(super) struct Prepared {
     waiting: HashMap<(Identity, u32), String>,
     /// The runs that have not ended, by cell and repeat.
     open: HashMap<(Identity, u32), String>,
-    /// What delays the runs, one line each.
+    /// Warnings about delays of the runs, one line each.
     pub(super) warnings: Vec<String>,
     pub(super) working_folder: Option<PathBuf>,
 }

@@ -24,7 +24,7 @@ pub struct SearchReport {
     /// The question with the names and units of its measures.
     #[serde(skip)]
     pub title: String,
-    /// What happened, in lines; empty if the plan cannot be read.
+    /// The course of the search, in lines; empty if the plan cannot be read.
     pub lines: Vec<String>,
     /// Its steps.
     pub steps: Vec<SearchStep>,

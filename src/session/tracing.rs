@@ -187,7 +187,7 @@ fn import(
     }
 }
 
-/// What a session stores of an imported report.
+/// The outcome that a session stores for an imported report.
 fn imported_as(trace: &Trace, file: &Path, planned: Option<&Planned>) -> TraceOutcome {
     let planned = planned.map(|Planned { spec, levels, .. }| (&**spec, levels));
     TraceOutcome::Imported(Box::new(trace.summary(&named(file), planned)))
