@@ -127,7 +127,7 @@ struct Conductor {
     deserted_since: Instant,
     /// Whether the program that this conductor is a part of needs it no longer.
     host_left: bool,
-    /// The queue as it was last reported.
+    /// The last reported state of the queue.
     told: QueueView,
     told_at: Instant,
     /// Tells the conductors of other sessions that runs are active here.

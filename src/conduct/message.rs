@@ -192,7 +192,7 @@ pub enum News {
     Answer {
         /// The number of its letter.
         number: u64,
-        /// What a launch added; `None` for other orders. Or why the order failed.
+        /// The runs that a launch added (`None` for other orders), or the reason why the order failed.
         outcome: Result<Option<Added>, String>,
     },
     /// Something failed that no client ordered, such as recording runs.
