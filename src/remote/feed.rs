@@ -45,7 +45,7 @@ struct Sent {
     identity: Option<(u64, u64)>,
 }
 
-/// What a line of the journal means for the files of its run.
+/// The meaning of a line of the journal for the files of its run.
 #[derive(Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub(super) enum Mark {

@@ -83,7 +83,7 @@ pub(super) enum Down {
     Problem(String),
 }
 
-/// What a copy contains: the length of its journal, and of the files of runs whose end the journal does not record.
+/// The contents of a copy: the length of its journal, and the lengths of the files of runs whose end the journal does not record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Have {
     pub journal: Held,
