@@ -41,7 +41,7 @@ pub trait About {
     }
 }
 
-/// What a click on a chart requests.
+/// The request of a click on a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// Select a cell, or no cell.
@@ -52,7 +52,7 @@ pub enum Asked {
     Effect(Option<String>),
 }
 
-/// What is selected: a cell, or an effect by the name of its row in the table.
+/// The selection: a cell, or an effect by the name of its row in the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selected<'a> {
     /// The cell.
@@ -79,7 +79,7 @@ pub struct Canvas {
     layouts: Cell<u64>,
 }
 
-/// What a layout depends on, besides the charts.
+/// The size and colours on which a layout depends, besides the charts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Room {
     size: Vec2,
@@ -116,7 +116,7 @@ enum Painted {
 struct Laid {
     room: Room,
     scene: Scene,
-    /// What is painted, each item with the area that it covers and its place among the scene's items.
+    /// The painted items, each with the area that it covers and its place among the scene's items.
     painted: Vec<(Rect, usize, Painted)>,
 }
 

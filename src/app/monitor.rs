@@ -13,14 +13,14 @@ pub struct Monitor {
     pixels_per_point: f32,
 }
 
-/// What a frame says about the monitor.
+/// The finding of a frame about the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is the known one.
+    /// The window is on the known monitor.
     Same,
-    /// It may be another one: the next frame tells.
+    /// The window may be on another monitor; the next frame decides.
     Unsure,
-    /// The window moved to another one.
+    /// The window moved to another monitor.
     Other,
 }
 

@@ -41,7 +41,7 @@ pub fn on_thread<T: Send + 'static>(
     promise
 }
 
-/// What is said if a dialog gave no file: the user cancelled it, or the system has no dialogs.
+/// The message if a dialog gave no file: the user cancelled it, or the system has no dialogs.
 pub const NO_FILE_CHOSEN: &str = "No file was chosen. If no dialog appeared, type the path here.";
 
 /// Takes the result of work that has ended, which then is no longer there; `None` while the work goes on, or if there is none.

@@ -70,7 +70,7 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
 /// The share of the window's height that the menu of notes takes at most.
 const MOST_OF_WINDOW: f32 = 0.6;
 
-/// Draws a menu of texts, such as the notes on what is shown. All of them can be reached, however low the window is.
+/// Draws a menu of texts, such as the notes on a table. All texts can be reached, however low the window is.
 pub fn notes_menu_ui(ui: &mut Ui, name: &str, notes: &[&String]) {
     ui.menu_button(format!("{name} ({})", notes.len()), |ui| {
         ui.set_max_width(520.0);

@@ -1,4 +1,4 @@
-//! What a table of cells shows: its columns, a text for each place, and the order of its rows.
+//! The contents of a table of cells: its columns, a text for each place, and the order of its rows.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ pub struct Proof {
     pub factor: String,
     /// The requested level.
     pub asked: String,
-    /// What was read back.
+    /// The level that was observed.
     pub seen: String,
     /// Whether the level was in effect in all runs and ranks.
     pub in_effect: bool,
@@ -49,7 +49,7 @@ pub enum Shown {
 pub struct Beside {
     /// Evidence by row; empty if the table does not show evidence.
     pub proofs: Vec<Vec<Proof>>,
-    /// Full texts of the marks by row; the marks themselves where there are none.
+    /// The full texts of the marks, by row. For a row without such texts, the marks are shown instead.
     pub stories: Vec<Vec<String>>,
     /// For each row whether its runs are quick.
     pub quick: Vec<bool>,
@@ -57,7 +57,7 @@ pub struct Beside {
     pub checks: Vec<Key>,
 }
 
-/// What a table of cells shows.
+/// The contents of a table of cells.
 #[derive(Clone, Debug)]
 pub struct CellTexts {
     /// The columns.
@@ -66,17 +66,17 @@ pub struct CellTexts {
     pub texts: Vec<Vec<String>>,
     /// The columns without any value, if other columns have values.
     pub empty: Vec<usize>,
-    /// What each column's texts are, so that a frame need not read all rows.
+    /// The properties of each column's texts, so that a frame need not read all rows.
     pub shapes: Vec<ColumnShape>,
     /// For each row the number of characters of its longest text that may wrap.
     pub wrapping_chars: Vec<usize>,
-    /// What else is known of the rows.
+    /// Information about the rows that is in no column of values.
     pub beside: Beside,
     /// The heights of the rows when they were last drawn.
     pub(super) heights: RefCell<Heights>,
 }
 
-/// The heights of all rows, and what they depend on besides the texts.
+/// The heights of all rows, and the values on which they depend besides the texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heights {
     /// The widths at which the columns' texts wrap, the pixels of a point, and the columns that are displayed.
@@ -85,7 +85,7 @@ pub(super) struct Heights {
     pub by_row: Vec<f32>,
 }
 
-/// What a column's texts are.
+/// Properties of a column's texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ColumnShape {
     /// Whether texts may wrap.
@@ -111,7 +111,7 @@ pub fn next_sort(now: &Sort, column: String) -> Sort {
 }
 
 impl CellTexts {
-    /// The texts of a table. `has_interval`: which of its columns have their intervals beside them, where there are any.
+    /// The texts of a table. `has_interval` says which columns have a column of intervals beside them, if they have intervals.
     pub fn new(table: &Table, beside: Beside, has_interval: impl Fn(&Column) -> bool) -> Self {
         let columns = columns(table, &beside, has_interval);
         let text = |place: usize, row: &Row| {
@@ -204,7 +204,7 @@ impl CellTexts {
     }
 }
 
-/// The key by which a column is sorted; none for intervals.
+/// The key by which a column is sorted; `None` for intervals.
 pub fn sort_key<'t>(table: &'t Table, shown: &Shown) -> Option<&'t str> {
     match shown {
         Shown::Value(column) => Some(&table.columns[*column].key),

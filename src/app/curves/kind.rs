@@ -50,7 +50,7 @@ impl Kind {
         if self == Self::Loss { format!("{} loss", capitalised(step)) } else { self.name(step) }
     }
 
-    /// What it measures, in a sentence. `step` is the workload's word for a step.
+    /// The quantity that it shows, in a sentence. `step` is the workload's word for a step.
     pub fn meaning(self, step: &str) -> String {
         let meaning = match self {
             Self::Loss => {

@@ -11,11 +11,11 @@ const MOST: usize = 200;
 /// How an order is undone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inverse {
-    /// By this order.
+    /// This order to the conductor undoes the action.
     Order(Order),
     /// The run that was queued in place of this one is removed from the queue, unless it has started.
     TakeBack(String),
-    /// A part of the action cannot be undone: what stays as it is, as a clause.
+    /// A part of the action cannot be undone. The text is a clause that says what stays as it is.
     Stays(String),
 }
 
@@ -26,7 +26,7 @@ pub struct Deed {
     pub what: String,
     /// The orders of the action.
     pub orders: Vec<Order>,
-    /// What undoes it, in this order.
+    /// The steps that undo the action, in the order in which they are executed.
     pub inverse: Vec<Inverse>,
 }
 

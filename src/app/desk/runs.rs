@@ -27,7 +27,7 @@ pub struct Row {
     pub loss: Option<f64>,
     /// How long it takes from its start to its end by its own pace, in seconds, once that is known; `None` if it does not run.
     whole_s: Option<f64>,
-    /// What it waits for at its site; `None` if it does not wait there.
+    /// The reason why it waits at its site; `None` if it does not wait there.
     pub waits: Option<String>,
     /// Its position among the queued runs, from 0; `None` if it is not queued.
     pub place: Option<usize>,

@@ -73,7 +73,7 @@ struct Shelf {
     rates: Vec<Arc<DeviceRates>>,
     /// The user-defined measures that they contain.
     own_measures: Arc<[OwnMeasure]>,
-    /// What is missing in its logs, as it was shown.
+    /// The damage of its logs that was shown to the user.
     damage: Option<String>,
 }
 
@@ -86,13 +86,13 @@ impl Shelf {
     }
 }
 
-/// Whether a summary is of what the run is now. A run that was cancelled while it waited may have been put back into the queue and have run
-/// since, and the logs of a finished run may have been damaged.
+/// Whether a summary describes the present state of a run. A run that was cancelled while it waited may have been put back into the queue
+/// and have run since, and the logs of a finished run may have been damaged.
 fn is_current(known: &RunSummary, run: &RunRecord) -> bool {
     (known.state, known.started_s) == (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
 }
 
-/// The summary of what a run is now.
+/// The known summary of a run, if it describes the run's present state.
 fn known_of<'s>(known: &'s HashMap<String, RunSummary>, run: &RunRecord) -> Option<&'s RunSummary> {
     known.get(&run.run).filter(|known| is_current(known, run))
 }

@@ -60,7 +60,7 @@ pub enum Tab {
     Gaps,
     /// Collectives, hidden and exposed.
     Communication,
-    /// What a step waited for, traced back from its end to its beginning.
+    /// The critical path of a step: what it waited for, from its end back to its beginning.
     Path,
 }
 
@@ -208,7 +208,7 @@ pub struct TimelineScreen {
     pub tab: Tab,
     /// The column that tables are sorted by, and whether in ascending order.
     pub sort: (usize, bool),
-    /// Steps in the order of their table, and what that order was computed from.
+    /// Steps in the order of their table, and the data from which that order was computed.
     step_order: Vec<usize>,
     ordered_by: (usize, usize, (usize, bool)),
     opening: Vec<Opening>,
@@ -322,8 +322,8 @@ impl TimelineScreen {
         self.show_with_margin(self.joined(Timeline::span));
     }
 
-    /// The first view of runs: the work of their GPUs and what led to it, if phases that last longer would leave it less than half of the
-    /// width; otherwise everything.
+    /// Sets the first view of runs. It shows everything; but if longer phases would leave the work of the GPUs less than half of the width,
+    /// it shows only this work and its launches.
     fn fit_work(&mut self) {
         let whole = self.joined(Timeline::span);
         let work = self.joined(|timeline| timeline.span_of_work().unwrap_or_else(|| timeline.span()));
@@ -510,7 +510,7 @@ impl Screen for TimelineScreen {
     }
 }
 
-/// What the name of a recording ends with while its session is not the open one.
+/// The suffix of a recording's name while its session is not open.
 fn of_session(folder: &Path) -> String {
     format!(" · {}", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy())
 }

@@ -141,7 +141,7 @@ pub(super) fn whole_field(
     })
 }
 
-/// A field for what can be read from a text. Returns what was typed once it counts, can be read and differs from `shown`.
+/// A text field for a value. Returns the typed value once the text counts, can be read and differs from `shown`.
 pub(super) fn read_field<T>(
     ui: &mut Ui,
     typing: Typing,

@@ -20,7 +20,7 @@ use crate::plan::{
     workloads,
 };
 
-/// What the workload of a program of the user's own is called.
+/// The name of the workload that is a program of the user's own.
 const OWN_PROGRAM: &str = "Own program";
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;

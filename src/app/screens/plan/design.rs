@@ -21,7 +21,7 @@ const FIRST_MINUTES: f64 = 60.0;
 /// The name of a block without a design.
 const ALL: &str = "all combinations";
 
-/// What a kind is good for.
+/// The use of a kind of designs, in a sentence.
 fn help(kind: DesignKind) -> &'static str {
     match kind {
         DesignKind::OneAtATime => {

@@ -7,7 +7,7 @@ use crate::app::command::EditKind;
 use crate::app::history::History;
 use crate::plan::{Block, CommandTexts, Plan};
 
-/// Typed texts of a program that may differ from the plan, and what is wrong with them; without an error, the plan contains them.
+/// Typed texts of a program, and their error. The plan contains the texts if there is no error.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     texts: CommandTexts,

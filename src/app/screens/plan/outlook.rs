@@ -42,7 +42,7 @@ pub(super) struct Outlook {
     refusals: HashMap<(Key, Level), String>,
     /// Data sets that cannot be used, with the reason.
     data_refusals: HashMap<Key, String>,
-    /// What a reader of the plan should know.
+    /// Remarks for readers of the plan.
     pub(super) remarks: Vec<Remark>,
     /// Which effects the shown block's design can separate.
     pub(super) resolved: Option<Resolved>,
@@ -134,7 +134,7 @@ fn search_trouble(plan: &Plan, matrix: &Matrix) -> Option<String> {
     }
 }
 
-/// What a session already has of an outlook.
+/// The runs of an outlook that a session already has.
 pub(super) struct Kept {
     outlook: Arc<Outlook>,
     held: Arc<HashMap<Identity, HeldCell>>,

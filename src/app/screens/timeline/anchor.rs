@@ -9,7 +9,7 @@ use super::{Shown, TimelineScreen};
 use crate::app::task::on_thread;
 use crate::trace::{MarkKind, Timeline, TraceError};
 
-/// What recordings are aligned at.
+/// The event or mark at which recordings are aligned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
     /// The first event of each recording.

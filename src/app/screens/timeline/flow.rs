@@ -1,5 +1,5 @@
-//! What is connected with the selected event, and with the event under the pointer: the look-up, its words, arrows over the rows, and
-//! buttons that lead there.
+//! The events that are connected with the selected event and with the event under the pointer: how they are looked up, a text about them,
+//! arrows over the rows, and buttons that go to them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Flows {
 }
 
 impl TimelineScreen {
-    /// What is connected with an event that is selected or under the pointer, once it was looked up.
+    /// The events that are connected with the selected event or with the event under the pointer, once they were looked up.
     pub fn flow(&self, pick: &Pick) -> Option<&Flow> {
         self.flows.known.iter().find(|(known, _)| known == pick)?.1.as_ref()
     }
@@ -87,7 +87,7 @@ fn collective(flow: &Flow, own: Found) -> Found {
     flow.launched.iter().find(is_it).copied().unwrap_or(own)
 }
 
-/// What is connected with an event, in lines.
+/// The events that are connected with an event, in lines of text.
 pub(super) fn words(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     let (Some(run), Some(flow)) = (state.runs.get(pick.run), state.flow(pick)) else { return Vec::new() };
     let timeline = &run.timeline;

@@ -101,7 +101,7 @@ impl Pane {
 
 /// Panes that scroll together.
 pub struct Group {
-    /// What they cover.
+    /// The area that they cover.
     pub room: Rect,
     /// The panes, from left to right.
     pub panes: Vec<Pane>,

@@ -407,7 +407,7 @@ fn gaps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComma
     });
 }
 
-/// Draws the collectives of all runs: how much of their time is hidden, and what the rest is.
+/// Draws the collectives of all runs: how much of their time is hidden, spent waiting, and exposed.
 fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(splits) = splits(ui, state) else { return };
     if splits.iter().all(|(_, split)| split.collectives.is_empty()) {
