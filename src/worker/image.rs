@@ -52,7 +52,7 @@ pub struct Image {
     classes: usize,
 }
 
-/// What this rank's evaluation steps add up on the device.
+/// The sums of this rank's evaluation steps, on the device.
 pub struct Totals {
     loss: Tensor,
     correct: Tensor,
@@ -216,8 +216,8 @@ fn flags(settings: &ImageSettings) -> Flags {
     }
 }
 
-/// Whether cuDNN may try its algorithms; it may then choose another one in each run. Fused steps have no algorithms to try, and evaluation
-/// alone is not worth the trials.
+/// Whether cuDNN may try its algorithms; its choice may then differ from run to run. Fused steps have no algorithms to try, and trials do
+/// not pay for runs that only evaluate.
 fn tries(settings: &ImageSettings) -> bool {
     !settings.deterministic && settings.kernels == Kernels::Plain
 }

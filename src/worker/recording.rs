@@ -80,7 +80,7 @@ pub fn pause() {
     }
 }
 
-/// The time at which a range begins; none if nothing is being recorded.
+/// The time at which a range begins; `None` if nothing is being recorded.
 pub fn begin() -> Option<i64> {
     ON.load(Ordering::Acquire).then(now_ns)
 }

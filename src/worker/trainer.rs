@@ -77,7 +77,7 @@ impl<T: Task> Trainer<T> {
         &self.module
     }
 
-    /// What the optimizer updates: the trained parameters, or this rank's parts of them.
+    /// The tensors that the optimizer updates: the trained parameters, or this rank's parts of them.
     pub fn parameters(&self) -> Result<Vec<Tensor>, TchError> {
         self.strategy.parameters(&self.module)
     }
@@ -97,7 +97,7 @@ impl<T: Task> Trainer<T> {
         &*self.optimizer
     }
 
-    /// Keys of what each step measures besides the loss.
+    /// The keys of the measures of each step besides the loss.
     pub fn measures(&self) -> Vec<&'static str> {
         [self.task.measures(), self.optimizer.measures()].concat()
     }
@@ -144,7 +144,7 @@ impl<T: Task> Trainer<T> {
         passes + Work { flop: 0.0, bytes: self.update_bytes }
     }
 
-    /// Replays of the step's CUDA graph; none without a graph.
+    /// Replays of the step's CUDA graph; 0 without a graph.
     pub fn replays(&self) -> Replays {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
     }

@@ -34,7 +34,7 @@ pub struct Options {
     pub sharded: bool,
 }
 
-/// The number of linear layers that are not read as they were trained, by their form.
+/// The numbers of linear layers whose weights are quantised, by the kind of quantisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantised {
     /// Stored in NF4.
@@ -333,13 +333,14 @@ impl Block {
         [&self.qkv, &self.output, &self.gate_up, &self.down]
     }
 
-    /// Its parameters, including frozen ones.
+    /// The block's parameters, including frozen ones.
     pub fn tensors(&self) -> Vec<Tensor> {
         let norms = [&self.attention_norm, &self.ffn_norm].into_iter();
         norms.chain(self.linears().into_iter().flat_map(Linear::tensors)).map(Tensor::shallow_clone).collect()
     }
 
-    /// Its weights without adapters, named as those of block `index`.
+    /// The block's weights without adapters, with the names that Hugging Face's files give to the weights of block `index`. `of` selects
+    /// values or gradients.
     pub fn named(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let name = |part: &str| format!("model.layers.{index}.{part}.weight");
         let mut named = vec![
@@ -352,7 +353,8 @@ impl Block {
         Ok(named)
     }
 
-    /// Its adapters by their names in PEFT's files as those of block `index`, as views. `of` selects values or gradients.
+    /// The block's adapters as views, with the names that PEFT's files give to the adapters of block `index`. `of` selects values or
+    /// gradients.
     pub fn named_adapters(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for linear in self.linears() {

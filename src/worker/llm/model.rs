@@ -121,7 +121,7 @@ impl Llama {
         counts
     }
 
-    /// Keeps a frozen copy of the weights as they are now, for a model whose weights are all trained.
+    /// Keeps a frozen copy of the present weights, for a model whose weights are all trained.
     pub fn keep_reference(&mut self, config: &ModelConfig, device: Device, weights: Kind) -> Result<(), TchError> {
         let copy = Self::new(config, self.options, device, weights, &mut |_| Ok(()))?;
         let [own, copied] = [&*self, &copy].map(|llama| llama.named_weights(&Tensor::f_detach));

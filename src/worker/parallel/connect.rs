@@ -78,7 +78,7 @@ struct Attempt<'a> {
     limit: Duration,
 }
 
-/// What a rank publishes before it connects.
+/// The data that a rank publishes before it connects.
 struct Card {
     host: String,
     process: u32,

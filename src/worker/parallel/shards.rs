@@ -23,7 +23,7 @@ use super::{Peers, Strategy};
 use crate::module::{Module, Pass, UnitHooks};
 use crate::shim::{Combine, LossScale, ShardedUnit};
 
-/// What is gathered together.
+/// The parts of the model that are gathered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
     /// Each unit by itself.
@@ -59,7 +59,7 @@ pub struct Shards {
     steps: u64,
 }
 
-/// Cuts the units of a module while it is being built, each as soon as it has its values.
+/// Cuts the units of a module while the module is being built: each unit as soon as it has its values.
 pub struct Cutting {
     peers: Rc<Peers>,
     wrap: Wrap,

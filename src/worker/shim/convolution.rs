@@ -25,7 +25,7 @@ const MOST_PLAN_BYTES: u64 = 64 << 20;
 /// The first line of each file. Use another number when plans are chosen by another rule.
 const FORMAT: &str = "multicard 2";
 
-/// What this process did with cuDNN's plans.
+/// The use of cuDNN's plans by this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeptPlans {
     /// Number of convolutions that used a stored plan.
@@ -59,7 +59,7 @@ pub fn keep_plans(trials: bool) -> Result<(), TchError> {
     cuda::keep_plans(find, keep, trials)
 }
 
-/// What was done with plans since [`keep_plans`].
+/// The use of plans since [`keep_plans`].
 pub fn kept_plans() -> Result<KeptPlans, TchError> {
     let (replayed, found, finding_s) = cuda::kept_plans()?;
     Ok(KeptPlans { replayed, found, finding_s, problem: with_store(|store| store.problem.clone()) })

@@ -160,8 +160,8 @@ impl Weight {
 pub struct Adapted<'a> {
     /// Its matrix.
     pub weight: &'a Weight,
-    /// For fake quantisation, in which products read the matrix in 4 bits and their input in 8 bits: how many numbers of a row share a
-    /// scale.
+    /// The number of values of a row that share a scale in fake quantisation, in which products read the matrix in 4 bits and their input
+    /// in 8 bits; `None` without it.
     pub group: Option<i64>,
     /// The adapters' matrices A, one below the other: `[parts * rank, in]`. None if there are no adapters.
     pub a: Option<&'a Tensor>,

@@ -88,8 +88,8 @@ impl Drop for LossScale {
     }
 }
 
-/// An optimizer of the shim. Its parameters must keep the storage that they had when it was created; it would go on updating the old
-/// storage otherwise.
+/// An optimizer of the shim. Its parameters must keep the storage that they had when the optimizer was created, because it always updates
+/// that storage.
 pub struct Updates(*mut c_void);
 
 fn number(implementation: OptimizerImpl) -> c_int {

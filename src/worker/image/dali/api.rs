@@ -31,7 +31,7 @@ pub const STRING: c_int = 12;
 /// As [`UINT8`].
 pub const FLOAT_VEC: c_int = 16;
 
-/// `DALI_EXEC_DYNAMIC`: outputs may be kept as long as they are needed.
+/// `DALI_EXEC_DYNAMIC`: the caller may keep outputs as long as it needs them.
 pub const EXEC_DYNAMIC: c_int = 1 | 2 | 8;
 /// `DALI_FEED_INPUT_FORCE_COPY | DALI_FEED_INPUT_SYNC`.
 pub const FEED_COPY: c_int = 2 | 1;

@@ -1,4 +1,4 @@
-//! What the trainer sees of a loader: epochs of batches, whatever prepares them.
+//! The interface of loaders for the trainer: epochs of batches, independent of the loader that prepares them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,7 +75,7 @@ pub struct Loader {
     pub(super) source: Source,
 }
 
-/// What prepares the batches.
+/// The loader that prepares the batches.
 pub(super) enum Source {
     Host(HostSource),
     Dali(Box<DaliSource>),
