@@ -157,7 +157,7 @@ pub enum DatasetError {
     Row {
         /// The file.
         path: PathBuf,
-        /// The row and its line, where they are known.
+        /// The row and its line, if they are known.
         place: Option<String>,
         /// What is wrong, and what to do.
         reason: String,
