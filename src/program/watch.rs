@@ -1,4 +1,4 @@
-//! Watches a program: its output is passed on and read, its processes are measured, and none of them survives its end.
+//! Watches a program: passes on and reads its output, measures its processes, and ends all of them when the program ends.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -135,7 +135,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
 /// Why the processes of a program that are left are ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// This process is asked to end.
+    /// This process was asked to end.
     Asked,
     /// The process at this place among those that were started failed.
     Failed(usize, Exit),
@@ -184,7 +184,7 @@ fn start_all(commands: Vec<Command>, sender: &SyncSender<Piece>) -> Result<Vec<C
     Ok(children)
 }
 
-/// What is kept of the standard output and the standard error of a process.
+/// The kept parts of the standard output and the standard error of a process.
 fn kept() -> [Keep<Box<dyn Write>>; 2] {
     [Keep::new(Box::new(io::stdout()), "standard output"), Keep::new(Box::new(io::stderr()), "standard error")]
 }

@@ -48,7 +48,7 @@ pub struct Course {
     set: Option<(f64, f64)>,
     /// The number of the first reported step.
     first: Option<u64>,
-    /// The last step, as it was logged.
+    /// The last logged step.
     last: Option<Logged>,
     /// Steps without a duration that have the same time; the next step with another time gives them their duration.
     waiting: Vec<Logged>,
@@ -390,7 +390,7 @@ impl Course {
     }
 }
 
-/// A step as it is logged.
+/// A logged step.
 #[derive(Clone, Copy, Debug)]
 struct Logged {
     step: FoundStep,

@@ -169,7 +169,7 @@ impl Fields {
     /// Sets a field given as text: a phase, or a number as it is printed.
     ///
     /// # Errors
-    /// It is neither a number nor a phase.
+    /// The text is neither a number nor a phase.
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), String> {
         let text = text.trim();
         if name == "phase" {

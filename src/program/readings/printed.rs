@@ -373,7 +373,7 @@ pub(super) fn pattern_of_step(before: &str) -> String {
     pattern + &format!("(?<step>{COUNT})")
 }
 
-/// What a character of a pattern stands for.
+/// The class of a character in a pattern.
 #[derive(PartialEq)]
 enum Kind {
     Digits,

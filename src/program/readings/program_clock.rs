@@ -70,7 +70,7 @@ impl ProgramClock {
         read_s.filter(|_| self.is_right == Some(false)).unwrap_or(told_s)
     }
 
-    /// Compares the times of what was found since the last call. Returns a message if one of them is impossible.
+    /// Compares the times of the readings since the last call. Returns a message if one of these times is impossible.
     pub fn compare(&mut self, found: &[Found], now_s: f64) -> Option<String> {
         if self.is_right == Some(false) {
             return None;

@@ -55,7 +55,7 @@ pub(super) fn count(captures: &Captures, name: &str) -> Option<u64> {
     ungrouped(text).as_deref().unwrap_or(text).parse().ok()
 }
 
-/// Whether a line has a format, and what is wrong with its numbers.
+/// `None` if a line does not have the format; otherwise whether its numbers can be read, with the problem.
 pub(super) type Read = Option<Result<(), String>>;
 
 /// The position of a step's number in a line, with the last step and the epoch.
@@ -219,8 +219,8 @@ pub(super) fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>) -> Vec<Unt
     numbers.map(of_number).collect()
 }
 
-/// The meaning of a number in a step's line. Keras prints all measures with their names; where it prints no bar, it prints the mean time of
-/// a step over the whole epoch.
+/// The meaning of a number in a step's line. Keras prints all measures with their names. If it prints no bar, it prints the mean time of a
+/// step over the whole epoch.
 fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
     match number.meaning() {
         Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {

@@ -97,7 +97,7 @@ fn order(root: &Path, file: &Path) -> (usize, usize, PathBuf) {
     (folders().filter(|name| is_evaluation(name)).count(), folders().count(), file.to_owned())
 }
 
-/// What is written before the tags of a folder's files: its path below the root, or the name of the root itself.
+/// The text before the tags of a folder's files: the path of the folder below the root, or the name of the root itself.
 fn prefix(root: &Path, folder: &Path) -> String {
     let below = folder.strip_prefix(root).unwrap_or(folder);
     match below.as_os_str().is_empty() {
