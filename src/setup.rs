@@ -81,7 +81,7 @@ impl SetupError {
     }
 }
 
-/// What lets a file be written after all, before the rest of the message; empty if that is not known.
+/// The advice for a file that cannot be written, to stand before the rest of the message; empty if there is none.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

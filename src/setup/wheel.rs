@@ -103,7 +103,7 @@ impl Wheel {
     }
 }
 
-/// The address of a wheel: the one in the list, or in a mirror.
+/// The address of a wheel: its address in the list, or in a mirror.
 pub(super) fn address(wheel: &Wheel, from: Option<&str>) -> String {
     from.map_or_else(|| wheel.url.clone(), |from| format!("{}/{}", from.trim_end_matches('/'), wheel.file_name()))
 }
