@@ -55,7 +55,7 @@ pub struct Finding {
     /// The 95 % interval of the mean comparison by Student's t, computed on logarithms if the comparison is a ratio.
     /// `None` with one repeat.
     pub decides: Option<Interval>,
-    /// What the comparison says about the claim.
+    /// The verdict of the comparison on the claim.
     pub verdict: Verdict,
     /// Why these cells do not judge the claim, one fragment of a sentence each; empty if they do judge it.
     pub other_work: Vec<String>,
