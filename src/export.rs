@@ -63,7 +63,7 @@ pub enum ExportError {
     Interrupted,
 }
 
-/// What was exported.
+/// The size of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Runs that the filter admits.
@@ -72,10 +72,10 @@ pub struct Exported {
     pub rows: u64,
 }
 
-/// The same into a file, which gets its name once it is complete and replaces one that has it.
+/// Exports into a file, as [`export`] does. The file gets its name once it is complete, and then replaces an earlier file of this name.
 ///
 /// # Errors
-/// As [`export`], naming the file; nothing is kept of an export that fails.
+/// The errors of [`export`], with the file's name. If the export fails, nothing is kept of it.
 pub fn export_to_file(
     reader: &Reader,
     session: &str,
@@ -99,7 +99,7 @@ pub fn export_to_file(
 /// asked now and then whether to give up.
 ///
 /// # Errors
-/// The session cannot be read, the file cannot be written, or `stop` said so.
+/// The session cannot be read, the file cannot be written, or `stop` returned true.
 pub fn export(
     reader: &Reader,
     session: &str,
