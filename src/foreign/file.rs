@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Makes new files and folders of this process and its children writable only by their owner, who may read and write them and enter folders,
-/// whatever the umask was. Whether others may read them stays as it is.
+/// Lets only the owner write new files and folders of this process and its children. The owner may always read and write them and enter
+/// folders, whatever the umask was. Whether other users may read them is still decided by the umask.
 pub fn keep_files_from_others() {
     let others = Mode::WGRP | Mode::WOTH;
     // The only way to read the umask is to set it.

@@ -42,7 +42,8 @@ impl Output {
     /// A file that replaces the one with this name.
     ///
     /// # Errors
-    /// Its folder cannot be written, the name belongs to a session, or to something that is neither a file nor can be written to directly.
+    /// The folder cannot be written; the name belongs to a session; or something has the name that is not a file and cannot be written to
+    /// directly.
     pub fn replacing(path: &Path) -> io::Result<Self> {
         let Some(place) = followed(path)? else { return Self::through(path) };
         refuse_files_of_sessions(&place)?;
