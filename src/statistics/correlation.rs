@@ -12,7 +12,7 @@ const NORMAL: f64 = 1e7;
 pub struct Correlation {
     /// From −1 to 1: 1 if both quantities rise together, −1 if one falls whenever the other rises.
     pub rho: f64,
-    /// Its 95 % interval; `None` with fewer than [`CORRELATED_PAIRS`] pairs, and for 1 and −1, for which the formula has none.
+    /// Its 95 % interval; `None` with fewer than [`CORRELATED_PAIRS`] pairs, and for 1 and −1, for which the formula gives no interval.
     pub interval: Option<Interval>,
     /// The number of pairs.
     pub n: usize,
