@@ -40,7 +40,7 @@ pub trait Facts {
     fn mentions(&self, word: &str) -> bool;
 }
 
-/// Levels alone: words never match.
+/// Filters on levels only, without a text: words never match.
 impl<F: Fn(&str) -> Option<Level>> Facts for F {
     fn level(&self, key: &str) -> Option<Level> {
         self(key)
@@ -305,7 +305,7 @@ impl Term {
         }
     }
 
-    /// Joins terms into one; none for an empty list.
+    /// Joins terms into one; `None` for an empty list.
     fn all(terms: Vec<Self>) -> Option<Self> {
         let flat = |term| if let Self::All(terms) = term { terms } else { vec![term] };
         join(terms.into_iter().flat_map(flat).collect(), Self::All)

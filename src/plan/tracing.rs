@@ -192,9 +192,9 @@ pub enum Tracer {
     Nsys,
     /// The built-in tracer without CUDA calls, which costs less.
     BuiltInWithoutCalls,
-    /// The built-in tracer in windows. The times of its runs are those of the other steps.
+    /// The built-in tracer in windows. The times of its runs come from the steps outside the windows.
     InWindows,
-    /// The same without calls of CUDA.
+    /// The built-in tracer in windows, without calls of CUDA.
     InWindowsWithoutCalls,
 }
 
@@ -260,7 +260,7 @@ impl Tracer {
         matches!(self, Self::BuiltInWithoutCalls | Self::InWindowsWithoutCalls)
     }
 
-    /// This tracer in windows, if it is built in; otherwise itself.
+    /// The built-in tracer in windows, if this is a built-in tracer; otherwise this tracer.
     pub fn in_windows(self) -> Self {
         match self {
             Self::BuiltIn => Self::InWindows,

@@ -92,7 +92,7 @@ pub struct DeclaredMeasure {
     #[serde(default)]
     pub on_speed: bool,
     /// For imported values: the step of the last digit with which the file writes the values of each cell, in `unit`, by the id of the
-    /// cell. Values of other cells are as good as exact. `None` if the steps are not known.
+    /// cell. Values of all other cells count as exact. `None` if the steps are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_steps: Option<BTreeMap<String, f64>>,
 }

@@ -1,9 +1,8 @@
 //! Which effects a set of combinations can estimate, and with which interactions each of these effects is mixed.
 //!
-//! The model has the mean, the main effects, the ticked interactions, and those of the other interactions of two factors that are
-//! orthogonal to all of these. The effects that are left out bias the estimates by the alias matrix (X'X)⁻¹X'Z (G. E. P. Box and K. B.
-//! Wilson, *Journal of the Royal Statistical Society B* 13, 1951). For a regular fraction its entries are 0 and ±1; for other designs they
-//! lie between −1 and 1.
+//! The model has the mean, the main effects, the ticked interactions, and all other interactions of two factors that are orthogonal to
+//! these. The effects that are left out bias the estimates by the alias matrix (X'X)⁻¹X'Z (G. E. P. Box and K. B. Wilson, *Journal of the
+//! Royal Statistical Society B* 13, 1951). For a regular fraction its entries are 0 and ±1; for other designs they lie between −1 and 1.
 
 use std::collections::HashSet;
 
@@ -198,8 +197,8 @@ fn columns(counts: &[usize], term: &Term, points: &[Vec<usize>]) -> Vec<Vec<f64>
     columns
 }
 
-/// For each column of a term, the sum of its values over some combinations, each times its weight. The weights are first added up by the
-/// levels of the term: it may have thousands of columns.
+/// For each column of a term, the sum of its values over some combinations, each value multiplied by the combination's weight. The weights
+/// are first added up by the levels of the term: it may have thousands of columns.
 fn weighted_sums(counts: &[usize], term: &[usize], points: &[Vec<usize>], weights: &[f64]) -> Vec<f64> {
     match *term {
         [one] => {

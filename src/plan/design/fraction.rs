@@ -1,4 +1,4 @@
-//! Two-level fractions: regular ones with minimum aberration, and those of Plackett and Burman.
+//! Two-level fractions: regular fractions with minimum aberration, and the designs of Plackett and Burman.
 //!
 //! Regular: the generators of J. Chen, D. X. Sun and C. F. J. Wu, *International Statistical Review* 61, 1993, tables 3 to 6, in Yates's
 //! numbering: factor A is column 1, B column 2, C column 4, and column 7 is their product ABC. Irregular: R. L. Plackett and J. P. Burman,

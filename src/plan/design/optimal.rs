@@ -278,8 +278,8 @@ impl<'a> Exchange<'a> {
         times(&self.inverse, row)
     }
 
-    /// By how much the determinant grows if a run is replaced: (1 + y'Dy)(1 − x'Dx) + (x'Dy)², where D is the inverse of the information.
-    /// `solved` is Dx, `own` x'Dx. The rows of neighbours differ in few columns, so that only these are multiplied.
+    /// The factor by which the determinant grows if a run is replaced: (1 + y'Dy)(1 − x'Dx) + (x'Dy)², where D is the inverse of the
+    /// information. `solved` is Dx, `own` x'Dx. The rows of neighbours differ in few columns, so that only these are multiplied.
     fn growth(&self, row: &[f64], (solved, own): (&[f64], f64), other: &[f64]) -> f64 {
         let width = row.len();
         let mut changes: [(usize, f64); 64] = [(0, 0.0); 64];

@@ -88,7 +88,7 @@ levels! {
         Bf16 = "bf16",
         /// Frozen weights in half precision, trained parameters in fp32, dynamic loss scaling.
         Fp16 = "fp16",
-        /// As bf16, with the frozen matrices of blocks in FP8, and their products too.
+        /// Like bf16, but the frozen matrices of blocks are stored in FP8, and their products are computed in FP8.
         Fp8 = "fp8",
     }
 }
@@ -167,7 +167,7 @@ impl Precision {
 }
 
 impl Tf32 {
-    /// What it makes of products in fp32.
+    /// The hint about products in fp32 that GPUs may compute in TF32.
     pub(super) fn lowers(self) -> Option<Hint> {
         match self {
             Self::Off => None,
@@ -245,9 +245,9 @@ pub struct Lora {
 /// Tokens of a micro-batch up to which a joint pass of DPO is faster than two passes.
 ///
 /// Measured on an H100, the frozen products of a block of Llama 3 8B (bf16) take 253 µs over 240 rows and 343 µs over 480, so that two
-/// passes take 506 µs and a joint one 343 µs. Over 480 rows of each side they take 674 and 586 µs, and from 960 on as long. A joint pass
-/// copies what autograd keeps of the policy's rows, 0.24 MB per row and block read and written, which at the memory's rate is 0.09 µs.
-/// Between the measured points, gain and cost are equal at about this many rows.
+/// passes take 506 µs and a joint one 343 µs. Over 480 rows of each side, two passes take 674 µs and a joint pass 586 µs; from 960 rows on,
+/// both take the same time. A joint pass copies the data that autograd keeps of the policy's rows. It reads and writes 0.24 MB per row and
+/// block, which takes 0.09 µs at the memory's rate. Between the measured points, gain and cost are equal at about this many rows.
 const JOINT_TOKENS: usize = 640;
 
 /// Spare columns behind each row of a matrix: 128 bytes in 16 bits, so that all rows are equally aligned.
@@ -334,7 +334,7 @@ pub struct LlmSettings {
     pub save_every: Option<usize>,
     /// Number of training rows, from the start of the set; `None` for all.
     pub rows: Option<usize>,
-    /// Number of rows after those, on which each epoch is evaluated.
+    /// Number of rows, after the training rows, on which each epoch is evaluated.
     pub test_rows: usize,
     /// Tokens of each row of [`DataSet::Uniform`].
     pub row_tokens: usize,
