@@ -123,7 +123,7 @@ impl Environment {
         whole
     }
 
-    /// Facts that are known: key, name and value; those of later versions last, under their keys.
+    /// The known facts: key, name and value. Facts that a later version recorded come last, and are named by their keys.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let known = FACTS.iter().filter_map(|(key, name)| Some((*key, *name, self.get(key)?)));
         let is_new = |key: &Key| FACTS.iter().all(|(known, _)| key != known);

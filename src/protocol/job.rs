@@ -211,8 +211,8 @@ impl Job {
         self.shape.nodes() > 1 || self.allocation.is_some()
     }
 
-    /// The number in the name of a rank's log ([`super::rank_log`]): that of the first rank on its node if these share a log, otherwise its
-    /// own.
+    /// The number in the name of a rank's log ([`super::rank_log`]): the number of the first rank on its node if the node's ranks share a
+    /// log, otherwise the rank's own number.
     pub fn log_rank(&self, rank: u32) -> u32 {
         if self.shared_logs { rank - rank % self.shape.processes_per_node().max(1) } else { rank }
     }

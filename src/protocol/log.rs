@@ -1,4 +1,4 @@
-//! Writer of the logs of a run's processes. What a full disk has no room for waits in memory, so that neither a process nor a line is lost.
+//! Writer of the logs of a run's processes. If the disk is full, lines wait in memory, so that no line is lost and no process has to end.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};

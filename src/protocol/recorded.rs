@@ -24,8 +24,8 @@ pub struct TraceEntry {
     pub calls: u64,
     /// Duration, summed over GPUs and threads.
     pub seconds: f64,
-    /// Of a kernel: its place in the order in which the names of kernels begin for the first time, from 0. `None` in other lists and in
-    /// summaries of earlier versions.
+    /// For a kernel: its place, from 0, in the order in which the kernels of a recording begin for the first time. `None` in other lists
+    /// and in summaries of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
 }

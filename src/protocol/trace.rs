@@ -145,7 +145,7 @@ pub const PYTORCH_PROFILER: &str = "PyTorch profiler";
 /// The beginning of the schema version of recordings that ranks make themselves.
 pub const BUILT_IN_TRACER: &str = "built-in";
 
-/// Summary of a report, of a run or standing alone.
+/// Summary of a report. The report belongs to a run, or is a standalone report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceSummary {
     /// File name.
