@@ -140,7 +140,7 @@ pub fn expected_start(job: &Job) -> Result<String, String> {
     Ok(start.unwrap_or(answer))
 }
 
-/// The jobs of this user in Slurm's queue, as they were when Slurm was last asked.
+/// The jobs of this user in Slurm's queue, according to Slurm's last answer.
 struct Queue {
     interval: Duration,
     last: Mutex<Option<Asked>>,
@@ -159,7 +159,7 @@ struct Asked {
 enum Found {
     /// The queue has been unknown since the given time.
     Unknown,
-    /// As it was when Slurm was asked at this time.
+    /// The job was listed when Slurm was asked at this time.
     Listed(Listed, Instant),
     /// Slurm has forgotten it, or never had it.
     Gone,

@@ -19,7 +19,8 @@ pub(super) struct Tail {
     lines: Lines<Piece>,
 }
 
-/// Tells a file from another one that has its name later: device, number and birth, where the file system knows that.
+/// The identity of a file, which differs from that of a later file with the same name: device, number, and time of birth if the file system
+/// knows it.
 type Identity = (u64, u64, Option<SystemTime>);
 
 fn identity(about: &Metadata) -> Identity {

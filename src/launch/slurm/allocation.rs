@@ -286,7 +286,8 @@ impl SharedRun {
         Standing::Ended(End { exit: None, ending: Some(ending), again })
     }
 
-    /// A run whose allocation ended before the run began: it goes to another one, unless that would end in the same way.
+    /// Handles a run whose allocation ended before the run began: the run goes to another allocation, unless that would end in the same
+    /// way.
     fn moved(&mut self, end: End) -> Standing {
         let is_repeatable = match &end.ending {
             Some((state, _)) => matches!(state, RunState::TimedOut | RunState::Interrupted),

@@ -6,7 +6,7 @@ use crate::protocol::{AllocationSize, Job, Site};
 
 /// Partition, availability, time limit, number of nodes, and of each node CPUs, memory in MB, generic resources and features.
 const FORMAT: &str = "%P|%a|%l|%D|%c|%m|%G|%f";
-/// The same, followed by the state of the nodes.
+/// The columns of [`FORMAT`], followed by the state of the nodes.
 const FORMAT_WITH_STATE: &str = "%P|%a|%l|%D|%c|%m|%G|%f|%T";
 /// Beginnings of Slurm's words for the states of nodes that take no jobs now: `drained`, `draining`, `down`.
 const OUT: [&str; 7] = ["drain", "down", "fail", "maint", "inval", "unknown", "future"];

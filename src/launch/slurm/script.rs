@@ -90,7 +90,7 @@ pub(super) fn text(ask: &Ask, command: &[OsString]) -> Result<String, String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The lines with the options of `sbatch` that a job has in common with those of other runs that ask for the same.
+/// The lines with the options of `sbatch` that are the same for all jobs of runs that ask for the same resources.
 ///
 /// # Errors
 /// A value cannot be written in a script.
