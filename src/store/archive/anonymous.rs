@@ -326,7 +326,8 @@ impl Pseudonyms {
         sentence.unwrap_or_else(|| self.word(text))
     }
 
-    /// One of multicard's words unchanged; for another text, its replacement. The placeholders in the text are kept after it.
+    /// A word of multicard is returned unchanged; any other text is replaced. The placeholders in a replaced text are kept, after the
+    /// replacement.
     fn word(&mut self, text: &str) -> String {
         let is_told = self.words.contains(text) || words::is_share(text) || words::is_gpu_list(text);
         if text.is_empty() || is_told {
@@ -365,7 +366,8 @@ impl Pseudonyms {
         found
     }
 
-    /// The name of a machine: `host` for the first one, then `host_2`, …. Readers tell machines apart by it, since their values differ.
+    /// The name of a machine: `host` for the first one, then `host_2`, …. Readers need different names, because the values of different
+    /// machines differ.
     fn host(&mut self, text: &str) -> String {
         let next = self.hosts.len() + 1;
         match *self.hosts.entry(text.to_owned()).or_insert(next) {
