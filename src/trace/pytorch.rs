@@ -98,7 +98,7 @@ pub(super) fn keep(
     output.keep().map_err(failed)
 }
 
-/// As [`keep`], but without tiles, which only timelines need.
+/// Does what [`keep`] does, but writes no tiles, which only timelines need.
 pub(super) fn convert(
     path: &Path,
     kept: &Path,

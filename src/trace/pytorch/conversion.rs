@@ -63,7 +63,7 @@ pub(super) struct Conversion<W: Write> {
 struct Reading {
     process: usize,
     id: i64,
-    /// From the trace's clock to the recording's.
+    /// The offset from the trace's clock to the recording's clock.
     offset_ns: i64,
     /// The time around which its events are, on the trace's clock; the first event's if it was not known before.
     middle_ns: Option<i64>,
@@ -103,8 +103,8 @@ impl<W: Write> Conversion<W> {
         })
     }
 
-    /// Takes a file, of which `facts` were read before. `file` is its name in messages, `worker` what it has in common with other files of
-    /// the same process. Ends early if `look`, which is called from time to time, breaks.
+    /// Takes a file whose `facts` were read before. `file` is its name in messages; `worker` is the name that it shares with other files of
+    /// the same process. `look` is called from time to time, and ends the work if it breaks.
     pub fn take(
         &mut self,
         document: &mut Document<'_>,

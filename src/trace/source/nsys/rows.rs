@@ -77,7 +77,7 @@ impl Fields<'_> {
         self.checked((self.required(0)?, self.required(1)?))
     }
 
-    /// The same for an event at a single moment, which is in the first column.
+    /// Start and end of an event at a single time, which is in the first column.
     pub fn time(&self) -> Result<(i64, i64), TraceError> {
         let time = self.required(0)?;
         self.checked((time, time))
