@@ -328,7 +328,7 @@ pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
     if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
 }
 
-/// As [`session_facts`], for a history: there, cells of one session may have different facts, too.
+/// The facts of [`session_facts`] for a history, in which cells of one session may have different facts, too.
 pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
     // A factor of a user's program may have the key of such a fact.
     let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());

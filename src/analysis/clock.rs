@@ -307,7 +307,7 @@ struct Arrivals {
     /// The number of counted steps, and the number of different times at which they arrived.
     steps: usize,
     times: usize,
-    /// From the first to the last counted step, including everything in between: the number of steps, and the seconds.
+    /// The number of steps and the seconds from the first to the last counted step, including everything in between.
     span: (f64, f64),
 }
 

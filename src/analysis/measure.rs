@@ -1,4 +1,4 @@
-//! The registry of measures: what each one is, and how its readings become one number for a run.
+//! The registry of measures: the name, unit and meaning of each measure, and how its readings become one number for a run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -303,7 +303,7 @@ impl Measures {
         Self::of_steps(units, USUAL_STEP)
     }
 
-    /// The same if steps are called `step`.
+    /// The measures of a workload whose steps are called `step`.
     fn of_steps(units: &str, step: &str) -> Self {
         let [distinct_rate, processed_rate] =
             ["", "processed_"].map(|which| Key::from(format!("{which}{units}_per_s")));

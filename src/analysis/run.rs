@@ -55,11 +55,11 @@ pub enum Recording {
     Traced,
     /// The run's ranks recorded themselves, which costs time, too.
     BuiltIn,
-    /// The same without calls of CUDA.
+    /// The run's ranks recorded themselves, without calls of CUDA.
     BuiltInWithoutCalls,
-    /// The run's ranks recorded some steps of each period. Its times are those of the other steps.
+    /// The run's ranks recorded some steps of each period. Its times come from the other steps.
     InWindows,
-    /// The same without calls of CUDA.
+    /// The run's ranks recorded themselves, without calls of CUDA.
     InWindowsWithoutCalls,
     /// There is only a report, of a run that is not in the session.
     Report,
@@ -189,7 +189,7 @@ impl RunSummary {
         }
     }
 
-    /// Whether it was to be recorded, but none of its processes opened the tracer: recording did not slow it down.
+    /// Whether the run should have been recorded, but no process of it opened the tracer, so that recording did not slow it down.
     pub fn recorded_nothing(&self) -> bool {
         self.trace.as_ref().is_some_and(TraceOutcome::recorded_nothing)
     }
@@ -474,8 +474,8 @@ struct Steady<'a> {
     time_s: f64,
     distinct_units: f64,
     processed_units: f64,
-    /// The distinct units of all steady steps divided by those of the steps whose times count. The two differ if the
-    /// run was recorded in windows: its energy is then known for all steady steps.
+    /// The distinct units of all steady steps, divided by the distinct units of the steps whose times count. Both numbers differ if the run
+    /// was recorded in windows, because its energy is then known for all steady steps.
     with_traced: f64,
     load_wait_s: Option<f64>,
 }

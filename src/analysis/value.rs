@@ -16,7 +16,7 @@ use crate::statistics::{
 pub enum Method {
     /// There is no interval: one repeat, or a value that is fixed by definition.
     One,
-    /// From the lowest to the highest repeat. It covers the median in 1 − 2^(1−n) of cases.
+    /// The range from the lowest to the highest repeat. It contains the true median in 1 − 2^(1−n) of cases.
     Range,
     /// A 95 % interval of the median of 6 or more repeats, from order statistics.
     OrderStatistics,
@@ -68,10 +68,11 @@ impl Value {
 /// Which intervals are shown. All intervals of a picture are of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intervals {
-    /// With [`INTERVAL_REPEATS`] repeats or more, the 95 % interval of the median; with fewer, from the lowest to the highest repeat.
+    /// With [`INTERVAL_REPEATS`] repeats or more, the 95 % interval of the median; with fewer, the range from the lowest to the highest
+    /// repeat.
     #[default]
     ByCount,
-    /// From the lowest to the highest repeat, however many repeats there are.
+    /// The range from the lowest to the highest repeat, for any number of repeats.
     Range,
 }
 

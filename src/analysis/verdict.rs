@@ -155,9 +155,9 @@ fn p_text(p: f64) -> String {
 /// the repeats are too few.
 const TELLING: f64 = 1.0;
 
-/// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
-/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: p = 0.013 for this comparison alone, but p = 0.16 corrected for
-/// all 10 comparisons, not below 0.05`.
+/// The verdict in a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would
+/// show`, `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: p = 0.013 for this comparison alone, but p = 0.16
+/// corrected for all 10 comparisons, not below 0.05`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
@@ -255,7 +255,7 @@ impl Judgement {
     }
 }
 
-/// Judges comparisons by the logarithms of their paired ratios alone, without knowing their runs. See [`judge_comparisons`].
+/// Judges comparisons by only the logarithms of their paired ratios, without their runs. See [`judge_comparisons`].
 pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let family: Vec<Comparison> = family.iter().cloned().map(Comparison::of_logs).collect();
     judge_comparisons(&family, 0, of_speed, equal_within)
@@ -365,7 +365,7 @@ enum Decision {
 }
 
 impl Decision {
-    /// From the adjusted probabilities. If both tests succeed, the difference is real and too small to matter.
+    /// The verdict from the adjusted probabilities. If both tests succeed, the difference is real but too small to matter.
     fn of(contrast: Option<&Contrast>, difference: Option<f64>, equality: Option<f64>) -> Self {
         let holds = |p: Option<f64>| p.is_some_and(|p| p < ERROR);
         match contrast {

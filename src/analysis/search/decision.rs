@@ -132,7 +132,7 @@ impl<'a> Standings<'a> {
         cells.iter().copied().reduce(|best, cell| if value(cell) > value(best) { cell } else { best })
     }
 
-    /// How much better a cell is than another one, as a logarithm; `None` before two rounds, and for levels.
+    /// The logarithm of how much better `cell` is than `other`; `None` before two rounds, and for levels.
     fn ahead(&self, cell: usize, other: usize) -> Option<Bounded> {
         let GoalField::Measure { field, bounds, prior } = &self.goal else { return None };
         field.difference(cell, other, bounds, *prior)

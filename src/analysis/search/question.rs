@@ -19,7 +19,7 @@ pub struct Question {
     /// Whether high values are sought.
     pub(super) is_max: bool,
     pub(super) limits: Vec<Limit>,
-    /// The plan's own measures, from which values are computed whatever the session's measures of these names are now.
+    /// The plan's own measures. Values are computed from these, even if the session's measures of the same names have been changed.
     pub(super) own_measures: Arc<[OwnMeasure]>,
     /// Whether a program of the user's own reports the values.
     pub(super) is_program: bool,

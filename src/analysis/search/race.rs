@@ -32,7 +32,7 @@ pub struct Race<'a> {
 pub enum Next {
     /// These cells need a run with this number of repeat, in this order.
     Runs(Vec<String>, u32),
-    /// This step follows from the ended runs. Record it, and ask again.
+    /// This step follows from the ended runs. The caller records it and asks for the next one.
     Step(SearchStep),
     /// It is over.
     Over,
