@@ -16,7 +16,7 @@ pub enum Geometry {
     Scaling,
     /// Bars stacked on top of each other, one stack per group. Series are its parts, in the order from the bottom.
     Stacked,
-    /// The same as shares of the total.
+    /// Stacked bars, as shares of the total.
     Percent,
     /// The repeats themselves: several points at the same category `x`. With [`BOX_REPEATS`] or more repeats, a box surrounds the middle
     /// half of them.
@@ -29,7 +29,7 @@ pub enum Geometry {
     Heat,
     /// A dot with its interval in each row. A point's `x` is the index of its row among the categories of the x axis, from the top.
     Effects,
-    /// The same with a bar from 1 to the value.
+    /// Rows as in [`Geometry::Effects`], with a bar from 1 to the value.
     Tornado,
     /// Points joined by lines over the categories of the x axis, with bars for intervals.
     Profile,
@@ -50,7 +50,7 @@ impl Geometry {
     }
 }
 
-/// From this number of repeats on, a box summarises them.
+/// With this number of repeats or more, a box summarises them.
 pub const BOX_REPEATS: usize = 5;
 
 /// How values are mapped to positions on an axis.
@@ -84,7 +84,7 @@ pub struct Axis {
     pub keeps_unit: bool,
     /// Whether it covers only its values and need not begin at 0.
     pub is_free: bool,
-    /// The range of values that it covers in place of the chart's own: that of all panels that share it.
+    /// The range of values that it covers in place of the chart's own range, if several panels share the axis.
     pub reach: Option<(f64, f64)>,
 }
 
@@ -109,7 +109,7 @@ pub enum Look {
     Place(usize),
     /// Grey, for series that are off, published or extrapolated.
     Grey,
-    /// The look that an author sets, in place of another one.
+    /// The look that an author set, and the look that it replaces.
     Own(Box<Look>, OwnLook),
 }
 
@@ -136,7 +136,7 @@ pub struct Point {
     pub across: Option<Interval>,
     /// The value, in the unit of the y axis.
     pub value: Value,
-    /// The value divided by that of the baseline.
+    /// The value divided by the value of the baseline.
     pub ratio: Option<Value>,
     /// The cell that it belongs to.
     pub cell: Option<CellKey>,
@@ -223,7 +223,7 @@ pub enum AdditionKind {
 }
 
 impl AdditionKind {
-    /// The same addition with its positions along one axis multiplied by `factor`: along the y axis if `along_y` is set, otherwise along x.
+    /// The addition with its positions along one axis multiplied by `factor`: along the y axis if `along_y` is set, otherwise along x.
     pub(super) fn scaled(self, along_y: bool, factor: f64) -> Self {
         match self {
             Self::Text { x, y } if along_y => Self::Text { x, y: y * factor },

@@ -105,7 +105,7 @@ pub struct Comparison {
     pub measures: Vec<(Key, String)>,
     /// The names in the runs' recordings, by list, those with the most time first: what measures of recordings can be chosen from.
     pub recorded: Vec<(TraceList, String)>,
-    /// The measure that is shown: the study's, or another one that the cells have.
+    /// The measure that is shown: the study's measure, or another measure that the cells have.
     pub measure: Key,
     /// The measure or factor of the x axis of the form `scatter`.
     pub across: Key,
@@ -324,7 +324,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// One line for each fact that the study pools although the repeats of no cell differ in it. Histories pool machines and imports, too.
+/// A line for each fact that the study pools although the repeats of every cell agree in it. Histories pool machines and imports, too.
 fn pools_nothing(study: &Study, all: &[Cell]) -> Vec<String> {
     let joins = |key: &Key| {
         let joins_histories = study.form == Form::History && ["hostname", IMPORTED_FROM].contains(&&**key);
@@ -366,7 +366,7 @@ fn for_baseline(settings: &[Setting], baseline: &Baseline) -> Vec<Setting> {
     settings
 }
 
-/// Whether a cell is an A/A copy of another one.
+/// Whether a cell is an A/A copy of another cell.
 fn is_copy(cell: &Cell) -> bool {
     cell.levels.get(AA_COPY).is_some()
 }
@@ -396,7 +396,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Only the table of a study.
+/// Makes only the table of a study.
 pub fn table(sources: &[Source], study: &Study) -> Table {
     let chosen = Chosen::new(sources, study);
     let mut table = chosen.table(&chosen.baseline());
@@ -412,7 +412,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
     compare_with(sources, study, None)
 }
 
-/// The same; the cell `foremost` is drawn even if a chart has room for only some of the cells.
+/// Compares cells as [`compare`] does. The cell `foremost` is drawn even if a chart has room for only some of the cells.
 pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
     let chosen = Chosen::new(sources, study);
     let baseline = chosen.baseline();
@@ -537,7 +537,7 @@ impl Scene<'_> {
     }
 }
 
-/// What the intervals of a chart mean. The intervals of a measure of two cells are over pairs of repeats.
+/// The meaning of a chart's intervals, in a sentence. The intervals of a measure of two cells are over pairs of repeats.
 fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
     let (of_what, of_pairs) = if are_pairs { ("pairs of repeats", " over pairs of repeats") } else { ("repeats", "") };
     let drawn = match chart.geometry {

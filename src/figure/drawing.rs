@@ -130,7 +130,7 @@ pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&Ce
 }
 
 /// Gives a table's columns of times the units of the axes that show the same measures, so that readers find a chart's numbers in the table.
-/// A measure that axes show in several units keeps that of its column.
+/// A measure that axes show in several units keeps the unit of its column.
 fn take_units_of_axes(table: &mut Table, charts: &[Chart]) {
     for column in table.columns.iter_mut().filter(|column| column.is_measure && column.unit == "s") {
         let mut units = charts.iter().flat_map(time_axes).filter(|(name, ..)| *name == column.name);
@@ -201,7 +201,7 @@ impl Figure {
         lay_out_with(&self.charts, &self.study.style, &self.study.overrides)
     }
 
-    /// Notes for the reader: what is missing, then those of the charts, then those of the table.
+    /// Notes for the reader: what is missing, then the notes of the charts, then the notes of the table.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         // A chart ends with sentences that the table has as notes.

@@ -7,7 +7,7 @@ pub fn significant(value: f64) -> String {
     with_digits(value, 3)
 }
 
-/// The same with another number of significant digits, which is at least 1.
+/// A number in plain ASCII with this number of significant digits, which is at least 1.
 fn with_digits(value: f64, digits: u8) -> String {
     let decimals = i32::from(digits) - 1;
     let scientific = format!("{value:.*e}", usize::try_from(decimals).unwrap_or(0));

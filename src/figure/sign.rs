@@ -31,7 +31,7 @@ pub enum Marker {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Hatch {
-    /// None: the plain colour.
+    /// No hatch: the plain colour.
     Plain,
     /// Diagonals that rise to the right.
     Rising,

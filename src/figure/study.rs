@@ -47,7 +47,7 @@ pub(super) const CHANGE: &str = "change";
 pub(super) const CHANGE_PLACE: &str = "change_place";
 /// The columns of the measures that plans declare for their programs.
 pub(super) const DECLARED: &str = "declared";
-/// The measure that is shown unless another one is chosen.
+/// The measure that is shown unless another measure is chosen.
 const USUAL_MEASURE: &str = "training_time_s";
 /// The most bytes of a name for files: systems allow 255, and endings follow.
 const MOST_FILE_NAME_BYTES: usize = 180;
@@ -132,7 +132,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Study {
-    /// Its name: that of a built-in study, or one that a user gave; empty if it has none.
+    /// Its name: the name of a built-in study, or a name that a user gave; empty if it has none.
     pub name: String,
     /// One line that says what it shows; may be empty.
     pub about: String,
@@ -244,7 +244,7 @@ impl Default for Study {
 }
 
 impl Study {
-    /// The same study, also with runs that a profiler recorded.
+    /// This study, including runs that a profiler recorded.
     pub fn with_traced(self) -> Self {
         Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
     }

@@ -1,4 +1,4 @@
-//! Charts that are not drawn because nobody could tell their marks or their panels apart.
+//! Charts that are not drawn because they have so many marks or panels that nobody could distinguish them.
 
 use std::collections::HashSet;
 

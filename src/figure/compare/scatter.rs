@@ -17,7 +17,7 @@ use crate::plan::{GPUS, MeasureUnit};
 const MOST_WITH_BARS: usize = 400;
 /// The most series whose fits are described and drawn.
 const MOST_FITS: usize = 8;
-/// With more colours than this, all points have one: there are no more different looks.
+/// With more colours than this, all points have the same colour, because there are no more different looks.
 const MOST_COLOURS: usize = 64;
 /// The advice for a factor that counts bytes but has no unit.
 const UNIT_OF_FACTOR: &str = "; if it counts bytes, give it its unit: `unit = \"B\"` in the plan's [command.factor.KEY], or `multicard import \
@@ -30,7 +30,7 @@ struct Across {
     key: String,
     name: String,
     unit: String,
-    /// The factor from the values' own unit to that of the axis.
+    /// The factor from the values' own unit to the unit of the axis.
     factor: f64,
     /// The values' own unit.
     own_unit: String,

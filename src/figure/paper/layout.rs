@@ -25,7 +25,7 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     lay_out_with(charts, style, &Overrides::default())
 }
 
-/// The same with an author's overrides for the page: title, height, legend, widths of bars and lines, caption.
+/// Lays charts out on paper, with an author's overrides for the page: title, height, legend, widths of bars and lines, caption.
 pub(in crate::figure) fn lay_out_with(charts: &[Chart], style: &Style, overrides: &Overrides) -> Scene {
     compose(charts, &Page::paper(style), overrides)
 }

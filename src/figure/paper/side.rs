@@ -14,7 +14,7 @@ const TICK: f64 = 2.6;
 const GAP: f64 = 2.4;
 /// Width of the lines of axes.
 pub(super) const AXIS: f64 = 0.6;
-/// By how much a vertical title may be longer than its axis, in points.
+/// The length in points by which a vertical title may be longer than its axis.
 const TITLE_OUT: f64 = 6.0;
 /// Maximum number of lines of a name below its place, if it can be broken.
 const LINES: usize = 3;

@@ -205,7 +205,7 @@ fn along_lines(chart: &Chart) -> Ruler {
     along
 }
 
-/// From the smallest to the greatest value, including the ends of intervals.
+/// The range from the smallest to the greatest value, including the ends of intervals.
 fn span(chart: &Chart) -> (f64, f64) {
     if chart.geometry == Geometry::Stacked {
         return (0.0, greatest_sum(chart));
