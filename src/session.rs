@@ -154,12 +154,13 @@ impl Session {
         Self::open_with(folder, machine, LauncherOptions::default(), false)
     }
 
-    /// Like [`Session::open_or_create`], but queued runs that an earlier process left are put back into the queue, which is then paused.
+    /// Opens a session as [`Session::open_or_create`] does, and puts queued runs of an earlier process back into the queue, which is then
+    /// paused.
     pub fn open_and_restore(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
         Self::open_with(folder, machine, LauncherOptions::default(), true)
     }
 
-    /// Like [`Session::open_or_create`], with a launcher that waits for other times.
+    /// Opens a session as [`Session::open_or_create`] does, with a launcher that has other time limits.
     fn open_with(
         folder: &Path,
         machine: Machine,

@@ -153,7 +153,7 @@ fn largest(cells: &[Cell]) -> Vec<usize> {
 }
 
 impl Where {
-    /// The job of a cell's first run at the site, as it would be sent from the working directory with a session there. `cells` are those of
+    /// The job of a cell's first run at the site, as if the plan was launched in a session in the working directory. `cells` are those of
     /// the plan, which may share an allocation.
     ///
     /// # Errors
@@ -210,7 +210,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// The lowest repeat number above those of all cells.
+    /// The lowest number that is above all repeat numbers of all cells.
     pub(super) fn next_repeat(&self) -> u32 {
         1 + self.repeats.iter().flatten().max().copied().unwrap_or(0)
     }

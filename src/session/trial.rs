@@ -166,7 +166,7 @@ fn kept_guesses(read: &[(String, String)], is_all_read: bool) -> Vec<String> {
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new folder in another one, with a name that begins so.
+    /// A new folder within `parent`; its name begins with `name`.
     pub fn new(parent: &Path, name: &str) -> Result<Self, SessionError> {
         let folder = parent.join(format!("{name}-{:016x}", rand::random::<u64>()));
         match DirBuilder::new().mode(0o700).create(&folder) {
