@@ -98,7 +98,7 @@ impl Feed {
         }
     }
 
-    /// Continues from what a copy has; false if the copy belongs to another session.
+    /// Continues from the contents of a copy; false if the copy belongs to another session.
     pub(super) fn resume(&mut self, have: &Have) -> io::Result<bool> {
         if have.journal.bytes == 0 {
             return Ok(have.files.is_empty());

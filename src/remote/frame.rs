@@ -87,7 +87,7 @@ pub(super) enum Down {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Have {
     pub journal: Held,
-    /// By their paths within the session.
+    /// The files, by their paths within the session.
     pub files: BTreeMap<String, Held>,
 }
 
