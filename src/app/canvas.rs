@@ -24,7 +24,7 @@ const LEAST_INNER: f32 = 72.0;
 const LEAST_TARGET: f32 = 12.0;
 /// If a chart has more marks, keys and screen readers reach only the visible ones; if more are visible, only the pointer does.
 const MOST_REACHED: usize = 1000;
-/// How much is left of the colour of a line while another one is selected.
+/// The share of a line's colour that is left while another line is selected.
 const BACK: f32 = 0.3;
 /// The number of straight lines that replace a curve.
 const CURVE_LINES: usize = 6;
@@ -35,7 +35,7 @@ pub trait About {
     fn name(&self, mark: &Mark) -> String;
     /// Draws its tooltip.
     fn hover(&self, ui: &mut Ui, mark: &Mark);
-    /// The effect that a mark of no one cell shows, by the name of its row in the table.
+    /// The effect that a mark shows, by the name of its row in the table, if the mark does not belong to a single cell.
     fn effect(&self, _mark: &Mark) -> Option<String> {
         None
     }

@@ -132,7 +132,7 @@ impl CellTable<'_> {
         matches!(shown, Shown::Value(place) if Some(&*self.table.columns[*place].key) == self.swatched)
     }
 
-    /// The row of what was selected since the last frame, to scroll it into view.
+    /// The row of the cell or effect that was selected since the last frame, so that it can be scrolled into view.
     fn newly_chosen(&self, ui: &Ui) -> Option<u64> {
         let id = Id::unique(("chosen row of", self.id));
         let now = (self.selected.cloned(), self.effect.map(str::to_owned));

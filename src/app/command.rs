@@ -40,7 +40,7 @@ impl Default for ScreenName {
     }
 }
 
-/// One user command. Clicks, keys, the command palette and tests send the same ones.
+/// One user command. Clicks, keys, the command palette and tests send the same commands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Show a screen.

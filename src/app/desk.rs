@@ -69,7 +69,7 @@ impl OpenSession {
         sample::is_sample(&self.folder)
     }
 
-    /// The machine that it is on, if it is another one.
+    /// The machine that it is on, if it is not this machine.
     pub fn host(&self) -> Option<&str> {
         remote::host_of_copy(&self.folder)
     }
@@ -79,7 +79,7 @@ impl OpenSession {
         place_of(&self.folder)
     }
 
-    /// The session's name: the name of its folder, and its machine if it is another one.
+    /// The session's name: the name of its folder, and the name of its machine if it is not this machine.
     pub fn name(&self) -> String {
         if self.is_sample() {
             return sample::NAME.to_owned();

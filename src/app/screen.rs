@@ -147,7 +147,7 @@ pub trait Executes: 'static {
     fn execute(&mut self, command: Self::Command, desk: &mut Desk, context: &Context);
 }
 
-/// The same for callers that do not know the type.
+/// The trait [`Executes`] for callers that do not know the type of the screen.
 pub trait Execute {
     /// The screen's name.
     fn name(&self) -> ScreenName;

@@ -295,7 +295,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     }
 }
 
-/// Where the name of the field is stored that gets the focus once the menu is drawn.
+/// The id under which egui stores the name of the field that gets the focus once the menu is drawn.
 fn wanted_id() -> Id {
     Id::unique("field wanted in the session menu")
 }

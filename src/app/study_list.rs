@@ -1,5 +1,5 @@
-//! The list of studies to choose from: those of the session, then the built-in ones with their titles, grouped by the question that they
-//! answer, and filtered by a search.
+//! The list of studies to choose from: the session's studies, then the built-in studies with their titles, grouped by the question that
+//! they answer. A search filters both.
 
 use eframe::egui::{Button, Id, Key, Response, Ui};
 

@@ -35,7 +35,7 @@ pub fn prose(ui: &Ui, sentence: &str, colour: Color32) -> WidgetText {
     prose_of_size(ui, sentence, colour, BODY)
 }
 
-/// The same in letters of another size, in points.
+/// A sentence as [`prose`] sets it, in letters of this size, in points.
 pub fn prose_of_size(ui: &Ui, sentence: &str, colour: Color32, size: f32) -> WidgetText {
     if !sentence.contains('`') {
         return RichText::new(sentence).color(colour).size(size).into();

@@ -408,7 +408,7 @@ impl Window {
         self.screen().unwrap()
     }
 
-    /// The same, mutable.
+    /// The screen with this type, mutable.
     pub fn own_mut<S: Screen>(&mut self) -> &mut S {
         self.screen_mut().unwrap()
     }

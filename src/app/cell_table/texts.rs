@@ -23,7 +23,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// One line. A level that an anonymous archive left out is not named.
+    /// The evidence in one line. A level that an anonymous archive left out is not named.
     pub fn line(&self) -> String {
         let sign = if self.in_effect { "✓" } else { "✗" };
         let level = if shown_text(&self.asked) == self.asked { format!(" = {}", self.asked) } else { String::new() };
@@ -101,7 +101,7 @@ pub struct ColumnShape {
 /// A table's order: a column's key, and whether it is descending.
 pub type Sort = Option<(String, bool)>;
 
-/// The next order after a click on a heading: ascending, then descending, then that of the table.
+/// The next order after a click on a heading: ascending, then descending, then the table's own order.
 pub fn next_sort(now: &Sort, column: String) -> Sort {
     match now {
         Some((known, false)) if *known == column => Some((column, true)),
@@ -191,7 +191,7 @@ impl CellTexts {
         }
     }
 
-    /// The table with its rows in the displayed order, and those of its columns that are displayed.
+    /// The table with only its displayed columns, and with its rows in the displayed order.
     pub fn shown_table(&self, table: &Table, order: &[usize], columns: &[usize]) -> Table {
         let places: Vec<usize> = columns.iter().filter_map(|column| self.value(*column)).collect();
         let row =

@@ -62,7 +62,8 @@ impl Desk {
         self.history.done.drain(..surplus);
     }
 
-    /// Withdraws the undo of an action with this order alone, because it did something that cannot be undone, which the text says.
+    /// Withdraws the undo of an action that consists of only this order, because the order did something that cannot be undone. The text
+    /// says what.
     pub fn withdraw(&mut self, order: &Order, text: String) {
         let before = self.history.done.len();
         self.history.done.retain(|deed| deed.orders != std::slice::from_ref(order));

@@ -65,9 +65,9 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
 /// Cached summaries of a session's ended runs.
 #[derive(Default)]
 struct Shelf {
-    /// Those that were sent last; the window shares them.
+    /// The summaries that were sent last; the window shares them.
     summaries: Arc<[RunSummary]>,
-    /// Those that were made since, by run.
+    /// The summaries that were made since then, by run.
     fresh: HashMap<String, RunSummary>,
     /// The measured rates when they were made.
     rates: Vec<Arc<DeviceRates>>,

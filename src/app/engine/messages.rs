@@ -173,7 +173,7 @@ impl Records {
         Self { held, listing, spreads: Arc::new(SpreadSeen::by_workload(&self.summaries)), ..self }
     }
 
-    /// The same with these summaries of its ended runs.
+    /// These records, with other summaries of the ended runs.
     pub fn with_summaries(&self, summary: impl FnMut(&RunRecord) -> Option<RunSummary>) -> Self {
         let summaries: Arc<[RunSummary]> = self.ended().filter_map(summary).collect();
         Self { spreads: Arc::new(SpreadSeen::by_workload(&summaries)), summaries, ..self.clone() }

@@ -43,7 +43,7 @@ const MOST_ITEMS: usize = 2000;
 /// Shortest and longest view, in nanoseconds.
 const SHORTEST_NS: i64 = 50;
 const LONGEST_NS: i64 = i64::MAX / 16;
-/// Least height of the tables unless the user makes them smaller: that of their tabs, their legend and some lines.
+/// The smallest height of the tables unless the user makes them smaller: room for their tabs, their legend and some lines.
 const TABLES: f32 = 200.0;
 
 /// The tables below the rows.
@@ -169,7 +169,7 @@ pub struct Shown {
     pub timeline: Arc<Timeline>,
     /// Telemetry samples of the machine during the recording.
     pub counters: Vec<counters::Counter>,
-    /// Where the time of its steps went, once known.
+    /// The parts of the time of its steps, once known.
     pub split: Option<Result<Split, String>>,
     /// The anchor's time on its clock.
     zero: i64,
@@ -290,8 +290,9 @@ impl TimelineScreen {
         self.flows = Flows::default();
     }
 
-    /// Another session is open, or none. Recordings of the former one stay, so that those of two sessions can be compared, and carry its
-    /// name from now on: runs of two sessions may have the same name. Those of the open session do not carry its name.
+    /// Reacts to another open session, or to none. Recordings of the former session stay, so that recordings of two sessions can be
+    /// compared. Their names have the name of that session from now on, because runs of two sessions may have the same name. The names of
+    /// recordings of the open session do not.
     fn session_changed(&mut self, session: Option<PathBuf>) {
         if session == self.session {
             return;

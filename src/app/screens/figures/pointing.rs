@@ -22,7 +22,7 @@ const LEAST_TARGET: f32 = 10.0;
 /// If a figure has more points than this, they cannot be pointed at one by one; titles, axes and other parts still can.
 const MOST_POINTS: usize = 1000;
 
-/// Where the preview is on screen.
+/// The place of the preview on screen.
 #[derive(Clone, Copy)]
 pub(super) struct Sheet {
     pub corner: Pos2,

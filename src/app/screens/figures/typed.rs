@@ -9,9 +9,9 @@ use crate::app::widgets::{named_text, select_all, text_field};
 /// When typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typing {
-    /// With each letter.
+    /// The text counts with each typed letter.
     Live,
-    /// When Enter, Tab or a click elsewhere ends it. Esc restores the earlier text.
+    /// The text counts when Enter, Tab or a click elsewhere ends typing. Esc restores the earlier text.
     Kept,
 }
 

@@ -9,7 +9,7 @@ use crate::plan::{Gpu, Node};
 use crate::protocol::{GpuSample, Sample, throttle_words};
 
 const BAR: Vec2 = Vec2::new(160.0, 10.0);
-/// From this share on, a bar shows a warning.
+/// The smallest share with which a bar shows a warning.
 const NEARLY_FULL: f64 = 0.9;
 
 /// One line: name, bar and value.

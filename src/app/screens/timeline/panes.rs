@@ -25,7 +25,7 @@ pub enum Arrangement {
     /// In one list: the second one follows the last row of the first.
     #[default]
     List,
-    /// One below the other, each with its share of the height.
+    /// The panes are below each other, each with its share of the height.
     Below,
     /// Side by side, with rows at the same height.
     Beside,
@@ -84,7 +84,7 @@ pub struct Pane {
     pub runs: Range<usize>,
     /// Its axis.
     pub axis: Rect,
-    /// Where its rows are in sight, without their names.
+    /// The area in which its rows are in sight, without their names.
     pub rows: Rect,
     /// Its times.
     pub scale: Scale,

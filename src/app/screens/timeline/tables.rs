@@ -135,7 +135,7 @@ fn splits<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, 
     run_splits
 }
 
-/// The same if a run has steps; `None`, with a message drawn, if the recordings mark none.
+/// The splits of all runs, if a run has steps; `None`, with a message drawn, if no recording marks steps.
 fn splits_of_steps<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, &'a Split)>> {
     let splits = splits(ui, state)?;
     if splits.iter().any(|(_, split)| split.has_steps) {
