@@ -36,7 +36,7 @@ pub use mobilenet_v2::MobileNetV2;
 #[cfg(test)]
 pub use mobilenet_v2::frozen;
 
-/// Classes that the model tells apart at least: the ten digits. A set of files may have more.
+/// The smallest number of classes of the model: the ten digits. A set of files may have more classes.
 const LEAST_CLASSES: usize = 10;
 /// SGD momentum.
 const MOMENTUM: f64 = 0.9;
@@ -48,7 +48,7 @@ const IGNORED_LABEL: i64 = -100;
 /// Classification of images.
 pub struct Image {
     settings: ImageSettings,
-    /// Number of classes that the model tells apart.
+    /// Number of the model's classes.
     classes: usize,
 }
 

@@ -249,7 +249,7 @@ pub trait Epoch {
     }
 }
 
-/// Computes the 2-norm of all ranks' gradients from that of this rank's.
+/// Computes the 2-norm of all ranks' gradients from the 2-norm of this rank's gradients.
 pub type Norm<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
 
 /// Updates parameters from their gradients.
@@ -262,7 +262,7 @@ pub trait Optimizer {
     /// Discards the gradients, so that the next backward pass overwrites them.
     fn zero(&mut self) -> Result<(), TchError>;
 
-    /// Makes one update. With a scale, gradients are those of the scaled loss, and an overflow skips the update.
+    /// Makes one update. With a scale, the gradients are gradients of the scaled loss, and an overflow skips the update.
     fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError>;
 
     /// Number of values that it keeps for each parameter between updates.

@@ -152,7 +152,7 @@ fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
     )
 }
 
-/// Where cuDNN's plans come from.
+/// The origin of cuDNN's plans, in words.
 fn kept(plans: &KeptPlans) -> String {
     let KeptPlans { replayed, found, finding_s, problem } = plans;
     let trials =

@@ -430,10 +430,9 @@ impl Block {
         qkv + attention + output + gate_up + self.down.work(all, ffn, sides, needs_gradient, counted)
     }
 
-    /// From `[batch, tokens, dim]` to the same shape.
-    ///
-    /// In a joint pass, which needs fused kernels, `both` holds the rows of `input` and then the reference's, `[2 batch, tokens, dim]`.
-    /// So does the second result. Autograd follows the first one only, whose memory the reference's rows do not share.
+    /// Computes the block's output, which has the shape of its input, `[batch, tokens, dim]`. In a joint pass, which needs fused kernels,
+    /// `both` contains the rows of `input` and then the reference's rows, `[2 batch, tokens, dim]`. The second result has the same form.
+    /// Autograd follows only the first result, which shares no memory with the reference's rows.
     pub fn forward(
         &self,
         input: &Tensor,

@@ -76,7 +76,7 @@ impl DaliSource {
         }
     }
 
-    /// Begins an epoch: builds the pipeline, or continues with that of the last epoch if it is persistent.
+    /// Begins an epoch: builds the pipeline, or continues with the pipeline of the last epoch if loaders are persistent.
     pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         if self.pipeline.is_none() {
             self.pipeline = Some(Pipeline::new(self.spec.clone())?);
@@ -89,7 +89,7 @@ impl DaliSource {
         Ok(())
     }
 
-    /// Waits for a batch. Batches must be asked for in order.
+    /// Waits for a batch. Batches must be requested in order.
     pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let asked = Instant::now();
         while self.next_fed < task.batches.min(index + 1 + PREFETCH) {

@@ -15,7 +15,7 @@ pub struct Samples {
     pub content: Content,
 }
 
-/// Where pixels are.
+/// The place of the pixels.
 pub enum Content {
     /// In memory.
     Bytes {
@@ -30,7 +30,7 @@ pub enum Content {
 
 /// Bytes in memory.
 pub enum Pixels {
-    /// This process's own.
+    /// Memory of this process.
     Own(Vec<u8>),
     /// One copy for all ranks of the node.
     Shared(Mapping),
