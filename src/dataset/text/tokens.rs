@@ -24,7 +24,7 @@ const FOLLOWS: f64 = 0.75;
 pub struct TokenRows {
     tokens: Vec<u32>,
     masked: Vec<bool>,
-    /// Where each row ends.
+    /// The end of each row.
     ends: Vec<usize>,
 }
 
