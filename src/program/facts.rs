@@ -75,7 +75,7 @@ type Stamp = Option<(u64, Option<SystemTime>)>;
 
 /// A Python, with the environment variables that are set for it.
 type Interpreter = (PathBuf, Vec<(String, String)>);
-/// Python's version, and those of packages.
+/// Python's version, and the versions of packages.
 type Versions = (String, String);
 
 /// Adds the facts about a run's program to the run's environment, as far as they can be found.
@@ -241,7 +241,7 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     words.next().filter(|path| is_python(path))
 }
 
-/// Python's version, and those of known packages.
+/// Python's version, and the versions of known packages.
 fn versions(python: &Path, folder: &Path, env: &[(String, String)]) -> Option<Versions> {
     let script = format!(
         "import platform\nfrom importlib import metadata\nprint(platform.python_version())\nfound = []\n\

@@ -1,4 +1,5 @@
-//! The ranks of a program on one node, and the variables that tell each rank its place: those of torchrun, of Open MPI and of Slurm.
+//! The ranks of a program on one node, and the environment variables with the numbers of each rank: the variables of torchrun, of Open MPI
+//! and of Slurm.
 
 use std::cell::OnceCell;
 use std::net::TcpListener;

@@ -196,7 +196,7 @@ pub trait Source {
     }
 }
 
-/// Where a program runs.
+/// The place of a running program.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The run's folder.

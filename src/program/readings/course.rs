@@ -350,7 +350,7 @@ impl Course {
         (self.since_s, self.times_step) = (end_s, true);
     }
 
-    /// Adds the loss of a step, if it has one, to those of its epoch. The mean is weighted by units if the program reports them.
+    /// Adds the loss of a step, if it has one, to the losses of its epoch. The mean is weighted by units if the program reports them.
     fn add_loss(&mut self, logged: &Logged) {
         if let Some(loss) = logged.step.loss {
             self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));

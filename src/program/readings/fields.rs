@@ -55,7 +55,7 @@ impl Names {
         Self { declared: declared.clone(), guesses, ..Self::default() }
     }
 
-    /// The same for a source whose records contain these fields.
+    /// These names, for a source whose records contain these fields.
     pub fn besides(self, fields: &[&'static str]) -> Self {
         Self { certain: fields.iter().copied().collect(), ..self }
     }

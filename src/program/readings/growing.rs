@@ -141,7 +141,7 @@ impl Growing {
         Ok(true)
     }
 
-    /// Whether the file is now shorter than what was read, or starts with other bytes.
+    /// Whether the file is now shorter than the part that was read, or starts with other bytes.
     fn was_written_anew(&mut self) -> io::Result<bool> {
         let Some((file, _)) = &mut self.file else { return Ok(false) };
         match file.metadata()?.len().cmp(&self.offset) {

@@ -1,5 +1,5 @@
-//! Lines of output with a step and a loss, in the words of many programs: `step 12/100 loss 0.5, time 17.79ms`, and those of Keras, timm
-//! and PyTorch's examples.
+//! Lines of output with a step and a loss, in the words of many programs: `step 12/100 loss 0.5, time 17.79ms`, and the lines of Keras,
+//! timm and PyTorch's examples.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -68,14 +68,14 @@ struct Numbered {
     has_bar: bool,
     /// The positions of these numbers, in bytes.
     places: Vec<Range<usize>>,
-    /// Where the number of the step begins, except in lines of Keras.
+    /// The place at which the number of the step begins; `None` in lines of Keras.
     step_at: Option<usize>,
     /// Whether the number of the step has separators that do not show its value.
     is_unclear: bool,
 }
 
 impl Numbered {
-    /// Of a line with these numbers.
+    /// Finds step and epoch in a line with these numbers.
     fn of(line: &str, epoch: Option<f64>, numbers: &[Printed<'_>]) -> Self {
         let none = Self {
             step: None,

@@ -35,7 +35,7 @@ const OF_RECORDS: &[&str] = &["step", "time_s", "rank"];
 pub(super) struct EventFiles {
     path: PathBuf,
     names: Names,
-    /// Files that existed before the run and belong to an earlier one.
+    /// Files that existed before the run, and belong to an earlier run.
     earlier: Vec<PathBuf>,
     files: Vec<(EventFile, String)>,
     /// The folder whose tags are used unchanged, see [`order`]; tags of other files get the name of their folder as a prefix.
