@@ -27,7 +27,7 @@ const CUDA_LIBRARIES: &str = "cuda-libraries";
 /// Why libraries were not fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// There is no folder for them.
+    /// There is no folder for the libraries.
     #[error("{0}")]
     NoFolder(String),
     /// The list of wheels cannot be used.

@@ -173,7 +173,7 @@ pub(super) fn unpack(set: Set, file: &Path, folder: &Path) -> Result<(), SetupEr
     Ok(())
 }
 
-/// Moves the contents of a folder to another one. Sub-folders that do not exist there are moved as a whole, so that each step is one
+/// Moves the contents of a folder to another folder. Sub-folders that do not exist there are moved as a whole, so that each step is one
 /// rename.
 pub(super) fn merge(from: &Path, to: &Path) -> Result<(), SetupError> {
     if !(from.is_dir() && to.is_dir()) {
