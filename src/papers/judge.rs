@@ -48,7 +48,7 @@ impl Verdict {
 pub struct Finding {
     /// The test.
     pub test: &'static Test,
-    /// The settings that distinguish these cells from those of the test's other findings: `gpus = 4`. May be empty.
+    /// The settings that distinguish these cells from the cells of the test's other findings: `gpus = 4`. May be empty.
     pub cells: String,
     /// The comparison over repeats. Its interval may cover far less than 95 %, depending on the number of repeats.
     pub value: Value,
@@ -375,7 +375,7 @@ impl Work {
     }
 }
 
-/// The name of a cell's data set, if it is a stand-in for another one.
+/// The name of a cell's data set, if it is a stand-in for another data set.
 fn stand_in<'a>(cell: &'a Cell) -> Option<&'a str> {
     let set = cell.data.split(' ').next()?;
     cell.workload.data_set(set).filter(|rule| rule.synthetic).map(|_| set)

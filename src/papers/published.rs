@@ -112,7 +112,7 @@ pub struct Artefact {
     /// The name of its plan: a file of `sessions/papers` without the extension.
     #[serde(rename = "plan")]
     plan_name: Option<String>,
-    /// Factors that the paper does not state for this table or figure, besides those of [`Paper::open`].
+    /// Factors that the paper does not state for this table or figure, in addition to [`Paper::open`].
     #[serde(default)]
     open: Vec<Key>,
     /// The name of a second plan, for columns that the first plan leaves empty: quick runs measure no accuracy, for
@@ -211,8 +211,7 @@ pub fn papers() -> &'static [Paper] {
     &FILE.papers
 }
 
-/// All tables and figures of both papers, in the order of the papers. Results that a paper gives in prose alone are
-/// among them.
+/// All tables and figures of both papers, in the order of the papers. They include results that a paper gives only in prose.
 pub fn artefacts() -> &'static [Artefact] {
     &FILE.artefacts
 }
