@@ -66,10 +66,10 @@ pub fn open_ours(path: &Path) -> io::Result<File> {
     open_ours_with(path, OpenOptions::new().read(true))
 }
 
-/// Like [`open_ours`], with other options, such as those for writing.
+/// Opens a file as [`open_ours`] does, with other options, such as options for writing.
 ///
 /// # Errors
-/// Those of [`open_ours`].
+/// The errors of [`open_ours`].
 pub fn open_ours_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     checked(path, options, OFlags::NONBLOCK | OFlags::NOFOLLOW)
 }
