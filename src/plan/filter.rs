@@ -95,7 +95,7 @@ pub enum Known<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Term {
-    /// In lower case.
+    /// A word, in lower case.
     Word(String),
     Pair(String, Comparison, Operand),
     Not(Box<Term>),

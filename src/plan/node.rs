@@ -13,7 +13,7 @@ pub struct Gpu {
     pub uuid: String,
     /// The product name, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
-    /// All of its memory.
+    /// The size of its memory, including memory in use.
     pub memory_bytes: u64,
     /// The NUMA node that it is attached to, if the machine reports it.
     pub numa_node: Option<u32>,

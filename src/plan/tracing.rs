@@ -15,7 +15,7 @@ pub(super) const TRACE_WINDOWS: &str = "trace_windows";
 pub enum Capture {
     /// The whole run.
     Whole,
-    /// From the building of the model on.
+    /// The first seconds, from the building of the model on.
     First {
         /// How long; the step that is running at the end is the last one.
         seconds: f64,
@@ -284,7 +284,7 @@ impl Tracer {
     }
 }
 
-/// In logs: `false`, `true` for Nsight Systems (once the only tracer), or the name.
+/// The tracer as logs write it: `false` for no tracer, `true` for Nsight Systems (once the only tracer), or the tracer's name.
 impl Serialize for Tracer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
