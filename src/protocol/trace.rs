@@ -132,11 +132,11 @@ pub struct TraceRange {
 /// Bytes that copies moved, summed over GPUs. NCCL moves data with kernels, which are not copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedBytes {
-    /// From the host's memory to a GPU's.
+    /// Bytes copied from the host's memory to a GPU's memory.
     pub host_to_device: u64,
-    /// Within GPUs' memory.
+    /// Bytes copied within the memory of GPUs.
     pub device_to_device: u64,
-    /// From a GPU's memory to the host's.
+    /// Bytes copied from a GPU's memory to the host's memory.
     pub device_to_host: u64,
 }
 
