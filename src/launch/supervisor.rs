@@ -309,7 +309,8 @@ fn words(program: &[OsString], job_path: &Path, place: &RankPlace) -> Vec<OsStri
     program.iter().map(word).collect()
 }
 
-/// Starts a process on these CPUs, or on all if the list is empty, so that all of its threads and pages are there.
+/// Starts a process on these CPUs, or on all CPUs if the list is empty. The process is bound from its start, so that all of its threads and
+/// memory pages are on these CPUs' nodes.
 fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
     if cpus.is_empty() {
         return command.spawn();
