@@ -6,7 +6,7 @@
 /// Clock ticks of all CPUs together since boot, from one reading of `/proc/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuTicks {
-    /// Without stolen time and time waiting for disks.
+    /// Busy time, without stolen time and time waiting for disks.
     pub busy: u64,
     /// Stolen by a hypervisor.
     pub stolen: u64,
