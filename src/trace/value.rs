@@ -401,7 +401,7 @@ pub struct StrategyProof {
     pub processes: usize,
     /// GPUs that were used.
     pub gpus: usize,
-    /// By process and GPU.
+    /// The proofs of ranks, sorted by process and GPU.
     pub ranks: Vec<RankProof>,
     /// `single`, `dp` (one process, several GPUs), `ddp` (one process per GPU, gradients all-reduced), `sharded` (gathered
     /// and scattered), `independent` (one process per GPU, no collectives), `none`.

@@ -90,7 +90,7 @@ pub(super) fn by_text(
     by_name
 }
 
-/// Sorted entries with their shares; `None` if a sum exceeds 64 bits.
+/// The sorted entries with their shares; `None` if a sum exceeds 64 bits.
 pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
     let mut all = Vec::new();
     for (name, mut values) in named {

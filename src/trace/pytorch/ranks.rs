@@ -19,7 +19,7 @@ pub(super) struct Process {
     key: Key,
     /// Its number in the events file.
     pub id: i64,
-    /// From the first to the last event of its files.
+    /// The time from the first to the last event of its files.
     extent: Option<(i64, i64)>,
     /// The recording's numbers of its GPUs, by its own numbers.
     gpus: HashMap<i64, i64>,

@@ -56,7 +56,7 @@ struct Work {
 /// The activity of a process around a step.
 #[derive(Default)]
 struct Process {
-    /// Sorted by end.
+    /// The work of GPUs, sorted by end.
     work: Vec<Work>,
     /// Starts of calls by correlation.
     calls: HashMap<i64, i64>,
@@ -141,7 +141,7 @@ fn may_block(name: &str, span: (i64, i64)) -> bool {
 struct Walk<'a> {
     processes: &'a HashMap<i64, Process>,
     begin: i64,
-    /// From the end to the beginning.
+    /// The segments of the path, from the end to the beginning.
     segments: Vec<Segment>,
 }
 

@@ -10,7 +10,7 @@ use crate::trace::event::check_span;
 /// A column to read.
 #[derive(Clone, Copy)]
 pub(super) enum Column {
-    /// In every known schema.
+    /// A column that every known schema has.
     Required(&'static str),
     /// A column that some schemas lack; it is then read as NULL.
     Optional(&'static str),
