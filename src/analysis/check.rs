@@ -156,9 +156,9 @@ fn measures<'r>(runs: impl Iterator<Item = &'r RunSummary>) -> Vec<Arc<CheckMeas
 /// How the values of a check measure differ between two cells.
 #[derive(Clone)]
 enum Differences {
-    /// In each repeat, with the repeat's number.
+    /// The difference in each repeat, with the repeat's number.
     Paired(Vec<(u32, f64)>),
-    /// On the whole, where repeats form no pairs: the contrast, and the number of repeats of the cell that has fewer.
+    /// The difference of all repeats together, if repeats form no pairs: the contrast, and the smaller number of repeats of the two cells.
     Whole(Option<Contrast>, usize),
 }
 

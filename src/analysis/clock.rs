@@ -298,7 +298,7 @@ struct Piece {
     passed_s: f64,
 }
 
-/// When the counted steps of a rank arrived.
+/// The arrival times of a rank's counted steps.
 #[derive(Debug)]
 struct Arrivals {
     pieces: Vec<Piece>,

@@ -72,7 +72,7 @@ pub struct SessionDrift {
     pub change: f64,
     /// The change of the GPU clock, computed in the same way.
     pub clock: Option<f64>,
-    /// By how many degrees the GPUs became warmer.
+    /// The number of degrees by which the GPUs became warmer.
     pub warmer_c: Option<f64>,
 }
 

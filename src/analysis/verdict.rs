@@ -34,7 +34,7 @@ pub enum Verdict {
     Higher,
     /// Below 1, for any other measure.
     Lower,
-    /// Within the bound.
+    /// The ratio is equal to 1 within the bound.
     Equal,
     /// These repeats cannot decide it.
     Undecided,

@@ -72,7 +72,7 @@ pub struct WorkChange {
 /// The comparison of two groups of recordings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkDifference {
-    /// The largest difference first.
+    /// The parts of the difference, the largest first.
     pub parts: Vec<WorkChange>,
     /// The step of all parts together.
     pub step: WorkChange,
