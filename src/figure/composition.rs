@@ -67,7 +67,7 @@ pub struct ComposedPanel {
     pub span: usize,
     /// The study that it shows, including its author's changes. Its style is that of the composition.
     pub study: Study,
-    /// In a figure's file: why the panel was not drawn, if it was not.
+    /// Why the panel was not drawn, if it was not; used in a figure's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blank: Option<String>,
 }

@@ -131,7 +131,7 @@ impl Width {
         }
     }
 
-    /// In millimetres.
+    /// The width in millimetres.
     pub fn mm(self) -> f64 {
         match self {
             Self::Column => 85.0,
@@ -141,7 +141,7 @@ impl Width {
         }
     }
 
-    /// In points.
+    /// The width in points.
     pub fn pt(self) -> f64 {
         self.mm() * PT_PER_MM
     }

@@ -57,7 +57,7 @@ pub enum CellValue {
     Measure(Value),
     /// The verdict on a ratio.
     Verdict(Box<Judgement>),
-    /// Not known.
+    /// The value is not known.
     Missing,
 }
 
@@ -125,7 +125,7 @@ pub struct Table {
     pub study: String,
     /// Varied factors, counts, measures.
     pub columns: Vec<Column>,
-    /// In the order of the factor registry, default levels first.
+    /// The rows, in the order of the factor registry, default levels first.
     pub rows: Vec<Row>,
     /// Notes on the levels that all rows share, on how values were computed, and on runs that are not included; one sentence each.
     pub notes: Vec<String>,
