@@ -110,7 +110,7 @@ impl Held {
         Ok(Self { bytes, end })
     }
 
-    /// Whether a file begins with the same bytes.
+    /// Whether a file begins with the bytes that the copy has.
     pub(super) fn is_of(&self, file: &std::fs::File) -> io::Result<bool> {
         Ok(file.metadata()?.len() >= self.bytes && Self::of(file, self.bytes)? == *self)
     }
