@@ -49,7 +49,7 @@ pub fn taken<T: Send + 'static>(work: &mut Option<Promise<T>>) -> Option<T> {
     work.take_if(|work| work.ready().is_some()).map(Promise::block_and_take)
 }
 
-/// Like [`taken`], for work that is kept together with its subject.
+/// Takes a finished result as [`taken`] does, for work that is kept together with its subject.
 pub fn taken_about<S, T: Send + 'static>(work: &mut Option<(S, Promise<T>)>) -> Option<(S, T)> {
     let (subject, work) = work.take_if(|(_, work)| work.ready().is_some())?;
     Some((subject, work.block_and_take()))

@@ -6,7 +6,7 @@ use eframe::egui::{Context, Id, Key, Ui};
 use crate::app::theme::palette;
 use crate::app::widgets::{named_text, select_all, text_field};
 
-/// When typed text counts.
+/// The moment at which typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typing {
     /// The text counts with each typed letter.

@@ -17,7 +17,7 @@ pub struct Line<'a> {
     /// Prefix of the bar's accessible name.
     pub owner: &'a str,
     pub name: &'a str,
-    /// From 0 to 1.
+    /// The filled share of the bar, from 0 to 1.
     pub share: Option<f64>,
     pub text: Option<String>,
     /// Whether a nearly full bar warns.

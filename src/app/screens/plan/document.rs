@@ -192,7 +192,7 @@ impl Document {
         self.choose(0);
     }
 
-    /// Records that a file now holds `plan`, and that it is the plan's.
+    /// Records that the file `path` now contains `plan`, and that it is the file of this document.
     pub(super) fn saved(&mut self, mut plan: Arc<Plan>, path: PathBuf) {
         for held in [&mut plan, &mut self.now.plan] {
             let mut moved = Plan::clone(held);

@@ -22,7 +22,7 @@ const BETWEEN: f32 = 8.0;
 /// The arrangement of recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Arrangement {
-    /// In one list: the second one follows the last row of the first.
+    /// All recordings are in one list: the second recording follows the last row of the first.
     #[default]
     List,
     /// The panes are below each other, each with its share of the height.
