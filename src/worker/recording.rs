@@ -15,7 +15,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// Whether the run is recorded in windows. Then each window is noted, and ranges around windows are recorded as a
 /// whole.
 static IN_WINDOWS: AtomicBool = AtomicBool::new(false);
-/// When the recording was begun or resumed, in nanoseconds.
+/// The time at which the recording was begun or resumed, in nanoseconds.
 static SINCE: AtomicI64 = AtomicI64::new(0);
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 static TRACER: Mutex<Option<Box<dyn Tracer>>> = Mutex::new(None);

@@ -98,11 +98,11 @@ pub enum Combine {
 /// The place of the tensors of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// On the CPU, for ranks on one node.
+    /// gloo: tensors on the CPU, for ranks on one node.
     Gloo,
-    /// On the CPU, for ranks on several nodes.
+    /// gloo: tensors on the CPU, for ranks on several nodes.
     GlooOverNodes,
-    /// On the GPU with this index.
+    /// NCCL: tensors on the GPU with this index.
     Nccl(usize),
 }
 

@@ -17,14 +17,14 @@ pub struct Samples {
 
 /// The place of the pixels.
 pub enum Content {
-    /// In memory.
+    /// Pixels are in memory.
     Bytes {
         /// Rows, columns and channels of each image.
         shape: [usize; 3],
         /// `[images, rows, columns, channels]`.
         pixels: Pixels,
     },
-    /// In files.
+    /// Pixels are in files.
     Files(Vec<PathBuf>),
 }
 
