@@ -187,7 +187,7 @@ impl Course {
         self.keys.insert(key.clone())
     }
 
-    /// When a step ended.
+    /// The time at which a step ended.
     fn end_s(&self, step: &FoundStep) -> f64 {
         self.clock.time_s(step.at_s, step.read_s)
     }

@@ -33,7 +33,7 @@ pub(super) struct Growing {
     offset: u64,
     /// The first bytes.
     head: Vec<u8>,
-    /// When they were written, if it is watched.
+    /// The times at which its bytes were written, if the file is watched.
     arrivals: Option<Arrivals>,
 }
 

@@ -6,7 +6,7 @@ const MOST_LOSSES: usize = 1 << 18;
 /// The losses of the current epoch and of the previous epoch, to which a program may go back.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// In the order of their steps.
+    /// The losses, in the order of their steps.
     losses: Vec<Loss>,
 }
 

@@ -27,9 +27,9 @@ const FEWEST_ARRIVALS: u64 = 3;
 /// The newest of the steps that arrived together.
 #[derive(Clone, Copy)]
 struct Arrival {
-    /// When the step ended, as the program reports it.
+    /// The time at which the step ended, according to the program.
     told_s: f64,
-    /// When its line was read.
+    /// The time at which its line was read.
     read_s: f64,
     /// The number of arrivals so far, and of steps in them.
     arrivals: u64,

@@ -268,7 +268,7 @@ enum Record<'b> {
     Damaged { length: usize },
     /// A record that is too large to be kept, and longer than the bytes at hand.
     Large { length: u64 },
-    /// Not a record.
+    /// The bytes are not a record.
     NotOne,
 }
 
