@@ -16,7 +16,7 @@ use crate::program::readings::{
 
 /// The most bytes that are read of a log that is not a regular file: a device may have no end.
 const MOST_STREAM_BYTES: u64 = 1 << 30;
-/// From this many lines, patterns are made of what was guessed.
+/// The number of guessed lines from which patterns are made.
 const GUESSED_LINES: usize = 200;
 
 #[derive(Subcommand)]

@@ -150,7 +150,7 @@ fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     Ok((before, behind.sessions, behind.options))
 }
 
-/// By how much a cell may become worse.
+/// Reads the share by which a cell may become worse.
 fn margin(text: &str) -> Result<f64, String> {
     share(text, 0.0..100.0, "from 0 to below 100, such as 2%")
 }

@@ -380,7 +380,7 @@ fn full_runs(folder: &Path, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Er
     Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
 }
 
-/// When a cell has enough repeats.
+/// The condition under which a cell has enough repeats.
 struct Until {
     precision: f64,
     most_repeats: u32,
