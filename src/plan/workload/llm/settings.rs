@@ -316,7 +316,7 @@ pub struct LlmSettings {
     pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
     pub numa: Binding,
-    /// What a step does.
+    /// The passes of a step: training or inference.
     pub passes: Passes,
     /// The kernels that compute a layer.
     pub kernels: Kernels,
