@@ -38,7 +38,7 @@ const STEP_FILE: &str = "step.json";
 
 /// Longest list: a line takes some hundred bytes.
 const MOST_LIST_BYTES: u64 = 256 << 20;
-/// Longest record.
+/// Largest size of a record, in bytes.
 const MOST_BYTES: u64 = 1 << 16;
 
 /// Interval between looks at the list, and at a request to end a run, which are on a shared file system.
