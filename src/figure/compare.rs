@@ -103,7 +103,7 @@ pub struct Comparison {
     pub of_paper: Option<OfPaper>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
-    /// The names in the runs' recordings, by list, those with the most time first: what measures of recordings can be chosen from.
+    /// The names in the runs' recordings, by list, sorted by time with the longest first. Measures of recordings are chosen among them.
     pub recorded: Vec<(TraceList, String)>,
     /// The measure that is shown: the study's measure, or another measure that the cells have.
     pub measure: Key,
