@@ -70,7 +70,7 @@ pub enum FiguresCommand {
     Resolution(f64),
     /// Preview the figure as people with a kind of vision see it.
     Vision(Vision),
-    /// Sort the table by the column with this key: ascending, then descending, then not at all.
+    /// Sort the table by the column with this key: first ascending, then descending, then in its own order.
     Sort(String),
     /// Copy the table as shown.
     Copy(Format),
