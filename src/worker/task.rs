@@ -60,7 +60,7 @@ pub trait Task: Sized {
         "strategy"
     }
 
-    /// What a step does.
+    /// The passes of a step: training or inference.
     fn passes(&self) -> Passes {
         Passes::Training
     }
