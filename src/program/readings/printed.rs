@@ -256,7 +256,7 @@ pub(super) enum Meaning {
 }
 
 impl Printed<'_> {
-    /// Whether this number is longer than the text at this place, which is a part of it.
+    /// Whether this number begins at this place and is longer than it.
     pub fn extends(&self, place: &Range<usize>) -> bool {
         self.at == place.start && self.text.trim_end_matches('.').len() > place.len()
     }
