@@ -329,7 +329,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Writes a figure's files, and says what they are.
+    /// Writes a figure's files; returns the format and the path of each.
     fn write_figure(
         &self,
         folder: &Path,
@@ -349,7 +349,7 @@ impl Report<'_> {
         Ok(files)
     }
 
-    /// Writes a table's files, and says what they are.
+    /// Writes a table's files; returns the format and the path of each.
     fn write_tables(
         &self,
         folder: &Path,
