@@ -63,7 +63,7 @@ pub enum ExportError {
     Interrupted,
 }
 
-/// The size of an export.
+/// What was exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Runs that the filter admits.
@@ -99,7 +99,7 @@ pub fn export_to_file(
 /// asked now and then whether to give up.
 ///
 /// # Errors
-/// The session cannot be read, the file cannot be written, or `stop` returned true.
+/// The session cannot be read, the file cannot be written, or `stop` said so.
 pub fn export(
     reader: &Reader,
     session: &str,

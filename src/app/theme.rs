@@ -156,8 +156,8 @@ pub fn show_scroll_bars(ui: &mut Ui) {
     (scroll.dormant_handle_opacity, scroll.floating_width) = (0.6, 4.0);
 }
 
-/// Draws a frame around the text field that has the focus, stronger than that of a field under the pointer. egui uses one colour for this
-/// frame and for selected texts, and selected texts must be readable on the accent.
+/// Draws a frame around the text field that has the focus, stronger than that of a field under the pointer. The colour that egui frames it
+/// with is also that of selected texts, which are read on the accent.
 pub fn focus_ui(context: &Context) {
     let focused = context.memory(|memory| memory.focused()).filter(|_| context.text_edit_focused());
     let Some(field) = focused.and_then(|id| context.read_response(id)) else { return };

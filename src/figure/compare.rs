@@ -537,7 +537,7 @@ impl Scene<'_> {
     }
 }
 
-/// The meaning of a chart's intervals, in a sentence. The intervals of a measure of two cells are over pairs of repeats.
+/// What the intervals of a chart mean. The intervals of a measure of two cells are over pairs of repeats.
 fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
     let (of_what, of_pairs) = if are_pairs { ("pairs of repeats", " over pairs of repeats") } else { ("repeats", "") };
     let drawn = match chart.geometry {

@@ -7,11 +7,12 @@
 //! pair   = key ("=" | "!=" | "<" | "<=" | ">" | ">=") value
 //! ```
 //!
-//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so that `0.01` does not
-//! find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both have the form `2026-11-26`. Otherwise they
-//! are compared as names, in which only letters, digits and dots count: `Timed out`, `timed_out` and `timed-out` are equal. If a value is
-//! exactly the name of a level, it matches only this level: `2.10` is not `2.1` if both levels exist. A thing without a key equals none of
-//! its values. Names and values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
+//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so
+//! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
+//! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
+//! `Timed out`, `timed_out` and `timed-out` are equal. A value that is exactly the name of a level of one of the things
+//! means no other level: `2.10` is not `2.1` if both exist. A thing without a key equals none of its values. Names and
+//! values with spaces, parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them, a thing would need both values, which no thing has.

@@ -38,7 +38,7 @@ pub struct Browser {
     pub is_open: bool,
     search: String,
     filter: Filter,
-    /// All sessions; the session that was used last is the first.
+    /// All sessions, the one that was used last first.
     headings: Arc<Vec<Known>>,
     /// Indexes of the listed ones.
     listed: Vec<usize>,

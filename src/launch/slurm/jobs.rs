@@ -17,7 +17,7 @@ pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
 
 /// A start that is further away is no forecast.
 const FAR: Duration = Duration::from_secs(180 * 24 * 3600);
-const FAR_START: &str = ", because it counts a year for a job without a time limit: the job may start far sooner";
+const FAR_START: &str = ", as it counts a year for a job without a time limit: it may start far sooner";
 
 /// Begins the comments of multicard's jobs.
 pub(super) const COMMENT: &str = "multicard:";
@@ -175,7 +175,7 @@ fn is_far(start: &str) -> bool {
 fn in_words(reason: &str, id: JobId) -> String {
     let words = match reason {
         "None" | "" => return "Slurm has not considered it yet".to_owned(),
-        "Resources" => "no free node has what it asks for",
+        "Resources" => "no node is free that has what it asks for",
         "Priority" => "jobs of higher priority come first",
         "Dependency" => "the job that it depends on has not ended",
         "DependencyNeverSatisfied" => {
@@ -253,14 +253,14 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let text = waits("Resources");
-        assert!(text.contains("no free node") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
+        assert!(text.contains("no node is free") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
         assert!(text.contains("(Resources); its priority is 4294; "), "{text}");
         let mut behind_an_endless_job = listed("PENDING", "Resources");
         behind_an_endless_job.start = "2999-11-25T14:05:00".to_owned();
         let text = behind_an_endless_job.wait();
         assert!(
             text.ends_with(
-                "2999-11-25 14:05:00, because it counts a year for a job without a time limit: the job may start far sooner"
+                "2999-11-25 14:05:00, as it counts a year for a job without a time limit: it may start far sooner"
             ),
             "{text}"
         );

@@ -129,13 +129,13 @@ fn a_running_run_fills_its_bar() {
 #[test]
 fn a_run_that_waits_at_its_site_shows_what_it_waits_for_until_it_starts() {
     let records = vec![record(1, "fp32", RunState::Starting)];
-    let waits = Some("Slurm job 7 waits: no free node".to_owned());
+    let waits = Some("Slurm job 7 waits: no node is free".to_owned());
     let waiting = QueueRow { waits, ..row(1, RunState::Starting, 0) };
     let mut harness = window(state(records, vec![waiting]), State::draw::<RunsScreen>);
-    assert!(sees(&harness, "no free node") && sees(&harness, ", waiting"));
+    assert!(sees(&harness, "no node is free") && sees(&harness, ", waiting"));
     harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Running, 0)]))));
     harness.run();
-    assert!(!sees(&harness, "no free node") && !sees(&harness, ", waiting"));
+    assert!(!sees(&harness, "no node is free") && !sees(&harness, ", waiting"));
 }
 
 #[test]
