@@ -7,8 +7,8 @@
 //!          └──────────── Request ◀─ Desk ◀─ Window::execute ◀── Command ◀── ui(&screen, &Desk)
 //! ```
 //!
-//! Each [`Screen`] is drawn from itself and from the [`Desk`], what all screens share, and answers with [`Command`]s; menus, keys, the
-//! command palette and tests send the same ones. A screen knows no other screen. Nothing here blocks: slow work runs on the engine's
+//! Each [`Screen`] is drawn from itself and from the [`Desk`], which all screens share, and answers with [`Command`]s. Menus, keys, the
+//! command palette and tests send the same commands. A screen knows no other screen. Nothing here blocks: slow work runs on the engine's
 //! threads, which wake the window when there is news.
 
 mod allowing;

@@ -77,10 +77,10 @@ pub struct Exported {
     pub meanings: Vec<String>,
 }
 
-/// The same into a file, which gets its name once it is complete and replaces one that has it.
+/// Exports into a file, as [`export`] does. The file gets its name once it is complete, and then replaces an earlier file of this name.
 ///
 /// # Errors
-/// As [`export`], naming the file; nothing is kept of an export that fails.
+/// The errors of [`export`], with the file's name. If the export fails, nothing is kept of it.
 pub fn export_to_file(
     reader: &Reader,
     session: &str,

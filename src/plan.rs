@@ -1,4 +1,4 @@
-//! What to run: factors, workloads, the plan file, the matrix, its order and an estimate of its cost.
+//! Plans, which say what to run: factors, workloads, the plan file, the matrix of cells, its order and an estimate of its cost.
 //!
 //! Everything here is a pure value: no clock, no process, no device. The disk is read only for a plan file and for the `config.json` of a
 //! model that a plan names.

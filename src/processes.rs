@@ -1,4 +1,4 @@
-//! The processes of this machine as a tree, and ending those that belong to a run.
+//! The tree of this machine's processes, and the end of all processes that belong to a run.
 //!
 //! A program may start other processes, which may leave its process group and its session, or lose their parents. Two things keep them
 //! identifiable: the process that starts the program is a *child subreaper* (prctl(2)), so that orphans become its children; and every

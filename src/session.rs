@@ -91,7 +91,7 @@ pub struct Session {
     reattached: BTreeSet<String>,
     /// Start times of the runs that this session launched.
     started_at: BTreeMap<String, Instant>,
-    /// What runs at sites wait for.
+    /// The reasons why runs at sites wait, by run.
     waits: BTreeMap<String, String>,
     /// The times of the last samples of runs at sites, in seconds since the Unix epoch.
     sampled_until_s: BTreeMap<String, f64>,
@@ -116,7 +116,7 @@ pub struct Session {
     facts: program::Facts,
     /// The programs that came with an archive.
     from_archive: imported::FromArchive,
-    /// What the next conductor needs to know about the queue.
+    /// The facts about the queue that the next conductor needs.
     kept_queue: kept_queue::KeptQueue,
     /// Searches that this process continues or has completed.
     searches: Vec<searching::Searching>,
@@ -154,12 +154,13 @@ impl Session {
         Self::open_with(folder, machine, LauncherOptions::default(), false)
     }
 
-    /// Like [`Session::open_or_create`], but queued runs that an earlier process left are put back into the queue, which is then paused.
+    /// Opens a session as [`Session::open_or_create`] does, and puts queued runs of an earlier process back into the queue, which is then
+    /// paused.
     pub fn open_and_restore(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
         Self::open_with(folder, machine, LauncherOptions::default(), true)
     }
 
-    /// Like [`Session::open_or_create`], with a launcher that waits for other times.
+    /// Opens a session as [`Session::open_or_create`] does, with a launcher that has other time limits.
     fn open_with(
         folder: &Path,
         machine: Machine,

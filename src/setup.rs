@@ -27,7 +27,7 @@ const CUDA_LIBRARIES: &str = "cuda-libraries";
 /// Why libraries were not fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// There is no folder for them.
+    /// There is no folder for the libraries.
     #[error("{0}")]
     NoFolder(String),
     /// The list of wheels cannot be used.
@@ -81,7 +81,7 @@ impl SetupError {
     }
 }
 
-/// What lets a file be written after all, before the rest of the message; empty if that is not known.
+/// The advice for a file that cannot be written, to stand before the rest of the message; empty if there is none.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

@@ -20,7 +20,7 @@ pub use power::{errors_to_show, least_that_suffices};
 pub(crate) mod fixture {
     //! Golden numbers.
 
-    /// What `tests/oracles/intervals.py` wrote.
+    /// The output of `tests/oracles/intervals.py`.
     #[derive(serde::Deserialize)]
     pub(crate) struct Oracle {
         pub student_t: Vec<(f64, f64, f64)>,

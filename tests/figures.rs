@@ -76,7 +76,11 @@ fn figures_of_sessions_that_are_gone_and_with_unknown_entries_are_named_and_stay
 
     fs::rename(home.join("gpu"), home.join("elsewhere")).unwrap();
     let output = run(home, &["figure", "--all", "figures"]);
-    assert!(printed(&output).contains("of session gpu, which is neither beside it nor"), "{}", printed(&output));
+    assert!(
+        printed(&output).contains("it shows session gpu, which is neither beside the file nor"),
+        "{}",
+        printed(&output)
+    );
     drawn(home, &["figures/times.svg", "--of", "elsewhere", "--out", "rest.svg"]);
 }
 
@@ -180,14 +184,14 @@ fn panels_of_two_sessions_are_one_figure_that_is_drawn_again_from_its_file() {
     drawn(home, &["figures/both.svg", "--out", "grey.svg", "--palette", "grey", "--title", "Both"]);
     assert!(fs::read_to_string(home.join("grey.svg")).unwrap().contains(">Both<"));
     let refused = run(home, &["figure", "figures/both.svg", "--out", "no.svg", "--y-limits", "0,1"]);
-    assert!(printed(&refused).contains("of a composed figure, --title"), "{}", printed(&refused));
+    assert!(printed(&refused).contains("for a composed figure, only --title"), "{}", printed(&refused));
     let described = drawn(home, &["figures/both.pdf"]);
     assert!(described.contains("2 panels over") && described.contains("of session gpu"), "{described}");
 
     fs::rename(home.join("repeats"), home.join("gone")).unwrap();
     let output = run(home, &["figure", "--all", "figures"]);
     assert!(
-        printed(&output).contains("panel 2: it is of session repeats, which is neither beside it"),
+        printed(&output).contains("panel 2: it shows session repeats, which is neither beside the file"),
         "{}",
         printed(&output)
     );

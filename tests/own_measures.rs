@@ -226,7 +226,9 @@ fn two_measures_make_a_figure_whose_file_has_the_intervals_of_both() {
     assert!(svg.contains("x_low") && svg.contains("Rank correlation"), "its data and its notes are in the file");
     let error = refused(home, &session, &["figure", "--form", "scatter", "--across", "powr_w", "--out", "x.svg"]);
     assert!(
-        error.contains("--across powr_w: no measure and no factor that is a number; did you mean \"power_w\"?"),
+        error.contains(
+            "--across powr_w: this is neither a measure nor a factor with numbers; did you mean \"power_w\"?"
+        ),
         "{error}"
     );
 }

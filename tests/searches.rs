@@ -66,7 +66,7 @@ fn the_shipped_search_finds_the_tile_of_a_real_program_and_says_what_it_cost() {
     let chosen = verdict.chosen.unwrap();
     let table = text(&succeed(command(home).arg("table").arg(&session)).stdout);
     assert!(table.contains(&format!("Search of search: {question}\n\n- answer: tile ")), "{table}");
-    assert!(table.contains("- cells went in this order: tile 2048, order "), "{table}");
+    assert!(table.contains("- cells were dropped in this order: tile 2048, order "), "{table}");
     let shown = text(&succeed(command(home).args(["session", "show"]).arg(&session)).stdout);
     assert!(shown.contains("## Search of search\n") && shown.contains("- round 1: dropped tile 2048"), "{shown}");
     let json = text(&succeed(command(home).args(["session", "show", "--format", "json"]).arg(&session)).stdout);

@@ -5,8 +5,8 @@ use super::counted;
 use super::measure::{GPU_BUSY, OF_GPM};
 use super::recorded::RecordedMeasure;
 
-/// Why a measure is wrong, or why none of these runs has it. `None` if a run has it, and for measures whose absence has no single reason:
-/// measures of recordings by pattern, and measures of the GPUs' samples.
+/// The reason why a measure is wrong, or why no run has it. `None` if a run has it. Only two kinds of measures have such reasons: measures
+/// of recordings by pattern, and measures of the GPUs' samples.
 pub fn why_absent<'r>(runs: impl IntoIterator<Item = &'r RunSummary>, key: &str) -> Option<String> {
     let runs: Vec<&RunSummary> = runs.into_iter().collect();
     let is_sampled = key == GPU_BUSY || OF_GPM.contains(&key);

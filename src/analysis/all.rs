@@ -16,7 +16,7 @@ const MOST_THREADS: usize = 8;
 /// error that it returns ends the work.
 ///
 /// # Errors
-/// The index cannot be read. The inner error is the one of `take`.
+/// The index cannot be read. The inner error comes from `take`.
 pub fn summarise_runs<E>(
     reader: &Reader,
     runs: &[String],

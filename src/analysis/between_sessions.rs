@@ -26,7 +26,7 @@ pub struct SessionComparison {
     checks: Vec<CheckPairs>,
     /// How much rounding can change the difference.
     rounding: Rounding,
-    /// The same difference, measured by the arrival times of a program's lines, with its ratio. `None` if these times are unknown.
+    /// The difference according to the arrival times of a program's lines, with its ratio. `None` if these times are unknown.
     by_arrival: Option<(Contrast, f64)>,
     /// Why the cells cannot be compared, whatever the numbers are.
     reason: Option<Incomparable>,
@@ -96,7 +96,7 @@ impl SessionComparison {
         }
     }
 
-    /// The same, but marked as not comparable, because a session's runs of the cell were made in different environments.
+    /// The comparison, marked as not comparable because a session's runs of the cell were made in different environments.
     pub fn mixed(self) -> Self {
         Self { reason: Some(Incomparable::Mixed), ..self }
     }

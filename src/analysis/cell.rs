@@ -203,7 +203,7 @@ pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
     words.next().filter(|first| words.all(|word| word == *first)).unwrap_or(USUAL_STEP)
 }
 
-/// What runs on CPUs have in the place of GPUs.
+/// The word that takes the place of "GPUs" for runs on CPUs.
 const RANKS: &str = "Ranks";
 
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
@@ -330,7 +330,7 @@ pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
     if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
 }
 
-/// As [`session_facts`], for a history: there, cells of one session may have different facts, too.
+/// The facts of [`session_facts`] for a history, in which cells of one session may have different facts, too.
 pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
     // A factor of a user's program may have the key of such a fact.
     let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());
@@ -453,8 +453,8 @@ fn are_on_cpus(cells: &[Cell]) -> bool {
     runs.peek().is_some() && runs.all(is_without)
 }
 
-/// Where a cell stands among others by its level of a setting: first by the order of a study, then cells without a level, numbers by value,
-/// named levels by their places among the known ones, so that defaults come first, and other names.
+/// The rank of a cell by its level of a setting: levels in the order of a study first, then cells without a level, then numbers by value,
+/// then named levels by their places in the list of known levels, which begins with the default, and then other names.
 pub type LevelRank = (usize, Option<(usize, Option<Level>)>);
 
 /// The rank of a cell by its level of a setting.

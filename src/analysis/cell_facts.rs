@@ -1,9 +1,9 @@
-//! What filters read of cells.
+//! The facts about cells that filters read.
 
 use super::Cell;
 use crate::plan::{Facts, Level};
 
-/// Levels alone: words never match.
+/// Filters on levels only, without a text: words never match.
 impl Facts for Cell<'_> {
     fn level(&self, key: &str) -> Option<Level> {
         Cell::level(self, key)

@@ -36,7 +36,7 @@ static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
     Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()) })
 });
 
-/// The check measures for plans that name none. The first one that both cells report is preferred.
+/// The check measures for plans that name none. Each measure that both cells report is checked; [`LAST_LOSS`] only if there is no other.
 static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
     let usual = |key: &str, name: &str, margin, shown: (f64, &str)| {
         Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown: (shown.0, shown.1.into()) })
@@ -157,9 +157,9 @@ fn measures<'r>(runs: impl Iterator<Item = &'r RunSummary>) -> Vec<Arc<CheckMeas
 /// How the values of a check measure differ between two cells.
 #[derive(Clone)]
 enum Differences {
-    /// In each repeat, with the repeat's number.
+    /// The difference in each repeat, with the repeat's number.
     Paired(Vec<(u32, f64)>),
-    /// On the whole, where repeats form no pairs: the contrast, and the number of repeats of the cell that has fewer.
+    /// The difference of all repeats together, if repeats form no pairs: the contrast, and the smaller number of repeats of the two cells.
     Whole(Option<Contrast>, usize),
 }
 
@@ -202,7 +202,7 @@ pub(super) struct CheckPairs {
 }
 
 impl CheckPairs {
-    /// From the values of paired repeats; a value that is not finite or impossible is NaN. A pair of two such values is left out.
+    /// The check values of paired repeats; a value that is not finite or impossible is NaN. A pair of two such values is left out.
     fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
@@ -219,8 +219,8 @@ impl CheckPairs {
         (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { of, over, base, differences, not_valid })
     }
 
-    /// From the values of repeats that form no pairs; a value that is not finite or impossible is NaN. `None` if a side has no value, or if
-    /// both sides have such values and one has no other.
+    /// The check values of repeats that form no pairs; a value that is not finite or impossible is NaN. `None` if a side has no value, or
+    /// if both sides have NaN and one side has only NaN.
     fn of_groups(of: Arc<CheckMeasure>, over: &[f64], base: &[f64]) -> Option<Self> {
         if over.is_empty() || base.is_empty() {
             return None;
@@ -308,8 +308,8 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -
     all.into_iter().chain(steps).collect()
 }
 
-/// The check values of two cells for a comparison by `measure`: those of these pairs of runs, or of all finished runs if repeats form no
-/// pairs.
+/// The check values of two cells for a comparison by `measure`: the values of these pairs of runs, or the values of all finished runs if
+/// repeats form no pairs.
 pub(super) fn check_cells(
     over: &Cell,
     base: &Cell,

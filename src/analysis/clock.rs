@@ -38,11 +38,11 @@ const BUSY_S: f64 = 1.0;
 /// Whether the step times that a program reports are correct.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clock {
-    /// Its lines arrived at the same intervals as it reports.
+    /// The program's lines arrived at the intervals that the program reports.
     Confirmed,
-    /// It reports impossible times.
+    /// The program reports impossible times.
     Impossible(Contradiction),
-    /// Nothing shows whether it is right.
+    /// Nothing shows whether the reported times are right.
     Unconfirmed(Doubt),
 }
 
@@ -77,7 +77,7 @@ pub enum Contradiction {
 /// Why the reported times could not be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doubt {
-    /// Lines of steps arrived farther apart than the reported step times, in seconds per step.
+    /// The lines of steps arrived farther apart than the reported step times say. Both times are in seconds per step.
     FartherApart {
         /// The mean of the reported step times.
         told_s: f64,
@@ -179,7 +179,7 @@ pub(super) struct Witness {
     pub ratio: Option<f64>,
     /// The usual number of steps that a reported time covers, if it covers all steps since the previous line; `None` if it covers one.
     pub covered: Option<f64>,
-    /// Whether the time of all steps, those without a line included, is longer than the life of the process, so that there is no training
+    /// Whether the time of all steps, including steps without a line, is longer than the life of the process. The run then has no training
     /// time.
     pub outlives: bool,
 }
@@ -218,8 +218,9 @@ fn is_longer(told_s: f64, passed_s: f64) -> bool {
     told_s > IMPOSSIBLE_RATIO * passed_s + LATE_S
 }
 
-/// The contradiction if steps without a line, with the mean time of those that count, took longer than the process lived, and the reported
-/// time over the time that passed. Otherwise the training time of such a run could be any multiple of its life.
+/// Checks whether all steps, including steps without a line, would take longer than the process lived if each took the mean reported time.
+/// Returns this contradiction and the ratio of the reported time to the time that passed. Without this check, the training time of such a
+/// run could be any multiple of its life.
 fn more_steps_than_time(record: &RunRecord, rank: &RankRecord, passed_s: f64) -> Option<(Contradiction, f64)> {
     let training = TrainingTime::of(record, Some(rank))?;
     let told_s = training.time_s / training.planned_steps;
@@ -297,7 +298,7 @@ struct Piece {
     passed_s: f64,
 }
 
-/// When the counted steps of a rank arrived.
+/// The arrival times of a rank's counted steps.
 #[derive(Debug)]
 struct Arrivals {
     pieces: Vec<Piece>,
@@ -306,7 +307,7 @@ struct Arrivals {
     /// The number of counted steps, and the number of different times at which they arrived.
     steps: usize,
     times: usize,
-    /// From the first to the last counted step, including everything in between: the number of steps, and the seconds.
+    /// The number of steps and the seconds from the first to the last counted step, including everything in between.
     span: (f64, f64),
 }
 

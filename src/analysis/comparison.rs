@@ -15,9 +15,9 @@ use super::rounding::{Rounding, step_in_runs};
 use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary, by_repeat};
 use crate::statistics::median;
 
-/// Paired runs may always be started this far apart.
+/// Paired runs may be started up to this number of seconds apart in any case.
 const NEAR_S: f64 = 3_600.0;
-/// Beyond that, they may be as far apart as this number of repeats of one cell usually are.
+/// They may be started farther apart, up to this multiple of the usual time between consecutive repeats of a cell.
 const NEAR_REPEATS: f64 = 3.0;
 
 /// Why two cells cannot be compared.
@@ -34,7 +34,7 @@ pub enum Incomparable {
     OneSession,
     /// All runs of one cell were started before all runs of the other.
     OneAfterTheOther {
-        /// From the last start of one cell to the first start of the other, in seconds.
+        /// The time from the last start of one cell to the first start of the other, in seconds.
         gap_s: f64,
         /// Names of facts about the machine that changed as well.
         with: Vec<String>,
@@ -120,7 +120,7 @@ impl Incomparable {
         }
     }
 
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Imported => {
@@ -207,7 +207,7 @@ impl fmt::Display for Incomparable {
     }
 }
 
-/// What [`percent`] says of larger shares.
+/// The text of [`percent`] for larger shares.
 pub(super) const OVER_1000: &str = "more than 1000 %";
 
 /// A share in percent with two digits; a whole number from 10 % on. Shares that are too large to be worth a number are [`OVER_1000`].
@@ -238,7 +238,7 @@ pub struct Comparison {
     pub(super) sample: Sample,
     /// How much rounding can change the logarithm of a ratio.
     pub(super) rounding: Rounding,
-    /// The same ratios from the arrival of a program's lines, if these times are known.
+    /// The logarithms of the ratios according to the arrival of a program's lines, if these times are known.
     pub(super) by_arrival: Option<Sample>,
     /// How often somebody could have looked at the results: once for each launch that added repeats, and once more if some were cancelled.
     pub(super) looks: u32,
@@ -260,12 +260,12 @@ impl Comparison {
         Self { least: logs.len(), sample: Sample::Pairs(logs), looks: 1, ..Self::default() }
     }
 
-    /// The same, with repeats that were added after this number of looks.
+    /// This comparison, with repeats that were added after this number of looks.
     pub fn looked_at(self, looks: u32) -> Self {
         Self { looks, ..self }
     }
 
-    /// The same, with values that a clock rounded to this share of them.
+    /// This comparison, with values that a clock rounded to multiples of this share of them.
     pub fn rounded(self, resolution: f64) -> Self {
         Self { rounding: Rounding { step: resolution, is_written: false }, ..self }
     }
@@ -285,7 +285,7 @@ impl Comparison {
         Self { sample, by_arrival: None, reason, ..compared }
     }
 
-    /// The same for values that have ratios, of cells whose repeats form pairs.
+    /// Compares cells whose repeats form pairs, by values that have ratios.
     fn of_pairs(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
         let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
         let mut pairs: Vec<_> = paired(cell, base);
@@ -326,7 +326,7 @@ impl Comparison {
         }
     }
 
-    /// The same for cells whose repeats form no pairs.
+    /// Compares cells whose repeats form no pairs, by values that have ratios.
     fn of_groups(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
         let logs = |cell: &Cell| by_repeat(cell, key).into_iter().map(|(_, value)| value.ln()).collect();
         let sample = Sample::Groups(vec![(1.0, logs(cell)), (-1.0, logs(base))]);
@@ -408,8 +408,8 @@ impl Comparison {
     }
 }
 
-/// The pairs without those of launches in which all runs of one side were started before all runs of the other: repeats of a later launch of
-/// both cells do not mend them. If there were no other pairs, all are kept.
+/// Leaves out pairs of launches in which all runs of one side were started before all runs of the other: repeats of a later launch of both
+/// cells do not make these pairs comparable. If there are no other pairs, all pairs are kept.
 fn interleaved<'a>(pairs: Vec<(&'a RunSummary, &'a RunSummary)>) -> Vec<(&'a RunSummary, &'a RunSummary)> {
     let launches = |(own, other): &(&'a RunSummary, &'a RunSummary)| (own.launch.as_str(), other.launch.as_str());
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Conditions that differ between runs and may explain their times: a GPU clock below that of the other repeats, a warmer GPU, and drift
-//! over the session.
+//! Conditions that differ between runs and may explain their times: a GPU clock that is lower than in the other repeats, a warmer GPU, and
+//! drift over the session.
 
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::statistics::median;
@@ -70,9 +70,9 @@ pub struct SessionDrift {
     pub runs: usize,
     /// The last fifth of runs over the first fifth, minus 1; each run is divided by the median of its cell.
     pub change: f64,
-    /// The same for the GPU clock.
+    /// The change of the GPU clock, computed in the same way.
     pub clock: Option<f64>,
-    /// By how many degrees the GPUs became warmer.
+    /// The number of degrees by which the GPUs became warmer.
     pub warmer_c: Option<f64>,
 }
 

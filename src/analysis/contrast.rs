@@ -10,7 +10,7 @@ use crate::statistics::{
 
 /// The probability of a false verdict of difference in a family, and of a false verdict of equality.
 pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
-/// The share of [`ERROR`] that is reserved for looks after the first.
+/// The share of [`ERROR`] that is reserved for later looks: for the tests that are repeated after repeats were added.
 const LATER_LOOKS: f64 = 0.2;
 /// The power with which repeats must detect a difference for it to count as detectable.
 pub(super) const POWER: f64 = 0.8;
@@ -22,7 +22,7 @@ const MOST_MORE_REPEATS: u32 = 200;
 pub(super) enum Sample {
     /// Differences between partners, such as one for each pair of repeats.
     Pairs(Vec<f64>),
-    /// Values without partners: what is tested is the sum of the groups' means, each times its weight.
+    /// Values without partners, in groups with weights: the sum of the groups' means, each multiplied by its weight, is tested.
     Groups(Vec<(f64, Vec<f64>)>),
 }
 
@@ -41,7 +41,7 @@ impl Sample {
         }
     }
 
-    /// The sums with the values of as many other pairs; `None` for other samples.
+    /// The sums of the values of this sample and of `other`, pair by pair; `None` unless both have the same number of pairs.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Pairs(own), Self::Pairs(others)) if own.len() == others.len() => {
@@ -51,7 +51,7 @@ impl Sample {
         }
     }
 
-    /// The same without its values.
+    /// A sample of the same kind without values.
     pub(super) fn emptied(&self) -> Self {
         match self {
             Self::Pairs(_) => Self::Pairs(Vec::new()),
@@ -77,7 +77,7 @@ pub(super) struct Contrast {
     pub(super) freedom: f64,
     /// The standard error over half of `rounding`, if values spread only because they are rounded.
     pub(super) scale: f64,
-    /// By how much rounding can change the mean.
+    /// The amount by which rounding can change the mean.
     pub(super) rounding: f64,
 }
 
@@ -117,7 +117,7 @@ impl Contrast {
         Interval { low: self.mean - half, high: self.mean + half }
     }
 
-    /// The same of a ratio, if the values are logarithms.
+    /// The 95 % interval of a ratio, if the values are logarithms.
     pub(super) fn interval_of_ratio(&self) -> Interval {
         let Interval { low, high } = self.interval();
         Interval { low: low.exp(), high: high.exp() }
@@ -134,8 +134,8 @@ impl Contrast {
         mean.is_finite().then_some(Self { mean, error, freedom: n - 1.0, scale, rounding: 0.0 })
     }
 
-    /// The same if rounding can change each value by as much as `rounding`. Values that were rounded to the same number may have differed:
-    /// their standard deviation counts as at least the half of that.
+    /// This contrast, if rounding can change each value by as much as `rounding`. Values that were rounded to the same number may have
+    /// differed, so their standard deviation counts as at least half of `rounding`.
     pub(super) fn rounded(self, rounding: f64) -> Self {
         Self { error: self.error.max(self.scale * rounding / 2.0), rounding, ..self }
     }
@@ -195,8 +195,8 @@ impl Contrast {
     }
 }
 
-/// The share of [`ERROR`] that may be spent at a look: most of it at the first, since most sessions have only one, and a fifth of the
-/// remainder at each later look, so that all looks together spend no more than 1.
+/// The share of [`ERROR`] that may be spent at a look. The first look gets most of it, since most sessions have only one look. Each later
+/// look gets a fifth of the share of the look before, so that all looks together spend at most 1.
 pub(super) fn spent_at(look: u32) -> f64 {
     (1.0 - LATER_LOOKS) * LATER_LOOKS.powi(look.max(1) as i32 - 1)
 }
@@ -206,7 +206,7 @@ pub(super) fn holm(p: &[f64]) -> Vec<f64> {
     holm_among(p, 0)
 }
 
-/// The same if the family has `others` more comparisons, which are assumed to show nothing.
+/// Holm's adjusted probabilities if the family has `others` more comparisons, which are assumed to show nothing.
 pub(super) fn holm_among(p: &[f64], others: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

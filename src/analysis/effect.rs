@@ -57,11 +57,11 @@ pub struct Effect {
 pub struct Fitted {
     /// The number of cells.
     pub cells: usize,
-    /// What the effect is mixed with, the largest share first.
+    /// The effects with which it is mixed, the largest share first.
     pub mixed: Vec<Mixed>,
 }
 
-/// An effect that is contained in another one's estimate.
+/// An effect that is contained in the estimate of another effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixed {
     /// Its factor, or its two factors.
@@ -81,7 +81,7 @@ pub struct Reading<'a> {
     pub of_speed: bool,
     /// The bound for equality as a share.
     pub equal_within: f64,
-    /// What intervals show.
+    /// The kind of intervals.
     pub intervals: Intervals,
     /// The number of effects of the experiment that a filter hides, which still belong to the family.
     pub others: usize,
@@ -321,7 +321,7 @@ impl<'a, 'r> Design<'a, 'r> {
         self.places = self.codes.iter().cloned().zip(0..).collect();
     }
 
-    /// The changes of one level, setting by setting, and then those of two settings.
+    /// The changes of one level, setting by setting, and the changes of two settings.
     fn changes(&self) -> (Vec<LevelPlace>, impl Iterator<Item = Vec<LevelPlace>>) {
         let changes: Vec<LevelPlace> = (0..self.settings.len())
             .flat_map(|setting| (1..self.levels[setting].len()).map(move |level| (setting, level)))
@@ -430,12 +430,12 @@ impl<'a, 'r> Design<'a, 'r> {
         Some(self.whole(groups.iter().flat_map(of_group), groups.len()))
     }
 
-    /// The effect of one change in each group, or the effect of two changes together beyond the effect of each alone.
+    /// For each group the effect of one change, or the interaction of two changes: their effect together beyond the effects of each alone.
     fn contrasts(&self, groups: &[Vec<usize>], logs: &[Vec<(u32, f64)>]) -> Vec<Vec<(u32, f64)>> {
         groups.iter().map(|group| Self::contrast(group, logs)).collect()
     }
 
-    /// The same in one group, for each repeat that all its cells have.
+    /// The effect or interaction in one group, for each repeat that all its cells have.
     fn contrast(group: &[usize], logs: &[Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
         let logs = |place: &usize| &logs[*place];
         let sum = |repeat: u32| -> Option<f64> {

@@ -231,7 +231,7 @@ pub(crate) fn without_metrics(run: &mut RunRecord) {
     }
 }
 
-/// What became of the recording of a run in which no process opened the tracer.
+/// The outcome of the recording of a run in which no process opened the tracer.
 pub(crate) fn nothing_recorded() -> TraceOutcome {
     TraceOutcome::Failed(NOTHING_RECORDED.to_owned())
 }

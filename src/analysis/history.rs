@@ -15,7 +15,7 @@ use crate::statistics::{change_points, least_values, median};
 /// The key of the commit of a user's program.
 const PROGRAM_GIT: &str = "program_git";
 
-/// The keys of the facts that tell the occasions of a history apart, so that they differ in every history.
+/// The keys of the facts that distinguish the occasions of a history; these facts therefore differ in every history.
 pub const OCCASION_FACTS: [&str; 3] = [PROGRAM_GIT, COMMIT_TIME, IMPORTED_FROM];
 
 /// The probability that a history in which nothing changed shows a change in any of its tracks.
@@ -24,10 +24,10 @@ pub const CHANGE_ERROR: f64 = 0.05;
 /// The order of sessions in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryOrder {
-    /// By the start of their first runs.
+    /// Sessions are ordered by the start of their first runs.
     Dates,
-    /// By the dates of their commits, which git reported when the runs were made. If the date of any commit is unknown,
-    /// by the first runs of all commits.
+    /// Sessions are ordered by the dates of their commits, which git reported when the runs were made. If the date of any commit is
+    /// unknown, they are ordered by the first runs of all commits.
     Commits,
 }
 
@@ -45,10 +45,10 @@ pub struct Occasions {
 
 /// The key of an occasion: the session, and the environment of its runs.
 type Key = (String, String);
-/// An occasion and what is known about it.
+/// An occasion and its known facts.
 type Told<'a> = (&'a Key, &'a Known);
 
-/// What is known about an occasion.
+/// The known facts about an occasion.
 #[derive(Default)]
 struct Known {
     started_s: Option<f64>,

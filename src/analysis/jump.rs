@@ -46,8 +46,8 @@ struct Fit {
 }
 
 impl Fit {
-    /// From sums of squares and products: of the explaining variable, of its products with the logarithms, and of the logarithms; each with
-    /// its cell's means subtracted.
+    /// The fit from three sums: the squares of the explaining variable, its products with the logarithms, and the squares of the
+    /// logarithms. The means of each cell were subtracted from both.
     fn of(xx: f64, xy: f64, yy: f64, freedom: f64) -> Option<Self> {
         let slope = xy / xx;
         let error = ((yy - slope * xy).max(0.0) / freedom / xx).sqrt();

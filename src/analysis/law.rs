@@ -61,13 +61,12 @@ impl LawFit {
         self.line[0] + self.line[1] * self.law.u(x)
     }
 
-    /// Fits a law to the repeats of cells. Each repeat number that all cells have is fitted alone, by least squares of relative errors, and the
-    /// parameters are summarised over these fits. If repeats are not `paired`, the medians are fitted, and the parameters have no intervals.
-    /// A cell is a miss if the law's time is outside its interval and differs by more than
-    /// `equal_within` from its median.
+    /// Fits a law to the repeats of cells. There is a fit for each repeat that all cells have, by least squares of relative errors. The
+    /// parameters are summarised over these fits. If repeats are not `paired`, the medians are fitted, and the parameters have no
+    /// intervals. A cell is a miss if the law's time is outside its interval and differs by more than `equal_within` from its median.
     ///
     /// # Errors
-    /// Why it cannot be fitted: too few places, no repeat in common, times or places that are not above 0.
+    /// The law cannot be fitted: too few places, no repeat in common, times or places that are not above 0.
     pub fn of(
         law: TimeLaw,
         (cells, paired): (&[Vec<TimeAt>], bool),

@@ -1,4 +1,4 @@
-//! The training loss of a run by its steps, thinned to what a chart can show.
+//! The training loss of a run by steps, reduced to the number of points that a chart can show.
 
 use crate::store::{RankRecord, StepRecord};
 
@@ -12,7 +12,7 @@ pub struct LossPoint {
     pub step: u64,
     /// The time spent in steps until the end of the piece, by the rank whose steps took longest.
     pub time_s: f64,
-    /// The mean over its steps and all ranks, weighted by units; if none of its steps tells units, all steps weigh the same.
+    /// The mean over the point's steps and all ranks, weighted by units. If no step reports units, all steps have the same weight.
     pub loss: f64,
 }
 

@@ -71,7 +71,7 @@ pub(super) struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    /// Made from the runs of each cell; `None` if no fact differs within a cell, apart from the `pooled` ones.
+    /// The facts that differ among the runs of a cell, from the runs of each cell. `None` if only `pooled` facts differ within cells.
     pub(super) fn of(cells: &[&[&'a RunSummary]], pooled: &[Key]) -> Option<Self> {
         let is_pooled = |key: &str| pooled.iter().any(|pooled| **pooled == *key);
         let differs = |key: &&str| cells.iter().any(|runs| values(runs, key).len() > 1);

@@ -1,4 +1,4 @@
-//! The registry of measures: what each one is, and how its readings become one number for a run.
+//! The registry of measures: the name, unit and meaning of each measure, and how its readings become one number for a run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -44,7 +44,7 @@ pub(super) const DRAM_ACTIVITY: &str = "dram_activity";
 pub(super) const NVLINK_RECEIVE: &str = "nvlink_receive_bytes_per_s";
 /// The key of the bytes sent over all NVLinks per second (GPM).
 pub(super) const NVLINK_SEND: &str = "nvlink_send_bytes_per_s";
-/// The keys of what GPM alone measures.
+/// The keys of the measures that only GPM provides.
 pub(super) const OF_GPM: [&str; 9] = [
     SM_ACTIVITY,
     TENSOR_ACTIVITY,
@@ -59,7 +59,7 @@ pub(super) const OF_GPM: [&str; 9] = [
 /// The key of the step time.
 const STEP_TIME: &str = "step_time_s";
 
-/// What multicard measures itself, whatever times a program reports.
+/// The keys of the measures that multicard measures itself, whatever times a program reports.
 const TIMED_HERE: [&str; 5] = ["total_time_s", "energy_j", "steady_energy_j", "energy_per_unit_j", "power_w"];
 
 /// How the values of ranks become one value.
@@ -280,7 +280,7 @@ impl Measure {
 /// The measures of a kind of run, in the order of columns: the built-in ones, and those that come with a plan.
 #[derive(Clone, Debug)]
 pub struct Measures {
-    /// What steps process: `images`, `tokens`.
+    /// The units that steps process: `images`, `tokens`.
     units: Arc<str>,
     /// The word for a step: `step`, `iteration`.
     step: Arc<str>,
@@ -307,7 +307,7 @@ impl Measures {
         Self::of_steps(units, USUAL_STEP)
     }
 
-    /// The same if steps are called `step`.
+    /// The measures of a workload whose steps are called `step`.
     fn of_steps(units: &str, step: &str) -> Self {
         let [distinct_rate, processed_rate] =
             ["", "processed_"].map(|which| Key::from(format!("{which}{units}_per_s")));
@@ -386,7 +386,7 @@ impl Measures {
     }
 }
 
-/// A measure with what it asks for.
+/// A measure of recordings, and the parsed form of its key.
 type Known = (Measure, RecordedMeasure);
 
 /// The measure of recordings with this key; `None` if the key has another form or is wrong. Each key that was ever asked for is parsed

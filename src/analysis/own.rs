@@ -104,11 +104,11 @@ struct Resolved {
     measures: Arc<Measures>,
     /// How the measures of the list are computed. Each measure needs only earlier measures.
     computed: Vec<(Key, Code)>,
-    /// What is wrong with the other measures of the list.
+    /// The problems of the other measures of the list.
     problems: BTreeMap<Key, OwnProblem>,
 }
 
-/// What is wrong with a measure for a workload.
+/// The problem of a measure for a workload.
 #[derive(Clone, Debug, PartialEq)]
 struct OwnProblem {
     error: FormulaError,
@@ -542,7 +542,7 @@ impl OwnList {
     /// Checks one measure of the list.
     ///
     /// # Errors
-    /// Its formula fits none of the workloads, or is wrong in one that has all measures that it names.
+    /// No workload has all measures that the formula names, or the formula is wrong for a workload that has them.
     pub(super) fn check(&self, key: &str) -> Result<OwnOutcome, FormulaError> {
         let (mut fits, mut lacking): (Option<Measure>, Vec<FormulaError>) = (None, Vec::new());
         for resolved in &self.0 {

@@ -4,9 +4,9 @@
 //! *Simulation* 69(6), 1997): steps are averaged in batches of five, and the batches before the `d`th are dropped, where `d` minimises
 //! the squared standard error of the remaining means. As long as that drops half of the batches or more, step times are still changing.
 //!
-//! Steady steps are enough when the 95 % interval of their mean ([`batch_means`], which allows for their correlation) is narrow enough.
-//! As long as the steps are worth fewer than 50 independent ones, their correlation cannot be estimated well, and a run that ended at
-//! the first interval that looks narrow enough would too often end by chance. For these, the mean is taken to be known only to five
+//! Steady steps are enough when the 95 % interval of their mean ([`batch_means`], which allows for their correlation) is narrow enough. As
+//! long as the steps are worth fewer than 50 independent ones, their correlation cannot be estimated well, and a run that ended at the
+//! first interval that looks narrow enough would too often end by chance. As long as this is so, the mean counts as known only to five
 //! standard deviations of single steps.
 
 use super::batch_means;

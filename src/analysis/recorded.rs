@@ -35,12 +35,12 @@ pub const PER_STEP: &str = "per_step";
 /// See [`PER_STEP`].
 pub const PER_RANK: &str = "per_rank";
 
-/// What a key asks for: `LIST[.STATISTIC][.per_step][.per_rank]:PATTERN`.
+/// A parsed key of the form `LIST[.STATISTIC][.per_step][.per_rank]:PATTERN`.
 #[derive(Clone, Debug)]
 pub struct RecordedMeasure {
-    /// Which entries.
+    /// The entries that are selected.
     pub pattern: TracePattern,
-    /// What of them.
+    /// The number that is computed from these entries.
     pub statistic: RecordedStatistic,
     /// Whether it is divided by the number of steps.
     pub per_step: bool,

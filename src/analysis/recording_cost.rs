@@ -23,7 +23,7 @@ pub struct TimedStep {
     pub duration_s: f64,
 }
 
-/// What recording costs within a run.
+/// The cost of recording, measured within a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecordingCost {
     /// The share by which recorded steps took longer.
@@ -41,10 +41,10 @@ pub struct RecordingCost {
 /// is left out, since its time includes waiting for the recorder. Steps after the window are left out as well, because
 /// a recorder still has work to do after its end (steps under Nsight Systems stay slow for a while).
 ///
-/// With several windows ([`Capture::Windows`]), each window gives one cost: the median of its steps without the first,
-/// divided by the mean of two medians, minus 1. These two are the median of the steps between this window and the one
-/// before, and that of the steps between this window and the next one. Steps next to a window and the first step of
-/// each epoch are left out. The cost of the run is the median over its windows; with fewer than ten, it has none.
+/// With several windows ([`Capture::Windows`]), each window gives one cost: the median of its steps without the first, divided by the mean
+/// of two medians, minus 1. These two are the median of the steps between the previous window and this window, and the median of the steps
+/// between this window and the next one. Steps next to a window and the first step of each epoch are left out. The cost of the run is the
+/// median over its windows; with fewer than ten, it has none.
 pub fn recording_cost(steps: &[TimedStep], capture: Capture, cut: &[u64]) -> Option<RecordingCost> {
     match capture {
         Capture::Steps { first, last } => {

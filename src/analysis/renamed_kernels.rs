@@ -1,5 +1,5 @@
-//! Kernels that PyTorch's Inductor called differently before and after a change: their names list the operations that they join, so a small
-//! change of a model gives some of its kernels other names. They are told by their place in the step.
+//! Matches kernels that PyTorch's Inductor named differently before and after a change. The names list the operations that a kernel joins,
+//! so a small change of a model gives some of its kernels other names. Such kernels are matched by their place in the step.
 
 use std::collections::{BTreeMap, HashSet};
 

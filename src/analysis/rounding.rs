@@ -3,8 +3,8 @@
 use super::resolution::decimal_step;
 use super::{Cell, Measure, RunSummary};
 
-/// The units to which the values of files are converted: a step of 1 MB/s is then one of 10⁶ B/s. In other units, values are kept as they
-/// were written, and no step is above 1.
+/// The units to which the values of files are converted. A rounding step of 1 MB/s then becomes a step of 10⁶ B/s. Values in other units
+/// are kept as written, and their rounding step is at most 1.
 const CONVERTED: [&str; 5] = ["s", "J", "W", "B/s", "FLOP/s"];
 
 /// How coarse values are.
@@ -13,7 +13,7 @@ pub(super) struct Rounding {
     /// The step between values, as a share of a value. The logarithm of a ratio of two such values can be wrong by as much, since each of
     /// them can be wrong by half a step.
     pub(super) step: f64,
-    /// Whether the values were written with few digits; otherwise, a clock is coarse.
+    /// True if the values were written with few digits; false if a clock is coarse.
     pub(super) is_written: bool,
 }
 

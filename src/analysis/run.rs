@@ -55,11 +55,11 @@ pub enum Recording {
     Traced,
     /// The run's ranks recorded themselves, which costs time, too.
     BuiltIn,
-    /// The same without calls of CUDA.
+    /// The run's ranks recorded themselves, without calls of CUDA.
     BuiltInWithoutCalls,
-    /// The run's ranks recorded some steps of each period. Its times are those of the other steps.
+    /// The run's ranks recorded some steps of each period. Its times come from the other steps.
     InWindows,
-    /// The same without calls of CUDA.
+    /// The run's ranks recorded themselves, without calls of CUDA.
     InWindowsWithoutCalls,
     /// There is only a report, of a run that is not in the session.
     Report,
@@ -159,7 +159,7 @@ pub struct RunSummary {
     pub activity: Vec<Activity>,
     /// Its training loss by step, thinned.
     pub losses: Vec<LossPoint>,
-    /// What a reader must know about it.
+    /// The marks: what a reader must know about the run.
     pub marks: Vec<Mark>,
     /// The environment it ran in, if it was recorded.
     pub environment: Option<Arc<Environment>>,
@@ -189,7 +189,7 @@ impl RunSummary {
         }
     }
 
-    /// Whether it was to be recorded, but none of its processes opened the tracer: recording did not slow it down.
+    /// Whether the run should have been recorded, but no process of it opened the tracer, so that recording did not slow it down.
     pub fn recorded_nothing(&self) -> bool {
         self.trace.as_ref().is_some_and(TraceOutcome::recorded_nothing)
     }
@@ -368,7 +368,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary
 }
 
-/// Whether a run has steps, and none of them counts. Those of a run that has not ended may be to come.
+/// Whether all steps of an ended run are warm-up steps. A run that has not ended may still make steps that count.
 fn has_warm_up_only(record: &RunRecord, steady: &Steady) -> bool {
     let has_steps = record.ranks.iter().any(|rank| !rank.steps.is_empty());
     record.state.is_final() && steady.times_s.is_empty() && has_steps
@@ -459,7 +459,7 @@ fn doubts(witness: Option<Witness>) -> Option<Mark> {
     witness.map(|witness| witness.clock).filter(|clock| *clock != Clock::Confirmed).map(Mark::Clock)
 }
 
-/// The marks about the precision of a quick run; none for a full run.
+/// The marks about the precision of a quick run; empty for a full run.
 fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
     let Some(asked) = mode.step_precision() else { return Vec::new() };
     let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
@@ -479,8 +479,8 @@ struct Steady<'a> {
     time_s: f64,
     distinct_units: f64,
     processed_units: f64,
-    /// The distinct units of all steady steps divided by those of the steps whose times count. The two differ if the
-    /// run was recorded in windows: its energy is then known for all steady steps.
+    /// The distinct units of all steady steps, divided by the distinct units of the steps whose times count. Both numbers differ if the run
+    /// was recorded in windows, because its energy is then known for all steady steps.
     with_traced: f64,
     load_wait_s: Option<f64>,
 }

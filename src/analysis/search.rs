@@ -1,8 +1,7 @@
 //! Searches: which cell of a plan answers the question in `[search]`?
 //!
-//! In each round, every candidate that is left runs once. After the round, the search drops the cells that an
-//! always-valid interval excludes. The plan, the recorded steps and the ended runs alone determine what runs next.
-//! `multicard help searches` explains the method.
+//! In each round, every candidate that is left runs once. After the round, the search drops the cells that an always-valid interval
+//! excludes. Only the plan, the recorded steps and the ended runs determine what runs next. `multicard help searches` explains the method.
 
 mod bounds;
 mod decision;

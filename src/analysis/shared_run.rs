@@ -9,7 +9,7 @@ use super::{Measures, RunSummary};
 use crate::plan::Key;
 use crate::protocol::IMPORTED_FROM;
 
-/// The fewest runs of an imported session that cannot agree by chance with those of another one.
+/// If at least this number of runs of an imported session agree with runs of another session, this cannot be chance.
 const LEAST_RUNS: usize = 3;
 
 /// The greatest chance with which a run of another session may have a run's values, if the values are to show that both are one run.
@@ -173,8 +173,8 @@ fn is_same(one: &RunSummary, other: &RunSummary) -> bool {
     !values.is_empty() && values == recorded(other)
 }
 
-/// What was recorded of a run. Measures that can change after the run are left out: user-defined measures, and shares of rates that may be
-/// measured again.
+/// The recorded values of a run. Measures that can change after the run are left out: user-defined measures, and shares of rates that may
+/// be measured again.
 fn recorded(run: &RunSummary) -> BTreeMap<&Key, u64> {
     let base = Measures::of_workload(&run.workload);
     let is_own = |key: &Key| base.find(key).is_none() && run.measures.find(key).is_some();

@@ -3,7 +3,7 @@
 use super::batch::{BatchMeans, means_of_batches};
 use crate::statistics::median;
 
-/// From this number of steps on, spread, drift and correlation are meaningful.
+/// The smallest number of steps with which spread, drift and correlation are meaningful.
 const LEAST_STEPS: usize = 20;
 /// A smaller drift is not marked, even if it is certain.
 const MARKED_DRIFT: f64 = 0.03;

@@ -16,7 +16,7 @@ pub(super) const TRAINING_TIME: &str = "training_time_s";
 pub struct TrainingTime {
     /// The time, in seconds.
     pub time_s: f64,
-    /// Its 95 % interval from the steps of this run alone; `None` below 100 steps.
+    /// Its 95 % interval, from the steps of only this run; `None` below 100 steps.
     pub interval: Option<Interval>,
     /// Half the width of the interval of the mean step, as a share of the mean, allowing for autocorrelation; `None` below 100 steps.
     pub step_precision: Option<f64>,

@@ -15,9 +15,9 @@ const MEDIAN_OVER_MEAN: f64 = 1.253_314_137_315_500_3;
 /// The 97.5 % and the 80 % quantile of the standard normal distribution.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
 const NORMAL_80: f64 = 0.841_621_233_572_914_3;
-/// For n repeats, half the width of a median's interval is larger than in the limit of many repeats: in half of all cells by at least a
-/// factor 1 + x / n^¼, since the ends are order statistics, which vary themselves. The two values are for half of the cells and for four of
-/// five. By simulation of normal repeats, for n from 6 to 1000.
+/// With n repeats, half the width of a median's interval is larger than its limit for many repeats by a factor 1 + x / n^¼, because the
+/// ends are order statistics, which vary themselves. With the first x, half of all cells stay below this factor; with the second x, four of
+/// five cells. Both are from simulations of normal repeats, for n from 6 to 1000.
 const IN_HALF: f64 = 0.45;
 const IN_FOUR_OF_FIVE: f64 = 1.2;
 /// The most repeats that are considered.
@@ -30,8 +30,8 @@ pub fn repeats_for(spread: f64, precision: f64) -> Option<u32> {
     repeats_reaching(spread, precision, IN_FOUR_OF_FIVE)
 }
 
-/// The same number for another share of cells, which determines `excess`: 1.96 · 1.2533 · spread / √n · (1 + excess / n^¼) ≤ ln(1 +
-/// precision).
+/// The number of repeats of [`repeats_for`], for a share of cells that `excess` determines: 1.96 · 1.2533 · spread / √n · (1 + excess /
+/// n^¼) ≤ ln(1 + precision).
 fn repeats_reaching(spread: f64, precision: f64, excess: f64) -> Option<u32> {
     let half = precision.ln_1p();
     if !(spread.is_finite() && spread >= 0.0 && half > 0.0) {

@@ -16,18 +16,18 @@ use crate::statistics::{
 pub enum Method {
     /// There is no interval: one repeat, or a value that is fixed by definition.
     One,
-    /// From the lowest to the highest repeat. It covers the median in 1 − 2^(1−n) of cases.
+    /// The range from the lowest to the highest repeat. It contains the true median in 1 − 2^(1−n) of cases.
     Range,
     /// A 95 % interval of the median of 6 or more repeats, from order statistics.
     OrderStatistics,
-    /// A 95 % interval of a ratio by Student's t between sessions; the count is of sessions.
+    /// A 95 % interval of a ratio by Student's t between sessions; `n` counts sessions.
     BetweenSessions,
-    /// A 95 % interval of a difference of means by Welch's t; the count is of both groups together.
+    /// A 95 % interval of a difference of means by Welch's t; `n` counts the values of both groups.
     Means,
     /// A ratio of repeats that form no pairs, without an interval.
     Unpaired,
-    /// Geometric means of cells whose repeats form no pairs, or their ratio, with a 95 % interval by Welch's t on logarithms; the count is of
-    /// the cell that has fewest.
+    /// Geometric means of cells whose repeats form no pairs, or their ratio, with a 95 % interval by Welch's t on logarithms; `n` is the
+    /// smallest number of repeats of a cell.
     GeometricMeans,
 }
 
@@ -68,10 +68,11 @@ impl Value {
 /// Which intervals are shown. All intervals of a picture are of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intervals {
-    /// With [`INTERVAL_REPEATS`] repeats or more, the 95 % interval of the median; with fewer, from the lowest to the highest repeat.
+    /// With [`INTERVAL_REPEATS`] repeats or more, the 95 % interval of the median; with fewer, the range from the lowest to the highest
+    /// repeat.
     #[default]
     ByCount,
-    /// From the lowest to the highest repeat, however many repeats there are.
+    /// The range from the lowest to the highest repeat, for any number of repeats.
     Range,
 }
 
@@ -98,15 +99,15 @@ impl Intervals {
         self.of_ratios(pairs.iter().map(|(over, base)| over / base))
     }
 
-    /// The same for repeats that form no pairs, because their numbers only count the rows of a file: the ratio of geometric means, with the
-    /// interval of Welch's t if each side has two values or more.
+    /// The ratio `over / base` for repeats that form no pairs, because their numbers only count the rows of a file. It is the ratio of the
+    /// geometric means, with the interval of Welch's t if each side has two values or more.
     pub fn of_unpaired_ratio(self, over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
         let logs = |values: &[(u32, f64)]| values.iter().map(|(_, value)| value.ln()).collect();
         let groups = are_sound(over, base).then(|| Sample::Groups(vec![(1.0, logs(over)), (-1.0, logs(base))]))?;
         self.of_sample(&groups)
     }
 
-    /// The ratio that logarithms give: the median over pairs, or that of the geometric means of groups.
+    /// The ratio from a sample of logarithms: the median of the ratios of pairs, or the ratio of the geometric means of groups.
     pub(super) fn of_sample(self, logs: &Sample) -> Option<Value> {
         let groups = match logs {
             Sample::Pairs(logs) => return self.of_ratios(logs.iter().map(|log| log.exp())),
@@ -145,7 +146,7 @@ impl Intervals {
     }
 }
 
-/// The median of repeats and the interval that their number allows; see [`Intervals::of`].
+/// The median of repeats with its interval. The number of repeats decides how the interval is computed; see [`Intervals::of`].
 pub fn summarise(values: &[f64]) -> Option<Value> {
     Intervals::ByCount.of(values)
 }
@@ -155,7 +156,8 @@ pub fn range(values: &[f64]) -> Option<Value> {
     Intervals::Range.of(values)
 }
 
-/// The ratio of two measures, paired by repeat, with the interval that the number of pairs allows; see [`Intervals::of_ratio`].
+/// The ratio `over / base`, from repeats that are paired by their numbers. The number of pairs decides how its interval is computed; see
+/// [`Intervals::of_ratio`].
 pub fn ratio(over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
     Intervals::ByCount.of_ratio(over, base)
 }

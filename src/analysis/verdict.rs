@@ -15,9 +15,9 @@ use super::contrast::{Contrast, ERROR, Sample, holm_among, spent_at, standard_de
 use super::value::{Intervals, pairs};
 use crate::statistics::{Interval, median};
 
-/// The word for what most verdicts count.
+/// The word for the observations of most verdicts.
 const PAIR: &str = "pair";
-/// The word for what verdicts without pairs count.
+/// The word for the observations of verdicts without pairs.
 pub const REPEAT: &str = "repeat";
 /// The default bound: ratios that differ by less than this are equal.
 pub const EQUAL_WITHIN: f64 = 0.01;
@@ -34,7 +34,7 @@ pub enum Verdict {
     Higher,
     /// Below 1, for any other measure.
     Lower,
-    /// Within the bound.
+    /// The ratio is equal to 1 within the bound.
     Equal,
     /// These repeats cannot decide it.
     Undecided,
@@ -83,7 +83,7 @@ pub struct Judgement {
     pub equal_within: f64,
     /// The number of pairs of repeats, or of sessions; where repeats form no pairs, the number of repeats of the cell that has fewer.
     pub n: usize,
-    /// The word for what is counted: `pair`, `session` or [`REPEAT`].
+    /// The word for an observation: `pair`, `session` or [`REPEAT`].
     pub counts: &'static str,
     /// The number of finished repeats of the cell that has fewer.
     pub least: usize,
@@ -99,11 +99,12 @@ pub struct Judgement {
     pub check: Check,
     /// The mean of the logarithms and its standard error; `None` for fewer than two pairs.
     pub seen: Option<(f64, f64)>,
-    /// What an undecided comparison lacks although it looks like a difference.
+    /// The condition that an undecided comparison does not fulfil although it looks like a difference.
     pub lack: Option<Lack>,
 }
 
-/// What a comparison that looks like a difference lacks: a verdict of difference needs a low probability and an interval without 1.
+/// A condition for a verdict of difference that a comparison does not fulfil. The verdict needs a low probability and an interval without
+/// 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// The interval lies on one side of 1, but the corrected probability is not below 5 %.
@@ -121,7 +122,7 @@ impl Lack {
         }
     }
 
-    /// What a judgement lacks, after the word "undecided".
+    /// The missing condition in words, to follow the word "undecided".
     fn text(self, judged: &Judgement) -> String {
         let [alone, corrected] = [judged.p, judged.p_holm].map(|p| p.unwrap_or(1.0));
         match self {
@@ -154,9 +155,9 @@ fn p_text(p: f64) -> String {
 /// the repeats are too few.
 const TELLING: f64 = 1.0;
 
-/// In a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would show`,
-/// `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: p = 0.013 for this comparison alone, but p = 0.16 corrected for
-/// all 10 comparisons, not below 0.05`.
+/// The verdict in a few words: `faster`, `equal within 1 %`, `undecided: with the spread of 3 pairs only differences above 12 % would
+/// show`, `undecided: 2 pairs are too few, about 74 more would decide`, `undecided: p = 0.013 for this comparison alone, but p = 0.16
+/// corrected for all 10 comparisons, not below 0.05`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
@@ -202,7 +203,7 @@ pub fn log_ratios(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<f64> {
 }
 
 impl Judgement {
-    /// What the corrected probability is corrected for: `all 10 comparisons and 2 looks`.
+    /// The comparisons and looks for which the probability is corrected: `all 10 comparisons and 2 looks`.
     fn corrected_for(&self) -> String {
         let looks = super::counted(self.looks, "look");
         match (self.family, self.looks) {
@@ -254,7 +255,7 @@ impl Judgement {
     }
 }
 
-/// Judges comparisons by the logarithms of their paired ratios alone, without knowing their runs. See [`judge_comparisons`].
+/// Judges comparisons by only the logarithms of their paired ratios, without their runs. See [`judge_comparisons`].
 pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let family: Vec<Comparison> = family.iter().cloned().map(Comparison::of_logs).collect();
     judge_comparisons(&family, 0, of_speed, equal_within)
@@ -364,7 +365,7 @@ enum Decision {
 }
 
 impl Decision {
-    /// From the adjusted probabilities. If both tests succeed, the difference is real and too small to matter.
+    /// The verdict from the adjusted probabilities. If both tests succeed, the difference is real but too small to matter.
     fn of(contrast: Option<&Contrast>, difference: Option<f64>, equality: Option<f64>) -> Self {
         let holds = |p: Option<f64>| p.is_some_and(|p| p < ERROR);
         match contrast {

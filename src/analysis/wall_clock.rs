@@ -5,7 +5,7 @@ use crate::store::{RankRecord, RunRecord};
 /// Events are reported slightly after they happened.
 const SLACK_S: f64 = 5.0;
 
-/// From the start of a run's processes to their end, as the launcher measured it; if that is unknown, the longest life of a rank.
+/// The time from the start of a run's processes to their end, as the launcher measured it; if it is unknown, the longest life of a rank.
 pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
     let by_ranks = || record.ranks.iter().filter_map(|rank| rank.duration_s).max_by(f64::total_cmp);
     record.launched_s().or_else(by_ranks)

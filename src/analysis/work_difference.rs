@@ -1,5 +1,5 @@
-//! What explains the difference between the steps of two groups of recordings: kernel by kernel, so that the differences add up to the
-//! whole.
+//! Explains the difference between the steps of two groups of recordings, kernel by kernel: the differences of the parts add up to the
+//! difference of the steps.
 //!
 //! A step of a rank takes as long as its GPU was busy plus as long as nothing ran on it. Busy time is the time of all kernels and copies,
 //! less the time in which several of them ran at once. Each of these parts is divided by the number of steps, and its mean over the
@@ -72,7 +72,7 @@ pub struct WorkChange {
 /// The comparison of two groups of recordings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkDifference {
-    /// The largest difference first.
+    /// The parts of the difference, the largest first.
     pub parts: Vec<WorkChange>,
     /// The step of all parts together.
     pub step: WorkChange,
@@ -236,7 +236,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// What compilers write for a namespace without a name.
+/// The texts that compilers write for a namespace without a name.
 const NAMELESS: [&str; 2] = ["<unnamed>", "(anonymous namespace)"];
 
 /// A kernel's name without its result, its arguments and its template arguments, and for Inductor's kernels without their number, which

@@ -24,7 +24,7 @@ const LEAST_INNER: f32 = 72.0;
 const LEAST_TARGET: f32 = 12.0;
 /// If a chart has more marks, keys and screen readers reach only the visible ones; if more are visible, only the pointer does.
 const MOST_REACHED: usize = 1000;
-/// How much is left of the colour of a line while another one is selected.
+/// The share of a line's colour that is left while another line is selected.
 const BACK: f32 = 0.3;
 /// The number of straight lines that replace a curve.
 const CURVE_LINES: usize = 6;
@@ -35,13 +35,13 @@ pub trait About {
     fn name(&self, mark: &Mark) -> String;
     /// Draws its tooltip.
     fn hover(&self, ui: &mut Ui, mark: &Mark);
-    /// The effect that a mark of no one cell shows, by the name of its row in the table.
+    /// The effect that a mark shows, by the name of its row in the table, if the mark does not belong to a single cell.
     fn effect(&self, _mark: &Mark) -> Option<String> {
         None
     }
 }
 
-/// What a click on a chart requests.
+/// The request of a click on a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// Select a cell, or no cell.
@@ -52,7 +52,7 @@ pub enum Asked {
     Effect(Option<String>),
 }
 
-/// What is selected: a cell, or an effect by the name of its row in the table.
+/// The selection: a cell, or an effect by the name of its row in the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selected<'a> {
     /// The cell.
@@ -79,7 +79,7 @@ pub struct Canvas {
     layouts: Cell<u64>,
 }
 
-/// What a layout depends on, besides the charts.
+/// The size and colours on which a layout depends, besides the charts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Room {
     size: Vec2,
@@ -116,7 +116,7 @@ enum Painted {
 struct Laid {
     room: Room,
     scene: Scene,
-    /// What is painted, each item with the area that it covers and its place among the scene's items.
+    /// The painted items, each with the area that it covers and its place among the scene's items.
     painted: Vec<(Rect, usize, Painted)>,
 }
 

@@ -25,7 +25,7 @@ use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Serie
 use fit::{Fit, HEAD, ROW, line_width, wrapped};
 use texts::{ColumnShape, column_name, heading, sort_key, value_and_n};
 
-/// What follows the tooltip of the training loss: Live has another loss.
+/// The end of the tooltip of the training loss, because Live shows another loss.
 const LOSS_HELP: &str =
     "\nThe mean over an epoch: the last one, unless the table has a row for each. Live shows the loss of each step";
 
@@ -60,7 +60,7 @@ pub struct CellTable<'a> {
     pub effect: Option<&'a str>,
 }
 
-/// The effect that a row is of, by its change; none of a row that is a cell's.
+/// The change of the effect that a row shows; `None` for the row of a cell.
 pub fn effect_of<'t>(table: &'t Table, row: &'t Row) -> Option<&'t str> {
     let place = table.columns.iter().position(|column| *column.key == *"change").filter(|_| row.cell.is_empty())?;
     match row.values.get(place)? {
@@ -69,7 +69,7 @@ pub fn effect_of<'t>(table: &'t Table, row: &'t Row) -> Option<&'t str> {
     }
 }
 
-/// What was requested in a table.
+/// A request that was made in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// Sort by the column with this key.
@@ -129,7 +129,7 @@ impl CellTable<'_> {
         matches!(shown, Shown::Value(place) if Some(&*self.table.columns[*place].key) == self.swatched)
     }
 
-    /// The row of what was selected since the last frame, to scroll it into view.
+    /// The row of the cell or effect that was selected since the last frame, so that it can be scrolled into view.
     fn newly_chosen(&self, ui: &Ui) -> Option<u64> {
         let id = Id::unique(("chosen row of", self.id));
         let now = (self.selected.cloned(), self.effect.map(str::to_owned));
@@ -380,7 +380,7 @@ fn label(ui: &mut Ui, text: impl Into<WidgetText>) -> Response {
     ui.add(Label::new(text).selectable(false).sense(Sense::hover()))
 }
 
-/// A text that may wrap, named as it was given: without the spaces at which no line ends.
+/// Draws a text that may wrap. Its accessible name is the original text, without the no-break spaces that are drawn.
 fn wrapped_ui(ui: &mut Ui, text: &str, colour: Color32, wrap: f32) -> Response {
     let response = label(ui, wrapped(ui, text, colour, wrap));
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));

@@ -132,7 +132,7 @@ fn question(desk: &Desk) -> String {
     }
 }
 
-/// What happens to the runs if the window closes and keeps them.
+/// The sentence on the runs if the window closes and keeps them.
 fn what_is_kept(desk: &Desk) -> &'static str {
     match (desk.queue.paused, desk.queue.is_running()) {
         (false, _) => {
@@ -150,7 +150,7 @@ fn what_is_kept(desk: &Desk) -> &'static str {
     }
 }
 
-/// What cancelling does to the runs.
+/// The sentence on the runs if they are cancelled.
 fn what_is_lost(desk: &Desk) -> &'static str {
     let has = |is: fn(RunState) -> bool| desk.queue.rows.iter().any(|row| is(row.state));
     match (has(RunState::is_active), has(|state| state == RunState::Queued)) {

@@ -40,7 +40,7 @@ impl Default for ScreenName {
     }
 }
 
-/// One user command. Clicks, keys, the command palette and tests send the same ones.
+/// One user command. Clicks, keys, the command palette and tests send the same commands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Show a screen.
@@ -53,7 +53,7 @@ pub enum Command {
     Palette(bool),
     /// Show these columns of a table.
     Columns(Listed, Columns),
-    /// Copy the command line for what is on screen.
+    /// Copy the command line that shows the same in a terminal as the screen.
     CopyCommand,
     /// Close the window, after any necessary questions.
     Quit,
@@ -83,7 +83,7 @@ pub enum Command {
     Allow(bool),
     /// The answer to the question on closing.
     Close(CloseCommand),
-    /// Save the table whose path is asked for to this file; without one, stop asking.
+    /// Save the table for which the user is asked for a path to this file; without a file, stop asking.
     SaveTable(Option<PathBuf>),
     /// A command of the export of data.
     Data(DataCommand),
@@ -128,7 +128,7 @@ pub type EditKind = &'static str;
 
 /// Commands of a screen that edits a value: each edit replaces the value by the edited one.
 pub trait Edits: ScreenCommand {
-    /// What is edited.
+    /// The value that is edited.
     type Value: Clone;
 
     /// The command that sets this value.

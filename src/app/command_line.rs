@@ -1,4 +1,4 @@
-//! Command lines for what is on screen, so that it can be repeated in a terminal, a script or a batch system.
+//! Command lines that show the same as the screen, for use in a terminal, a script or a batch system.
 
 use super::desk::{Desk, place_of};
 use super::words::shell_word;

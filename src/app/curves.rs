@@ -34,7 +34,7 @@ pub struct EpochStart {
 pub struct Curves {
     /// Losses and step times of each rank.
     ranks: Vec<RankTrack>,
-    /// The same for all ranks together, if there is more than one.
+    /// Losses and step times of all ranks together, if there is more than one rank.
     joined: Track,
     samples: Track,
     gpus: Vec<String>,

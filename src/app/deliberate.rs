@@ -18,7 +18,7 @@ struct Aim {
     /// The position of the pointer in the previous pass, and now.
     before: Option<Pos2>,
     now: Option<Pos2>,
-    /// When the primary button was last pressed.
+    /// The time at which the primary button was last pressed.
     pressed_s: f64,
     /// The control under the pointer, the time from which a press on it counts, and the last pass in which it was there.
     at: Option<(Id, f64, u64)>,

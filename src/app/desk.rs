@@ -1,5 +1,5 @@
-//! What the screens share: the machine, the open session with its queue and records, messages, and requests to the engine and to other
-//! screens. It does not know any screen.
+//! The desk, which all screens share: the machine, the open session with its queue and records, messages, and requests to the engine and to
+//! other screens. The desk does not know any screen.
 
 mod compared;
 pub(super) mod export;
@@ -49,7 +49,7 @@ pub struct Problem {
 /// The description of a completed action, shown for a while over the current screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// What was done.
+    /// The action, in a sentence.
     pub text: String,
     /// Whether it describes the action that [`Desk::undo`] would undo.
     pub can_undo: bool,
@@ -70,7 +70,7 @@ impl OpenSession {
         sample::is_sample(&self.folder)
     }
 
-    /// The machine that it is on, if it is another one.
+    /// The machine that it is on, if it is not this machine.
     pub fn host(&self) -> Option<&str> {
         remote::host_of_copy(&self.folder)
     }
@@ -80,7 +80,7 @@ impl OpenSession {
         place_of(&self.folder)
     }
 
-    /// The session's name: the name of its folder, and its machine if it is another one.
+    /// The session's name: the name of its folder, and the name of its machine if it is not this machine.
     pub fn name(&self) -> String {
         if self.is_sample() {
             return sample::NAME.to_owned();
@@ -154,10 +154,10 @@ pub struct Looks {
     pub held: Vec<(Key, Level)>,
 }
 
-/// What the screens share.
+/// The state that all screens share.
 #[derive(Default)]
 pub struct Desk {
-    /// Settings kept between starts.
+    /// The settings of the window, which are kept when the program is started again.
     pub settings: Settings,
     /// The current screen.
     pub screen: ScreenName,
@@ -199,7 +199,7 @@ pub struct Desk {
     pub export: DataExport,
     /// The table that is being saved.
     saving_table: Option<SavingTable>,
-    /// The table whose path is asked for, because none was chosen in a dialog.
+    /// The table for which the user is asked for a path, because no path was chosen in a dialog.
     unsaved_table: Option<UnsavedTable>,
     /// The description of the last action, with its number; `None` once it was dismissed.
     pub notice: Option<(u64, Notice)>,

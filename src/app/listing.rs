@@ -40,7 +40,7 @@ pub struct Entry {
     pub run: String,
     /// Its number in the session, taken from its id; the id itself if it has none.
     pub number: String,
-    /// What distinguishes it from the other runs: the levels in which they differ, and the repeat if there are others.
+    /// The levels in which the listed runs differ, and the number of the repeat if the cell has other repeats.
     pub name: String,
     /// Name of its plan; empty while the session has no record of it.
     pub plan: String,

@@ -13,14 +13,14 @@ pub struct Monitor {
     pixels_per_point: f32,
 }
 
-/// What a frame says about the monitor.
+/// The finding of a frame about the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is the known one.
+    /// The window is on the known monitor.
     Same,
-    /// It may be another one: the next frame tells.
+    /// The window may be on another monitor; the next frame decides.
     Unsure,
-    /// The window moved to another one.
+    /// The window moved to another monitor.
     Other,
 }
 
@@ -32,9 +32,9 @@ impl Monitor {
 
     /// Takes over the monitor's size, in points, and the pixels per point of this frame.
     ///
-    /// The size was converted to points before the frame began. In the frame after a change of the zoom, its points are therefore those of
-    /// the zoom before, and give the size of a monitor that does not exist. Such a frame is ignored, and another monitor counts once two
-    /// frames agree on it.
+    /// The size was converted to points before the frame began. In the frame after a change of the zoom, the points are therefore still
+    /// points of the earlier zoom, and give the size of a monitor that does not exist. Such a frame is ignored: another monitor counts only
+    /// once two frames agree on it.
     pub fn see(&mut self, points: Vec2, pixels_per_point: f32) -> Seen {
         let is_comparable = pixels_per_point == std::mem::replace(&mut self.pixels_per_point, pixels_per_point);
         let pixels = points * pixels_per_point;

@@ -1,6 +1,6 @@
-//! Messages in the bar above the screens: failures, completed actions, the offer of the sample session to a new user, and what a closing
-//! window waits for. There they cover nothing, and no control moves when they appear or disappear. Their buttons come before their texts,
-//! so that a button's place does not depend on the text.
+//! Messages in the bar above the screens: failures, completed actions, the offer of the sample session to a new user, and the reason why a
+//! closing window waits. There they cover nothing, and no control moves when they appear or disappear. Their buttons come before their
+//! texts, so that a button's place does not depend on the text.
 
 use eframe::egui::text::LayoutJob;
 use eframe::egui::{Align, Color32, FontId, Frame, Id, Label, Layout, Margin, Rect, Stroke, TextFormat, Ui, UiBuilder};

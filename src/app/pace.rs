@@ -25,7 +25,7 @@ struct Last {
     spent: Duration,
     /// CPU time of the process from the frame before it to this one.
     cost: Duration,
-    /// When the user last did something.
+    /// The time of the user's last action.
     touched: Instant,
 }
 

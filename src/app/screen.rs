@@ -19,7 +19,7 @@ use super::engine::UiEvent;
 pub struct Unsaved {
     /// The screen that can save them.
     pub screen: ScreenName,
-    /// The name of what is edited.
+    /// The name of the edited value.
     pub name: String,
     /// Whether it can be saved in its present state.
     pub can_be_saved: bool,
@@ -114,7 +114,7 @@ pub trait Screen: Execute + Any {
         Vec::new()
     }
 
-    /// The command line for what is on screen.
+    /// The command line that shows the same in a terminal as the screen.
     ///
     /// # Errors
     /// Why there is none.
@@ -147,7 +147,7 @@ pub trait Executes: 'static {
     fn execute(&mut self, command: Self::Command, desk: &mut Desk, context: &Context);
 }
 
-/// The same for callers that do not know the type.
+/// The trait [`Executes`] for callers that do not know the type of the screen.
 pub trait Execute {
     /// The screen's name.
     fn name(&self) -> ScreenName;
@@ -168,11 +168,11 @@ impl<S: Executes> Execute for S {
     }
 }
 
-/// What a screen is drawn from: its own state and the desk, whose fields and methods are accessible directly.
+/// The data from which a screen is drawn: its own state and the desk, whose fields and methods are accessible directly.
 pub struct View<'a, S> {
     /// The screen.
     pub own: &'a S,
-    /// What the screens share.
+    /// The state that all screens share.
     pub desk: &'a Desk,
 }
 

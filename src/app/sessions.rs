@@ -36,7 +36,7 @@ const OPEN_FIELD: &str = "Path of the session";
 pub(super) const EXPORT_FIELD: &str = "Path of the archive to write";
 const IMPORT_FIELD: &str = "Path of the archive or the results to read";
 
-/// What the menu does with the text that is typed into its fields.
+/// The actions of the menu on the text that is typed into its fields.
 pub(super) const MENU_FIELDS: [(&str, &str); 4] = [
     ("New session …", NEW_FIELD),
     ("Open a session …", OPEN_FIELD),
@@ -300,7 +300,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     }
 }
 
-/// Where the name of the field is stored that gets the focus once the menu is drawn.
+/// The id under which egui stores the name of the field that gets the focus once the menu is drawn.
 fn wanted_id() -> Id {
     Id::unique("field wanted in the session menu")
 }

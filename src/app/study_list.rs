@@ -1,5 +1,5 @@
-//! The list of studies to choose from: those of the session, then the built-in ones with their titles, grouped by the question that they
-//! answer, and filtered by a search.
+//! The list of studies to choose from: the session's studies, then the built-in studies with their titles, grouped by the question that
+//! they answer. A search filters both.
 
 use eframe::egui::{Button, Id, Key, Response, Ui};
 
@@ -7,13 +7,13 @@ use super::theme::GRID;
 use super::widgets::{muted, named_text, opens, text_field};
 use crate::figure::{Group, Study, Titled, study_groups};
 
-/// A search, and what the first study that it finds is to do.
+/// A search for studies, and the action on the first study that it finds.
 pub struct Search {
     text: String,
     first: Option<First>,
 }
 
-/// What a key in the search field asks of the first study.
+/// The action that a key in the search field requests for the first study.
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     /// Enter chooses it.
@@ -33,12 +33,12 @@ impl Search {
         self.text.to_lowercase().split_whitespace().all(occurs)
     }
 
-    /// Whether a title contains it as it was typed.
+    /// Whether a title contains the typed text as a whole.
     fn is_in(&self, title: &str) -> bool {
         title.to_lowercase().contains(&self.text.trim().to_lowercase())
     }
 
-    /// The studies that it finds, by group. Those whose titles contain it as it was typed come first.
+    /// The studies that it finds, by group. Studies whose titles contain the typed text as a whole come first.
     fn found<'g>(&self, groups: &'g [Group]) -> Vec<(&'g Group, Vec<&'g Titled>)> {
         let of_group = |group: &'g Group| {
             let is_found = |titled: &&Titled| {

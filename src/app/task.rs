@@ -41,7 +41,7 @@ pub fn on_thread<T: Send + 'static>(
     promise
 }
 
-/// What is said if a dialog gave no file: the user cancelled it, or the system has no dialogs.
+/// The message if a dialog gave no file: the user cancelled it, or the system has no dialogs.
 pub const NO_FILE_CHOSEN: &str = "No file was chosen. If no dialog appeared, type the path here.";
 
 /// Takes the result of work that has ended, which then is no longer there; `None` while the work goes on, or if there is none.
@@ -49,7 +49,7 @@ pub fn taken<T: Send + 'static>(work: &mut Option<Promise<T>>) -> Option<T> {
     work.take_if(|work| work.ready().is_some()).map(Promise::block_and_take)
 }
 
-/// Like [`taken`], for work that is kept together with its subject.
+/// Takes a finished result as [`taken`] does, for work that is kept together with its subject.
 pub fn taken_about<S, T: Send + 'static>(work: &mut Option<(S, Promise<T>)>) -> Option<(S, T)> {
     let (subject, work) = work.take_if(|(_, work)| work.ready().is_some())?;
     Some((subject, work.block_and_take()))

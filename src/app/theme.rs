@@ -148,7 +148,8 @@ pub fn at_contrast(colour: Color32, visuals: &Visuals, wanted: f32) -> Color32 {
     colour.lerp_to_gamma(end, enough)
 }
 
-/// The same colour for lines and points, if it stands out from the grounds of plots; otherwise the nearest one of its hue that does.
+/// A colour for lines and points: the given colour if it stands out from the backgrounds of plots, otherwise the nearest colour of the same
+/// hue that does.
 pub fn standing_out(colour: Color32, visuals: &Visuals) -> Color32 {
     let stands_out = least_contrast(colour, visuals) >= LINE_CONTRAST;
     if stands_out { colour } else { at_contrast(colour, visuals, LINE_CONTRAST) }

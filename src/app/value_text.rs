@@ -48,7 +48,7 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
     }
 }
 
-/// A share of cases in percent: `75`, `96.9`; with two digits of what is missing to 100 %.
+/// A share of cases in percent: `75`, `96.9`. The difference from 100 % has two significant digits.
 fn coverage_text(share: f64) -> String {
     let percent = 100.0 * share;
     let missing = (100.0 - percent).max(1e-6);

@@ -36,7 +36,7 @@ pub fn prose(ui: &Ui, sentence: &str, colour: Color32) -> WidgetText {
     prose_of_size(ui, sentence, colour, BODY)
 }
 
-/// The same in letters of another size, in points.
+/// A sentence as [`prose`] sets it, in letters of this size, in points.
 pub fn prose_of_size(ui: &Ui, sentence: &str, colour: Color32, size: f32) -> WidgetText {
     if !sentence.contains('`') {
         return RichText::new(sentence).color(colour).size(size).into();
@@ -71,7 +71,7 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
 /// The share of the window's height that the menu of notes takes at most.
 const MOST_OF_WINDOW: f32 = 0.6;
 
-/// Draws a menu of texts, such as the notes on what is shown. All of them can be reached, however low the window is.
+/// Draws a menu of texts, such as the notes on a table. All texts can be reached, however low the window is.
 pub fn notes_menu_ui(ui: &mut Ui, name: &str, notes: &[&String]) {
     ui.menu_button(format!("{name} ({})", notes.len()), |ui| {
         ui.set_max_width(520.0);

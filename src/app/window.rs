@@ -1,4 +1,4 @@
-//! The window's state: the desk, the screens, and what covers them; and how commands and events change it.
+//! The window's state: the desk, the screens, and the pages that cover them; and how commands and events change it.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::trace::is_pytorch_trace;
 
 /// The state behind everything that the window shows.
 pub struct Window {
-    /// What the screens share.
+    /// The state that all screens share.
     pub desk: Desk,
     /// The screens, in the order of the rail, which is also that of the keys 1, 2, ….
     pub screens: Vec<Box<dyn Screen>>,
@@ -327,7 +327,7 @@ impl Window {
         self.desk.watch_node(often.map(|often| if is_at_rest { SAMPLES_AT_REST } else { often }));
     }
 
-    /// Copies the command for what is on screen, or shows why there is none.
+    /// Copies the command that shows the same as the screen, or shows why there is none.
     fn copy_command(&mut self, context: &Context) {
         match self.command_line() {
             Ok(command) => {
@@ -338,7 +338,7 @@ impl Window {
         }
     }
 
-    /// The command line for what is on screen.
+    /// The command line that shows the same in a terminal as the screen.
     ///
     /// # Errors
     /// Why there is none.
@@ -408,7 +408,7 @@ impl Window {
         self.screen().unwrap()
     }
 
-    /// The same, mutable.
+    /// The screen with this type, mutable.
     pub fn own_mut<S: Screen>(&mut self) -> &mut S {
         self.screen_mut().unwrap()
     }

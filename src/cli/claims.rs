@@ -1,4 +1,4 @@
-//! `multicard claims`: what a session's runs say to the papers' claims.
+//! `multicard claims`: judges the papers' claims by a session's runs.
 
 use std::path::PathBuf;
 

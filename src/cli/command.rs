@@ -1,4 +1,4 @@
-//! `multicard command`: tries what a plan says of its commands. `multicard adapter`: helpers for programs.
+//! `multicard command`: shows what a plan's commands would read from a log. `multicard adapter`: helpers for programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::program::readings::{
 
 /// The most bytes that are read of a log that is not a regular file: a device may have no end.
 const MOST_STREAM_BYTES: u64 = 1 << 30;
-/// From this many lines, patterns are made of what was guessed.
+/// The number of guessed lines from which patterns are made.
 const GUESSED_LINES: usize = 200;
 
 #[derive(Subcommand)]
@@ -94,7 +94,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     Ok(if missed.is_empty() && !read.is_empty() { OK } else { SOME_RUN_FAILED })
 }
 
-/// Opens a log, of which at most so many bytes are read if it is not a regular file.
+/// Opens a log. At most `most_bytes` bytes are read from a log that is not a regular file.
 fn open_log(path: &Path, most_bytes: u64) -> io::Result<io::Take<Box<dyn io::Read>>> {
     let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
     Ok(foreign::open_stream(path)?.take(if is_file { u64::MAX } else { most_bytes }))

@@ -1,4 +1,4 @@
-//! Composed figures: panels of several studies and sessions, as a file of TOML asks for them or as a figure's file has them.
+//! Composed figures: panels of several studies and sessions, described by a TOML file or by an earlier figure's file.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::figure::paper::{Origin, Provenance};
 use crate::figure::{Chart, ComposedFigure, ComposedPanel, Composition, CompositionFile, Figure, PanelTable};
 use crate::session::find_session;
 
-/// Whether a file is one of TOML that asks for a composed figure.
+/// Whether a file is a TOML file that describes a composed figure.
 pub(super) fn is_composition(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
 }
 
-/// What was made of a file.
+/// A composed figure that was made from a file.
 pub(super) struct Made {
     pub composed: ComposedFigure,
     pub origins: Vec<Origin>,
@@ -23,8 +23,8 @@ pub(super) struct Made {
     pub wrong: usize,
 }
 
-/// Makes the figure that a file of TOML asks for, of its own sessions or of another one that is given. What cannot be read and what cannot
-/// be made is left out, with a message that names its line.
+/// Makes the figure that a TOML file describes, from the sessions that it names or from another given session. Keys
+/// that cannot be read and panels that cannot be made are left out, with a message that names the line.
 pub(super) fn from_file(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Error>> {
     let asked = CompositionFile::read(file)?;
     asked.problems.iter().for_each(say);
@@ -88,7 +88,7 @@ fn check_drawn(figure: &Figure) -> Result<(), String> {
 /// Adds sessions to those of a figure, each once.
 ///
 /// # Errors
-/// Another session of the same name is among them: the figure's file would name both alike.
+/// The figure already has another session of the same name: its file could not distinguish the two.
 fn join(known: &mut Vec<Origin>, origins: Vec<Origin>) -> Result<(), String> {
     for origin in origins {
         match known.iter().find(|other| other.session == origin.session) {
@@ -121,11 +121,11 @@ fn folders(file: &Path, given: Option<&Path>, names: &[String]) -> Result<Vec<Pa
     names.iter().map(folder).collect()
 }
 
-/// Draws a figure's file again, of its own sessions or of another one that is given, as a composition asks for. A panel that was not drawn
-/// in the file keeps its place and its text, with a message, as long as it cannot be drawn.
+/// Draws the composed figure of a figure's file again, from the sessions that it names or from another given session. A
+/// panel that was not drawn in the file keeps its place and its text, with a message, as long as it cannot be drawn.
 ///
 /// # Errors
-/// A panel that was drawn cannot be made: a picture that was whole is not replaced by one that is not.
+/// A panel that was drawn in the file cannot be drawn now: a complete picture is never replaced by an incomplete one.
 pub(super) fn redraw(
     (file, provenance): (&Path, &Provenance),
     given: Option<&Path>,

@@ -1,4 +1,4 @@
-//! `multicard conduct`, `attach` and `stop`: the process that runs a session, following it, ending its runs.
+//! `multicard conduct`, `attach` and `stop`: run a session's queue, follow a session, and stop its runs.
 
 use std::io::{IsTerminal as _, Write};
 use std::os::fd::RawFd;
@@ -248,11 +248,12 @@ fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Erro
     Ok(true)
 }
 
-/// Gives an order to the conductor of a session, or executes it `alone` if no conductor runs: `None` and what `alone` gives. Commands that
-/// are given at the same time wait for each other, since each writes the session only for a moment.
+/// Gives an order to the conductor of a session and returns `None`. If no conductor runs, calls `alone`, which executes
+/// the order in this process, and returns its result. Commands that are given at the same time wait for each other,
+/// since each writes the session only for a moment.
 ///
 /// # Errors
-/// Those of [`ordered`] and of `alone`; another process goes on writing the session.
+/// The errors of [`ordered`] and of `alone`; or another process writes the session for too long.
 pub(super) fn ordered_or<T>(
     folder: &Path,
     order: &Order,

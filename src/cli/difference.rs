@@ -85,8 +85,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
     else {
         let asked = &options.measure;
-        return Err(format!("--measure {asked}: these runs have no such measure, or it has no better direction; `multicard help method` \
-             lists measures").into());
+        return Err(format!("--measure {asked}: these runs have no such measure, or it is not known whether high or low values of it are good; \
+             `multicard help method` lists measures").into());
     };
     let comparison = difference(&before, &after, measure, (options.margin, options.imported));
     if comparison.table.rows.is_empty() {
@@ -150,7 +150,7 @@ fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     Ok((before, behind.sessions, behind.options))
 }
 
-/// By how much a cell may become worse.
+/// Reads the share by which a cell may become worse.
 fn margin(text: &str) -> Result<f64, String> {
     share(text, 0.0..100.0, "from 0 to below 100, such as 2%")
 }

@@ -1,4 +1,4 @@
-//! `multicard doctor`: what runs need of this machine, whether it has that, and what to type where it has not.
+//! `multicard doctor`: checks what runs need on this machine, and says what to type if something is missing.
 
 use clap::Args;
 

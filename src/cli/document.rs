@@ -131,8 +131,8 @@ impl Document {
         text
     }
 
-    /// The document as one page of HTML that needs no other file: tables are sorted by a click on their heads, figures follow the
-    /// page from light to dark, and nothing but its own script runs.
+    /// The document as one page of HTML that needs no other file: a click on the head of a column sorts the table,
+    /// figures have light and dark colours like the page, and no script runs except the page's own.
     pub(super) fn html(&self) -> String {
         let title = self.0.iter().find_map(|part| if let Part::Heading(1, title) = part { Some(title) } else { None });
         let title = title.map_or(String::new(), |title| html_text(title));
@@ -302,18 +302,18 @@ fn paper_colour() -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// What a page says of its own style and script, so that no other is taken.
+/// The checksum of a page's style or script, which the page states so that browsers accept no other style or script.
 fn checksum(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text))
 }
 
-/// A text with its lines between fences that it does not hold.
+/// A text as a block of code, between fences that are longer than any row of backticks in the text.
 fn markdown_lines(title: &str, text: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     format!("{}:\n\n{fence}\n{}\n{fence}\n", markdown_text(title), text.trim_end())
 }
 
-/// The most backticks in a row.
+/// The length of the longest row of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0)
 }
@@ -337,16 +337,16 @@ fn latex_list(items: &[String]) -> String {
 /// Characters in a line of a table that is set as small as its notes.
 const LINE: usize = 105;
 
-/// Rows of a table that fit on a page together, and few rows, for which no page is turned.
+/// The largest number of rows that fit on one page, and the largest number for which no page is turned.
 const ROWS: usize = 30;
 const FEW_ROWS: usize = 8;
 /// The greatest height of a picture, as a part of the page.
 const PICTURE: f64 = 0.5;
-/// The width of a line in em of small print, on a page and on one that is turned.
+/// The width of a line in em of small print, on an upright page and on a turned page.
 const LINE_EM: usize = 56;
 const TURNED_LINE_EM: usize = 86;
 
-/// A table as a `tabular`; a long one goes on over pages.
+/// A table as a `tabular`, or as a `longtable` over several pages if it is long.
 fn latex_table(table: &TextTable) -> String {
     if table.len() > ROWS { latex_pages(table) } else { shrunk(table) }
 }

@@ -18,15 +18,15 @@ use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folders, or names of sessions in the default folder; or a figure file to open, or with --out to draw
-    /// again; or a FILE.toml with the panels of a composed figure: see `multicard help composed`. If there are several
-    /// sessions, session, machine, commit and date tell their cells apart.
+    /// Session folders, or names of sessions in the default folder. With several sessions, their cells are
+    /// distinguished by session, machine, commit and date. Instead: a figure file to open (with --out: to draw again),
+    /// or a FILE.toml that describes a composed figure (`multicard help composed`).
     #[arg(required_unless_present = "all", value_name = "SESSION")]
     sessions: Vec<PathBuf>,
-    /// Draw all figure files of this folder again, each with all that was changed in it; what has not changed is left as it is.
+    /// Draw all figure files of this folder again, with the changes that were made to each. A file that would stay the same is not written.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["sessions", "out", "format", "tex"])]
     all: Option<PathBuf>,
-    /// Draw figure files of this session, where theirs is not found beside them or in the default folder.
+    /// Draw figure files from this session, if their own session is neither beside them nor in the default folder.
     #[arg(long, value_name = "SESSION")]
     of: Option<PathBuf>,
     #[command(flatten)]
@@ -93,7 +93,7 @@ fn size(text: &str) -> Result<f64, String> {
 }
 
 impl StyleArguments {
-    /// A style with what is asked for otherwise.
+    /// A style with the requested changes.
     pub(super) fn change(&self, style: Style) -> Style {
         let font = self.font.map(|font| match font {
             FontName::Sans => Family::Sans,
@@ -165,7 +165,8 @@ impl Arguments {
         if figure.charts.iter().all(figure::Chart::is_empty) {
             figure.notes().iter().for_each(say);
             let is_explained = figure.charts.iter().any(|chart| !chart.notes.is_empty());
-            let why = if is_explained { "what is said above is why" } else { "no cell has the values that it shows" };
+            let why =
+                if is_explained { "the notes above give the reason" } else { "no cell has the values that it shows" };
             return Err(format!("nothing to draw of {}: {why}", shown(&figure.study)).into());
         }
         let (scene, provenance) = (figure.scene(), figure.provenance(origins));
@@ -198,7 +199,7 @@ impl Arguments {
         Ok(OK)
     }
 
-    /// Writes a figure and its LaTeX, which includes it, and says where they are.
+    /// Writes a figure, and the LaTeX that includes it; prints their paths.
     fn write_files(
         &self,
         scene: &Scene,
@@ -226,15 +227,15 @@ impl Arguments {
     /// Changes how a composed figure is set.
     ///
     /// # Errors
-    /// Something else is to change, which each panel has of its own.
+    /// A change is requested that only a single panel can have.
     fn change_composition(&self, composition: &mut Composition) -> Result<(), String> {
         let mut rest = Study::default();
         self.overrides.change(&mut rest);
         let (title, height_mm) = (rest.overrides.title.take(), rest.overrides.height_mm.take());
         let caption = std::mem::replace(&mut rest.overrides.caption, true);
         if rest != Study::default() {
-            return Err("of a composed figure, --title, --height, --caption and the style change: what is drawn in a panel stands in the \
-                        file that asks for it"
+            return Err("for a composed figure, only --title, --height, --caption and the style can be given: what a panel shows is set in \
+                        the figure's own file"
                 .to_owned());
         }
         composition.style = self.style.change(composition.style);
@@ -245,7 +246,7 @@ impl Arguments {
     }
 }
 
-/// Writes the composed figure that a file of TOML asks for.
+/// Writes the composed figure that a TOML file describes.
 fn composed(arguments: &Arguments, file: &Path) -> Outcome {
     let Some(out) = &arguments.out else {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png for the composed figure".into());

@@ -63,7 +63,7 @@ pub(super) const TOPICS: &[Topic] = &[
         "running only some combinations: fractions, optimal designs, hypercubes",
         "../plan/design.md"
     ),
-    page!(Reference, "searches", "questions to the cells of a plan: races over short runs", "../plan/search.md"),
+    page!(Reference, "searches", "finding the best cell of a plan: races over short runs", "../plan/search.md"),
     Topic { name: "workloads", about: "what plans run", part: Part::Reference, text: workloads_page },
     page!(Reference, "slurm", "runs on clusters with Slurm", "../launch/slurm/slurm.md"),
     page!(Reference, "readings", "what programs say about their runs", "../program/readings/readings.md"),

@@ -1,4 +1,4 @@
-//! What tables and figures of a session are made of, and the studies that it keeps.
+//! The data from which tables and figures of a session are made, and the studies that are saved in it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -60,7 +60,7 @@ impl Material {
     }
 }
 
-/// One or several sessions; with several, the session tells their cells apart.
+/// One or several sessions. Cells of several sessions are distinguished by their session.
 pub(super) struct Materials {
     all: Vec<Material>,
     /// Their names; empty for a single one.
@@ -68,7 +68,7 @@ pub(super) struct Materials {
 }
 
 impl Materials {
-    /// Reads sessions, given by their folders. `asked` is the measure that is asked for.
+    /// Reads sessions, given by their folders. `asked` is the key of the measure that the user asks for.
     pub fn read(folders: &[PathBuf], asked: Option<&str>) -> Result<Self, Box<dyn std::error::Error>> {
         let whole: Vec<PathBuf> = folders.iter().map(|folder| folder.canonicalize()).collect::<Result<_, _>>()?;
         if let Some(place) = (1..whole.len()).find(|place| whole[..*place].contains(&whole[*place])) {
@@ -89,7 +89,7 @@ impl Materials {
         named.map(|(session, one)| Source { session, runs: &one.runs, reports: &one.reports }).collect()
     }
 
-    /// Where they come from.
+    /// The origin of each session.
     pub fn origins(self) -> Vec<Origin> {
         self.all.into_iter().map(|one| one.origin).collect()
     }

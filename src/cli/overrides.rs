@@ -1,4 +1,4 @@
-//! What `figure` is asked to draw otherwise: each option changes one entry of the figure's overrides.
+//! Options of `figure` that change how it is drawn: each sets one entry of the figure's overrides.
 
 use clap::Args;
 
@@ -8,10 +8,10 @@ use crate::figure::{
 };
 use crate::plan::{Key, Level};
 
-/// What differs from the defaults. Of a figure file, what it has stays where no option says otherwise.
+/// Changes to a drawing. A figure file keeps its own changes, except those that an option replaces.
 #[derive(Args)]
 pub(super) struct OverrideArguments {
-    /// Call a level otherwise: bf16="BF16 (AMP)", or precision=bf16="BF16 (AMP)".
+    /// Show a level under another name: bf16="BF16 (AMP)", or precision=bf16="BF16 (AMP)".
     #[arg(long, value_name = "LEVEL=TEXT", value_parser = pair)]
     label: Vec<(String, String)>,
     /// Put the levels of a factor in this order: precision=bf16,fp32.
@@ -41,7 +41,7 @@ pub(super) struct OverrideArguments {
     /// Unit that the numbers of the other axis are converted to.
     #[arg(long, value_name = "UNIT", value_parser = of_chart)]
     x_unit: Vec<(Nth, String)>,
-    /// Ends of the axis of values in the unit that stands on it: 0,2 or 0, or ,2.
+    /// Ends of the axis of values, in the unit that the axis shows: 0,2 or 0, or ,2.
     #[arg(long, value_name = "LOW,HIGH", value_parser = limits, allow_hyphen_values = true)]
     y_limits: Vec<(Nth, Ends)>,
     /// Ends of the other axis.
@@ -65,7 +65,7 @@ pub(super) struct OverrideArguments {
     /// Scale of the other axis: linear or log.
     #[arg(long, value_name = "SCALE", value_parser = scale)]
     x_scale: Vec<(Nth, bool)>,
-    /// Title above the figure; an empty one takes it away.
+    /// Title above the figure; an empty text removes the title.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// Height of the whole figure: 60mm.
@@ -74,7 +74,7 @@ pub(super) struct OverrideArguments {
     /// Where the legend stands.
     #[arg(long, value_parser = variant::<LegendPlace>())]
     legend: Option<LegendPlace>,
-    /// Most entries of the legend beside each other.
+    /// Largest number of legend entries beside each other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     legend_columns: Option<u8>,
     /// Share of their place that bars take, from 0.1 to 1.
@@ -104,7 +104,7 @@ pub(super) struct OverrideArguments {
     /// Shade a region: y=1..2 or "x=0..5,warm-up".
     #[arg(long, value_name = "y=LOW..HIGH", value_parser = region)]
     region: Vec<Annotation>,
-    /// Take away what was written and drawn into the charts of a figure file or a saved study.
+    /// Remove all texts, brackets, lines and regions that were added to the charts of a figure file or a saved study.
     #[arg(long)]
     no_annotations: bool,
 }
@@ -115,7 +115,7 @@ type Ends = (Option<f64>, Option<f64>);
 #[derive(Clone, Debug)]
 struct Ticks(Vec<f64>);
 
-/// A level and what it gets, split at the last sign of equality that leaves a level: levels may be `precision=bf16`.
+/// Splits `LEVEL=VALUE` into level and value. If there are two signs of equality, the level is `FACTOR=LEVEL`.
 fn pair(text: &str) -> Result<(String, String), String> {
     let (level, value) = text.split_once('=').ok_or("give LEVEL=VALUE, such as bf16=\"BF16 (AMP)\"")?;
     // `precision=bf16=text` has its factor first.

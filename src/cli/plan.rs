@@ -85,7 +85,11 @@ impl Changes {
         for block in std::iter::once(&mut plan.first).chain(&mut plan.further) {
             let rule = block.spec.data_set(set).ok_or_else(|| {
                 let known: Vec<&str> = block.spec.data_sets.iter().map(|rule| &*rule.key).collect();
-                format!("--data {set}: workload {} has the data sets {}", block.spec.key, known.join(", "))
+                format!(
+                    "--data {set}: workload {} has no such data set; its data sets are {}",
+                    block.spec.key,
+                    known.join(", ")
+                )
             })?;
             if let Some(key) = rule.required.first() {
                 return Err(format!("--data {set} also needs data.{key}: write a plan with a [data] table of its own"));
@@ -285,7 +289,7 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
     }
     if pairs.is_empty() {
         return Some(format!(
-            "the times of {seen} of {} are those of their runs in the session",
+            "the times of {seen} of {} come from their runs in the session",
             counted(known.len(), "cell")
         ));
     }

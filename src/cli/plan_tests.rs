@@ -72,7 +72,7 @@ fn the_times_of_a_programs_cells_are_those_of_their_runs_in_the_session() {
     let note = learn(&mut matrix, &[summarise_run(&record)]).unwrap();
     let times: Vec<f64> = matrix.cells.iter().map(|cell| cell.estimate.duration_s).collect();
     assert!((times[0] - 7.0).abs() < 0.1 && times[1] == 0.0, "{times:?}");
-    assert_eq!(note, "the times of 1 of 2 cells are those of their runs in the session");
+    assert_eq!(note, "the times of 1 of 2 cells come from their runs in the session");
 }
 
 #[test]
@@ -117,7 +117,10 @@ fn another_data_set_stands_in_every_block_and_an_unknown_one_is_refused() {
     let plan = with("digits").unwrap();
     assert!(plan.blocks().all(|block| block.data.set == "digits"));
     let refused = with("cifar").unwrap_err().to_string();
-    assert!(refused.starts_with("--data cifar: workload image has the data sets digits"), "{refused}");
+    assert!(
+        refused.starts_with("--data cifar: workload image has no such data set; its data sets are digits"),
+        "{refused}"
+    );
     assert!(with("folder").unwrap_err().to_string().contains("data.folder"));
 }
 

@@ -42,7 +42,7 @@ pub(super) fn all(folder: &Path, given: Option<&Path>) -> Outcome {
     }
 }
 
-/// Whether a file differs now; none where it holds no figure of multicard.
+/// Draws a figure's file again, and returns whether it changed; `None` if the file contains no figure of multicard.
 fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<Option<bool>, Box<dyn Error>> {
     let provenance = match paper::read_file(file) {
         Err(ReadError::Foreign(_) | ReadError::Unknown) => return Ok(None),
@@ -71,7 +71,7 @@ fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<O
     replace(file, &drawn.scene(), &drawn.provenance(origins))
 }
 
-/// Writes a figure in place of its file; whether the file differs.
+/// Replaces a figure's file, and returns whether the file changed.
 fn replace(file: &Path, scene: &Scene, provenance: &Provenance) -> Result<Option<bool>, Box<dyn Error>> {
     let format = PaperFormat::of(file, paper::png_dpi(file).unwrap_or(300))?;
     let bytes = paper::encode(scene, provenance, format)?;

@@ -9,7 +9,7 @@ use crate::foreign;
 /// Longest file that is looked at. A page contains all of its figures.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What is written, by which an earlier one of its kind is recognised.
+/// The kind of a written file. It decides how an earlier file of the same kind is recognised.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A figure, which carries its provenance.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Page,
     /// The Markdown of a report.
     Readme,
-    /// A file that says nothing about its writer, such as a table or a plan: the same one is recognised.
+    /// A file that says nothing about its writer, such as a table or a plan. It is recognised only if it has the same content.
     Plain,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn check(path: &Path, kind: Kind) -> Result<(), String> {
     check_for(path, kind, b"")
 }
 
-/// Writes a file after the check. A file that is as it will be is replaced, too.
+/// Writes a file after the check. A file that already has this content is replaced, too.
 pub(super) fn write(path: &Path, bytes: &[u8], kind: Kind) -> Result<(), Box<dyn Error>> {
     check_for(path, kind, bytes)?;
     Ok(paper::write_file(path, bytes)?)

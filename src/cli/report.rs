@@ -19,9 +19,9 @@ use crate::figure::{self, Chart, Figure, Format, Study, capitalised, counted, fi
 use crate::plan::RunState;
 use crate::text_table::TextTable;
 
-/// Runs beyond these are counted, not listed.
+/// The largest number of runs that are listed; further runs are only counted.
 const MOST_RUNS: usize = 2000;
-/// What a fact of many values is shown by.
+/// The largest number of values of a fact that are shown.
 const MOST_VALUES: usize = 8;
 /// Why a study has no figure, if it has no other reason.
 const NOTHING: &str = "no cell has the values that it shows";
@@ -30,10 +30,10 @@ const NOTHING: &str = "no cell has the values that it shows";
 pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// One page, FILE.html, which needs no other file and no network; or a folder, created if missing, with README.md, the same page and
-    /// all figures, tables and plans. A report replaces the files of an earlier one, and none of others: nothing is written through a link,
-    /// and a page or a figure that multicard did not write stays. Tables and plans do not say who wrote them: in the folder of an earlier
-    /// report, those with the names of its own are replaced.
+    /// One page, FILE.html, which needs no other file and no network. Or a folder, created if missing, with README.md,
+    /// the same page and all figures, tables and plans. A report replaces the files of an earlier report. It keeps
+    /// pages and figures that multicard did not write, and writes nothing through a link. Tables and plans do not say
+    /// who wrote them: in the folder of an earlier report, tables and plans with the same names are replaced.
     #[arg(long, value_name = "FILE.html|DIR")]
     out: PathBuf,
     /// Only this study, saved or built-in; may be given several times. Otherwise all saved studies and the general built-in ones.
@@ -92,10 +92,10 @@ fn is_page(out: &Path) -> Result<bool, String> {
     Ok(is_page)
 }
 
-/// Whether a folder is that of an earlier report, whose files are replaced.
+/// Whether a folder contains an earlier report, whose files are then replaced.
 ///
 /// # Errors
-/// It is a session's, or has a link or a file of another writer in the place of README.md or report.html.
+/// The folder is a session's; or its README.md or report.html is a link, or a file that multicard did not write.
 fn is_earlier_report(folder: &Path) -> Result<bool, String> {
     if folder.join("session.toml").exists() {
         return Err(format!(
@@ -112,12 +112,12 @@ fn is_earlier_report(folder: &Path) -> Result<bool, String> {
     Ok(readme.metadata().is_ok_and(|about| about.len() > 0))
 }
 
-/// What a report is made of.
+/// The data and the arguments from which a report is made.
 struct Report<'a> {
     material: &'a Material,
-    /// The folder that figures, tables and plans are written into; none of a page alone.
+    /// The folder that figures, tables and plans are written into; `None` if only a page is written.
     folder: Option<&'a PathBuf>,
-    /// Whether that folder is an earlier report's.
+    /// Whether that folder contains an earlier report.
     is_earlier: bool,
     arguments: &'a Arguments,
 }
@@ -162,7 +162,7 @@ impl Report<'_> {
         Ok((document, drawn))
     }
 
-    /// The session, its machine, what came of its runs, and marks.
+    /// Adds the session, its machine, the outcomes of its runs, and their marks.
     fn head(&self, document: &mut Document) {
         let Material { runs, origin, .. } = self.material;
         document.heading(1, format!("Session {}", origin.session));
@@ -217,7 +217,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Every run with what tells its cell from others, what became of it, and its marks in full.
+    /// Adds a table of all runs: the levels that distinguish the run's cell from others, its outcome, and its marks in full.
     fn runs(&self, document: &mut Document) {
         let sources = self.material.sources();
         let cells = cells_of(&sources);
@@ -273,11 +273,11 @@ impl Report<'_> {
         }
         let (known, runs) = (environments().count(), self.material.runs.len());
         if facts.is_empty() {
-            document.paragraph("No run recorded what it ran in.");
+            document.paragraph("No run recorded its environment.");
             return;
         }
         if known < runs {
-            document.paragraph(format!("{known} of {} recorded what they ran in.", counted(runs, "run")));
+            document.paragraph(format!("{known} of {} recorded their environment.", counted(runs, "run")));
         }
         let mut table = TextTable::new("ll", ["Fact", "As runs recorded it"]);
         for (name, values) in facts {
@@ -329,7 +329,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Writes a figure's files, and says what they are.
+    /// Writes a figure's files; returns the format and the path of each.
     fn write_figure(
         &self,
         folder: &Path,
@@ -349,7 +349,7 @@ impl Report<'_> {
         Ok(files)
     }
 
-    /// Writes a table's files, and says what they are.
+    /// Writes a table's files; returns the format and the path of each.
     fn write_tables(
         &self,
         folder: &Path,
@@ -377,11 +377,11 @@ impl Report<'_> {
     }
 }
 
-/// What the rows of contended runs do not repeat.
+/// The explanation of contended runs. It is given once, so that their rows need not repeat it.
 const CONTENDED: &str = "Contended: other processes or virtual machines used CPUs during the measured steps of these runs; the notes of tables \
                          say how many CPUs.";
 
-/// What must be known of a run, in full unless it is said below the runs.
+/// The marks of a run, in full except those that are explained below the table of runs.
 fn marks(run: &RunSummary) -> String {
     let text = |mark: &Mark| match mark {
         Mark::Contended { .. } => mark.label().to_owned(),
@@ -390,7 +390,7 @@ fn marks(run: &RunSummary) -> String {
     run.marks.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
-/// The studies of the report, whose names as files differ, and why others cannot be read.
+/// The studies of the report, no two of which have the same file name, and the reasons why other studies cannot be read.
 fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>), Box<dyn Error>> {
     let saved = saved(folder)?;
     if !asked.is_empty() {

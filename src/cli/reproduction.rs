@@ -184,7 +184,7 @@ impl Report<'_> {
         if figure.cells.is_empty() {
             if artefact.plan().is_some() {
                 document.paragraph(format!(
-                    "No run of these sessions belongs to its cells: `multicard run --preset {id}` makes such runs."
+                    "No run of these sessions is in one of its cells: `multicard run --preset {id}` makes such runs."
                 ));
             }
             return Ok(false);
@@ -192,7 +192,7 @@ impl Report<'_> {
         let has_value = |row: &Row| row.values.iter().any(|value| matches!(value, CellValue::Measure(_)));
         if !figure.table.rows.iter().any(has_value) {
             document.paragraph(format!(
-                "Runs of these sessions belong to its cells but measured none of its numbers (quick runs give no losses, for example): \
+                "Runs of these sessions are in its cells, but measured none of its numbers (for example, quick runs give no losses): \
                      `multicard run --preset {id}` makes full runs."
             ));
             return Ok(false);

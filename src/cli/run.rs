@@ -164,7 +164,7 @@ type Conducted = (Client, Option<Host>);
 
 /// How the session's conductor is reached again.
 enum Line<'f> {
-    /// It is on this machine: connects to the one that is there, or begins to conduct.
+    /// The session is on this machine: connects to its conductor, or begins to conduct.
     Here(&'f dyn Fn() -> Result<Conducted, Box<dyn Error>>),
     /// The connection to another machine, and whether events are sent over it.
     There(&'f mut Far, bool),
@@ -184,7 +184,8 @@ impl Site<'_> {
         })
     }
 
-    /// Acts, and acts again with the next conductor if the first one belonged to another command and has ended with it.
+    /// Executes an action. If the conductor belonged to another command and ended with it, executes the action again
+    /// with the next conductor.
     fn over_conductors<T>(
         &mut self,
         following: &mut Following,
@@ -287,7 +288,7 @@ fn follow(
     let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, plan)? } else { HashSet::new() };
     if !full.is_empty() {
         say(format_args!(
-            "{} with full runs left out: these measure more than quick ones",
+            "{} with full runs left out: full runs measure more than quick runs",
             counted(full.len(), "cell")
         ));
     }
@@ -379,7 +380,7 @@ fn full_runs(folder: &Path, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Er
     Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
 }
 
-/// When a cell has enough repeats.
+/// The condition under which a cell has enough repeats.
 struct Until {
     precision: f64,
     most_repeats: u32,
@@ -436,7 +437,7 @@ fn say_known(cell: &str, repeats: &[f64], precision: f64) {
             ));
         }
         None => {
-            say(format_args!("{cell}: no interval of the training time from {n}: too few; ±{asked} % was asked for"));
+            say(format_args!("{cell}: {n}: too few for an interval of the training time; ±{asked} % was asked for"));
         }
     }
 }

@@ -14,7 +14,8 @@ pub(super) struct Arguments {
     /// The site to show and to try: a run that does nothing shows that its nodes share the working directory and have this multicard.
     /// Without it, all sites are listed.
     name: Option<String>,
-    /// The number of nodes of that run: several show whether they share the working directory with each other, and have the same multicard.
+    /// The number of nodes of that run. With several nodes, it also shows whether they share the working directory with
+    /// each other, and have the same multicard.
     #[arg(long, requires = "name", conflicts_with = "add", value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..))]
     nodes: u32,

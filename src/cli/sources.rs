@@ -1,4 +1,4 @@
-//! Sessions that figures are drawn of, each read once.
+//! Sessions from which figures are drawn; each session is read once.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -11,17 +11,17 @@ use crate::figure::paper::Origin;
 use crate::figure::{self, Figure, Study};
 use crate::session::{find_session, short_names};
 
-/// Sessions that were read, by their folders: figures of one folder are mostly of one.
+/// Sessions that were read, by their folders. The figures of a folder usually show the same session.
 #[derive(Default)]
 pub(super) struct Sessions {
     read: HashMap<PathBuf, Material>,
 }
 
 impl Sessions {
-    /// Draws a figure file's study again, of its own sessions or of another one that is given.
+    /// Draws the study of a figure file again, from the sessions that it names or from another given session.
     ///
     /// # Errors
-    /// A session is not known here, is another one of the same name, or cannot be read.
+    /// A session is not known here, a session of this name has another date, or a session cannot be read.
     pub(super) fn draw(
         &mut self,
         (file, origins): (&Path, &[Origin]),
@@ -39,7 +39,7 @@ impl Sessions {
                 Some(given) => session_folder(&given.to_owned())?,
                 None => find_session(file, &origin.session, &[]).ok_or_else(|| {
                     format!(
-                        "it is of session {}, which is neither beside it nor in the default folder: name the session with --of",
+                        "it shows session {}, which is neither beside the file nor in the default folder: name the session with --of",
                         origin.session
                     )
                 })?,
@@ -47,7 +47,7 @@ impl Sessions {
             let found = self.origin(&folder)?;
             if given.is_none() && !origin.date.is_empty() && found.date != origin.date {
                 return Err(format!(
-                    "it is of session {} of {}, and {} is one of {}: --of draws it of that one",
+                    "it shows session {} of {}, but {} is a session of {}: to draw it from that session, name it with --of",
                     origin.session,
                     origin.date,
                     folder.display(),
@@ -60,7 +60,7 @@ impl Sessions {
         self.figure(&folders, study)
     }
 
-    /// Where a session comes from, read once.
+    /// The origin of a session, which is read only once.
     pub(super) fn origin(&mut self, folder: &Path) -> Result<&Origin, Box<dyn Error>> {
         if !self.read.contains_key(folder) {
             self.read.insert(folder.to_owned(), Material::read(folder)?);
@@ -68,7 +68,7 @@ impl Sessions {
         Ok(&self.read[folder].origin)
     }
 
-    /// The figure of a study of sessions in these folders, with where they come from.
+    /// Draws a study of the sessions in these folders; returns the figure and the origins of the sessions.
     pub(super) fn figure(
         &mut self,
         folders: &[PathBuf],

@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(30);
 /// What is known of the start of a run.
 #[derive(Default)]
 struct Start {
-    /// When it was first seen to be active.
+    /// The time at which it was first seen to be active.
     since: Option<Instant>,
     /// How many intervals had passed when the user was last told of it.
     told: u64,

@@ -1,4 +1,4 @@
-//! What `table` and `figure` are asked for: a study, and what is to be different from it. `multicard study` lists the
+//! The study that `table` and `figure` show: a study by its name, and changes to it. `multicard study` lists the
 //! studies of a session, saves and deletes them.
 
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ pub(super) struct StudyArguments {
     /// `multicard help method` explains these and lists all others.
     #[arg(long, value_name = "KEY")]
     measure: Option<Key>,
-    /// In the form scatter: key of the measure, or of the factor that is a number, on the x axis.
+    /// In the form scatter: key of the measure on the x axis, or of a factor with numbers.
     #[arg(long, value_name = "KEY")]
     across: Option<Key>,
     /// In the form scatter: the law that is fitted.
@@ -177,7 +177,7 @@ impl StudyArguments {
             if !runs.clone().any(|run| is_number(run.levels.get(asked))) {
                 let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
                 let near = suggestion(asked, &known);
-                return Err(format!("--across {asked}: no measure and no factor that is a number{near}"));
+                return Err(format!("--across {asked}: this is neither a measure nor a factor with numbers{near}"));
             }
         }
         self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(sources, asked))

@@ -12,8 +12,8 @@ use crate::session::{SearchReport, open_reader, search_reports};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folders, or names of sessions in the default folder. If there are several, session, machine, commit and
-    /// date tell their cells apart.
+    /// Session folders, or names of sessions in the default folder. With several sessions, their cells are
+    /// distinguished by session, machine, commit and date.
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<PathBuf>,
     #[command(flatten)]

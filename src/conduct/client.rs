@@ -72,7 +72,8 @@ impl Client {
     /// Like [`Client::connect`], but starts a conductor process if there is none; that process creates the session if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Client::connect`], another process writes the session, the process does not start, or it ends again and again.
+    /// The errors of [`Client::connect`]; another process writes the session; or the conductor process does not start, or ends again and
+    /// again.
     pub fn connect_or_start(session: &Path, live: bool) -> Result<Self, ConductError> {
         until_served(|| Self::over(session, stream_or_start(session)?, live))
     }
@@ -202,8 +203,8 @@ fn until_served_within(
     Err(ConductError::Ended)
 }
 
-/// The first news, with which a conductor shows that it serves a client and will take its orders; `None` if the conductor ends before
-/// that. A conductor that is busy for longer than [`SERVED_LIMIT`] counts as one that serves, without news.
+/// The first news, with which a conductor shows that it serves a client and will take its orders; `None` if the conductor ends before that.
+/// A conductor that is busy for longer than [`SERVED_LIMIT`] counts as serving; there are then no news.
 fn first_news(lines: &mut Lines) -> Result<Option<Option<News>>, ConductError> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, Interrupted, TimedOut, WouldBlock};
     lines.stream().set_read_timeout(Some(SERVED_LIMIT)).map_err(|error| ConductError::Garbled(error.to_string()))?;

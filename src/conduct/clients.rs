@@ -21,7 +21,7 @@ const REFUSED_PATIENCE: Duration = Duration::from_secs(5);
 /// The number of the client that the conductor was started for, if it is a thread of `multicard run`.
 pub(super) const HOST: u64 = 0;
 
-/// What clients do.
+/// An event that comes from a client.
 pub(super) enum Arrived {
     Joined(u64, Joined),
     Letter(u64, Letter),

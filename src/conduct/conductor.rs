@@ -127,7 +127,7 @@ struct Conductor {
     deserted_since: Instant,
     /// Whether the program that this conductor is a part of needs it no longer.
     host_left: bool,
-    /// The queue as it was last reported.
+    /// The last reported state of the queue.
     told: QueueView,
     told_at: Instant,
     /// Tells the conductors of other sessions that runs are active here.
@@ -138,7 +138,7 @@ struct Conductor {
     stale_since: Option<Instant>,
     /// The last failure that was reported. It is not repeated, since a full disk causes the same failure many times a second.
     last_problem: Option<String>,
-    /// When it last occurred.
+    /// The time at which this problem last occurred.
     problem_at: Instant,
     /// Device and inode of the session's folder.
     identity: Option<(u64, u64)>,

@@ -69,7 +69,7 @@ pub enum ConductError {
     Garbled(String),
 }
 
-/// What to do about a socket or its folder that failed.
+/// The advice about a socket that cannot be opened or its folder.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ReadOnlyFilesystem => "set XDG_STATE_HOME to a folder that can be written",

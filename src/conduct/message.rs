@@ -153,13 +153,13 @@ impl Launch {
         }
     }
 
-    /// The same launch, for a plan whose file the user named.
+    /// This launch, for a plan whose file the user named.
     #[must_use]
     pub fn of_named_file(self) -> Self {
         Self { is_named: true, ..self }
     }
 
-    /// The same launch, for some of the plan's cells.
+    /// This launch, for some of the plan's cells.
     #[must_use]
     pub fn of_cells(self, cells: Vec<Identity>) -> Self {
         Self { cells: Some(cells), ..self }
@@ -192,7 +192,7 @@ pub enum News {
     Answer {
         /// The number of its letter.
         number: u64,
-        /// What a launch added; `None` for other orders. Or why the order failed.
+        /// The runs that a launch added (`None` for other orders), or the reason why the order failed.
         outcome: Result<Option<Added>, String>,
     },
     /// Something failed that no client ordered, such as recording runs.

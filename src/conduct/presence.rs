@@ -49,7 +49,7 @@ impl Drop for Presence {
     }
 }
 
-/// The folders of the sessions of this user that have runs on this machine now, apart from `session`.
+/// The folders of this user's other sessions (all except `session`) that have runs on this machine now.
 pub fn other_sessions_with_runs(session: Option<&Path>) -> Vec<PathBuf> {
     // The file is compared by its name, because a folder can be written in several ways.
     let own = session.and_then(|session| socket_path(session).ok());

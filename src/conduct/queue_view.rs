@@ -25,7 +25,7 @@ pub struct QueueRow {
     /// How long it takes from its start to its end by its own pace, in seconds; `None` until its pace is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_s: Option<f64>,
-    /// What it waits for at its site, in words; `None` if it does not wait there.
+    /// The reason why it waits at its site, in words; `None` if it does not wait there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
 }
@@ -61,7 +61,7 @@ pub struct QueueView {
     pub searches: Vec<SearchView>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
-    /// What this estimate is based on.
+    /// The basis of this estimate.
     pub remaining_is: Estimate,
     /// Time of this view, in seconds since the Unix epoch.
     pub time_s: f64,

@@ -1,4 +1,4 @@
-//! The socket of a session's conductor: where it is, and who may use it.
+//! The socket of a session's conductor: its path, and the check of who may use it.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -78,7 +78,7 @@ pub enum DatasetError {
     /// The disk is full.
     #[error("writing {} failed: the disk is full; free some space, or set MULTICARD_DATA to a folder on another disk", .0.display())]
     DiskFull(PathBuf),
-    /// Not an IDX file of the expected kind.
+    /// The file is not an IDX file of the expected kind.
     #[error("{} starts with {found:#010x}, but an IDX file of {what} starts with {expected:#010x}", path.display())]
     Magic {
         /// The file.
@@ -157,7 +157,7 @@ pub enum DatasetError {
     Row {
         /// The file.
         path: PathBuf,
-        /// The row and its line, where they are known.
+        /// The row and its line, if they are known.
         place: Option<String>,
         /// What is wrong, and what to do.
         reason: String,

@@ -52,7 +52,7 @@ const SYSTEM_ROOTS: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki
 /// The most redirections that are followed to find a file's declaration.
 const MOST_HOPS: usize = 5;
 
-/// Most requests to a mirror that drops the connection, as long as each one makes progress.
+/// The largest number of requests to a mirror that drops the connection, as long as each request makes progress.
 const ANSWERS: usize = 20;
 
 /// Downloads MNIST's four gzipped files into `folder`. Existing files are kept, partial ones resumed, and failing mirrors

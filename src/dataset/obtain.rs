@@ -60,7 +60,7 @@ pub fn present(key: &str, folder: &Path) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Prepares the images of a plan before its runs start: generates those that this program generates, and checks the others.
+/// Prepares the images of a plan before its runs start: generates the digits, and checks all other images.
 ///
 /// # Errors
 /// What is missing or damaged, and what to do.
@@ -141,7 +141,7 @@ pub fn check_models(block: &Block) -> Result<(), DatasetError> {
 /// A set of images, as [`load`] returns it, from its default folder.
 ///
 /// # Errors
-/// It is not a set of images; or what is missing or damaged, and what to do.
+/// The data set is not a set of images; or a file is missing or damaged. The error says which file, and what to do.
 pub fn images(data: &Data) -> Result<ImageSet, DatasetError> {
     let set = DataSet::read(data).map_err(DatasetError::Text)?;
     load(&set, &data_folder(data)?)

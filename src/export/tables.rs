@@ -378,7 +378,7 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
     Ok(())
 }
 
-/// What a rank measured in its epochs.
+/// Writes the readings of a rank's epochs.
 fn epochs(rank: &RankRecord, summary: &RunSummary, rows: &mut Rows) -> Result<(), ExportError> {
     let mut warm: Vec<u32> = rank.steps.iter().filter(|step| step.warm_up).map(|step| step.epoch).collect();
     warm.dedup();
@@ -398,7 +398,7 @@ fn epochs(rank: &RankRecord, summary: &RunSummary, rows: &mut Rows) -> Result<()
     Ok(())
 }
 
-/// Samples of a run: of each moment the host's, each GPU's and each rank's.
+/// Writes the samples of a run. For each time there is a row of the host, a row of each GPU and a row of each rank.
 fn samples(reader: &Reader, record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
     let mut outcome = Ok(());
     reader.each_sample(&record.run, |sample| {

@@ -88,7 +88,8 @@ fn is_by_making(study: &Study, only: &Cell, all: &[Cell], shown: &[Cell]) -> boo
     !study.baseline.as_ref().is_some_and(chooses) && shown.iter().any(|cell| !is_part(&cell))
 }
 
-/// The cells with requested levels, of which each cell is compared with the one that has the same levels in all other settings.
+/// The cells with the requested levels. A cell is compared with the one of these cells that has the same levels as it in all other
+/// settings.
 struct OfEach<'a> {
     /// The requested levels.
     levels: Vec<(String, String)>,
@@ -127,15 +128,15 @@ impl<'a> OfEach<'a> {
 
 /// The cells by which speed-ups and ratios divide: one for all cells, or one for each cell.
 pub(super) struct Baseline<'a> {
-    /// The requested cell, or all cells with the requested levels; each cell is then compared with the one that has the same levels in
-    /// all other settings.
+    /// The requested cell, or all cells with the requested levels. A cell is then compared with the one of these cells that has the same
+    /// levels as it in all other settings.
     named: Vec<&'a Cell<'a>>,
-    /// What finds it, if each cell has its own baseline.
+    /// Finds the baseline of a cell, if each cell has its own baseline.
     of_each: Option<OfEach<'a>>,
     /// All cells of the study, among which each cell's baseline is searched.
     pub(super) among: &'a [Cell<'a>],
-    /// The parts of the requested cell by what they were made with, if each cell is compared with the part that was made with the same
-    /// things; see [`is_by_making`]. Otherwise empty.
+    /// The parts of the requested cell by their environments, if each cell is compared with the part that was made in the same environment;
+    /// see [`is_by_making`]. Otherwise empty.
     parts: HashMap<&'a str, &'a Cell<'a>>,
     /// The requested baseline, if no cell matches it.
     pub(super) unknown: Option<String>,
@@ -211,7 +212,7 @@ impl<'a> Baseline<'a> {
         }
     }
 
-    /// Whether the part of the baseline by which a cell is divided depends on what the cell was made with.
+    /// Whether a cell is divided by the part of the baseline that was made in the same environment as the cell.
     pub(super) fn depends_on_making(&self) -> bool {
         !self.parts.is_empty() && self.only().is_some_and(|only| !only.made_with.is_empty())
     }

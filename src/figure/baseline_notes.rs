@@ -7,7 +7,7 @@ use super::study::{RATIO, SPEEDUP, STEP_COST};
 use super::table::Column;
 use crate::analysis::{Cell, MADE_WITH, Measure, THROUGHPUT, varying};
 
-/// What ratios and speed-ups of a table are divided by.
+/// Notes on the baseline by which ratios and speed-ups of a table are divided.
 pub(super) fn summary_of_baseline(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     let speedup = shows(SPEEDUP).then(|| baseline_note(cells, baseline));

@@ -16,20 +16,20 @@ pub enum Geometry {
     Scaling,
     /// Bars stacked on top of each other, one stack per group. Series are its parts, in the order from the bottom.
     Stacked,
-    /// The same as shares of the total.
+    /// Stacked bars, as shares of the total.
     Percent,
     /// The repeats themselves: several points at the same category `x`. With [`BOX_REPEATS`] or more repeats, a box surrounds the middle
     /// half of them.
     Strip,
-    /// What happened at which time, in rows: the categories of the y axis. A series is what happened in the row `variant`. The interval
-    /// of a point is its start and its end, in the unit of the x axis.
+    /// Activities over time, in rows, which are the categories of the y axis. The points of a series are the activities in the row
+    /// `variant`. The interval of a point is the activity's start and end, in the unit of the x axis.
     Gantt,
     /// A field of colours. A series is the row with its name among the categories of the y axis; a point's `x` is the index of its column
     /// among those of the x axis. The titles of chart and panels name the measure.
     Heat,
     /// A dot with its interval in each row. A point's `x` is the index of its row among the categories of the x axis, from the top.
     Effects,
-    /// The same with a bar from 1 to the value.
+    /// Rows as in [`Geometry::Effects`], with a bar from 1 to the value.
     Tornado,
     /// Points joined by lines over the categories of the x axis, with bars for intervals.
     Profile,
@@ -58,7 +58,7 @@ impl Geometry {
     }
 }
 
-/// From this number of repeats on, a box summarises them.
+/// With this number of repeats or more, a box summarises them.
 pub const BOX_REPEATS: usize = 5;
 
 /// How values are mapped to positions on an axis.
@@ -92,7 +92,7 @@ pub struct Axis {
     pub keeps_unit: bool,
     /// Whether it covers only its values and need not begin at 0.
     pub is_free: bool,
-    /// The range of values that it covers in place of the chart's own: that of all panels that share it.
+    /// The range of values that it covers in place of the chart's own range, if several panels share the axis.
     pub reach: Option<(f64, f64)>,
 }
 
@@ -108,16 +108,16 @@ impl Axis {
     }
 }
 
-/// What decides the colour and the second sign of a series.
+/// The key that decides the colour and the second sign of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     /// A level, and its index among the levels of its factor, which gives it the same look everywhere; see [`super::level_index`].
     Level(Level, usize),
     /// The index of a series that is not a level's.
     Place(usize),
-    /// Grey, for what is off, published or extrapolated.
+    /// Grey, for series that are off, published or extrapolated.
     Grey,
-    /// The look that an author sets, in place of another one.
+    /// The look that an author set, and the look that it replaces.
     Own(Box<Look>, OwnLook),
 }
 
@@ -144,7 +144,7 @@ pub struct Point {
     pub across: Option<Interval>,
     /// The value, in the unit of the y axis.
     pub value: Value,
-    /// The value divided by that of the baseline.
+    /// The value divided by the value of the baseline.
     pub ratio: Option<Value>,
     /// The cell that it belongs to.
     pub cell: Option<CellKey>,
@@ -231,7 +231,7 @@ pub enum AdditionKind {
 }
 
 impl AdditionKind {
-    /// The same addition with its positions along one axis multiplied by `factor`: along the y axis if `along_y` is set, otherwise along x.
+    /// The addition with its positions along one axis multiplied by `factor`: along the y axis if `along_y` is set, otherwise along x.
     pub(super) fn scaled(self, along_y: bool, factor: f64) -> Self {
         match self {
             Self::Text { x, y } if along_y => Self::Text { x, y: y * factor },
@@ -268,7 +268,7 @@ pub struct Chart {
     pub intervals: String,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// Why nothing of its values is drawn, and what to do, as a part of a sentence: nobody could tell its marks apart.
+    /// Why its values are not drawn, and what to do, as a part of a sentence: it has so many marks that nobody could distinguish them.
     pub crowded: Option<String>,
 }
 

@@ -75,7 +75,7 @@ impl Facts for Named<'_> {
     }
 }
 
-/// What a study shows of runs.
+/// A study of runs: its charts, its table, and the choices that the window offers for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The settings that cells can be filtered and arranged by: those that differ among all cells.
@@ -102,15 +102,15 @@ pub struct Comparison {
     pub baseline_warning: Option<String>,
     /// The fastest cell within the study's limits, as a sentence; `None` without limits.
     pub fastest: Option<String>,
-    /// What the study names and the cells do not have, one line each.
+    /// Measures, factors and levels that the study names but the cells do not have, one line each.
     pub missing: Vec<String>,
     /// How the cells compare with the paper's table or figure that the study belongs to.
     pub of_paper: Option<OfPaper>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
-    /// The names in the runs' recordings, by list, those with the most time first: what measures of recordings can be chosen from.
+    /// The names in the runs' recordings, by list, sorted by time with the longest first. Measures of recordings are chosen among them.
     pub recorded: Vec<(TraceList, String)>,
-    /// The measure that is shown: the study's, or another one that the cells have.
+    /// The measure that is shown: the study's measure, or another measure that the cells have.
     pub measure: Key,
     /// The measure or factor of the x axis of the form `scatter`.
     pub across: Key,
@@ -173,7 +173,7 @@ pub(super) struct Chosen<'a> {
     no_metrics: Option<String>,
     /// The study, without what the cells do not have.
     study: Study,
-    /// What the study asks for and the cells do not have.
+    /// Measures, factors and levels that the study names but the cells do not have.
     missing: Vec<String>,
 }
 
@@ -332,7 +332,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// One line for each fact that the study pools although the repeats of no cell differ in it. Histories pool machines and imports, too.
+/// A line for each fact that the study pools although the repeats of every cell agree in it. Histories pool machines and imports, too.
 fn pools_nothing(study: &Study, all: &[Cell]) -> Vec<String> {
     let joins = |key: &Key| {
         let joins_histories = study.form == Form::History && ["hostname", IMPORTED_FROM].contains(&&**key);
@@ -374,7 +374,7 @@ fn for_baseline(settings: &[Setting], baseline: &Baseline) -> Vec<Setting> {
     settings
 }
 
-/// Whether a cell is an A/A copy of another one.
+/// Whether a cell is an A/A copy of another cell.
 fn is_copy(cell: &Cell) -> bool {
     cell.levels.get(AA_COPY).is_some()
 }
@@ -404,7 +404,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Only the table of a study.
+/// Makes only the table of a study.
 pub fn table(sources: &[Source], study: &Study) -> Table {
     let chosen = Chosen::new(sources, study);
     let mut table = chosen.table(&chosen.baseline());
@@ -420,7 +420,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
     compare_with(sources, study, None)
 }
 
-/// The same; the cell `foremost` is drawn even if a chart has room for only some of the cells.
+/// Compares cells as [`compare`] does. The cell `foremost` is drawn even if a chart has room for only some of the cells.
 pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
     let chosen = Chosen::new(sources, study);
     let baseline = chosen.baseline();
@@ -486,7 +486,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     }
 }
 
-/// What charts are made from.
+/// The data from which charts are made.
 struct Scene<'a> {
     /// The shown cells.
     cells: &'a [Cell<'a>],
@@ -503,7 +503,7 @@ struct Scene<'a> {
     history: Option<&'a History>,
     /// The cell that is drawn first.
     foremost: Option<&'a CellKey>,
-    /// What intervals show: the same everywhere in a picture.
+    /// The kind of intervals, which is the same everywhere in a picture.
     intervals: Intervals,
 }
 

@@ -16,7 +16,7 @@ pub struct ComposedFigure {
 }
 
 impl ComposedFigure {
-    /// What each panel shows.
+    /// The contents of each panel.
     fn shown(&self) -> Vec<Shown> {
         let panels = self.composition.panels.iter().zip(&self.panels);
         let shown = panels.map(|(panel, figure)| {
@@ -38,7 +38,7 @@ impl ComposedFigure {
         self.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, why_blank(figure)?))).collect()
     }
 
-    /// Notes for the reader: first those about the whole figure, then those of panels, by letter.
+    /// Notes for the reader: first the notes about the whole figure, then the notes of panels, by letter.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Panels::new(self.shown(), &self.composition).notes().to_vec();
         let of_panel = |figure: &Result<Figure, String>| figure.as_ref().map_or(Vec::new(), Figure::notes);

@@ -22,7 +22,7 @@ const MOST_FILE_BYTES: u64 = 1 << 20;
 /// A page has no room for more panels.
 const MOST_PANELS: usize = 64;
 
-/// What the panels of a figure can share.
+/// A part that the panels of a figure can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
@@ -41,7 +41,7 @@ pub struct Composition {
     pub title: Option<String>,
     /// Maximum number of panels next to each other.
     pub columns: usize,
-    /// What the panels share.
+    /// The parts that the panels share.
     pub share: Vec<Share>,
     /// The height of the whole figure in millimetres.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,9 +65,9 @@ pub struct ComposedPanel {
     pub title: Option<String>,
     /// The number of columns that it covers.
     pub span: usize,
-    /// What it shows, including its author's changes. Its style is that of the composition.
+    /// The study that it shows, including its author's changes. Its style is that of the composition.
     pub study: Study,
-    /// In a figure's file: why the panel was not drawn, if it was not.
+    /// Why the panel was not drawn, if it was not; used in a figure's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blank: Option<String>,
 }

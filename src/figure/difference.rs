@@ -15,7 +15,7 @@ use crate::analysis::{
 pub struct Difference {
     /// One row for each cell that both sides have.
     pub table: Table,
-    /// What the rows say about the change.
+    /// The outcome of the change, according to the rows.
     pub outcome: DifferenceOutcome,
 }
 

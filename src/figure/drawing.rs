@@ -40,7 +40,7 @@ pub struct Figure {
     pub baseline: Option<CellKey>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
-    /// What the study names and the cells do not have, one line each.
+    /// Measures, factors and levels that the study names but the cells do not have, one line each.
     pub missing: Vec<String>,
     /// How the cells compare with the paper's table or figure that the study belongs to.
     pub of_paper: Option<OfPaper>,
@@ -130,7 +130,7 @@ pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&Ce
 }
 
 /// Gives a table's columns of times the units of the axes that show the same measures, so that readers find a chart's numbers in the table.
-/// A measure that axes show in several units keeps that of its column.
+/// A measure that axes show in several units keeps the unit of its column.
 fn take_units_of_axes(table: &mut Table, charts: &[Chart]) {
     for column in table.columns.iter_mut().filter(|column| column.is_measure && column.unit == "s") {
         let mut units = charts.iter().flat_map(time_axes).filter(|(name, ..)| *name == column.name);
@@ -186,12 +186,12 @@ impl Figure {
         keys_of(name, &self.study.overrides, &names_of(&self.settings))
     }
 
-    /// Whether none of its charts draws anything.
+    /// Whether all of its charts are empty.
     pub fn is_empty(&self) -> bool {
         self.charts.iter().all(Chart::is_empty)
     }
 
-    /// Why nothing of its values is drawn, and what to do, as a part of a sentence; `None` if its marks can be told apart.
+    /// Why its values are not drawn, and what to do, as a part of a sentence; `None` if its marks can be distinguished.
     pub fn crowded(&self) -> Option<&str> {
         self.charts.iter().find_map(|chart| chart.crowded.as_deref())
     }
@@ -201,7 +201,7 @@ impl Figure {
         lay_out_with(&self.charts, &self.study.style, &self.study.overrides)
     }
 
-    /// Notes for the reader: what is missing, then those of the charts, then those of the table.
+    /// Notes for the reader: what is missing, then the notes of the charts, then the notes of the table.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         // A chart ends with sentences that the table has as notes.

@@ -18,7 +18,7 @@ pub fn latex_figure(figure: &Figure, file: &str) -> String {
     environment(figure.study.style.width, file, &figure.study.file_name(), &sentences(figure).join(" "))
 }
 
-/// The same for a composed figure. Its caption describes each panel, and says once what holds for all panels.
+/// A `figure` environment for a composed figure. Its caption describes each panel; sentences that hold for all panels are in it only once.
 pub fn latex_composed(composed: &ComposedFigure, file: &str) -> String {
     let drawn = composed.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, figure.as_ref().ok()?)));
     // The first sentence says what a panel shows.

@@ -116,7 +116,7 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// When a run ended, if that is known.
+/// The time at which a run ended, if it is known.
 fn ended_s(run: &RunSummary) -> f64 {
     run.started_s.unwrap_or_default() + run.value("total_time_s").unwrap_or_default()
 }

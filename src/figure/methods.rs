@@ -368,7 +368,7 @@ fn marks(runs: &[&RunSummary]) -> String {
     format!("Marks on {}: {}", counted(runs.len(), "finished run"), listed.join(", "))
 }
 
-/// What is excluded from the values.
+/// A sentence on the runs and values that are excluded.
 fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
     let mut out = Vec::new();
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();

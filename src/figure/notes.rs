@@ -1,4 +1,4 @@
-//! The notes below a table: what all rows share, how values were computed, and what is excluded.
+//! The notes below a table: levels that all rows share, how values were computed, and which runs are excluded.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +180,7 @@ pub(super) fn traced_note(traced: usize) -> String {
     )
 }
 
-/// What a GB and a peak is, if the table has any.
+/// The note that explains GB and peaks, if the table has any.
 fn bytes_note(columns: &[Column], rows: &[Row]) -> Option<String> {
     let has_values = |place: usize| rows.iter().any(|row| matches!(row.values[place], CellValue::Measure(_)));
     let in_gb = |(place, column): &(usize, &Column)| column.shown_unit == "GB" && has_values(*place);
@@ -202,7 +202,8 @@ fn held_note(cells: &[Cell]) -> Option<String> {
     (!held.is_empty()).then(|| format!("held: {}", held.join(", ")))
 }
 
-/// That a level without a column lets GPUs compute products of a precision in another format: the name of the precision alone hides it.
+/// Notes on levels without a column that let GPUs compute the products of a precision in another format, which the name of the precision
+/// does not show.
 fn lowered_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     let on_gpus = |cell: &&Cell| finished(cell).any(|run| run.device.as_deref().is_some_and(|device| device != "cpu"));
     let mut notes: Vec<String> = Vec::new();
@@ -225,7 +226,7 @@ fn lowered_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     notes
 }
 
-/// What the brackets mean, for each method and number of repeats in the table.
+/// The meaning of the brackets, for each method and number of repeats in the table.
 pub(super) fn method_note(rows: &[Row]) -> String {
     let values = rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
         CellValue::Measure(value) => Some((value.method, value.n)),
@@ -348,7 +349,7 @@ fn assumption(cells: &[Cell], of_sessions: bool) -> Option<String> {
     cells.iter().any(Cell::is_imported).then_some(note)
 }
 
-/// Why rows have no verdict: reasons with their counts, and what to do.
+/// The reasons why rows have no verdict, with their counts, and what to do.
 fn grounds(judged: &[&Judgement]) -> Vec<String> {
     let reasons = judged.iter().filter_map(|one| one.reason.as_ref());
     let reasons = groups(reasons.map(|reason| ((reason.name(), reason.advice()), reason.to_string())));
@@ -517,7 +518,7 @@ fn device_note(cells: &[Cell]) -> Option<String> {
 /// The number of runs that a note names.
 const NAMED: usize = 4;
 
-/// Whether a mark concerns what is shown: a mark of a single measure does so where that measure, or a ratio of it, is shown.
+/// Whether a mark concerns the shown columns. A mark of a single measure does so if that measure, or a ratio of it, is shown.
 pub(super) fn is_about_shown(mark: &Mark, columns: &[Column], baseline: &Baseline) -> bool {
     let is_shown = |key: &str| columns.iter().any(|column| *column.key == *key) || *baseline.ratio_of == *key;
     mark.measure().is_none_or(is_shown)

@@ -7,7 +7,7 @@ pub fn significant(value: f64) -> String {
     with_digits(value, 3)
 }
 
-/// The same with another number of significant digits, which is at least 1.
+/// A number in plain ASCII with this number of significant digits, which is at least 1.
 fn with_digits(value: f64, digits: u8) -> String {
     let decimals = i32::from(digits) - 1;
     let scientific = format!("{value:.*e}", usize::try_from(decimals).unwrap_or(0));
@@ -21,7 +21,7 @@ fn with_digits(value: f64, digits: u8) -> String {
     }
 }
 
-/// The unit with which times up to this one are short, and the factor from seconds to it; `None` if none of them is above 0.
+/// The unit that gives short numbers for times up to `greatest_s`, and the factor from seconds to this unit; `None` if no time is above 0.
 pub fn unit_of_times(greatest_s: f64) -> Option<(&'static str, f64)> {
     if greatest_s <= 0.0 || !greatest_s.is_finite() {
         return None;

@@ -391,7 +391,7 @@ fn scale_points(chart: &mut Chart, is_y: bool, factor: f64, unit: &str) {
 /// Separators between the parts of a name.
 const BETWEEN: [&str; 3] = [" · ", " × ", " over "];
 
-/// The parts of a name and the separators between them, each with whether it is a separator.
+/// The parts of a name and the separators between them; the flag is true for parts and false for separators.
 fn parts(name: &str) -> Vec<(&str, bool)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -405,11 +405,11 @@ fn parts(name: &str) -> Vec<(&str, bool)> {
 
 /// The names by which a level can be given.
 pub(super) struct LevelNames {
-    /// As words that are clear without the factor: `4 GPUs`.
+    /// A name that is clear without the factor: `4 GPUs`.
     pub(super) name: String,
-    /// As in a plan: `4`.
+    /// The level as a plan writes it: `4`.
     pub(super) bare: String,
-    /// With its factor: `gpus=4`.
+    /// The level with its factor: `gpus=4`.
     pub(super) with_key: String,
 }
 

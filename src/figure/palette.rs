@@ -23,7 +23,7 @@ pub const COLOURS: [[u8; 3]; 8] = [
 /// Their names.
 pub const COLOUR_NAMES: [&str; 8] = ["orange", "sky blue", "green", "yellow", "blue", "vermillion", "purple", "black"];
 
-/// The colour of what is off, published or extrapolated.
+/// The colour of levels that are off, and of published or extrapolated values.
 pub const GREY: [u8; 3] = [0x8c, 0x8c, 0x8c];
 
 /// The dash pattern of a line.
@@ -128,12 +128,12 @@ impl Look {
     }
 }
 
-/// The same colour on a dark background: black becomes white.
+/// A colour as it is drawn on a dark background: black becomes white.
 pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
     if colour == [0; 3] { [0xff; 3] } else { colour }
 }
 
-/// The same colour for lines and points on white: bright yellow is darkened, because thin lines of it would not be visible.
+/// A colour as it is drawn for lines and points on white: bright yellow is darkened, because thin lines of it would not be visible.
 pub(super) fn on_white(colour: [u8; 3]) -> [u8; 3] {
     if luminance(colour) > 0.6 { mix(colour, [0; 3], 0.22) } else { colour }
 }

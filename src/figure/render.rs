@@ -38,7 +38,7 @@ struct Notation {
     heading: fn(&Column) -> Field,
     number: fn(f64) -> String,
     count: fn(u64) -> String,
-    /// The number of repeats of a value, if it differs from that of its row.
+    /// The number of repeats of a value, if it differs from the number of its row.
     n: fn(usize) -> String,
     missing: &'static str,
 }

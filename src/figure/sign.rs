@@ -31,7 +31,7 @@ pub enum Marker {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Hatch {
-    /// None: the plain colour.
+    /// No hatch: the plain colour.
     Plain,
     /// Diagonals that rise to the right.
     Rising,
@@ -54,15 +54,15 @@ pub enum Hatch {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum DashKind {
-    /// Not at all.
+    /// A line without gaps.
     Solid,
-    /// In strokes.
+    /// A line of strokes.
     Dashed,
-    /// In dots.
+    /// A line of dots.
     Dotted,
-    /// In strokes and dots in turn.
+    /// A line of strokes and dots in turn.
     DashDot,
-    /// In long strokes.
+    /// A line of long strokes.
     Long,
 }
 

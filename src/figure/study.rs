@@ -47,7 +47,7 @@ pub(super) const CHANGE: &str = "change";
 pub(super) const CHANGE_PLACE: &str = "change_place";
 /// The columns of the measures that plans declare for their programs.
 pub(super) const DECLARED: &str = "declared";
-/// The measure that is shown unless another one is chosen.
+/// The measure that is shown unless another measure is chosen.
 const USUAL_MEASURE: &str = "training_time_s";
 /// The most bytes of a name for files: systems allow 255, and endings follow.
 const MOST_FILE_NAME_BYTES: usize = 180;
@@ -89,7 +89,7 @@ impl Limits {
     }
 }
 
-/// What is on rows, on columns, or shown by colours: in files `auto`, `nothing` or a setting's key.
+/// The setting on rows, on columns, or shown by colours: in files `auto`, `nothing` or a setting's key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Key", into = "Key")]
 pub enum Place {
@@ -128,11 +128,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is shown of cells, and how.
+/// A study: which cells and measures are shown, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Study {
-    /// Its name: that of a built-in study, or one that a user gave; empty if it has none.
+    /// Its name: the name of a built-in study, or a name that a user gave; empty if it has none.
     pub name: String,
     /// One line that says what it shows; may be empty.
     pub about: String,
@@ -244,7 +244,7 @@ impl Default for Study {
 }
 
 impl Study {
-    /// The same study, also with runs that a profiler recorded.
+    /// This study, including runs that a profiler recorded.
     pub fn with_traced(self) -> Self {
         Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
     }
@@ -259,7 +259,7 @@ impl Study {
         self.measure.as_deref().unwrap_or(USUAL_MEASURE)
     }
 
-    /// What the x axis of the form `scatter` shows.
+    /// The key of the measure or factor on the x axis of the form `scatter`.
     pub(super) fn shown_across(&self) -> &str {
         self.across.as_deref().unwrap_or("peak_device_bytes")
     }

@@ -21,7 +21,7 @@ pub enum Family {
     Serif,
 }
 
-/// The width of a figure: that of a venue's column or page, or any other. In files it is a name, or a number of millimetres.
+/// The width of a figure: the width of a venue's column or page, or any other width. In files it is a name, or a number of millimetres.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "WidthText", into = "WidthText")]
 pub enum Width {
@@ -131,7 +131,7 @@ impl Width {
         }
     }
 
-    /// In millimetres.
+    /// The width in millimetres.
     pub fn mm(self) -> f64 {
         match self {
             Self::Column => 85.0,
@@ -141,7 +141,7 @@ impl Width {
         }
     }
 
-    /// In points.
+    /// The width in points.
     pub fn pt(self) -> f64 {
         self.mm() * PT_PER_MM
     }
@@ -188,7 +188,7 @@ impl Style {
     pub const LEGIBLE_PT: f64 = 6.0;
     /// Smallest type size.
     pub const LEAST_PT: f64 = 4.0;
-    /// Largest type size: that of slides.
+    /// Largest type size, which slides have.
     pub const MOST_PT: f64 = 20.0;
 
     /// Replaces a type size outside its limits by the usual one; returns what is wrong with it.

@@ -57,7 +57,7 @@ pub enum CellValue {
     Measure(Value),
     /// The verdict on a ratio.
     Verdict(Box<Judgement>),
-    /// Not known.
+    /// The value is not known.
     Missing,
 }
 
@@ -68,7 +68,7 @@ pub struct Row {
     pub session: String,
     /// The cell's id; empty for an effect.
     pub cell: String,
-    /// What its runs were made with; empty if this is the same within each cell.
+    /// The environment in which its runs were made; empty if it is the same within each cell.
     pub made_with: String,
     /// The cell's data set, in words.
     pub data: String,
@@ -80,7 +80,7 @@ pub struct Row {
     pub values: Vec<CellValue>,
     /// What a reader must know about the row's runs, in a few words each.
     pub marks: Vec<String>,
-    /// Those of them that concern a measure that the table does not show. Texts leave them out, files for programs do not.
+    /// The marks that concern a measure that the table does not show. Texts leave them out, files for programs do not.
     pub hidden_marks: Vec<String>,
 }
 
@@ -125,9 +125,9 @@ pub struct Table {
     pub study: String,
     /// Varied factors, counts, measures.
     pub columns: Vec<Column>,
-    /// In the order of the factor registry, default levels first.
+    /// The rows, in the order of the factor registry, default levels first.
     pub rows: Vec<Row>,
-    /// What all rows share, how values were computed, and what is not included; one sentence each.
+    /// Notes on the levels that all rows share, on how values were computed, and on runs that are not included; one sentence each.
     pub notes: Vec<String>,
     /// The notes that change how a row is read, the most important first: what is missing or differs from the paper, and what its values
     /// and marks mean.

@@ -1,4 +1,4 @@
-//! The table of what explains the difference between the steps of two groups of recordings.
+//! The table that explains the difference between the steps of two groups of recordings.
 
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Method, Value, WorkChange, WorkDifference, counted};

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Makes new files and folders of this process and its children writable only by their owner, who may read and write them and enter folders,
-/// whatever the umask was. Whether others may read them stays as it is.
+/// Lets only the owner write new files and folders of this process and its children. The owner may always read and write them and enter
+/// folders, whatever the umask was. Whether other users may read them is still decided by the umask.
 pub fn keep_files_from_others() {
     let others = Mode::WGRP | Mode::WOTH;
     // The only way to read the umask is to set it.
@@ -66,10 +66,10 @@ pub fn open_ours(path: &Path) -> io::Result<File> {
     open_ours_with(path, OpenOptions::new().read(true))
 }
 
-/// Like [`open_ours`], with other options, such as those for writing.
+/// Opens a file as [`open_ours`] does, with other options, such as options for writing.
 ///
 /// # Errors
-/// Those of [`open_ours`].
+/// The errors of [`open_ours`].
 pub fn open_ours_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     checked(path, options, OFlags::NONBLOCK | OFlags::NOFOLLOW)
 }

@@ -36,7 +36,7 @@ impl<R: BufRead> Lines<R> {
         &self.reader
     }
 
-    /// The underlying reader, to change where it reads from.
+    /// The underlying reader, so that its position can be changed.
     pub fn reader_mut(&mut self) -> &mut R {
         &mut self.reader
     }

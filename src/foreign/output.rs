@@ -39,10 +39,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// A file that replaces the one with this name.
+    /// A file that replaces the file with this name.
     ///
     /// # Errors
-    /// Its folder cannot be written, the name belongs to a session, or to something that is neither a file nor can be written to directly.
+    /// The folder cannot be written; the name belongs to a session; or something has the name that is not a file and cannot be written to
+    /// directly.
     pub fn replacing(path: &Path) -> io::Result<Self> {
         let Some(place) = followed(path)? else { return Self::through(path) };
         refuse_files_of_sessions(&place)?;
@@ -170,10 +171,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written(Output::replacing(path)?, bytes)
 }
 
-/// Writes a file in one of multicard's own folders as a whole, such as that of a run.
+/// Writes a whole file in a folder of multicard, such as the folder of a run.
 ///
 /// # Errors
-/// Those of [`write`], other than that the file belongs to a session.
+/// The errors of [`write`], except that the file may belong to a session.
 pub fn write_ours(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let output = match followed(path)? {
         Some(place) => Output::at(place),

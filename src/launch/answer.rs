@@ -56,7 +56,7 @@ pub(super) fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> R
     receiver
 }
 
-/// What was read from a pipe, once it is closed or the deadline has passed.
+/// The text that was read from a pipe until it was closed or the deadline passed.
 pub(super) fn received(pipe: &Receiver<String>, deadline: Instant) -> String {
     let left = deadline.saturating_duration_since(Instant::now());
     pipe.recv_timeout(left.max(Duration::from_millis(100))).unwrap_or_default()

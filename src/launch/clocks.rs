@@ -82,7 +82,7 @@ fn answers(child: &mut Child) -> Receiver<Answer> {
     receiver
 }
 
-/// The clocks as far as they were compared.
+/// The results of comparing the clocks of nodes.
 struct Compared {
     clocks: Vec<Option<Clock>>,
     /// Whether each node has answered the question of this round.

@@ -52,7 +52,7 @@ pub enum Update {
         state: RunState,
         /// The reason, if it says more than the state's name.
         reason: Option<String>,
-        /// Whether its site ended it through no fault of its own, so that it can be started again as it is.
+        /// Whether the site ended the run for a reason that is not in the run, so that it can be started again without a change.
         again: bool,
     },
     /// The run waits for its site, or no longer waits.
@@ -171,7 +171,7 @@ pub(super) struct Follower {
     told: Option<Instant>,
     /// Time at which the last rank's process ended.
     ranks_gone: Option<Instant>,
-    /// What its group waits for, as it was last reported; empty if it does not wait.
+    /// The last report of what its group waits for; empty if it does not wait.
     waits: String,
     /// Whether its start was reported.
     is_started: bool,
@@ -456,7 +456,7 @@ impl Follower {
     }
 }
 
-/// What the processes of the run in this folder printed: at most `most_bytes` of stdout, and the last lines of stderr.
+/// The output of the run's processes: at most `most_bytes` of stdout, and the last lines of stderr.
 pub fn output(folder: &Path, most_bytes: u64) -> (String, String) {
     let printed = foreign::read_ours(&folder.join(STDOUT_FILE), most_bytes).unwrap_or_default();
     (String::from_utf8_lossy(&printed).into_owned(), last_lines(&folder.join(STDERR_FILE)))

@@ -5,7 +5,7 @@ use crate::plan::{Gpu, GpuChoice, LinkKind, Topology, by_numa_node};
 /// The largest number of GPUs to choose from; further GPUs are ignored. No current machine has more.
 const MOST_GPUS: usize = 16;
 
-/// Chooses `wanted` of the free GPUs as the plan asks; `None` while too many of the suitable GPUs are taken.
+/// Chooses `wanted` of the free GPUs by the plan's `gpu_set`; `None` while other runs use too many of the suitable GPUs.
 pub(super) fn choose_by<'a>(
     choice: GpuChoice,
     free: &[&'a Gpu],
@@ -54,7 +54,7 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Tries every set that starts with the chosen GPUs, in order, so that the first of equals is kept.
+    /// Tries every set that starts with the chosen GPUs, in order. Among sets with equal scores, the first one is kept.
     fn extend(&mut self, from: usize, chosen_score: u64) {
         if self.chosen.len() == self.wanted {
             if self.best.is_empty() || chosen_score > self.best_score {

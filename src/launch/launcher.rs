@@ -78,7 +78,7 @@ impl Launcher {
     /// Like [`Launcher::start`], under a profiler: `profiler` is a command that runs the command appended to it and ends with it.
     ///
     /// # Errors
-    /// Those of [`Launcher::start`], and if the job has a site.
+    /// The errors of [`Launcher::start`]; or the job has a site.
     pub fn start_under(&self, job: Job, profiler: Command) -> Result<(), LaunchError> {
         self.start_by(job, Some(profiler))
     }

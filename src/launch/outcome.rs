@@ -50,7 +50,7 @@ pub(super) struct Facts {
     pub ranks: Vec<RankFacts>,
     /// Ranks that could not be started, with the reasons.
     pub not_started: Vec<(u32, String)>,
-    /// How the command that started the ranks of all nodes ended, and whether it was told to end.
+    /// How the command that started the ranks of all nodes ended, and whether it was asked to end.
     pub step: Option<(Exit, bool)>,
     /// Whether the messages of ranks name the rank, which may be one of several that a node starts.
     pub names_itself: bool,
@@ -135,7 +135,7 @@ impl Facts {
         first(causes).or_else(noticed).map(|(_, reason)| reason)
     }
 
-    /// A reason that no rank gave, with what may explain it.
+    /// A reason that did not come from a rank, with hints that may explain it.
     fn with_hints(&self, mut reason: String, stderr: &str) -> String {
         if self.has_full_disk {
             reason += "; the disk of its folder is full, so that its log may lack the reason: free some space and run it again";

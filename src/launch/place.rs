@@ -23,7 +23,7 @@ pub(super) struct Lead {
     pub arguments: Vec<OsString>,
     /// Variables for the ranks.
     pub environment: Vec<(String, String)>,
-    /// A profiler that runs the command which is appended to it.
+    /// The command line of a profiler; the supervisor's command line is appended to it.
     pub profiler: Option<Command>,
 }
 
@@ -77,7 +77,7 @@ pub(super) trait Place: Send + Sync {
     fn find(&self, job: &Job, recorded: (u32, u64)) -> Box<dyn Group>;
 }
 
-/// What is known about a group.
+/// The state of a group, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Standing {
     /// It has not started; the text says what it waits for.
@@ -95,14 +95,14 @@ pub(super) struct End {
     pub exit: Option<Exit>,
     /// The run's state and its reason, if something else than its processes ended it.
     pub ending: Option<(RunState, String)>,
-    /// Whether it can be started again as it is: nothing that it did ended it.
+    /// Whether the run can be started again without a change, because the run itself did not cause the end.
     pub again: bool,
 }
 
 /// The processes of one run.
 pub(super) trait Group: Send {
-    /// What is known about it now. `supervisor` is the supervisor's exit, if its log already contains it. Once the group has ended, no
-    /// process of it is left.
+    /// The current state of the group. `supervisor` is the supervisor's exit, if the group's log already contains it. A group counts as
+    /// ended once none of its processes is left.
     fn look(&mut self, supervisor: Option<Exit>) -> Standing;
 
     /// Sends a signal to its processes.

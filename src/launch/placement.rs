@@ -30,11 +30,11 @@ pub fn place(shape: &Shape, node: &Node, topology: &Topology) -> Result<Placemen
     Ok(site.placement(shape, &slots, &cpus))
 }
 
-/// Places a run next to runs that have `taken` a part of the machine, on GPUs and CPUs that none of them has. A GPU comes with
-/// an even share of the CPUs; a CPU rank has one CPU. `None` if there is no room now.
+/// Places a run next to other runs: on GPUs and CPUs that are not in `taken`. A GPU comes with an even share of the CPUs; a CPU rank has
+/// one CPU. `None` if there is no room now.
 ///
 /// # Errors
-/// Those of [`place`], and if there would be no room on an empty machine either.
+/// The errors of [`place`]; or the run would not have room on an empty machine either.
 pub fn place_beside(
     shape: &Shape,
     node: &Node,

@@ -1,4 +1,4 @@
-//! Process groups of this machine: whether one is alive, where it is, and signals to it.
+//! Process groups of this machine: finds a group, checks whether it is alive, and sends it signals.
 
 use std::ffi::OsStr;
 use std::fs;

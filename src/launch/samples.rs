@@ -7,8 +7,8 @@ use std::path::Path;
 use super::tail::Tail;
 use crate::protocol::{HostSample, Job, Sample, read_sample_line, samples_of_node};
 
-/// The longest time, in seconds, for which samples of the first node wait for those of the others. Clients of network file systems see
-/// what other nodes have written this much later.
+/// The longest time, in seconds, for which samples of the first node wait for samples of the other nodes. A client of a network file system
+/// may see the writes of other nodes this much later.
 const PATIENCE_S: f64 = 60.0;
 /// Samples of nodes that were taken this many seconds apart or less show the same moment.
 const SAME_MOMENT_S: f64 = 1.5;
@@ -34,7 +34,7 @@ impl Node {
 }
 
 impl NodeSamples {
-    /// The samples of a job's nodes; none for a job on this machine.
+    /// The samples of a job's nodes; empty for a job on this machine.
     pub fn of(job: &Job) -> Self {
         let nodes = if job.site.is_some() { job.shape.nodes() } else { 0 };
         Self { nodes: (0..nodes).map(|node| Node::of(job, node)).collect() }
@@ -77,7 +77,7 @@ impl NodeSamples {
         joined
     }
 
-    /// The next sample of the first node, with what the other nodes were like at that moment.
+    /// The next sample of the first node, joined with the samples of the other nodes at that time.
     fn join(&mut self) -> Option<Sample> {
         let (first, others) = self.nodes.split_first_mut()?;
         let mut sample = first.waiting.pop_front()?;

@@ -140,7 +140,7 @@ pub fn expected_start(job: &Job) -> Result<String, String> {
     Ok(start.unwrap_or(answer))
 }
 
-/// The jobs of this user in Slurm's queue, as they were when Slurm was last asked.
+/// The jobs of this user in Slurm's queue, according to Slurm's last answer.
 struct Queue {
     interval: Duration,
     last: Mutex<Option<Asked>>,
@@ -159,7 +159,7 @@ struct Asked {
 enum Found {
     /// The queue has been unknown since the given time, or was seen already.
     Unknown,
-    /// As it was when Slurm was asked at this time.
+    /// The job was listed when Slurm was asked at this time.
     Listed(Listed, Instant),
     /// Slurm has forgotten it, or never had it.
     Gone,
@@ -203,7 +203,7 @@ impl Queue {
         set(&self.obstacle, obstacle);
     }
 
-    /// What a run whose job is unknown waits for: an answer of Slurm.
+    /// The text for a run whose job is unknown, because Slurm has not answered: what it waits for.
     fn wait(&self) -> String {
         let known = |text: &Mutex<Option<String>>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known(&self.obstacle)
@@ -351,7 +351,7 @@ impl JobGroup {
         self.at = At::Job { id, since: Instant::now() };
     }
 
-    /// Sends a signal to the job: SIGTERM cancels it, after which Slurm kills what is left of it.
+    /// Sends a signal to the job. SIGTERM cancels the job; Slurm then kills its remaining processes.
     fn send(&mut self, id: JobId, signal: Signal) {
         let id = id.to_string();
         let sent = if signal == Signal::KILL {

@@ -18,7 +18,7 @@ use crate::protocol::{
     Clock, ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of, hostname,
 };
 
-/// Subcommand of `multicard` that describes a node of a run, and then tells its time as often as it is asked: `describe FOLDER`.
+/// Subcommand of `multicard` that describes a node of a run, and then answers each request with the node's time: `describe FOLDER`.
 pub const DESCRIBE_COMMAND: &str = "describe";
 /// Subcommand of `multicard` that starts and watches the ranks of a node: `ranks JOB PROGRAM…`.
 pub const RANKS_COMMAND: &str = "ranks";
@@ -120,11 +120,12 @@ impl Step<'_> {
         Ok(command)
     }
 
-    /// Lets each node describe itself, and writes what they have in common and what differs between them into the run's folder. Returns
-    /// the clocks of the nodes, which are compared meanwhile.
+    /// Lets each node describe itself, and writes the facts that they share and the facts that differ into the run's folder. Meanwhile,
+    /// compares the clocks of the nodes; returns the result.
     ///
     /// # Errors
-    /// The number of a node that cannot take part in the run, with the reason: it does not share the run's folder, or has another multicard.
+    /// A node cannot take part in the run, because it does not share the run's folder or has another multicard. The error has the node's
+    /// number and the reason.
     pub fn describe(&self) -> Result<Vec<Option<Clock>>, (u32, String)> {
         let (folder, nodes) = (&self.job.folder, self.job.shape.nodes());
         let asked = clocks::ask(self.command([DESCRIBE_COMMAND.into(), folder.into()]), nodes, DESCRIBE_LIMIT);

@@ -177,7 +177,7 @@ fn own_path() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))
 }
 
-/// What starts the processes of a job's ranks.
+/// Starts the processes of a job's ranks.
 struct Starter<'a> {
     job: &'a Job,
     job_path: &'a Path,
@@ -309,7 +309,8 @@ fn words(program: &[OsString], job_path: &Path, place: &RankPlace) -> Vec<OsStri
     program.iter().map(word).collect()
 }
 
-/// Starts a process on these CPUs, or on all if the list is empty, so that all of its threads and pages are there.
+/// Starts a process on these CPUs, or on all CPUs if the list is empty. The process is bound from its start, so that all of its threads and
+/// memory pages are on these CPUs' nodes.
 fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
     if cpus.is_empty() {
         return command.spawn();
@@ -356,7 +357,7 @@ struct Group {
     log: GroupLog,
     /// Whether one process, `srun`, represents all ranks.
     is_step: bool,
-    /// Whether a signal told this process to end the run.
+    /// Whether a signal asked this process to end the run.
     is_told: bool,
     /// Ranks that have not ended.
     ranks: Vec<Rank>,
@@ -471,7 +472,7 @@ impl Group {
         }
     }
 
-    /// Writes the rest of the log. A full disk is waited for unless this process was or is told to end.
+    /// Writes the rest of the log. If the disk is full, waits for room, unless a signal asks this process to end.
     fn finish(&mut self, signal: &AtomicUsize) {
         let is_told = self.is_told;
         self.log.finish(|| is_told || signal.load(Ordering::Relaxed) != 0);

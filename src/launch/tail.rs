@@ -19,7 +19,8 @@ pub(super) struct Tail {
     lines: Lines<Piece>,
 }
 
-/// Tells a file from another one that has its name later: device, number and birth, where the file system knows that.
+/// The identity of a file, which differs from that of a later file with the same name: device, number, and time of birth if the file system
+/// knows it.
 type Identity = (u64, u64, Option<SystemTime>);
 
 fn identity(about: &Metadata) -> Identity {
@@ -63,7 +64,8 @@ impl Tail {
         Ok(lines.reader().bytes > before)
     }
 
-    /// Opens the file where it was left; returns whether there is anything new in it. Another file that has its name now is not read.
+    /// Opens the file at the position up to which it was read; returns whether there is anything new. If another file has its name now,
+    /// that file is not read.
     fn open(&mut self) -> io::Result<bool> {
         let at = self.lines.reader().bytes;
         if self.identity.is_some() && fs::symlink_metadata(&self.path)?.len() <= at {
@@ -79,7 +81,7 @@ impl Tail {
         Ok(true)
     }
 
-    /// Closes the file until more was written into it: a process may have only so many files open.
+    /// Closes the file until more was written into it, because the number of open files of a process is limited.
     pub(super) fn close(&mut self) {
         self.lines.reader_mut().file = None;
     }

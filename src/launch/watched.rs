@@ -10,7 +10,7 @@ const LOOKS_PER_S: f64 = 5_000.0;
 
 /// The files that one of several followers looks at.
 pub(super) struct Watched {
-    /// Those of all followers.
+    /// The number of the files of all followers.
     all: Arc<AtomicUsize>,
     own: usize,
 }

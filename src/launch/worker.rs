@@ -41,8 +41,8 @@ impl WorkerCommand {
     }
 }
 
-/// Finds `multicard`, the supervisor's program: this program if it is `multicard`, so that both have the same version, else the one in the
-/// worker's folder, in this program's folder or in the folder above.
+/// Finds `multicard`, the supervisor's program. If this program is `multicard`, it is used, so that both have the same version. Otherwise
+/// `multicard` is searched in the worker's folder, in this program's folder and in the folder above.
 pub fn find_supervisor(worker: Option<&Path>) -> Result<PathBuf, String> {
     supervisor_for(&env::current_exe().unwrap_or_default(), worker)
 }
@@ -71,8 +71,8 @@ fn all(paths: &[PathBuf]) -> String {
 /// with, or, if these are missing, those of a Python of this node or of `multicard setup`.
 ///
 /// # Errors
-/// There is no worker, there is no torch that it can load, it cannot be executed, or it does not describe itself within 30 s as a worker of
-/// this workbench's protocol. The error says what was tried, what happened and what to do.
+/// There is no worker; there is no torch that it can load; it cannot be executed; or it does not describe itself within 30 s as a worker
+/// with this workbench's protocol. The error says what was tried, what happened and what to do.
 pub fn find_worker() -> Result<WorkerCommand, String> {
     Search::of_this_program().find()
 }

@@ -40,10 +40,10 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compare {
-    /// The ratio: the product of the values of one side divided by that of the other.
+    /// The ratio: the product of the values of one side, divided by the product of the values of the other side.
     #[default]
     Ratio,
-    /// The difference: the sum of the values of one side minus that of the other.
+    /// The difference: the sum of the values of one side, minus the sum of the values of the other side.
     Difference,
 }
 

@@ -48,14 +48,14 @@ impl Verdict {
 pub struct Finding {
     /// The test.
     pub test: &'static Test,
-    /// The settings that distinguish these cells from those of the test's other findings: `gpus = 4`. May be empty.
+    /// The settings that distinguish these cells from the cells of the test's other findings: `gpus = 4`. May be empty.
     pub cells: String,
     /// The comparison over repeats. Its interval may cover far less than 95 %, depending on the number of repeats.
     pub value: Value,
     /// The 95 % interval of the mean comparison by Student's t, computed on logarithms if the comparison is a ratio.
     /// `None` with one repeat.
     pub decides: Option<Interval>,
-    /// What the comparison says about the claim.
+    /// The verdict of the comparison on the claim.
     pub verdict: Verdict,
     /// Why these cells do not judge the claim, one fragment of a sentence each; empty if they do judge it.
     pub other_work: Vec<String>,
@@ -376,7 +376,7 @@ impl Work {
     }
 }
 
-/// The name of a cell's data set, if it is a stand-in for another one.
+/// The name of a cell's data set, if it is a stand-in for another data set.
 fn stand_in<'a>(cell: &'a Cell) -> Option<&'a str> {
     let set = cell.data.split(' ').next()?;
     cell.workload.data_set(set).filter(|rule| rule.synthetic).map(|_| set)

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::claim::{Claim, claims};
 use crate::plan::{Key, Level, Plan};
 
-/// A paper: the machine and software of its measurements, and what it leaves unstated.
+/// A paper: the machine and software of its measurements, and the facts that it does not state.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
@@ -69,7 +69,7 @@ pub struct PublishedValue {
     pub bound: Bound,
     /// A printed ratio, computed again from the times that the paper prints next to it, in the same unit.
     pub recomputed: Option<f64>,
-    /// What a reader must know about this number, in words; may be empty.
+    /// A note for readers of this number; may be empty.
     #[serde(default)]
     pub note: String,
 }
@@ -82,7 +82,7 @@ pub struct Contradiction {
     pub paper: String,
     /// The table, figure or section in question.
     pub place: String,
-    /// What the paper says, and what is true instead.
+    /// The statement of the paper, and what contradicts it.
     pub what: String,
     /// The arithmetic that shows it; may be empty.
     #[serde(default)]
@@ -100,7 +100,7 @@ pub struct Artefact {
     /// Its name within the paper: `table-2`.
     #[serde(rename = "id")]
     pub name: String,
-    /// What it shows, in a few words.
+    /// Its contents, in a few words.
     pub shows: String,
     /// The quantity that is drawn or listed.
     pub quantity: String,
@@ -112,7 +112,7 @@ pub struct Artefact {
     /// The name of its plan: a file of `sessions/papers` without the extension.
     #[serde(rename = "plan")]
     plan_name: Option<String>,
-    /// Factors that the paper does not state for this table or figure, besides those of [`Paper::open`].
+    /// Factors that the paper does not state for this table or figure, in addition to [`Paper::open`].
     #[serde(default)]
     open: Vec<Key>,
     /// The name of a second plan, for columns that the first plan leaves empty: quick runs measure no accuracy, for
@@ -211,8 +211,7 @@ pub fn papers() -> &'static [Paper] {
     &FILE.papers
 }
 
-/// All tables and figures of both papers, in the order of the papers. Results that a paper gives in prose alone are
-/// among them.
+/// All tables and figures of both papers, in the order of the papers. They include results that a paper gives only in prose.
 pub fn artefacts() -> &'static [Artefact] {
     &FILE.artefacts
 }

@@ -8,9 +8,9 @@ use super::Key;
 /// How far the check values of two cells may differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Margin {
-    /// By this much, in the measure's own unit: 0.01 of an accuracy is one percent point.
+    /// The largest difference in the measure's own unit: 0.01 of an accuracy is one percentage point.
     Absolute(f64),
-    /// By this share of the value.
+    /// The largest difference as a share of the value.
     Relative(f64),
 }
 
@@ -27,7 +27,7 @@ impl FromStr for Margin {
     }
 }
 
-/// As plans write it: a number, or `2 %`.
+/// The margin as plans write it: a number, or `2 %`.
 impl fmt::Display for Margin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -18,9 +18,9 @@ pub struct CommandTexts {
     pub variables: String,
     /// A run is ended after this time, in seconds; empty for the plan's limit.
     pub time_limit_s: String,
-    /// What the program counts; empty for `units`.
+    /// The word for what the program counts; empty for `units`.
     pub unit: String,
-    /// What the program repeats; empty for `step`.
+    /// The word for what the program repeats; empty for `step`.
     pub step: String,
     /// The factors.
     pub factors: Vec<FactorTexts>,
@@ -28,7 +28,7 @@ pub struct CommandTexts {
     pub patterns: String,
     /// Files of readings, one on each line.
     pub files: String,
-    /// What the program's names mean, one `name = meaning` on each line.
+    /// The meanings of the program's names, one `name = meaning` on each line.
     pub names: String,
     /// Whether the end of the warm-up is found from step times.
     pub finds_warm_up: bool,
@@ -216,8 +216,8 @@ impl CommandTexts {
     }
 }
 
-/// An edited program of a plan's first block under a name that no other program of the plan has: the other blocks that ran the program
-/// keep it as it was. Once it is the same again, it has their name again.
+/// The edited program of a plan's first block, with a name that no other program of the plan has, because the other blocks keep the
+/// unedited program. If an edit makes both programs equal again, the edited program gets their name back.
 fn with_own_name(named: &dyn Fn(Key) -> WorkloadSpec, name: &Key, plan: &Plan) -> WorkloadSpec {
     let others: Vec<&WorkloadSpec> =
         plan.further.iter().map(|block| &*block.spec).filter(|spec| spec.command.is_some()).collect();
@@ -239,7 +239,7 @@ fn with_own_name(named: &dyn Fn(Key) -> WorkloadSpec, name: &Key, plan: &Plan) -
     named(free.unwrap_or_else(|| name.clone()))
 }
 
-/// The workload that a form starts from.
+/// The program with which a new form of the window starts.
 pub fn starting_command() -> Arc<WorkloadSpec> {
     let command = Command {
         name: KEY.into(),
@@ -255,7 +255,7 @@ fn declared(spec: &WorkloadSpec) -> impl Iterator<Item = &DeclaredMeasure> {
     spec.measures.iter().filter(move |measure| !own.contains(measure))
 }
 
-/// A time limit as it is typed.
+/// Reads a typed time limit, in seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('s').unwrap_or(text).trim().parse::<f64>().ok();
     let number = number.filter(|limit_s| limit_s.is_finite() && *limit_s > 0.0);

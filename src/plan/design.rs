@@ -65,11 +65,11 @@ impl DesignKind {
 pub enum Interactions {
     /// These pairs of factors.
     These(Vec<(Key, Key)>),
-    /// Those of all pairs of factors that vary.
+    /// The interactions of all pairs of factors that vary.
     All,
 }
 
-/// Combinations that are added to those of a design that may have results already.
+/// Combinations that are added to a design. The design's own combinations may have results already.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Added {
     /// Each combination again with the other level of this factor, or with the other levels of all factors.
@@ -81,7 +81,7 @@ pub enum Added {
 /// How large a design is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// As large as the kind usually is.
+    /// The usual size of the kind.
     Usual,
     /// This many combinations.
     Runs(u32),
@@ -101,13 +101,13 @@ pub struct Design {
     pub kind: DesignKind,
     /// How many.
     pub size: Size,
-    /// What they must estimate beside the main effects.
+    /// The interactions that the design must estimate in addition to the main effects.
     pub interactions: Interactions,
     /// Levels of the base cell; a factor that is not named has its first ticked level.
     pub base: Vec<(Key, Level)>,
     /// Factors whose numbers are spread evenly over their logarithms.
     pub logarithmic: Vec<Key>,
-    /// What was added later, in order.
+    /// The additions to the design, in order.
     pub added: Vec<Added>,
 }
 
@@ -132,7 +132,8 @@ const USUAL_HYPERCUBE: usize = 10;
 const MOST_OF_HYPERCUBE: usize = 2_000;
 /// The most cells times factors times factors of one factor at a time: each cell looks up each of its factors, and more would take minutes.
 const MOST_ONE_AT_A_TIME: u64 = 4_000_000_000;
-/// The most factors whose pairs are all interactions: those of more have more coefficients than any design has combinations.
+/// The largest number of factors for [`Interactions::All`]: the pairs of more factors have more coefficients than any design has
+/// combinations.
 const MOST_IN_ALL_PAIRS: usize = 500;
 
 impl Design {
@@ -148,7 +149,8 @@ impl Design {
         }
     }
 
-    /// At most how many combinations it has for factors with these numbers of levels; an upper bound where it cannot be made.
+    /// The largest number of combinations of the design for factors with these numbers of levels; an upper bound if the design cannot be
+    /// made.
     pub(super) fn at_most(&self, keys: &[&Key], counts: &[usize], repeats: u32) -> u64 {
         let own = match self.kind {
             DesignKind::OneAtATime => 1 + counts.iter().map(|count| *count as u64 - 1).sum::<u64>(),
@@ -227,7 +229,7 @@ impl Design {
     /// The combinations to run, each once: places of levels for each factor, or strata from 0 for a Latin hypercube.
     ///
     /// # Errors
-    /// Why there is no such design, and what to do.
+    /// The design cannot be made; the error says why, and what to do.
     pub(super) fn points(&self, space: &Space) -> Result<Vec<Vec<usize>>, String> {
         let interactions = self.interactions(&space.keys)?;
         let runs = self.runs(space.repeats);

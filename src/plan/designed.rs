@@ -58,7 +58,7 @@ pub(super) fn designed(plan: &Plan, block: &Block) -> Option<Answer> {
     Some(answer)
 }
 
-/// Why the design of some block cannot be made, with the block's number where there are several.
+/// Why the design of a block cannot be made, with the block's number if there are several blocks; `None` if all designs can be made.
 pub fn trouble(plan: &Plan) -> Option<String> {
     plan.blocks().enumerate().find_map(|(place, block)| {
         let answer = designed(plan, block)?;

@@ -64,13 +64,13 @@ pub struct Factor {
     /// Its named levels are clear without its name, as `fp16` is without `precision`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub speaks_for_itself: bool,
-    /// What its levels mean to code that does not know the workload.
+    /// The meanings of its levels for code that does not know the workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<(Level, Hint)>,
-    /// One line of help: what it changes and what to expect.
+    /// One line of help: what the factor changes, and what to expect.
     #[serde(default)]
     pub help: String,
-    /// What the papers found, with the place in the paper; empty if they found nothing.
+    /// The papers' finding about the factor, with the place in the paper; empty if there is none.
     #[serde(default)]
     pub finding: String,
 }

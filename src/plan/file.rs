@@ -269,7 +269,8 @@ impl Plan {
         }
     }
 
-    /// Every setting of the plan that excludes a search: its key, and what to do. Empty for a plan without a search.
+    /// The settings of the plan that cannot be combined with its search: for each its key, and what to do. Empty for a plan without a
+    /// search.
     pub fn search_conflicts(&self) -> Vec<(&'static str, String)> {
         if self.search.is_none() {
             return Vec::new();

@@ -19,7 +19,7 @@
 //! property, `factor_plan` is the factor.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
-//! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them they must hold both, which no level does.
+//! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them, a thing would need both values, which no thing has.
 
 mod parser;
 mod unordered;
@@ -48,7 +48,7 @@ pub trait Facts {
     fn mentions(&self, word: &str) -> bool;
 }
 
-/// Levels alone: words never match.
+/// Filters on levels only, without a text: words never match.
 impl<F: Fn(&str) -> Option<Level>> Facts for F {
     fn level(&self, key: &str) -> Option<Level> {
         self(key)
@@ -103,7 +103,7 @@ pub enum Known<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Term {
-    /// In lower case.
+    /// A word, in lower case.
     Word(String),
     Pair(String, Comparison, Operand),
     Not(Box<Term>),
@@ -338,7 +338,7 @@ impl Term {
         }
     }
 
-    /// Joins terms into one; none for an empty list.
+    /// Joins terms into one; `None` for an empty list.
     fn all(terms: Vec<Self>) -> Option<Self> {
         let flat = |term| if let Self::All(terms) = term { terms } else { vec![term] };
         join(terms.into_iter().flat_map(flat).collect(), Self::All)

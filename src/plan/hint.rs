@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
-/// What a level means to code that knows no workload: how a recording proves it, which measured rate limits its runs, how its units are
-/// counted.
+/// The meaning of a level for code that knows no workload: how a recording proves the level, which measured rate limits its runs, how its
+/// units are counted.
 ///
-/// A level may have several hints, or none. A recording proves nothing about a level without hints, so no run is marked because such a
+/// A level may have several hints, or none. A recording proves nothing about a level without hints, so runs are never marked because such a
 /// level was not in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,10 +14,10 @@ use super::workload::WorkloadSpec;
 /// The identity of a cell: the SHA-256 of its canonical text.
 ///
 /// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each of its settings
-/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs (`traced
-/// "built-in"` where its ranks do), `quick 0.01` where runs end once their step time is known to ±1 %, and one for each level (`precision
-/// "fp16"`), sorted by key. Two kinds of levels are left out: those that cells of the first version have anyway
-/// ([`super::Factor::frozen_default`]), and those that have no effect in the cell. Adding a factor later therefore changes no identity.
+/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs
+/// (`traced "built-in"` where its ranks do), `quick 0.01` where runs end once their step time is known to ±1 %, and one for each level
+/// (`precision "fp16"`), sorted by key. Two kinds of levels are left out: levels that all cells had before the factor existed
+/// ([`super::Factor::frozen_default`]), and levels that have no effect in the cell. Adding a factor later therefore changes no identity.
 /// Factors that this version does not know are included as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity([u8; 32]);

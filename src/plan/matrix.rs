@@ -40,14 +40,14 @@ pub struct Cell {
 /// A combination of levels that cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvalidCell {
-    /// What would be run.
+    /// The workload that would be run.
     pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
     /// Which tracer would record its runs.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub tracer: Tracer,
-    /// Why it cannot run, and what to do, as a fragment of a sentence.
+    /// Why the cell cannot run, and what to do, as a fragment of a sentence.
     pub reason: String,
 }
 
@@ -306,7 +306,7 @@ fn can_trace(node: &Node, tracer: Tracer, shape: &Shape) -> Result<(), String> {
     }
 }
 
-/// What the cells of a block are assembled from. Each part is made once for the block instead of once for each cell.
+/// The parts from which the cells of a block are assembled. Each part is made once for the block instead of once for each cell.
 struct Pieces<'a> {
     factors: &'a [(Key, Vec<Level>)],
     keys: Arc<[Key]>,

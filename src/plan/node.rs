@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 /// One GPU that may be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// The index that CUDA gives it in this process's environment.
+    /// The index that CUDA gives the GPU in this process's environment.
     pub index: u32,
     /// The identity that does not depend on the environment: `GPU-…`.
     pub uuid: String,
     /// The product name, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
-    /// All of its memory.
+    /// The size of its memory, including memory in use.
     pub memory_bytes: u64,
     /// The NUMA node that it is attached to, if the machine reports it.
     pub numa_node: Option<u32>,
@@ -28,11 +28,11 @@ pub struct Gpu {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum CudaState {
-    /// It is not usable.
+    /// CUDA can be used.
     Available,
-    /// It cannot be used.
+    /// CUDA cannot be used.
     Unavailable {
-        /// Why, and what to do.
+        /// Why CUDA cannot be used, and what to do.
         reason: String,
     },
 }
@@ -40,7 +40,7 @@ pub enum CudaState {
 /// Versions of the worker and of the libraries that it has loaded; `None` for libraries that are not loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// The git commit that it was built from, if the build knew it.
+    /// The git commit that the worker was built from, if the build knew it.
     pub build: Option<String>,
     /// The CUDA runtime: `13.0`.
     pub cuda_runtime: Option<String>,
@@ -98,7 +98,7 @@ pub struct Node {
     pub cpus: u32,
     /// Memory that this process may use: the machine's or the cgroup's limit, whichever is less.
     pub memory_bytes: u64,
-    /// NUMA nodes of the machine.
+    /// The number of the machine's NUMA nodes.
     pub numa_nodes: u32,
     /// The NVIDIA driver's version.
     pub driver: Option<String>,

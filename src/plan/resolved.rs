@@ -49,8 +49,8 @@ pub fn resolved(plan: &Plan, block: &Block, matrix: &Matrix) -> Option<Resolved>
     match design.kind {
         DesignKind::OneAtATime => {
             resolved.notes.push(
-                "each effect is known at the base cell alone: whether it is the same with other levels of the other factors, no \
-                 cell shows"
+                "each effect is known at the base cell only: no cell shows whether it is the same with other levels of the other \
+                 factors"
                     .to_owned(),
             );
             return Some(resolved);
@@ -120,7 +120,7 @@ fn describe(resolved: &mut Resolved, fit: &Fit, name: &dyn Fn(&Term) -> String) 
         let shown = clear.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
         let more = clear.len().saturating_sub(LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        resolved.notes.push(format!("told apart from all other effects of one or two factors: {shown}{more}"));
+        resolved.notes.push(format!("not mixed with any other effect of one or two factors: {shown}{more}"));
     }
     if mixed > 0 {
         let more = if hidden > 0 { format!(" ({hidden} more are not listed)") } else { String::new() };
@@ -155,7 +155,7 @@ fn lost(
         let cells = counted(missing, "cell");
         resolved.warnings.push(format!(
             "{cells} of the design cannot run here: write a [[constraint]] for them and choose d-optimal, so that the design \
-             goes round them"
+             avoids them"
         ));
     }
     if !fit.lost().is_empty() {
@@ -233,7 +233,7 @@ mod tests {
     fn designs_without_a_model_say_what_they_leave_open() {
         let answer = answer(&plan("kind = \"one-at-a-time\""));
         assert_eq!(answer.summary, "one factor at a time: 6 of 32 cells");
-        assert!(answer.notes[0].contains("at the base cell alone"), "{answer:?}");
+        assert!(answer.notes[0].contains("at the base cell only"), "{answer:?}");
         let mut once = plan("kind = \"fraction\"");
         once.repeats = 1;
         let answer = resolved(&once, &once.first, &expand(&once, &gpu_node(1))).unwrap();

@@ -26,9 +26,9 @@ const SIGN_LETTERS: [char; 4] = ['<', '>', '≤', '≥'];
 /// The question of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// What is sought.
+    /// The goal of the search.
     pub goal: Goal,
-    /// What the chosen cell must keep.
+    /// The limits that the chosen cell must keep.
     pub keep: Vec<KeptLimit>,
     /// Cells that differ by less than this share count as equally good.
     pub tie: f64,
@@ -186,7 +186,7 @@ impl Search {
     pub const CONFIDENCE: f64 = 0.95;
     /// The tie of a search whose plan names none.
     pub const TIE: f64 = 0.01;
-    /// With fewer repeats, the intervals of a search are so wide that they hardly ever tell cells apart.
+    /// With fewer repeats, the intervals of a search are so wide that they can hardly ever separate cells.
     pub const USEFUL_REPEATS: u32 = 6;
 
     /// A search with this goal, without limits and budget.

@@ -49,7 +49,7 @@ pub enum DropReason {
     NoValue {
         /// The measure's key.
         measure: String,
-        /// What it has instead, in words.
+        /// What the run has instead of the value, in words.
         found: String,
     },
     /// Another cell is better.
@@ -111,7 +111,7 @@ pub struct SearchVerdict {
     pub others: Vec<Standing>,
     /// The runs that were made.
     pub made: SearchCost,
-    /// What all repeats of all cells would have cost, estimated from the mean of each cell's own runs.
+    /// The cost of all repeats of all cells, estimated from the mean of each cell's own runs.
     pub grid: SearchCost,
 }
 
@@ -129,7 +129,7 @@ pub struct Standing {
     pub unsure: Vec<String>,
 }
 
-/// What runs cost.
+/// The cost of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchCost {
     /// The number of runs.

@@ -54,11 +54,11 @@ pub struct Shape {
     pub warm_up_steps: u64,
     /// The step is captured as a CUDA graph and replayed.
     pub cuda_graph: bool,
-    /// It is a program of the plan's own, which needs neither the worker nor libtorch.
+    /// Whether the plan's own program is run, which needs neither the worker nor libtorch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_program: bool,
-    /// How often each node starts the plan's own program, as ranks that are told their numbers; 0 for a program that is started once, starts
-    /// its own ranks and is told nothing.
+    /// How often each node starts the plan's own program, as ranks that get their numbers in variables. 0 for a program that is started
+    /// once, without a number, and may start its own ranks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ranks_per_node: u32,
     /// The number of nodes over which the worker's ranks are spread evenly: the first ranks are on the first node, and
@@ -148,7 +148,7 @@ pub struct Estimate {
     pub peak_bytes: u64,
     /// The peak memory of all ranks together in the host's memory.
     pub host_bytes: u64,
-    /// What `peak_bytes` is used for, as far as the workload knows; the rest belongs to the runtime.
+    /// The parts of `peak_bytes` that the workload knows; the rest belongs to the runtime.
     pub kinds: MemoryKinds,
 }
 

@@ -15,7 +15,7 @@ pub(super) const TRACE_WINDOWS: &str = "trace_windows";
 pub enum Capture {
     /// The whole run.
     Whole,
-    /// From the building of the model on.
+    /// The first seconds, from the building of the model on.
     First {
         /// How long; the step that is running at the end is the last one.
         seconds: f64,
@@ -192,9 +192,9 @@ pub enum Tracer {
     Nsys,
     /// The built-in tracer without CUDA calls, which costs less.
     BuiltInWithoutCalls,
-    /// The built-in tracer in windows. The times of its runs are those of the other steps.
+    /// The built-in tracer in windows. The times of its runs come from the steps outside the windows.
     InWindows,
-    /// The same without calls of CUDA.
+    /// The built-in tracer in windows, without calls of CUDA.
     InWindowsWithoutCalls,
 }
 
@@ -260,7 +260,7 @@ impl Tracer {
         matches!(self, Self::BuiltInWithoutCalls | Self::InWindowsWithoutCalls)
     }
 
-    /// This tracer in windows, if it is built in; otherwise itself.
+    /// The built-in tracer in windows, if this is a built-in tracer; otherwise this tracer.
     pub fn in_windows(self) -> Self {
         match self {
             Self::BuiltIn => Self::InWindows,
@@ -284,7 +284,7 @@ impl Tracer {
     }
 }
 
-/// In logs: `false`, `true` for Nsight Systems (once the only tracer), or the name.
+/// The tracer as logs write it: `false` for no tracer, `true` for Nsight Systems (once the only tracer), or the tracer's name.
 impl Serialize for Tracer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -41,7 +41,7 @@ pub const NODES: &str = "nodes";
 /// The key of the factor that says how many GPUs each node has, in all workloads with such a factor.
 pub const GPUS_PER_NODE: &str = "gpus_per_node";
 
-/// What a workload counts.
+/// The unit that a workload counts, such as images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
     /// The word for one of them: `image`.
@@ -92,7 +92,7 @@ pub struct DeclaredMeasure {
     #[serde(default)]
     pub on_speed: bool,
     /// For imported values: the step of the last digit with which the file writes the values of each cell, in `unit`, by the id of the
-    /// cell. Values of other cells are as good as exact. `None` if the steps are not known.
+    /// cell. Values of all other cells count as exact. `None` if the steps are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_steps: Option<BTreeMap<String, f64>>,
     /// For imported values: the ids of cells in which rows that differ in other measures have the same values, although chance does not
@@ -110,7 +110,7 @@ pub struct WorkloadSpec {
     pub key: Key,
     /// The name on screen.
     pub name: Arc<str>,
-    /// What it counts.
+    /// The unit that it counts.
     pub unit: Unit,
     /// Its word for a step: `step`, `iteration`.
     #[serde(default = "usual_step")]
@@ -253,8 +253,8 @@ impl WorkloadSpec {
         (main, self.factors.iter().filter(|factor| !self.main_factors.contains(&factor.key)).collect())
     }
 
-    /// What a level of a factor means to code that does not know the workload: the level's own hints, or else the hints that a built-in
-    /// workload gives to the same key and level. So programs with such factors, and sessions of earlier versions, have hints, too.
+    /// The meaning of a level for code that does not know the workload: the level's own hints, or else the hints that a built-in workload
+    /// gives to the same key and level. Therefore programs with such factors, and sessions of earlier versions, have hints, too.
     pub fn hints<'a>(&'a self, key: &'a str, level: &'a Level) -> impl Iterator<Item = &'a Hint> + 'a {
         let specs = || std::iter::once(self).chain(workloads().iter().map(|spec| &**spec));
         let of_spec = move |spec: &'a Self| {

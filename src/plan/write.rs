@@ -14,8 +14,8 @@ use super::{
 /// the text is made.
 const LARGE_SEED: i64 = i64::MIN;
 
-/// A plan as a file. `base` is the text of the file that it was read from, with the plan in that text: everything that is equal in both
-/// plans is left as it is written.
+/// The text of a plan's file. `base` is the text of the file from which the plan was read, and the plan in that text: the parts that are
+/// equal in both plans keep their text.
 pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     let parsed = base.and_then(|(text, before)| Some((text.parse().ok()?, before)));
     let (mut document, before): (DocumentMut, _) = match parsed {

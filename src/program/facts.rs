@@ -48,7 +48,7 @@ pub struct Facts {
     commits: HashMap<PathBuf, (Instant, Commit)>,
 }
 
-/// The commit of a folder with what differs from it, and when the commit was made, in UTC.
+/// The commit of a folder with the number of files that differ from it, and the time at which the commit was made, in UTC.
 type Commit = (Option<String>, Option<String>);
 
 impl Facts {
@@ -75,7 +75,7 @@ type Stamp = Option<(u64, Option<SystemTime>)>;
 
 /// A Python, with the environment variables that are set for it.
 type Interpreter = (PathBuf, Vec<(String, String)>);
-/// Python's version, and those of packages.
+/// Python's version, and the versions of packages.
 type Versions = (String, String);
 
 /// Adds the facts about a run's program to the run's environment, as far as they can be found.
@@ -227,7 +227,7 @@ fn commit_time(folder: &Path) -> Option<String> {
     Some(time.to_string())
 }
 
-/// The Python that runs a program: the program itself, or the one that a script's first line names.
+/// The Python that runs a program: the program itself, or the interpreter that the first line of a script names.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     let is_python = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
     if is_python(program) {
@@ -241,7 +241,7 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     words.next().filter(|path| is_python(path))
 }
 
-/// Python's version, and those of known packages.
+/// Python's version, and the versions of known packages.
 fn versions(python: &Path, folder: &Path, env: &[(String, String)]) -> Option<Versions> {
     let script = format!(
         "import platform\nfrom importlib import metadata\nprint(platform.python_version())\nfound = []\n\

@@ -18,7 +18,7 @@ pub(super) struct Keep<W> {
     name: &'static str,
     seen: u64,
     last: VecDeque<u8>,
-    /// Whether some output could not be written, which is told once.
+    /// Whether some output could not be written, which is reported once.
     has_lost: bool,
 }
 

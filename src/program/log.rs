@@ -1,4 +1,4 @@
-//! The log of a node's runner: the events of its program, as those of a rank.
+//! The log of a node's runner: the events of its program, in the form of a rank's events.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

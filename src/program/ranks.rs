@@ -1,4 +1,5 @@
-//! The ranks of a program on one node, and the variables that tell each rank its place: those of torchrun, of Open MPI and of Slurm.
+//! The ranks of a program on one node, and the environment variables with the numbers of each rank: the variables of torchrun, of Open MPI
+//! and of Slurm.
 
 use std::cell::OnceCell;
 use std::net::TcpListener;
@@ -83,7 +84,8 @@ impl Ranks {
         Some(format!("rank {rank} on {}", node_name()))
     }
 
-    /// The variables that tell a rank of this node its place; none for a program that is started once without a rank's place.
+    /// The environment variables with the numbers of a rank of this node; empty for a program that is started once, without a rank's
+    /// number.
     pub fn variables(&self, local: u32) -> Vec<(&'static str, String)> {
         let Self { run, node, nodes, per_node, threads, devices_per_node, is_at_site, .. } = self;
         if *per_node == 0 {

@@ -68,7 +68,7 @@ pub enum Found {
     Phase {
         /// The phase.
         phase: Phase,
-        /// When, in seconds since the Unix epoch.
+        /// The time, in seconds since the Unix epoch.
         at_s: f64,
     },
     /// A number in a line of output whose meaning is unknown.
@@ -122,7 +122,7 @@ fn plain(number: f64) -> f64 {
     format!("{number:.11e}").parse().unwrap_or(number)
 }
 
-/// In words, for users who try their patterns: `step 3 of 100, loss 0.5`.
+/// The finding in words, for users who try their patterns: `step 3 of 100, loss 0.5`.
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_step = |step: Option<u64>| step.map_or(String::new(), |step| format!(" of step {step}"));
@@ -196,14 +196,14 @@ pub trait Source {
     }
 }
 
-/// Where a program runs.
+/// The place of a running program.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The run's folder.
     pub run_folder: PathBuf,
     /// The folder that the program runs in; its relative paths are relative to it.
     pub working_folder: PathBuf,
-    /// When it is started, in seconds since the Unix epoch.
+    /// The time at which the program is started, in seconds since the Unix epoch.
     pub started_s: f64,
 }
 

@@ -333,7 +333,7 @@ impl Runner {
         }
     }
 
-    /// Waits until a lock is free; `false` if the run is asked to end before.
+    /// Waits until a lock is free; returns `false` if the run is asked to end first.
     fn wait_for(&self, try_lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<bool> {
         loop {
             match try_lock() {

@@ -1,4 +1,4 @@
-//! Watches a program: its output is passed on and read, its processes are measured, and none of them survives its end.
+//! Watches a program: passes on and reads its output, measures its processes, and ends all of them when the program ends.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ use crate::protocol::{Event, Exit, now_s};
 
 /// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
 const GRACE: Duration = Duration::from_secs(3);
-/// The same for processes that a program leaves running when it ends by itself.
+/// Time between the request to end and SIGKILL for processes that a program leaves running when it ends by itself.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// Interval between checks of the program and its readings.
 pub const POLL: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ pub struct Ended {
     pub place: u32,
     /// The end of its output.
     pub last_lines: String,
-    /// From its start to its exit.
+    /// The time from its start to its exit.
     pub time: Duration,
 }
 
@@ -135,14 +135,14 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
 /// Why the processes of a program that are left are ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// This process is asked to end.
+    /// This process was asked to end.
     Asked,
     /// The process at this place among those that were started failed.
     Failed(usize, Exit),
 }
 
-/// Why the rest of a program is to end, given the processes that have ended since the last look; `None` if it goes on. A process that may
-/// have been ended by a signal has not failed if this process is told to end, too: `is_told_soon` waits for that.
+/// Why the rest of a program must end, given the processes that have ended since the last check; `None` if the program continues. A process
+/// that was ended by a signal has not failed if the signal asks this process to end, too: `is_told_soon` waits for that.
 fn cause_to_end(ended: &[(usize, Exit)], is_asked: bool, is_told_soon: impl FnOnce() -> bool) -> Option<Cause> {
     let Some((place, exit)) = ended.iter().copied().find(|(_, exit)| !exit.is_success()) else {
         return is_asked.then_some(Cause::Asked);
@@ -184,7 +184,7 @@ fn start_all(commands: Vec<Command>, sender: &SyncSender<Piece>) -> Result<Vec<C
     Ok(children)
 }
 
-/// What is kept of the standard output and the standard error of a process.
+/// The kept parts of the standard output and the standard error of a process.
 fn kept() -> [Keep<Box<dyn Write>>; 2] {
     [Keep::new(Box::new(io::stdout()), "standard output"), Keep::new(Box::new(io::stderr()), "standard error")]
 }
@@ -352,7 +352,7 @@ impl Moment {
         Self { clock_s: now_s(), passed: Instant::now() }
     }
 
-    /// By how many seconds the machine's clock was set since another moment; `None` if it was not set.
+    /// The seconds by which the machine's clock was set since `other`; `None` if it was not set.
     fn clock_set_since(self, other: Self) -> Option<f64> {
         let passed = self.passed.saturating_duration_since(other.passed).as_secs_f64();
         // Moments from several threads need not be in order.

@@ -12,7 +12,7 @@ pub fn now_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// The clock of a node, compared with that of the run's first node.
+/// The clock of a node, compared with the clock of the run's first node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
     /// Seconds by which it is ahead of the first node's clock; negative if it is behind.

@@ -81,7 +81,7 @@ pub fn fact_name(key: &str) -> &str {
     FACTS.iter().find(|(known, _)| *known == key).map_or(key, |(_, name)| name)
 }
 
-/// Facts by their keys; an unknown one is absent. Facts of later versions are kept.
+/// The facts of an environment by their keys. A fact that is not known has no entry. Facts that a later version recorded are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Environment(BTreeMap<Key, String>);
@@ -99,8 +99,8 @@ impl Environment {
         self.0.get(key).map(String::as_str)
     }
 
-    /// The environment of a run over several nodes, each with its name: facts that are the same on all nodes, and all values of those that
-    /// differ, with what differs by node.
+    /// The environment of a run over several nodes, from the name and the environment of each node. A fact that differs between nodes has
+    /// all its values, and is listed by node under [`DIFFERENCES`].
     pub fn of_nodes(nodes: &[(String, Self)]) -> Self {
         let mut whole = Self::default();
         let keys: BTreeSet<&Key> = nodes.iter().flat_map(|(_, environment)| environment.0.keys()).collect();
@@ -123,7 +123,7 @@ impl Environment {
         whole
     }
 
-    /// Facts that are known: key, name and value; those of later versions last, under their keys.
+    /// The known facts: key, name and value. Facts that a later version recorded come last, and are named by their keys.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let known = FACTS.iter().filter_map(|(key, name)| Some((*key, *name, self.get(key)?)));
         let is_new = |key: &Key| FACTS.iter().all(|(known, _)| key != known);

@@ -89,17 +89,17 @@ pub enum GroupEvent {
         pid: u32,
         /// How it ended.
         exit: Exit,
-        /// Whether the supervisor had told it to end, so that its exit is not a failure.
+        /// Whether the supervisor had asked the process to end, so that its exit is not a failure.
         told_to: bool,
     },
     /// The command ended that started the ranks of all nodes, Slurm's `srun`.
     StepEnded {
         /// How it ended.
         exit: Exit,
-        /// Whether the supervisor had told it to end, so that its exit is not a failure.
+        /// Whether the supervisor had asked the process to end, so that its exit is not a failure.
         told_to: bool,
     },
-    /// A signal told the supervisor to end the run.
+    /// A signal asked the supervisor to end the run.
     Interrupted {
         /// The signal's number.
         signal: i32,

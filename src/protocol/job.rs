@@ -1,4 +1,4 @@
-//! Jobs: the description of what a group of ranks runs, and of its place on the machine.
+//! Jobs: a job describes what a group of ranks runs, and which devices and CPUs each rank uses.
 
 use std::path::PathBuf;
 
@@ -64,7 +64,7 @@ pub struct Placement {
     pub links: String,
 }
 
-/// What an allocation has that several runs share one after the other: the most that any of them asks for.
+/// The size of an allocation in which several runs are executed one after the other: the largest that any of these runs asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationSize {
     /// Nodes.
@@ -76,7 +76,7 @@ pub struct AllocationSize {
 }
 
 impl AllocationSize {
-    /// What a run of this shape asks for at a site.
+    /// The size that a run of this shape asks for at a site.
     pub fn of(site: &Site, shape: &Shape) -> Self {
         Self { nodes: shape.nodes(), cpus: site.cpus(shape), devices: shape.devices_per_node() }
     }
@@ -211,8 +211,8 @@ impl Job {
         self.shape.nodes() > 1 || self.allocation.is_some()
     }
 
-    /// The number in the name of a rank's log ([`super::rank_log`]): that of the first rank on its node if these share a log, otherwise its
-    /// own.
+    /// The number in the name of a rank's log ([`super::rank_log`]): the number of the first rank on its node if the node's ranks share a
+    /// log, otherwise the rank's own number.
     pub fn log_rank(&self, rank: u32) -> u32 {
         if self.shared_logs { rank - rank % self.shape.processes_per_node().max(1) } else { rank }
     }

@@ -1,4 +1,4 @@
-//! Writer of the logs of a run's processes. What a full disk has no room for waits in memory, so that neither a process nor a line is lost.
+//! Writer of the logs of a run's processes. If the disk is full, lines wait in memory, so that no line is lost and no process has to end.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// A log that this process appends lines to. `write` keeps them in memory, and never fails; `flush` writes as much as there is room for.
 pub struct LogWriter {
     file: File,
-    /// What has not been written.
+    /// Bytes that have not been written yet.
     waiting: Vec<u8>,
     /// Whether other processes append to the file, too.
     is_shared: bool,

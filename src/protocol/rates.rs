@@ -26,7 +26,7 @@ const OTHERS_SHARE: f64 = 0.05;
 /// A rate: FLOP of matrix products, or bytes that a pass reads and writes, per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// What was measured: one of [`PRODUCTS`] or [`PASSES`].
+    /// The key of the rate: one of [`PRODUCTS`] or [`PASSES`].
     pub key: Key,
     /// The median over samples.
     pub per_s: f64,

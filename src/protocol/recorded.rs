@@ -1,4 +1,4 @@
-//! What a recording contains by name, and patterns that pick from these lists.
+//! The lists of the names in a recording (kernels, calls, copies, ranges), and patterns that select names from these lists.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -24,13 +24,13 @@ pub struct TraceEntry {
     pub calls: u64,
     /// Duration, summed over GPUs and threads.
     pub seconds: f64,
-    /// Of a kernel: its place in the order in which the names of kernels begin for the first time, from 0. `None` in other lists and in
-    /// summaries of earlier versions.
+    /// For a kernel: its place, from 0, in the order in which the kernels of a recording begin for the first time. `None` in other lists
+    /// and in summaries of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
 }
 
-/// What a recording contains, by name; in each list the longest first.
+/// The entries of a recording by name; each list is sorted by time, the longest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceLists {
     /// Number of processes whose work was recorded.

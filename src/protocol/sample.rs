@@ -11,7 +11,7 @@ pub struct GpuSample {
     pub uuid: String,
     /// Memory in use by all processes (NVML).
     pub memory_used_bytes: Option<u64>,
-    /// Memory in use by the run's own ranks, by process id.
+    /// Memory in use by the run's own ranks, which are recognised by their process ids.
     pub ranks_memory_bytes: Option<u64>,
     /// Number of processes on this GPU that do not belong to the run.
     pub foreign_processes: Option<u32>,
@@ -25,7 +25,7 @@ pub struct GpuSample {
     pub fp64_activity: Option<f64>,
     /// Share of cycles in which the FP32 pipe worked, from 0 to 1 (GPM).
     pub fp32_activity: Option<f64>,
-    /// Share of cycles in which the FP16 pipe worked, tensor cores apart, from 0 to 1 (GPM).
+    /// Share of cycles in which the FP16 pipe worked, not counting tensor cores, from 0 to 1 (GPM).
     pub fp16_activity: Option<f64>,
     /// Share of cycles in which the integer pipe worked, from 0 to 1 (GPM).
     pub int_activity: Option<f64>,
@@ -41,7 +41,7 @@ pub struct GpuSample {
     pub sm_clock_mhz: Option<u32>,
     /// Clock of the memory.
     pub memory_clock_mhz: Option<u32>,
-    /// NVML's names of the reasons why clocks are reduced; empty if they are not.
+    /// NVML's names of the reasons why clocks are reduced; empty if clocks are not reduced.
     pub throttle_reasons: Vec<String>,
     /// Bytes received over PCIe per second.
     pub pcie_receive_bytes_per_s: Option<f64>,

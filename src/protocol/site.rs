@@ -1,4 +1,4 @@
-//! Sites: clusters whose scheduler, Slurm, starts runs, with the settings of the jobs that it is asked for.
+//! Sites: clusters on which Slurm starts runs, and the settings of the jobs that multicard submits there.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,8 @@ pub struct Site {
     /// `--time`, the time limit of a job, as Slurm writes it (`02:00:00`). A plan's `run_time_s` takes its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// The generic resource that a GPU is, `gpu` or `gpu:TYPE`: a run asks for one for each of its devices. `None` for jobs without GPUs.
+    /// Slurm's name for a GPU, `gpu` or `gpu:TYPE` (a generic resource): a run asks for one for each of its devices. `None` for jobs
+    /// without GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gres: Option<String>,
     /// `--constraint`.

@@ -23,7 +23,7 @@ pub struct TraceMetricKind {
     pub key: &'static str,
     /// Name as the papers print it.
     pub name: &'static str,
-    /// What it means and how to read it.
+    /// The meaning of the metric, and how to read it.
     pub help: &'static str,
     /// The [`TracePattern`](super::TracePattern) of the entries whose time it sums up. A call is also listed under its name for
     /// per-thread default streams; NCCL's kernels have other names in old and new versions.
@@ -132,20 +132,20 @@ pub struct TraceRange {
 /// Bytes that copies moved, summed over GPUs. NCCL moves data with kernels, which are not copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedBytes {
-    /// From the host's memory to a GPU's.
+    /// Bytes copied from the host's memory to a GPU's memory.
     pub host_to_device: u64,
-    /// Within GPUs' memory.
+    /// Bytes copied within the memory of GPUs.
     pub device_to_device: u64,
-    /// From a GPU's memory to the host's.
+    /// Bytes copied from a GPU's memory to the host's memory.
     pub device_to_host: u64,
 }
 
-/// What records a trace of PyTorch's profiler, and the beginning of its schema version.
+/// The name of the recorder of PyTorch's traces, which is also the beginning of their schema version.
 pub const PYTORCH_PROFILER: &str = "PyTorch profiler";
-/// The beginning of the schema version of what ranks record themselves.
+/// The beginning of the schema version of recordings that ranks make themselves.
 pub const BUILT_IN_TRACER: &str = "built-in";
 
-/// Summary of a report, of a run or standing alone.
+/// Summary of a report. The report belongs to a run, or is a standalone report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceSummary {
     /// File name.
@@ -179,13 +179,13 @@ pub struct TraceSummary {
 }
 
 impl TraceSummary {
-    /// What recorded it, such as `PyTorch profiler, torch 2.11.0`.
+    /// The name and version of the recorder, such as `PyTorch profiler, torch 2.11.0`.
     pub fn recorder(&self) -> String {
         recorder(&self.schema_version, self.product_version.as_deref())
     }
 }
 
-/// What recorded a report, by the version of its schema and of the product that wrote it.
+/// The name of the recorder of a report, derived from the version of its schema and from the product that wrote it.
 pub fn recorder(schema_version: &str, product_version: Option<&str>) -> String {
     match product_version {
         Some(version) if schema_version.starts_with(PYTORCH_PROFILER) => format!("{PYTORCH_PROFILER}, torch {version}"),
@@ -202,7 +202,7 @@ pub fn recorder(schema_version: &str, product_version: Option<&str>) -> String {
 pub enum TraceOutcome {
     /// It was imported.
     Imported(Box<TraceSummary>),
-    /// It is missing or could not be imported: what happened and what to do.
+    /// The recording is missing or could not be imported. The text says what happened and what to do.
     Failed(String),
 }
 

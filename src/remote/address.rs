@@ -73,8 +73,8 @@ impl Address {
     }
 
     /// The address of a session argument: either the argument is an address, or it is a folder on this machine that contains a copy. If a
-    /// folder names an origin but is not where its copy would be, it was made by somebody else, and its origin is ignored: others must not
-    /// decide where this user logs in.
+    /// folder names an origin but is not in the place where the copy of that origin would be, somebody else made the folder, and its origin
+    /// is ignored: others must not decide where this user logs in.
     ///
     /// # Errors
     /// Those of [`Address::parse`].

@@ -27,7 +27,8 @@ impl Copy {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Writes bytes of a file. Whatever a node sends, files stay in their places, and are no longer than what was sent of them.
+    /// Writes bytes of a file. Whatever a node sends, files stay within the copy's folder, and a file is never longer than the bytes that
+    /// were sent for it.
     pub(super) fn write(&self, path: &str, offset: u64, new: bool, bytes: &[u8]) -> io::Result<()> {
         if !has_place(path) {
             return Err(refused(format!("{path:?} is not a file of a session")));

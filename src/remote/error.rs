@@ -18,7 +18,7 @@ pub enum RemoteError {
     UnknownHost {
         /// `user@host`.
         place: String,
-        /// What ssh says.
+        /// The message of ssh.
         said: String,
     },
     /// The node does not let the user in.
@@ -29,7 +29,7 @@ pub enum RemoteError {
     Refused {
         /// `user@host`.
         place: String,
-        /// What ssh says.
+        /// The message of ssh.
         said: String,
     },
     /// The node's key is not the known one.
@@ -39,7 +39,7 @@ pub enum RemoteError {
     HostKey {
         /// `user@host`.
         place: String,
-        /// What ssh says.
+        /// The message of ssh.
         said: String,
     },
     /// The node has no multicard where ssh looks for it.
@@ -52,7 +52,7 @@ pub enum RemoteError {
         place: String,
         /// The program.
         program: String,
-        /// What the shell says.
+        /// The message of the shell.
         said: String,
     },
     /// The multicard on the node is another version.

@@ -45,7 +45,7 @@ struct Sent {
     identity: Option<(u64, u64)>,
 }
 
-/// What a line of the journal means for the files of its run.
+/// The meaning of a line of the journal for the files of its run.
 #[derive(Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub(super) enum Mark {
@@ -98,7 +98,7 @@ impl Feed {
         }
     }
 
-    /// Continues from what a copy has; false if the copy belongs to another session.
+    /// Continues from the contents of a copy; false if the copy belongs to another session.
     pub(super) fn resume(&mut self, have: &Have) -> io::Result<bool> {
         if have.journal.bytes == 0 {
             return Ok(have.files.is_empty());

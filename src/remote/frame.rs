@@ -83,11 +83,11 @@ pub(super) enum Down {
     Problem(String),
 }
 
-/// What a copy contains: the length of its journal, and of the files of runs whose end the journal does not record.
+/// The contents of a copy: the length of its journal, and the lengths of the files of runs whose end the journal does not record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Have {
     pub journal: Held,
-    /// By their paths within the session.
+    /// The files, by their paths within the session.
     pub files: BTreeMap<String, Held>,
 }
 
@@ -110,7 +110,7 @@ impl Held {
         Ok(Self { bytes, end })
     }
 
-    /// Whether a file begins with the same bytes.
+    /// Whether a file begins with the bytes that the copy has.
     pub(super) fn is_of(&self, file: &std::fs::File) -> io::Result<bool> {
         Ok(file.metadata()?.len() >= self.bytes && Self::of(file, self.bytes)? == *self)
     }

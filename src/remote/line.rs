@@ -29,7 +29,8 @@ use crate::store;
 /// The first and the longest time between two attempts to connect.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// When the user is told that the relay's greeting is late, and when the attempt is given up: ssh servers allow two minutes for a login.
+/// The time after which the user is told that the relay's greeting is late, and the time after which the attempt is given up: ssh servers
+/// allow two minutes for a login.
 const GREETING_TOLD: Duration = Duration::from_secs(10);
 const GREETING_LIMIT: Duration = Duration::from_secs(120);
 /// Time between two messages that show that the connection is alive.
@@ -95,7 +96,8 @@ struct State {
     /// For each channel that could not be connected, the reason.
     refused: BTreeMap<u32, String>,
     next_channel: u32,
-    /// What the node is asked for on every new connection.
+    /// Requests that are sent to the node again on every new connection: to describe its machine, and to sample it at this interval in
+    /// seconds.
     looks: bool,
     watch_s: Option<f64>,
     received_bytes: u64,

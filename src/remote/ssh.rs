@@ -17,12 +17,12 @@ const NO_SSH: i32 = 254;
 /// Most bytes of ssh's messages that are kept.
 const MOST_SAID_BYTES: usize = 16 << 10;
 
-/// Where ssh may ask for passwords.
+/// The way in which ssh may ask for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompts {
-    /// At the terminal.
+    /// ssh asks at the terminal.
     Terminal,
-    /// With the program that `SSH_ASKPASS` names; nowhere if there is none.
+    /// ssh asks with the program that `SSH_ASKPASS` names, and does not ask if there is none.
     Askpass,
 }
 

@@ -1,5 +1,5 @@
-//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's
-//! node reports about itself.
+//! Runs at sites: the machine for which a plan is expanded, the plans that are refused before anything is queued, and the report of a run's
+//! node about itself.
 
 use super::{QueuedJob, Session, SessionError};
 use crate::foreign;
@@ -12,7 +12,7 @@ use crate::store::Decision;
 /// Longest description of an environment that is read.
 const MOST_ENVIRONMENT_BYTES: u64 = 1 << 20;
 
-/// Where a plan's runs are executed.
+/// The place where a plan's runs are executed.
 #[derive(Clone, Debug)]
 pub struct Where {
     /// The site; `None` for this machine.
@@ -22,10 +22,11 @@ pub struct Where {
 }
 
 impl Where {
-    /// Where the runs of a plan are executed; `here` is this machine.
+    /// The place where the runs of a plan are executed; `here` is this machine.
     ///
     /// # Errors
-    /// The user has no such site, Slurm does not answer or lacks what the site's settings name, or the plan needs what sites do not offer.
+    /// The user has no such site; Slurm does not answer; Slurm has no partition or GPUs that the site's settings name; or the plan needs
+    /// something that sites do not offer.
     pub fn of(plan: &Plan, here: &Node) -> Result<Self, SessionError> {
         let Some(name) = &plan.site else { return Ok(Self { site: None, node: here.clone() }) };
         let refused = |reason: String| SessionError::Site(reason);
@@ -44,7 +45,8 @@ impl Where {
         Ok(Self { site: Some(site), node })
     }
 
-    /// Where the runs of a plan that was launched before are executed. Slurm is not asked: it judges the jobs when they are sent.
+    /// The place where the runs of a plan that was launched before are executed. Slurm is not asked, because it checks the jobs when they
+    /// are sent.
     ///
     /// # Errors
     /// The user has no such site any more.
@@ -98,7 +100,7 @@ impl Session {
             if site != plan.site {
                 let (other, own) = (words(site.as_deref()), words(plan.site.as_deref()));
                 return Err(SessionError::Site(format!(
-                    "the session's plan {name} runs {other}, and this one {own}: use another session (--session), so that a cell's \
+                    "the session's plan {name} runs {other}, and this plan {own}: use another session (--session), so that a cell's \
                      repeats are made in one place"
                 )));
             }
@@ -121,7 +123,7 @@ impl Session {
         }
     }
 
-    /// What Slurm says about a run that has not started.
+    /// Slurm's reason why a run has not started.
     pub fn waits(&self, run: &str) -> Option<&str> {
         self.waits.get(run).map(String::as_str)
     }

@@ -31,9 +31,9 @@ pub struct Check {
     pub name: String,
     /// The result.
     pub health: Health,
-    /// What was found.
+    /// The finding, in words.
     pub found: String,
-    /// What to type or do if the result is not good.
+    /// What the user can type or do if the result is not good.
     pub remedy: Option<String>,
 }
 
@@ -58,7 +58,7 @@ const LEAST_SHARED_BYTES: u64 = 1 << 30;
 /// Libraries that the window opens, with the packages that contain them on Debian and Ubuntu.
 const WINDOW_LIBRARIES: [(&str, &str); 3] =
     [("libxkbcommon-x11.so.0", "libxkbcommon-x11-0"), ("libEGL.so.1", "libegl1"), ("libGL.so.1", "libgl1")];
-/// Where the dynamic linker looks on Debian, Ubuntu, Fedora and others.
+/// The folders in which the dynamic linker looks on Debian, Ubuntu, Fedora and others.
 const LIBRARY_FOLDERS: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
     "/lib/x86_64-linux-gnu",

@@ -1,4 +1,4 @@
-//! Finds out, from the session's records alone, whether a session already has everything that a plan asks for.
+//! Checks, by only the session's records, whether a session already has everything that a plan asks for.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,9 +8,9 @@ use super::tracing::waits_for_import;
 use crate::plan::{InvalidCell, Plan, RunState, SearchStep, asked_cells};
 use crate::store::{Reader, StoreError, held_cells};
 
-/// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan, its measures and its studies, has
-/// finished every repeat of each cell that no constraint excludes, and has no run or report of an earlier process to continue. `None` if
-/// something may be left to do, which depends on the machine.
+/// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan, its measures and its
+/// studies, has finished every repeat of each cell that no constraint excludes, and has no run or report of an earlier process to continue.
+/// `None` if something may be left to do; the machine then decides what that is.
 ///
 /// # Errors
 /// The index cannot be read.

@@ -9,7 +9,7 @@ use super::{Session, SessionError};
 use crate::plan::{Identity, Plan};
 use crate::store::{Imported, RunRecord};
 
-/// What a session knows about the archive that it was imported from.
+/// The facts that a session keeps about the archive from which it was imported.
 #[derive(Default)]
 pub(super) struct FromArchive {
     imported: Imported,

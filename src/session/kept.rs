@@ -1,4 +1,4 @@
-//! What users keep in a session beside its runs: studies, measures of their own, and notes.
+//! Data that users keep in a session in addition to its runs: studies, measures of their own, and notes.
 
 use std::path::Path;
 

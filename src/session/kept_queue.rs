@@ -1,6 +1,6 @@
-//! What the next conductor needs to know about a queue, and what is not in the journal: the order that the user gave it, whether it is
-//! paused, the folders that plans were launched from, and the answers to launches. It is stored in `queue.json` in the session's folder;
-//! without that file, runs have the order in which they were queued.
+//! The facts about a queue that the next conductor needs and that are not in the journal: the order that the user gave to the queue,
+//! whether it is paused, the folders from which plans were launched, and the answers to launches. It is stored in `queue.json` in the
+//! session's folder; without that file, runs have the order in which they were queued.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -15,7 +15,7 @@ pub const USUAL_MEASURE_S: f64 = 10.0;
 /// The worker's name for the CPUs as a device.
 const CPUS: &str = "cpu";
 
-/// A measurement of the machine's devices, one after another: the one that is waiting or running, or else the last one.
+/// A measurement of the machine's devices, which are measured one after another. It waits, is running or is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// When it was requested, in seconds since the Unix epoch; rates that it gives have later times.

@@ -1,4 +1,4 @@
-//! What a session reports to its owner: notices, and what a launch added.
+//! The reports of a session to its owner: notices, and the runs that a launch added.
 
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,7 @@ pub struct Added {
     /// If the plan is a search: the id of the plan in the session. The search queues further runs by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
-    /// What delays the runs, one line each: nodes of their site that are drained.
+    /// Warnings about delays of the runs, one line each: nodes of their site that are drained.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Event, EventLine};
 
-/// What an estimate of the remaining time is based on.
+/// The basis of an estimate of the remaining time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Estimate {
     /// The plan's estimates, and runs of the same cells.
     #[default]
     Estimated,
-    /// For some runs, the mean of runs of other cells.
+    /// The estimate uses, for some runs, the mean of runs of other cells.
     Guessed,
     /// The estimate is too low: the durations of some runs are unknown and count as 0, or a run waits at its site for
     /// an unknown time.

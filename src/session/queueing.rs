@@ -153,7 +153,7 @@ fn largest(cells: &[Cell]) -> Vec<usize> {
 }
 
 impl Where {
-    /// The job of a cell's first run at the site, as it would be sent from the working directory with a session there. `cells` are those of
+    /// The job of a cell's first run at the site, as if the plan was launched in a session in the working directory. `cells` are those of
     /// the plan, which may share an allocation.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl Where {
     }
 }
 
-/// What a launch of a plan needs.
+/// The data that a launch of a plan needs.
 pub(super) struct Prepared {
     pub(super) matrix: Matrix,
     /// For each cell of the matrix the job of one run, without a plan and a repeat.
@@ -204,13 +204,13 @@ pub(super) struct Prepared {
     waiting: HashMap<(Identity, u32), String>,
     /// The runs that have not ended, by cell and repeat.
     open: HashMap<(Identity, u32), String>,
-    /// What delays the runs, one line each.
+    /// Warnings about delays of the runs, one line each.
     pub(super) warnings: Vec<String>,
     pub(super) working_folder: Option<PathBuf>,
 }
 
 impl Prepared {
-    /// The lowest repeat number above those of all cells.
+    /// The lowest number that is above all repeat numbers of all cells.
     pub(super) fn next_repeat(&self) -> u32 {
         1 + self.repeats.iter().flatten().max().copied().unwrap_or(0)
     }

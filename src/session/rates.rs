@@ -52,7 +52,7 @@ fn no_worker(node: &Node) -> SessionError {
     SessionError::Rates(node.worker.as_ref().err().cloned().unwrap_or_else(|| "there is no worker".to_owned()))
 }
 
-/// The GPUs of a machine that are measured; where there are none, its CPUs are.
+/// The GPUs of a machine that are measured. If the list is empty, the machine's CPUs are measured.
 pub fn measured_gpus(node: &Node) -> Vec<&Gpu> {
     node.gpus.iter().filter(|gpu| node.has_cuda() && !gpu.mig).collect()
 }
@@ -146,7 +146,7 @@ fn measure_device(
     }))
 }
 
-/// What the telemetry samples showed during the measurement of a device.
+/// The findings in the telemetry samples during the measurement of a device.
 #[derive(Default)]
 struct Seen {
     is_measuring: bool,

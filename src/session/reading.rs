@@ -41,7 +41,7 @@ pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
     Ok(reader.with_lists(lists))
 }
 
-/// What a run's recording contains by name. Each file is read once, until it changes.
+/// The lists of names in a run's recording. Each file is read once, and again if it changes.
 fn lists(folder: &Path, file: &str) -> Option<Arc<TraceLists>> {
     type Read = HashMap<PathBuf, (SystemTime, Option<Arc<TraceLists>>)>;
     static READ: LazyLock<Mutex<Read>> = LazyLock::new(Mutex::default);

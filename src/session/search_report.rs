@@ -24,7 +24,7 @@ pub struct SearchReport {
     /// The question with the names and units of its measures.
     #[serde(skip)]
     pub title: String,
-    /// What happened, in lines; empty if the plan cannot be read.
+    /// The course of the search, in lines; empty if the plan cannot be read.
     pub lines: Vec<String>,
     /// Its steps.
     pub steps: Vec<SearchStep>,
@@ -52,7 +52,7 @@ impl SearchReport {
         let went: Vec<String> =
             self.went().into_iter().map(|(round, name)| format!("{name} (round {round})")).collect();
         if !went.is_empty() {
-            lines.push(format!("cells went in this order: {}", went.join("; ")));
+            lines.push(format!("cells were dropped in this order: {}", went.join("; ")));
         }
         lines
     }

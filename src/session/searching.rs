@@ -39,12 +39,12 @@ pub(super) struct Searching {
     is_stopped: bool,
 }
 
-/// What the conductor's clients see of a search.
+/// The state of a search, as the conductor's clients see it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SearchView {
     /// The id of its plan in the session.
     pub plan: String,
-    /// What happened so far, in lines.
+    /// The course of the search so far, in lines.
     pub lines: Arc<Vec<String>>,
     /// Its runs in the order in which they were queued.
     pub runs: Arc<Vec<String>>,

@@ -109,7 +109,7 @@ fn worker_check(site: &Site, here: &WorkerCommand, printed: &(String, String)) -
     Check::good(name, format!("{}{cuda}", version(&described)))
 }
 
-/// What the nodes of the site's partition have.
+/// Describes the nodes of the site's partition.
 fn partition(site: &Site) -> Check {
     let name = "Partition";
     let all = match launch::nodes() {
@@ -132,7 +132,7 @@ fn partition(site: &Site) -> Check {
     Check::good(name, found.join("; "))
 }
 
-/// What the run found on its node.
+/// Checks what the test run found on its node.
 fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
     let fact = |key: &str| environment.get(key).unwrap_or("unknown").to_owned();
     let own = (env!("CARGO_PKG_VERSION"), build());
@@ -156,8 +156,8 @@ fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
     )
 }
 
-/// Runs a plan of one run in a session of its own below `folder`; returns the environment of its node, what its program printed, and the end
-/// of its stderr.
+/// Runs a plan of one run in a session of its own below `folder`. Returns the environment of its node, the output of its program, and the
+/// end of its stderr.
 fn probe(
     plan: &Plan,
     machine: Machine,

@@ -46,9 +46,9 @@ impl Planned {
 
 /// Location of a report.
 enum Source {
-    /// By the profiler in its run's folder, where its export is kept too.
+    /// The profiler recorded the run, into the run's folder, in which the export of its report is kept too.
     Recorded(PathBuf),
-    /// By the ranks of a run and the built-in tracer in its folder.
+    /// The ranks and the built-in tracer recorded the run, into the run's folder.
     Events(PathBuf),
     /// A file chosen by the user.
     File(PathBuf),
@@ -187,7 +187,7 @@ fn import(
     }
 }
 
-/// What a session stores of an imported report.
+/// The outcome that a session stores for an imported report.
 fn imported_as(trace: &Trace, file: &Path, planned: Option<&Planned>) -> TraceOutcome {
     let planned = planned.map(|Planned { spec, levels, .. }| (&**spec, levels));
     TraceOutcome::Imported(Box::new(trace.summary(&named(file), planned)))

@@ -23,13 +23,14 @@ const OWN: &[&str] = &[PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, "exit_code"];
 pub struct Trial {
     /// The last lines of output in which readings were found, each with these readings.
     pub read: Vec<(String, String)>,
-    /// Numbers in the output that were not read, each with a pattern that would read it. Before them, patterns that keep what was guessed.
+    /// Patterns that read the guessed steps and readings, and then the numbers in the output that were not read, each with a pattern that
+    /// would read it.
     pub untaken: Vec<String>,
     /// The last lines of output, if no readings were found in it.
     pub output: Vec<String>,
     /// Number of steps.
     pub steps: u64,
-    /// What its steps have.
+    /// The parts that its steps have besides their numbers.
     pub parts: StepParts,
     /// Keys of its readings.
     pub keys: Vec<Key>,
@@ -165,7 +166,7 @@ fn kept_guesses(read: &[(String, String)], is_all_read: bool) -> Vec<String> {
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new folder in another one, with a name that begins so.
+    /// A new folder within `parent`; its name begins with `name`.
     pub fn new(parent: &Path, name: &str) -> Result<Self, SessionError> {
         let folder = parent.join(format!("{name}-{:016x}", rand::random::<u64>()));
         match DirBuilder::new().mode(0o700).create(&folder) {

@@ -103,7 +103,7 @@ impl Wheel {
     }
 }
 
-/// The address of a wheel: the one in the list, or in a mirror.
+/// The address of a wheel: its address in the list, or in a mirror.
 pub(super) fn address(wheel: &Wheel, from: Option<&str>) -> String {
     from.map_or_else(|| wheel.url.clone(), |from| format!("{}/{}", from.trim_end_matches('/'), wheel.file_name()))
 }
@@ -173,7 +173,7 @@ pub(super) fn unpack(set: Set, file: &Path, folder: &Path) -> Result<(), SetupEr
     Ok(())
 }
 
-/// Moves the contents of a folder to another one. Sub-folders that do not exist there are moved as a whole, so that each step is one
+/// Moves the contents of a folder to another folder. Sub-folders that do not exist there are moved as a whole, so that each step is one
 /// rename.
 pub(super) fn merge(from: &Path, to: &Path) -> Result<(), SetupError> {
     if !(from.is_dir() && to.is_dir()) {

@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use super::CONFIDENCE;
 use super::correlation::ranks;
 
-/// Each side of a change has at least this number of values: one value alone may be an outlier.
+/// Each side of a change has at least this number of values, because a single value may be an outlier.
 const SIDE: usize = 2;
 /// The number of permutations of a test at 5 %.
 const PERMUTATIONS: usize = 999;
@@ -26,7 +26,7 @@ const MOST_PERMUTATIONS: usize = 99_999;
 const OF_PLACE: usize = 999;
 /// The search for the ends of an interval stops after this number of rejected places in a row.
 const REJECTED: usize = 5;
-/// Of a longer series, only this number of last values is searched.
+/// In a longer series, only this number of values at the end is searched.
 const MOST_VALUES: usize = 5_000;
 /// The seed of permutations. It is fixed, so that the same values always have the same change points.
 const SEED: u64 = 0x6368_616e_6765;

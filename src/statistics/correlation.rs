@@ -2,7 +2,7 @@
 
 use super::{CONFIDENCE, Interval, student_t_quantile};
 
-/// From this number of pairs on, a correlation has an interval.
+/// The smallest number of pairs with which a correlation has an interval.
 pub const CORRELATED_PAIRS: usize = 5;
 /// Degrees of freedom with which Student's t is the normal distribution.
 const NORMAL: f64 = 1e7;
@@ -10,9 +10,9 @@ const NORMAL: f64 = 1e7;
 /// Spearman's correlation of ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correlation {
-    /// From −1 to 1: 1 if both quantities rise together, −1 if one falls whenever the other rises.
+    /// The correlation, from −1 to 1: 1 if both quantities always rise together, −1 if one always falls when the other rises.
     pub rho: f64,
-    /// Its 95 % interval; `None` with fewer than [`CORRELATED_PAIRS`] pairs, and for 1 and −1, for which the formula has none.
+    /// Its 95 % interval; `None` with fewer than [`CORRELATED_PAIRS`] pairs, and for 1 and −1, for which the formula gives no interval.
     pub interval: Option<Interval>,
     /// The number of pairs.
     pub n: usize,

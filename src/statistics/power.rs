@@ -10,7 +10,7 @@ use super::student_t_quantile;
 
 /// The number of simulated experiments for one answer, whose standard error is then about a percent.
 const EXPERIMENTS: usize = 20_000;
-/// From this number of degrees of freedom on, a chi-squared value is made from one normal number (E. B. Wilson and M. M. Hilferty, The
+/// With this number of degrees of freedom or more, a chi-squared value is made from one normal number (E. B. Wilson and M. M. Hilferty, The
 /// distribution of chi-square, *PNAS* 17, 1931) instead of one for each degree.
 const MANY: usize = 30;
 

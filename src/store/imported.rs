@@ -1,5 +1,5 @@
 //! Which parts of a session came with an archive. The file `imported.json` next to the session's logs lists the runs in the archive, so
-//! that none of them starts without permission, and what the user has allowed since. Archives do not contain this file.
+//! that no such run starts without permission, and records what the user has allowed since. Archives do not contain this file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 64 << 20;
 pub struct Imported {
     /// Their ids.
     pub runs: BTreeSet<String>,
-    /// What the user allowed, as a text that the caller chooses; `None` before.
+    /// The permission of the user, as a text that the caller chooses; `None` before the user allowed anything.
     #[serde(default)]
     pub allowed: Option<String>,
 }

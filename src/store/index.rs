@@ -21,7 +21,7 @@ const OPEN_BLOCKS: usize = 64;
 pub(super) const WORLD_SIZE: &str = "ifnull(json_array_length(run.placement, '$.ranks'),
     (SELECT world_size FROM rank WHERE rank.run = run.run AND rank.rank = 0))";
 
-/// What the index contains of a log.
+/// How much of a log the index contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexed {
     /// The number of its bytes that are indexed.
@@ -223,7 +223,7 @@ impl Index {
         self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2, ?3)", params![path, bytes.cast_signed(), changed_ns])
     }
 
-    /// All known logs, with what the index contains of each.
+    /// All known logs, and how much of each the index contains.
     pub(super) fn logs(&self) -> Result<Vec<(String, Indexed)>> {
         let mut statement = self.connection.prepare_cached(
             "SELECT log.path, log.bytes, changed_ns, sum.path IS NOT NULL FROM log LEFT JOIN sum ON sum.path = log.path",

@@ -10,7 +10,7 @@ const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
 
-/// What means are made of. The order is that of the sums in stored pieces, so further ones come last.
+/// A quantity whose mean is computed. The variants have the order of the sums in stored pieces, so new variants come last.
 #[derive(Clone, Copy)]
 enum Quantity {
     CpusBusy,

@@ -38,7 +38,7 @@ pub struct Reader {
     rates: Shared<DeviceRates>,
     /// The workloads that came with plans, by the plans' ids.
     brought: RefCell<HashMap<String, Arc<[Arc<WorkloadSpec>]>>>,
-    /// What plans say about their results, by the plans' ids.
+    /// The parts of plans that concern their results (checks, designs), by the plans' ids.
     wishes: RefCell<HashMap<String, Arc<Wishes>>>,
     /// The session's own measures with their JSON.
     own_measures: RefCell<(Vec<String>, Arc<[OwnMeasure]>)>,
@@ -104,8 +104,8 @@ impl Reader {
         Ok(())
     }
 
-    /// What is missing in the session's logs, each as `file:line: what`: lines that cannot be read, logs that are missing or cut off. Runs
-    /// whose numbers are incomplete are read as failed, whatever the journal says.
+    /// The damage of the session's logs, each as `file:line: what`: lines that cannot be read, logs that are missing or cut off. Runs whose
+    /// numbers are incomplete are read as failed, whatever the journal says.
     pub fn damage(&self) -> Result<Vec<String>, StoreError> {
         let mut damage =
             self.checked(

@@ -19,7 +19,7 @@ pub struct StepRecord {
     pub time_s: f64,
     /// The epoch, from 1.
     pub epoch: u32,
-    /// From the end of the previous step to the end of this one.
+    /// The time from the end of the previous step to the end of this step, in seconds.
     pub duration_s: f64,
     /// Time the host waited for the batch.
     pub load_wait_s: f64,
@@ -56,7 +56,7 @@ pub struct ReadingRecord {
     pub time_s: f64,
 }
 
-/// What one rank of a run logged.
+/// The logged data of one rank of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankRecord {
     /// The rank.
@@ -194,11 +194,11 @@ pub struct RunRecord {
     pub start_order: Option<u32>,
     /// Runs that ran on the machine at the same time.
     pub beside: Vec<String>,
-    /// When it was queued, in seconds since the Unix epoch.
+    /// The time at which it was queued, in seconds since the Unix epoch.
     pub queued_time_s: f64,
-    /// When its processes were started.
+    /// The time at which its processes were started.
     pub started_time_s: Option<f64>,
-    /// When it ended.
+    /// The time at which it ended.
     pub ended_time_s: Option<f64>,
     /// Logs of its ranks.
     pub ranks: Vec<RankRecord>,

@@ -85,7 +85,7 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Indexes every log whose length differs from the one in the index. Runs inside the caller's transaction.
+/// Indexes every log whose length differs from its length in the index. Must be called within a transaction.
 pub(super) fn catch_up(
     folder: &Path,
     listing: Listing,

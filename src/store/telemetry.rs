@@ -73,9 +73,9 @@ pub(super) struct TelemetryFold {
     shared: bool,
     longest_hole_s: Option<f64>,
     last_time_s: f64,
-    /// By GPU, including GPUs that never reported their energy.
+    /// The energy by GPU, including GPUs that never reported their energy.
     energy: BTreeMap<String, Energy>,
-    /// By throttle reason.
+    /// The times of throttling, by reason.
     throttle: BTreeMap<String, Vec<Span>>,
     load: LoadFold,
     course: EnergyCourse,

@@ -9,8 +9,8 @@ const IDLE_BYTES: u64 = 1_500_000_000;
 /// Utilisation below which kernels may be the driver's own.
 const IDLE_SHARE: f64 = 0.05;
 
-/// Warnings about GPUs that other programs use, one sentence each without a full stop. To be called while none of multicard's runs is on
-/// them. Empty without GPUs or NVML.
+/// Warnings about GPUs that other programs use, one sentence each without a full stop. Must be called while no run of multicard uses these
+/// GPUs. Empty without GPUs or NVML.
 pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
     if gpus.is_empty() {
         return Vec::new();
@@ -25,7 +25,7 @@ pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
     gpus.iter().filter_map(warning).collect()
 }
 
-/// Signs of other programs on a GPU that none of multicard's runs uses; `None` if it is idle.
+/// Signs of other programs on a GPU that no run of multicard uses; `None` if the GPU is idle.
 pub fn signs_of_use(sample: &GpuSample) -> Option<String> {
     // In a container the count may be missing.
     let processes = sample.foreign_processes.filter(|count| *count > 0).map(|count| counted(count, "process"));

@@ -1,4 +1,4 @@
-//! How much other programs use the machine, while none of multicard's runs is on it.
+//! How much other programs use the machine while no run of multicard is active on it.
 
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -31,7 +31,8 @@ pub fn use_by_programs(node: &Node, sample: &Sample) -> Option<String> {
     (!signs.is_empty()).then(|| format!("other programs use this machine: {}", signs.join(", ")))
 }
 
-/// The same for this machine now, which takes a quarter of a second.
+/// The present use of this machine by other programs, in words; `None` if there is none or if it is unknown. Sampling takes a quarter of a
+/// second.
 pub fn use_now(node: &Node) -> Option<String> {
     let (sink, samples) = sync_channel(SAMPLES);
     let sampler = Sampler::start(LOOK, sink).ok()?;

@@ -1,12 +1,12 @@
 //! Parsers of files in `/proc` and `/sys`: pure functions that never panic.
 //!
-//! Single processes are read with the procfs crate. Its parsers of these files reject a file that lacks any
-//! line, as in containers, and parse all of it where one line is needed ten times per second.
+//! Single processes are read with the procfs crate. Its parsers of the files below are not used: they reject a file in which a line is
+//! missing, as in containers, and they parse the whole file although one line is needed, ten times per second.
 
 /// Clock ticks of all CPUs together since boot, from one reading of `/proc/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuTicks {
-    /// Without stolen time and time waiting for disks.
+    /// Busy time, without stolen time and time waiting for disks.
     pub busy: u64,
     /// Stolen by a hypervisor.
     pub stolen: u64,

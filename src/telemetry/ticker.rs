@@ -22,7 +22,7 @@ const PCIE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of searches for descendant processes, which take some milliseconds.
 const TREE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What to sample for one run.
+/// The processes and GPUs to sample for one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watch {
     /// The run's id; its samples are delivered under it.

@@ -13,9 +13,8 @@ pub(super) struct Identity {
     pub mig_uuids: Vec<String>,
 }
 
-/// The visible GPUs as indices into `gpus`, in CUDA's order. The first entry decides the kind of the list (indices,
-/// `GPU-…` or `MIG-…`); an invalid entry ends it; a repeated one empties it. UUIDs may be abbreviated as long as they are
-/// unique.
+/// The visible GPUs as indices into `gpus`, in CUDA's order. The first entry decides the kind of the list (indices, `GPU-…` or `MIG-…`). An
+/// invalid entry ends the list, and a repeated entry empties it. UUIDs may be abbreviated as long as they are unique.
 pub(super) fn visible(variable: Option<&str>, gpus: &[Identity]) -> Vec<usize> {
     let Some(variable) = variable else { return (0..gpus.len()).collect() };
     let find: fn(&str, &[Identity]) -> Option<usize> = match variable.trim() {

@@ -24,8 +24,8 @@ use crate::foreign::with_ellipsis;
 const MOST_EVENTS: usize = 4_000_000;
 /// An event recurs if at least this number of its times have the same events.
 const LEAST_STEPS: usize = 5;
-/// The least share of events that are in times with the same events: of those between the first and the last beginning,
-/// and of all events.
+/// An event recurs regularly if at least these shares of events lie in intervals that contain the same events: the first share counts
+/// events between the first and the last beginning, the second all events.
 const REGULAR: f64 = 0.8;
 const COVERED: f64 = 0.5;
 
@@ -37,8 +37,8 @@ pub enum StepsFrom {
     Found,
     /// The events with this name. If there is no such name: those whose names contain this text.
     Named(String),
-    /// Two times in seconds from the recording's start. The event that begins first after the first time marks steps.
-    /// If it begins n times between both, each step has n beginnings of it.
+    /// Two times in seconds from the recording's start. The event that begins first after the first time marks steps. If this event begins
+    /// n times between the two times, each step contains n of its beginnings.
     Between {
         /// The first mark.
         from_s: f64,
@@ -66,7 +66,7 @@ impl FromStr for StepsFrom {
 /// The steps of a recording that no range marks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Division {
-    /// What divides it, in words.
+    /// What divides the recording, in words.
     pub by: String,
     /// Process, start and end of each step, by process and start.
     pub steps: Vec<(i64, (i64, i64))>,

@@ -23,7 +23,7 @@ pub enum TraceError {
     NotAReport {
         /// The file.
         file: PathBuf,
-        /// What the file is instead.
+        /// The actual kind of the file.
         found: String,
     },
     /// Two files of a folder are the same trace.
@@ -129,7 +129,7 @@ pub enum TraceError {
         "{reason}: `multicard trace FILE` lists names; two marks are seconds from the start of the recording, such as 3.2:3.4"
     )]
     Steps {
-        /// What was sought and not found.
+        /// The reason, which names what was not found.
         reason: String,
     },
     /// The caller cancelled the import.

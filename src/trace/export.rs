@@ -34,8 +34,8 @@ pub(super) struct Exported(PrivateFolder);
 pub(super) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    /// Creates the folder next to a file, where there is more likely enough space than in the temporary folder; or in the temporary folder
-    /// if the file's folder is not writable.
+    /// Creates the folder next to a file, where enough space is more likely than in the temporary folder. If the file's folder is not
+    /// writable, creates it in the temporary folder.
     pub fn beside(file: &Path) -> Result<Self, TraceError> {
         let folder = private_folder(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
         Ok(Self(folder))
@@ -222,8 +222,8 @@ fn last_percent(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().filter(|percent| *percent <= 100.0)
 }
 
-/// Creates a private folder next to the report, where there is more likely enough space than in the temporary folder; or in the temporary
-/// folder if the report's folder is not writable.
+/// Creates a private folder next to the report, where enough space is more likely than in the temporary folder. If the report's folder is
+/// not writable, creates it in the temporary folder.
 fn private_folder(file: &Path) -> std::io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{EXPORT_FOLDER}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

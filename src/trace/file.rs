@@ -79,7 +79,7 @@ pub(super) struct Row {
     pub extras: [i64; EXTRAS],
 }
 
-/// The values that depend on the kind, and how many of them the kind uses.
+/// The values of an event that depend on its kind, as a row stores them.
 pub(super) fn extras(what: What) -> [i64; EXTRAS] {
     let or_none = |value: Option<i64>| value.unwrap_or(NONE);
     match what {
@@ -98,7 +98,7 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
     }
 }
 
-/// How many of these values a kind uses.
+/// The number of these values that events of a kind use.
 fn extras_of(kind: Kind) -> usize {
     match kind {
         Kind::Graph | Kind::Call => 0,

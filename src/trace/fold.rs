@@ -190,7 +190,7 @@ fn nothing_within(window: &Window, begin: i64, covered: Option<(i64, i64)>) -> S
     format!("nothing was recorded {window}{}", end.unwrap_or_default())
 }
 
-/// Warnings about what is missing from a recording, judged by what was read.
+/// Warnings about data that is missing from a recording, judged by the events that were read.
 fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = String> {
     let names = (missing_names > 0).then(|| {
         format!(
@@ -256,8 +256,8 @@ fn unrecorded(holes: &[(i64, i64)], around: &[Vec<Pause>]) -> Vec<(i64, i64)> {
     all
 }
 
-/// The note on memory of a recording that begins when its program has been running for a while.
-const UNSEEN: &str = "of memory, only what was allocated and released while it was recorded was seen: what the program had before is not counted";
+/// The note on the memory in a recording that begins some time after its program.
+const UNSEEN: &str = "memory that the program allocated before the recording is not counted";
 /// A recording that begins within this time of the program's start misses no memory that matters.
 const MOMENT_NS: u64 = 100_000_000;
 
@@ -275,7 +275,8 @@ fn unseen(has_memory: bool, covered: Option<(i64, i64)>, ranges: Option<(i64, i6
     (has_memory && is_late).then(|| UNSEEN.to_owned())
 }
 
-/// The start of a recording. If the recording does not tell it: the first event, if only a part is asked for, else 0.
+/// The start of a recording. If the recording does not state it, the start is the first event if only a part of the recording is asked for,
+/// and 0 otherwise.
 fn begin_of(source: &impl Source, covered: Option<(i64, i64)>, window: &Window) -> Result<i64, TraceError> {
     match covered {
         Some((start, _)) => Ok(start),
@@ -290,8 +291,8 @@ fn windows_of(head: &Head, limits: Limits) -> Option<Vec<(i64, i64)>> {
     (head.windows.len() > 1).then(|| head.windows.iter().filter_map(|window| limits.clip(*window)).collect())
 }
 
-/// The number of steps, and what marks them, in words: ranges if there are some and nothing else is asked for, else an
-/// event that recurs.
+/// The number of steps, and what marks them, in words. Ranges mark them if there are such ranges and nothing else is requested; otherwise
+/// an event that recurs marks them.
 fn steps(
     source: &impl Source,
     (ranges, notes): (&[NvtxRange], &[String]),

@@ -30,11 +30,10 @@ pub fn import(file: &Path, window: &Window, tell: Tell<'_>) -> Result<Trace, Tra
     import_divided(file, window, &StepsFrom::Found, tell)
 }
 
-/// As [`import`], with steps as `steps` asks.
+/// Imports a recording as [`import`] does, and divides it into steps by `steps`.
 ///
 /// # Errors
-///
-/// As [`import`], and if the recording cannot be divided into steps in this way.
+/// The errors of [`import`]; or the recording cannot be divided into steps in this way.
 pub fn import_divided(file: &Path, window: &Window, steps: &StepsFrom, tell: Tell<'_>) -> Result<Trace, TraceError> {
     if is_events(file)? {
         return summarise(&EventsFile::open(file)?, window, steps, tell);

@@ -20,7 +20,7 @@ pub(super) struct Change<P> {
     process: i64,
     address: i64,
     bytes: u64,
-    /// What it is counted for.
+    /// The place to which the memory is attributed.
     place: P,
 }
 
@@ -40,7 +40,7 @@ impl<P> Change<P> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Effect<P> {
     pub at: i64,
-    /// The memory that was allocated or released, and what it is counted for.
+    /// The place to which the memory is attributed.
     pub place: P,
     pub bytes: u64,
     pub is_release: bool,

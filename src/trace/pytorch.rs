@@ -98,7 +98,7 @@ pub(super) fn keep(
     output.keep().map_err(failed)
 }
 
-/// As [`keep`], but without tiles, which only timelines need.
+/// Does what [`keep`] does, but writes no tiles, which only timelines need.
 pub(super) fn convert(
     path: &Path,
     kept: &Path,
@@ -134,7 +134,7 @@ pub(super) fn converted(file: &Path, bytes: &[u8]) -> Result<Vec<u8>, TraceError
     Ok(events)
 }
 
-/// A file, and what is known about it before it is read.
+/// A file, and the facts that are known before its events are read.
 struct Input {
     file: PathBuf,
     facts: Facts,

@@ -85,13 +85,13 @@ pub(super) struct Head {
     /// GPUs that have more known facts than their index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuInfo>,
-    /// The process whose raw file it came from.
+    /// The process whose raw file was converted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_of: Option<i64>,
     /// Caveats for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What it does not contain, by design.
+    /// Notes on what the recording does not contain by design.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -141,7 +141,7 @@ pub(super) trait Source: Sync {
     /// The start of the first event on a GPU or in a call, for recordings that do not state what they cover.
     fn first_start(&self) -> Result<i64, TraceError>;
 
-    /// The machine's index of a process's device.
+    /// The index on the machine of the GPU that a process calls `device`.
     fn gpu(&self, process: i64, device: i64) -> i64;
 
     /// The name of a process.

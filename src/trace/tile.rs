@@ -1,8 +1,8 @@
-//! Tiles: consecutive events of a lane that are drawn as one where they are narrower than a pixel.
+//! Tiles: a tile is a group of consecutive events of a lane that are drawn as one because they are narrower than a pixel.
 //!
 //! The events of a lane are distributed over shelves, so that events on the same shelf do not overlap: ranges and calls by their nesting,
 //! kernels by whether they communicate. The finest tiles contain [`EVENTS`] events of one shelf; [`levels`] joins [`FAN`] of them into one
-//! tile of the next level, until few are left. Any time span is then covered by few tiles of some level.
+//! tile of the next level, until few are left. For any time span, there is then a level of which a few tiles cover the span.
 
 use super::event::Kind;
 

@@ -64,7 +64,7 @@ pub struct Item {
     pub correlation: i64,
 }
 
-/// What recordings can be aligned at.
+/// The kind of a mark at which recordings can be aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MarkKind {
     /// An epoch.
@@ -167,11 +167,10 @@ impl Timeline {
         Self::open_divided(file, &StepsFrom::Found, tell)
     }
 
-    /// As [`Self::open`], with steps as `steps` asks.
+    /// Opens a recording as [`Self::open`] does, and divides it into steps by `steps`.
     ///
     /// # Errors
-    ///
-    /// As [`Self::open`], and if it cannot be divided into steps in this way.
+    /// The errors of [`Self::open`]; or the recording cannot be divided into steps in this way.
     pub fn open_divided(
         file: &Path,
         steps: &StepsFrom,
@@ -258,13 +257,13 @@ impl Timeline {
         &self.rows
     }
 
-    /// From the first event to the last, in nanoseconds.
+    /// The time from the first event to the last event, in nanoseconds.
     pub fn span(&self) -> (i64, i64) {
         self.span
     }
 
-    /// From the first to the last event of GPUs and call of CUDA, in nanoseconds; `None` if there is none. Ranges, such as phases of a run,
-    /// may last much longer.
+    /// The time from the first to the last event among events of GPUs and calls of CUDA, in nanoseconds; `None` if there are no such
+    /// events. Ranges, such as phases of a run, may last much longer.
     pub fn span_of_work(&self) -> Option<(i64, i64)> {
         let rows = self.rows.iter().filter(|row| row.is_on_gpu() || row.kind == Kind::Call);
         let tiles = rows.flat_map(|row| &row.shelves).filter_map(|shelf| shelf.levels.last()).flatten();
@@ -327,8 +326,8 @@ impl Timeline {
         self.marks.iter().filter(move |mark| mark.kind == kind && Some(mark.process) == process)
     }
 
-    /// What to draw of a shelf in a span: at most about `most` items, or up to twice as many single events. The second value says whether
-    /// single events would show more detail.
+    /// The items to draw for a shelf in a span: at most about `most` tiles, or up to twice as many single events. The second value says
+    /// whether single events would show more detail.
     pub fn drawn(
         &self,
         row: usize,
@@ -415,7 +414,7 @@ impl Timeline {
         split::split(self, tell)
     }
 
-    /// What a step waited for, from its end back to its beginning; see [`CriticalPath`]. Reads the file.
+    /// The critical path of a step, from its end back to its beginning; see [`CriticalPath`]. Reads the file.
     ///
     /// # Errors
     ///

@@ -92,7 +92,7 @@ pub struct Trace {
     pub proof: Proof,
     /// Warnings: unknown schema, missing tables.
     pub warnings: Vec<String>,
-    /// What the recording does not contain, by design. This causes no mark.
+    /// Notes on what the recording does not contain by design. They cause no mark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -343,15 +343,15 @@ pub struct Transfer {
 /// Evidence about factors in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// What the memory that copies to the GPUs read shows.
+    /// The proof of pinned memory: the kind of memory that copies to the GPUs read.
     pub pin_memory: PinProof,
-    /// What the names of kernels show.
+    /// The proof of the memory layout, from the names of kernels.
     pub layout: LayoutProof,
-    /// What the names of kernels for convolutions and matrix products show.
+    /// The proof of the precision, from the names of kernels for convolutions and matrix products.
     pub precision: PrecisionProof,
-    /// What processes, GPUs and collectives show.
+    /// The proof of the strategy, from processes, GPUs and collectives.
     pub strategy: StrategyProof,
-    /// What launches of graphs show.
+    /// The proof of CUDA graphs, from launches of graphs.
     pub graphs: GraphProof,
 }
 
@@ -401,7 +401,7 @@ pub struct StrategyProof {
     pub processes: usize,
     /// GPUs that were used.
     pub gpus: usize,
-    /// By process and GPU.
+    /// The proofs of ranks, sorted by process and GPU.
     pub ranks: Vec<RankProof>,
     /// `single`, `dp` (one process, several GPUs), `ddp` (one process per GPU, gradients all-reduced), `sharded` (gathered
     /// and scattered), `independent` (one process per GPU, no collectives), `none`.

@@ -105,7 +105,7 @@ pub(super) fn length_ns(spans: &[(i64, i64)]) -> u64 {
 pub(super) fn in_windows(windows: &[(i64, i64)]) -> Option<String> {
     let ([(begin, _), .., (_, end)], seconds) = (windows, |ns: u64| ns as f64 / 1e9) else { return None };
     Some(format!(
-        "recorded in {} windows: sums are of the {:.3} s in them, not of all {:.3} s; of memory, only changes within windows were seen",
+        "recorded in {} windows: sums are of the {:.3} s in them, not of all {:.3} s; for memory, only changes within windows were recorded",
         windows.len(),
         seconds(length_ns(windows)),
         seconds(end.abs_diff(*begin))

@@ -47,7 +47,7 @@ struct Seen {
     /// CPUs of each thread, the main thread first.
     threads: Vec<BTreeSet<u32>>,
     policy: Result<ThreadPolicy, String>,
-    /// Bytes of its private memory on each node; none if the kernel does not say.
+    /// Bytes of its private memory on each node; `None` if the kernel does not report them.
     bytes: Option<BTreeMap<u32, u64>>,
     /// NUMA nodes of the machine.
     nodes: usize,

@@ -32,8 +32,8 @@ fn main() {
     }
 }
 
-/// A file that includes all of these sources. Nearly all of the compiler's work is to read libtorch's headers: for nine files apart it takes
-/// four times as long.
+/// A file that includes all of these sources. The compiler spends nearly all of its time on reading libtorch's headers, so compiling nine
+/// files separately takes four times as long.
 fn unit(sources: &[PathBuf]) -> PathBuf {
     let lines: String = sources.iter().map(|source| format!("#include \"{}\"\n", source.display())).collect();
     let unit = out().join("shim.cpp");

@@ -154,8 +154,7 @@ impl CaptureWindow {
         }
     }
 
-    /// What recording costs, as readings of the run. There are none if all steps are recorded, or too few for a
-    /// comparison.
+    /// The cost of recording, as readings of the run. Empty if all steps are recorded, or too few steps for a comparison.
     pub fn readings(&self) -> Vec<(&'static str, f64)> {
         let mut readings = Vec::new();
         if let Some(RecordingCost { cost, pairs }) = recording_cost(&self.steps, self.capture, &self.cut) {

@@ -36,7 +36,7 @@ pub use mobilenet_v2::MobileNetV2;
 #[cfg(test)]
 pub use mobilenet_v2::frozen;
 
-/// Classes that the model tells apart at least: the ten digits. A set of files may have more.
+/// The smallest number of classes of the model: the ten digits. A set of files may have more classes.
 const LEAST_CLASSES: usize = 10;
 /// SGD momentum.
 const MOMENTUM: f64 = 0.9;
@@ -48,11 +48,11 @@ const IGNORED_LABEL: i64 = -100;
 /// Classification of images.
 pub struct Image {
     settings: ImageSettings,
-    /// Number of classes that the model tells apart.
+    /// Number of the model's classes.
     classes: usize,
 }
 
-/// What this rank's evaluation steps add up on the device.
+/// The sums of this rank's evaluation steps, on the device.
 pub struct Totals {
     loss: Tensor,
     correct: Tensor,
@@ -216,8 +216,8 @@ fn flags(settings: &ImageSettings) -> Flags {
     }
 }
 
-/// Whether cuDNN may try its algorithms; it may then choose another one in each run. Fused steps have no algorithms to try, and evaluation
-/// alone is not worth the trials.
+/// Whether cuDNN may try its algorithms; its choice may then differ from run to run. Fused steps have no algorithms to try, and trials do
+/// not pay for runs that only evaluate.
 fn tries(settings: &ImageSettings) -> bool {
     !settings.deterministic && settings.kernels == Kernels::Plain
 }

@@ -1,4 +1,4 @@
-//! Reads a job and rejects, by name, what this worker cannot do.
+//! Reads a job and rejects settings that this worker does not support; the error names the setting.
 
 use std::path::{Path, PathBuf};
 

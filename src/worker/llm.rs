@@ -113,7 +113,7 @@ fn counted(labels: &Tensor) -> Result<Tensor, TchError> {
     labels.f_ne(IGNORED_LABEL)?.f_sum(Kind::Float)?.f_clamp_min(1)
 }
 
-/// The policy's and the reference's cross entropies from those of a joint pass over `tokens`.
+/// Divides the cross entropies of a joint pass over `tokens` into the policy's and the reference's.
 fn each_side(losses: &Tensor, tokens: &Tensor) -> Result<[Tensor; 2], TchError> {
     // Not any two halves: this fails if the pass was not joint.
     let size = tokens.size();

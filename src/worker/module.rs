@@ -11,7 +11,7 @@ pub trait Tensors: Sized + Send + 'static {
     /// All of them, in order.
     fn all(&self) -> &[Tensor];
 
-    /// The same set with each tensor replaced.
+    /// This set with each tensor replaced.
     fn map_each(&self, change: impl FnMut(&Tensor) -> Result<Tensor, TchError>) -> Result<Self, TchError>;
 }
 

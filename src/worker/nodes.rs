@@ -1,5 +1,4 @@
-//! What ranks on several nodes report about their nodes before they train: the names of the nodes, and the differences
-//! of their clocks.
+//! Reports of ranks on several nodes before they train: the names of the nodes, and the differences of their clocks.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

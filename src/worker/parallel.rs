@@ -82,7 +82,7 @@ pub trait Strategy<M: Module> {
         Ok(module.units().iter().flatten().map(byte_count).sum())
     }
 
-    /// The 2-norm of all gradients; `norm` is that of the gradients on this rank.
+    /// The 2-norm of all gradients; `norm` is the norm of the gradients on this rank.
     fn norm(&self, norm: &Tensor) -> Result<Tensor, TchError> {
         Ok(norm.shallow_clone())
     }

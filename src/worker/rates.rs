@@ -17,7 +17,7 @@ const CPU_SIZES: [i64; 3] = [512, 1536, 4096];
 /// Bytes of an array, many times larger than any cache.
 const GPU_ARRAY_BYTES: i64 = 1 << 30;
 const CPU_ARRAY_BYTES: i64 = 1 << 28;
-/// Share of a rate's time that is not counted, in which clocks and libraries settle.
+/// Share of the measuring time of a rate that does not count, because clocks and libraries settle in it.
 const WARM_UP_SHARE: f64 = 0.2;
 /// Minimum duration of a sample, far above the resolution of the clock and the cost of a launch.
 const SAMPLE_S: f64 = 0.02;

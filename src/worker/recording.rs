@@ -15,7 +15,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// Whether the run is recorded in windows. Then each window is noted, and ranges around windows are recorded as a
 /// whole.
 static IN_WINDOWS: AtomicBool = AtomicBool::new(false);
-/// When the recording was begun or resumed, in nanoseconds.
+/// The time at which the recording was begun or resumed, in nanoseconds.
 static SINCE: AtomicI64 = AtomicI64::new(0);
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 static TRACER: Mutex<Option<Box<dyn Tracer>>> = Mutex::new(None);
@@ -80,7 +80,7 @@ pub fn pause() {
     }
 }
 
-/// The time at which a range begins; none if nothing is being recorded.
+/// The time at which a range begins; `None` if nothing is being recorded.
 pub fn begin() -> Option<i64> {
     ON.load(Ordering::Acquire).then(now_ns)
 }

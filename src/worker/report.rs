@@ -128,7 +128,7 @@ impl Report {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).event(event)
     }
 
-    /// Writes a number that the rank measured, of the whole run or of an epoch and step; `key` is that of a measure.
+    /// Writes a number that the rank measured, for the whole run or for an epoch and step; `key` is the key of a measure.
     pub fn reading(
         &mut self,
         key: impl Into<Key>,

@@ -1,9 +1,9 @@
-//! What tch lacks, from the C++ shim over libtorch. Unsafe code of the worker is here, and where images touch raw memory
-//! or DALI.
+//! Functions that tch lacks, from the C++ shim over libtorch. The worker's unsafe code is here, and in the modules of images that use raw
+//! memory or DALI.
 //!
-//! `host` needs libtorch_cpu alone and is linked; `cuda` is a shared library that is opened at run time, so that one
-//! worker serves machines with and without GPUs. No function of the shim throws: each keeps its error's text for the
-//! calling thread and returns a bad value, which becomes a [`TchError`] here.
+//! `host` needs only libtorch_cpu and is linked. `cuda` is a shared library that is opened at run time, so that one worker serves machines
+//! with and without GPUs. No function of the shim throws: each keeps its error's text for the calling thread and returns a bad value, which
+//! becomes a [`TchError`] here.
 #![allow(unsafe_code)]
 
 mod c10d;

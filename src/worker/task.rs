@@ -1,4 +1,4 @@
-//! What a workload gives to the training loop: batches, module, loss, score, and evidence that its factors are in effect.
+//! The interface of workloads for the training loop: batches, module, loss, score, and evidence that factors are in effect.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -60,7 +60,7 @@ pub trait Task: Sized {
         "strategy"
     }
 
-    /// What a step does.
+    /// The passes of a step: training or inference.
     fn passes(&self) -> Passes {
         Passes::Training
     }
@@ -74,7 +74,7 @@ pub trait Task: Sized {
     /// The name of the network in logs.
     fn model(&self) -> &str;
 
-    /// What is gathered together if the network is sharded over ranks; `None` if each rank holds all of it.
+    /// The parts that are gathered together if the network is sharded over ranks; `None` if each rank has the whole network.
     fn wrap(&self) -> Option<Wrap> {
         None
     }
@@ -100,7 +100,7 @@ pub trait Task: Sized {
         Ok(Vec::new())
     }
 
-    /// Keys of what each step measures besides the loss.
+    /// The keys of the measures of each step besides the loss.
     fn measures(&self) -> &'static [&'static str] {
         &[]
     }
@@ -152,7 +152,7 @@ pub trait Task: Sized {
     /// Evidence for the workload's factors, gathered in the first step with its batch. Waits for the device.
     fn proof(&self, trainer: &Trainer<Self>, batch: &<Self::Data as Data>::Batch) -> Result<Vec<Evidence>, TchError>;
 
-    /// Readings of what was prepared for the steps, such as trials of algorithms. Read after the first step, in which they happen.
+    /// Readings of preparations for the steps, such as trials of algorithms. Read after the first step, in which the preparations happen.
     fn preparation(&self, _batch: &<Self::Data as Data>::Batch) -> Result<Readings, TchError> {
         Ok(Vec::new())
     }
@@ -249,7 +249,7 @@ pub trait Epoch {
     }
 }
 
-/// Computes the 2-norm of all ranks' gradients from that of this rank's.
+/// Computes the 2-norm of all ranks' gradients from the 2-norm of this rank's gradients.
 pub type Norm<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
 
 /// Updates parameters from their gradients.
@@ -262,7 +262,7 @@ pub trait Optimizer {
     /// Discards the gradients, so that the next backward pass overwrites them.
     fn zero(&mut self) -> Result<(), TchError>;
 
-    /// Makes one update. With a scale, gradients are those of the scaled loss, and an overflow skips the update.
+    /// Makes one update. With a scale, the gradients are gradients of the scaled loss, and an overflow skips the update.
     fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError>;
 
     /// Number of values that it keeps for each parameter between updates.
@@ -279,7 +279,7 @@ pub trait Optimizer {
     /// Resumes after this many steps.
     fn resume(&mut self, _step: u64) {}
 
-    /// Keys of what each update measures.
+    /// The keys of the measures of each update.
     fn measures(&self) -> &'static [&'static str] {
         &[]
     }

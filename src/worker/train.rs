@@ -32,7 +32,7 @@ const TRIAL_STEPS: u64 = 3;
 
 /// A run ends after this many consecutive losses that are not finite.
 const NOT_FINITE: u32 = 5;
-/// The same with loss scaling, where each overflow halves the scale: by then it is useless.
+/// With loss scaling, a run ends after this many such losses: each overflow halves the scale, which is useless by then.
 const NOT_FINITE_SCALED: u32 = 40;
 
 /// The state of the loop.

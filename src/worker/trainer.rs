@@ -77,7 +77,7 @@ impl<T: Task> Trainer<T> {
         &self.module
     }
 
-    /// What the optimizer updates: the trained parameters, or this rank's parts of them.
+    /// The tensors that the optimizer updates: the trained parameters, or this rank's parts of them.
     pub fn parameters(&self) -> Result<Vec<Tensor>, TchError> {
         self.strategy.parameters(&self.module)
     }
@@ -97,7 +97,7 @@ impl<T: Task> Trainer<T> {
         &*self.optimizer
     }
 
-    /// Keys of what each step measures besides the loss.
+    /// The keys of the measures of each step besides the loss.
     pub fn measures(&self) -> Vec<&'static str> {
         [self.task.measures(), self.optimizer.measures()].concat()
     }
@@ -144,13 +144,13 @@ impl<T: Task> Trainer<T> {
         passes + Work { flop: 0.0, bytes: self.update_bytes }
     }
 
-    /// Replays of the step's CUDA graph; none without a graph.
+    /// Replays of the step's CUDA graph; 0 without a graph.
     pub fn replays(&self) -> Replays {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
     }
 
-    /// Forward pass, backward pass and update, or the forward pass alone. Returns the loss before the update and the [measures](Self::measures) as one tensor
-    /// on the device. The next replay of a graph overwrites it.
+    /// Makes a step: forward pass, backward pass and update, or only the forward pass. Returns the loss before the update and the
+    /// [measures](Self::measures) as one tensor on the device. The next replay of a graph overwrites it.
     pub fn step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
         self.optimizer.begin()?;
         let Some(mut graph) = self.graph.take() else { return self.eager_step(inputs) };
@@ -183,8 +183,8 @@ impl<T: Task> Trainer<T> {
         Tensor::f_cat(&[seen.f_reshape([-1])?, Tensor::f_stack(&measured, 0)?], 0)
     }
 
-    /// Runs the passes of each micro-batch, with its share of the loss, or of a batch that is not split. Returns the sum of what they
-    /// return.
+    /// Runs the passes of each micro-batch, with its share of the loss, or the passes of the whole batch if it is not split. Returns the
+    /// sum of their results.
     fn each_part(
         &mut self,
         inputs: &T::Inputs,

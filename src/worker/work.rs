@@ -30,7 +30,7 @@ pub struct Counted {
 /// Whose rows a pass computes. DPO compares a policy with its reference, the model that training started from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
-    /// The policy's; those of all techniques without a reference.
+    /// Products of the policy, and all products of techniques without a reference.
     Policy,
     /// The reference's.
     Reference,

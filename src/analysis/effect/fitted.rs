@@ -9,7 +9,7 @@ use crate::analysis::contrast::Sample;
 use crate::analysis::{Cell, Comparison, Setting};
 use crate::plan::{Alias, Fit, Interactions, Term};
 
-/// The interactions that the design of the cells' latest run asks for, as places of settings. `None` if no design with a model chose the
+/// The interactions that the design of the latest run must estimate, as places of settings. `None` if no design with a model chose the
 /// cells.
 pub(super) fn asked(cells: &[Cell], settings: &[Setting]) -> Option<Vec<Term>> {
     let runs = cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.design.is_some());
@@ -31,7 +31,8 @@ pub(super) fn asked(cells: &[Cell], settings: &[Setting]) -> Option<Vec<Term>> {
     })
 }
 
-/// The effects that a model of all main effects and these interactions has, and those interactions that are clear of them.
+/// Estimates the effects of a model. The model has all main effects, these interactions, and all other interactions that are not mixed with
+/// these effects.
 pub(super) fn fitted(design: &Design<'_, '_>, interactions: &[Term], reading: &Reading<'_>) -> Vec<Estimate> {
     let counts: Vec<usize> = design.levels.iter().map(|levels| levels.len().max(1)).collect();
     let fit = Fit::new(&counts, interactions, &design.codes);

@@ -1,4 +1,4 @@
-//! What a round decides: which cells are dropped and why, which run again, and whether the search is over.
+//! The decisions after a round: which cells are dropped and why, which cells run again, and whether the search is over.
 
 use super::bounds::{Bounded, Bounds, Prior};
 use super::field::Field;
@@ -18,7 +18,7 @@ pub(super) struct Standings<'a> {
     runs: &'a [Vec<&'a Trial>],
     /// The candidates that may be the answer.
     pub contenders: Vec<usize>,
-    /// What was decided in this round.
+    /// The cells that were dropped in this round.
     pub dropped: Vec<Dropped>,
     pub limits: Vec<LimitField<'a>>,
     goal: GoalField,
@@ -132,7 +132,7 @@ impl<'a> Standings<'a> {
         cells.iter().copied().reduce(|best, cell| if value(cell) > value(best) { cell } else { best })
     }
 
-    /// How much better a cell is than another one, as a logarithm; `None` before two rounds, and for levels.
+    /// The logarithm of how much better `cell` is than `other`; `None` before two rounds, and for levels.
     fn ahead(&self, cell: usize, other: usize) -> Option<Bounded> {
         let GoalField::Measure { field, bounds, prior } = &self.goal else { return None };
         field.difference(cell, other, bounds, *prior)

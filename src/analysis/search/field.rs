@@ -15,14 +15,14 @@ impl Field {
         Self { rows, rounding }
     }
 
-    /// The same with another sign.
+    /// The values multiplied by a sign.
     pub fn signed(&self, sign: f64) -> Self {
         let rows = self.rows.iter().map(|row| row.iter().map(|value| sign * value).collect());
         Self { rows: rows.collect(), rounding: self.rounding.clone() }
     }
 
-    /// The same as logarithms. A cell's values end at its first one without a logarithm, which would make the spread of
-    /// all cells infinite.
+    /// The logarithms of the values. A cell's values end before its first value without a logarithm, which would make the spread of all
+    /// cells infinite.
     pub fn logarithms(&self) -> Self {
         let sound = |row: &[f64]| -> Vec<f64> { row.iter().copied().take_while(|value| *value > 0.0).collect() };
         let rows: Vec<Vec<f64>> = self.rows.iter().map(|row| sound(row)).collect();

@@ -14,12 +14,12 @@ const ONLY_FULL: [&str; 4] = ["accuracy", "test_loss", "evaluation_time_s", "epo
 /// The question of a plan whose names are known.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is sought.
+    /// The goal.
     pub(super) goal: Sought,
     /// Whether high values are sought.
     pub(super) is_max: bool,
     pub(super) limits: Vec<Limit>,
-    /// The plan's own measures, from which values are computed whatever the session's measures of these names are now.
+    /// The plan's own measures. Values are computed from these, even if the session's measures of the same names have been changed.
     pub(super) own_measures: Arc<[OwnMeasure]>,
     /// Whether a program of the user's own reports the values.
     pub(super) is_program: bool,
@@ -34,7 +34,7 @@ pub struct Question {
     pub(super) seed: u64,
 }
 
-/// What a search seeks.
+/// The goal of a search.
 #[derive(Clone, Debug)]
 pub(super) enum Sought {
     /// The best value of a measure.
@@ -163,7 +163,7 @@ pub fn check_search(plan: &Plan, origin: &str) -> Result<(), PlanError> {
     Question::checked(plan).map(drop).map_err(problems)
 }
 
-/// What the cells of a plan have.
+/// The measures and factors that the cells of a plan have.
 struct Known<'a> {
     spec: &'a WorkloadSpec,
     measures: &'a Measures,
@@ -219,7 +219,7 @@ impl Known<'_> {
             Bound::OfBest(share) => LimitBound::OfBest(share_of_best(*share, *is_above, &measure)?),
             Bound::Value(..) if is_goal && search.goal.is_max != *is_above => {
                 return Err(format!(
-                    "the goal {} cannot meet this limit, which asks for the opposite: turn one of them round",
+                    "the goal {} cannot meet this limit, which asks for the opposite: change one of them",
                     search.goal.text()
                 ));
             }
@@ -233,7 +233,7 @@ fn share_of_best(share: f64, is_above: bool, measure: &Measure) -> Result<f64, S
     let key = &measure.key;
     match (measure.better, is_above) {
         (Better::Neither, _) => Err(format!(
-            "nothing says which values of {key} are best: compare it with a value, or give better in [measures]"
+            "it is not known whether high or low values of {key} are good: compare it with a number, or give better in [measures]"
         )),
         (Better::Higher, true) if share <= 1.0 => Ok(share),
         (Better::Lower, false) if share >= 1.0 => Ok(share),
@@ -262,7 +262,7 @@ fn value_in_unit(value: f64, unit: &MeasureUnit, measure: &Measure, is_above: bo
     }
 }
 
-/// Two limits of one measure that no value keeps: the text of the second one, and what is wrong.
+/// Finds two limits of a measure that no value can keep together. Returns the text of the second limit, and the problem.
 fn contradiction(limits: &[Limit]) -> Option<(String, String)> {
     let value = |limit: &Limit| if let LimitBound::Value(value) = limit.bound { Some(value) } else { None };
     limits.iter().enumerate().find_map(|(place, one)| {
@@ -334,7 +334,12 @@ mod tests {
                 "no value keeps accuracy > 90 % and accuracy < 80 %",
             ),
             ("max throughput", "\"step_time_s <= 95 % of best\"", "", "no cell has less step_time_s than the best"),
-            ("max throughput", "\"power_w <= 105 % of best\"", "", "nothing says which values of power_w are best"),
+            (
+                "max throughput",
+                "\"power_w <= 105 % of best\"",
+                "",
+                "it is not known whether high or low values of power_w are good",
+            ),
             ("max throughput", "\"batch_size > 32\"", "", "batch_size is a factor"),
             ("max throughput", "\"accuracy > 90 %\"", "[measure]\nmode = \"quick\"", "quick runs have no accuracy"),
         ] {

@@ -27,12 +27,12 @@ pub struct Race<'a> {
     is_over: bool,
 }
 
-/// What comes next in a search.
+/// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// These cells need a run with this number of repeat, in this order.
     Runs(Vec<String>, u32),
-    /// This step follows from the ended runs. Record it, and ask again.
+    /// This step follows from the ended runs. The caller records it and asks for the next one.
     Step(SearchStep),
     /// It is over.
     Over,
@@ -85,7 +85,7 @@ impl<'a> Race<'a> {
         self.first_repeat + self.round - 1
     }
 
-    /// What follows from the ended runs.
+    /// The next step, which follows from the ended runs.
     pub fn next(&self, trials: &[Trial]) -> Next {
         if self.is_over {
             return Next::Over;
@@ -201,7 +201,7 @@ impl<'a> Race<'a> {
     }
 }
 
-/// What runs cost.
+/// The cost of runs.
 struct Costs<'t> {
     /// All together.
     made: SearchCost,

@@ -5,7 +5,7 @@ use crate::analysis::comparison::{OVER_1000, long_time, percent};
 use crate::analysis::{Measure, counted};
 use crate::plan::{DropReason, Dropped, Search, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 
-/// The largest number of ties that are named, and of cells that are not told apart from the answer.
+/// The largest number of ties that are named. The same number limits the named cells that are not told apart from the answer.
 const MOST_NAMED: usize = 8;
 
 /// A value with its unit.
@@ -138,7 +138,7 @@ fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -
     lines
 }
 
-/// What a search cost, compared with the whole grid.
+/// The cost of a search, compared with the cost of the whole grid.
 fn cost_line(verdict: &SearchVerdict) -> String {
     let cost = |SearchCost { runs, steps, time_s }: &SearchCost| {
         let steps = if *steps > 0 { format!(", {}", counted(*steps as usize, "step")) } else { String::new() };

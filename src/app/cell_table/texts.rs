@@ -1,4 +1,4 @@
-//! What a table of cells shows: its columns, a text for each place, and the order of its rows.
+//! The contents of a table of cells: its columns, a text for each place, and the order of its rows.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -16,14 +16,14 @@ pub struct Proof {
     pub factor: String,
     /// The requested level.
     pub asked: String,
-    /// What was read back.
+    /// The level that was observed.
     pub seen: String,
     /// Whether the level was in effect in all runs and ranks.
     pub in_effect: bool,
 }
 
 impl Proof {
-    /// One line. A level that an anonymous archive left out is not named.
+    /// The evidence in one line. A level that an anonymous archive left out is not named.
     pub fn line(&self) -> String {
         let sign = if self.in_effect { "✓" } else { "✗" };
         let level = if shown_text(&self.asked) == self.asked { format!(" = {}", self.asked) } else { String::new() };
@@ -49,7 +49,7 @@ pub enum Shown {
 pub struct Beside {
     /// Evidence by row; empty if the table does not show evidence.
     pub proofs: Vec<Vec<Proof>>,
-    /// Full texts of the marks by row; the marks themselves where there are none.
+    /// The full texts of the marks, by row. For a row without such texts, the marks are shown instead.
     pub stories: Vec<Vec<String>>,
     /// For each row whether its runs are quick.
     pub quick: Vec<bool>,
@@ -57,7 +57,7 @@ pub struct Beside {
     pub checks: Vec<Key>,
 }
 
-/// What a table of cells shows.
+/// The contents of a table of cells.
 #[derive(Clone, Debug)]
 pub struct CellTexts {
     /// The columns.
@@ -66,17 +66,17 @@ pub struct CellTexts {
     pub texts: Vec<Vec<String>>,
     /// The columns without any value, if other columns have values.
     pub empty: Vec<usize>,
-    /// What each column's texts are, so that a frame need not read all rows.
+    /// The properties of each column's texts, so that a frame need not read all rows.
     pub shapes: Vec<ColumnShape>,
     /// For each row the number of characters of its longest text that may wrap.
     pub wrapping_chars: Vec<usize>,
-    /// What else is known of the rows.
+    /// Information about the rows that is in no column of values.
     pub beside: Beside,
     /// The heights of the rows when they were last drawn.
     pub(super) heights: RefCell<Heights>,
 }
 
-/// The heights of all rows, and what they depend on besides the texts.
+/// The heights of all rows, and the values on which they depend besides the texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heights {
     /// The widths at which the columns' texts wrap, the pixels of a point, and the columns that are displayed.
@@ -85,7 +85,7 @@ pub(super) struct Heights {
     pub by_row: Vec<f32>,
 }
 
-/// What a column's texts are.
+/// Properties of a column's texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ColumnShape {
     /// Whether texts may wrap.
@@ -101,7 +101,7 @@ pub struct ColumnShape {
 /// A table's order: a column's key, and whether it is descending.
 pub type Sort = Option<(String, bool)>;
 
-/// The next order after a click on a heading: ascending, then descending, then that of the table.
+/// The next order after a click on a heading: ascending, then descending, then the table's own order.
 pub fn next_sort(now: &Sort, column: String) -> Sort {
     match now {
         Some((known, false)) if *known == column => Some((column, true)),
@@ -111,7 +111,7 @@ pub fn next_sort(now: &Sort, column: String) -> Sort {
 }
 
 impl CellTexts {
-    /// The texts of a table. `has_interval`: which of its columns have their intervals beside them, where there are any.
+    /// The texts of a table. `has_interval` says which columns have a column of intervals beside them, if they have intervals.
     pub fn new(table: &Table, beside: Beside, has_interval: impl Fn(&Column) -> bool) -> Self {
         let columns = columns(table, &beside, has_interval);
         let text = |place: usize, row: &Row| {
@@ -191,7 +191,7 @@ impl CellTexts {
         }
     }
 
-    /// The table with its rows in the displayed order, and those of its columns that are displayed.
+    /// The table with only its displayed columns, and with its rows in the displayed order.
     pub fn shown_table(&self, table: &Table, order: &[usize], columns: &[usize]) -> Table {
         let places: Vec<usize> = columns.iter().filter_map(|column| self.value(*column)).collect();
         let row =
@@ -204,7 +204,7 @@ impl CellTexts {
     }
 }
 
-/// The key by which a column is sorted; none for intervals.
+/// The key by which a column is sorted; `None` for intervals.
 pub fn sort_key<'t>(table: &'t Table, shown: &Shown) -> Option<&'t str> {
     match shown {
         Shown::Value(column) => Some(&table.columns[*column].key),

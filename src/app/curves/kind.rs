@@ -45,12 +45,13 @@ impl Kind {
         if self == Self::StepTime { format!("{} time", capitalised(step)) } else { <&str>::from(self).to_owned() }
     }
 
-    /// The name above its numbers: such a loss is that of one step, not the training loss of lists and tables.
+    /// The name above its numbers. For the loss, it says that the number is the loss of one step, and not the training loss of lists and
+    /// tables.
     pub fn name_of_number(self, step: &str) -> String {
         if self == Self::Loss { format!("{} loss", capitalised(step)) } else { self.name(step) }
     }
 
-    /// What it measures, in a sentence. `step` is the workload's word for a step.
+    /// The quantity that it shows, in a sentence. `step` is the workload's word for a step.
     pub fn meaning(self, step: &str) -> String {
         let meaning = match self {
             Self::Loss => {

@@ -11,11 +11,11 @@ const MOST: usize = 200;
 /// How an order is undone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inverse {
-    /// By this order.
+    /// This order to the conductor undoes the action.
     Order(Order),
     /// The run that was queued in place of this one is removed from the queue, unless it has started.
     TakeBack(String),
-    /// A part of the action cannot be undone: what stays as it is, as a clause.
+    /// A part of the action cannot be undone. The text is a clause that says what stays as it is.
     Stays(String),
 }
 
@@ -26,7 +26,7 @@ pub struct Deed {
     pub what: String,
     /// The orders of the action.
     pub orders: Vec<Order>,
-    /// What undoes it, in this order.
+    /// The steps that undo the action, in the order in which they are executed.
     pub inverse: Vec<Inverse>,
 }
 
@@ -62,7 +62,8 @@ impl Desk {
         self.history.done.drain(..surplus);
     }
 
-    /// Withdraws the undo of an action with this order alone, because it did something that cannot be undone, which the text says.
+    /// Withdraws the undo of an action that consists of only this order, because the order did something that cannot be undone. The text
+    /// says what.
     pub fn withdraw(&mut self, order: &Order, text: String) {
         let before = self.history.done.len();
         self.history.done.retain(|deed| deed.orders != std::slice::from_ref(order));

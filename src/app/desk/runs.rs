@@ -27,7 +27,7 @@ pub struct Row {
     pub loss: Option<f64>,
     /// How long it takes from its start to its end by its own pace, in seconds, once that is known; `None` if it does not run.
     whole_s: Option<f64>,
-    /// What it waits for at its site; `None` if it does not wait there.
+    /// The reason why it waits at its site; `None` if it does not wait there.
     pub waits: Option<String>,
     /// Its position among the queued runs, from 0; `None` if it is not queued.
     pub place: Option<usize>,
@@ -37,7 +37,7 @@ pub struct Row {
     pub retried_as: Option<String>,
     /// Labels of its marks about disturbances: `contended, throttled`; empty without any.
     pub marks: String,
-    /// The same labels, with the texts of warnings: a label alone would not give the reason for the warning.
+    /// The labels of [`Self::marks`] with the texts of warnings, because a label alone would not give the reason for a warning.
     pub remarks: String,
     /// The full texts of these marks, one on each line.
     pub stories: String,
@@ -79,7 +79,7 @@ impl Row {
         Self::of(&Arc::new(Entry::unknown(run)))
     }
 
-    /// Sets the marks and the training loss to those of the run's summary.
+    /// Takes the marks and the training loss from the run's summary.
     pub fn summarise(&mut self, summary: &RunSummary) {
         self.loss = summary.value(TRAINING_LOSS).or(self.loss);
         let befell: Vec<&Mark> = summary.marks.iter().filter(|mark| mark.is_disturbance()).collect();
@@ -196,7 +196,7 @@ impl Facts for Row {
 pub struct Runs {
     /// The recorded runs.
     pub listing: Arc<Listing>,
-    /// The recorded runs, then those of the queue that are not recorded yet.
+    /// The recorded runs, then the runs of the queue that are not recorded yet.
     pub rows: Vec<Row>,
     /// Indexes into `rows` of the runs that are not recorded yet.
     unrecorded: HashMap<String, usize>,

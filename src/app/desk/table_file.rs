@@ -30,7 +30,7 @@ pub(super) struct UnsavedTable {
     table: Arc<Table>,
     /// The path that is suggested.
     path: PathBuf,
-    /// What the user is told.
+    /// The message to the user.
     note: String,
 }
 

@@ -396,9 +396,9 @@ impl Desk<'_> {
         }
         match std::env::current_dir() {
             Ok(folder) => self.order(Order::Launch(Box::new(Launch::new(plan, &folder, only_missing)))),
-            Err(error) => {
-                self.outbox.problem(ScreenName::PLAN, format!("the folder that multicard was started in: {error}"))
-            }
+            Err(error) => self
+                .outbox
+                .problem(ScreenName::PLAN, format!("cannot find the folder that multicard was started in: {error}")),
         }
     }
 

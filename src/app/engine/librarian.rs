@@ -65,15 +65,15 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
 /// Cached summaries of a session's ended runs.
 #[derive(Default)]
 struct Shelf {
-    /// Those that were sent last; the window shares them.
+    /// The summaries that were sent last; the window shares them.
     summaries: Arc<[RunSummary]>,
-    /// Those that were made since, by run.
+    /// The summaries that were made since then, by run.
     fresh: HashMap<String, RunSummary>,
     /// The measured rates when they were made.
     rates: Vec<Arc<DeviceRates>>,
     /// The user-defined measures that they contain.
     own_measures: Arc<[OwnMeasure]>,
-    /// What is missing in its logs, as it was shown.
+    /// The damage of its logs that was shown to the user.
     damage: Option<String>,
 }
 
@@ -86,13 +86,13 @@ impl Shelf {
     }
 }
 
-/// Whether a summary is of what the run is now. A run that was cancelled while it waited may have been put back into the queue and have run
-/// since, and the logs of a finished run may have been damaged.
+/// Whether a summary describes the present state of a run. A run that was cancelled while it waited may have been put back into the queue
+/// and have run since, and the logs of a finished run may have been damaged.
 fn is_current(known: &RunSummary, run: &RunRecord) -> bool {
     (known.state, known.started_s) == (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
 }
 
-/// The summary of what a run is now.
+/// The known summary of a run, if it describes the run's present state.
 fn known_of<'s>(known: &'s HashMap<String, RunSummary>, run: &RunRecord) -> Option<&'s RunSummary> {
     known.get(&run.run).filter(|known| is_current(known, run))
 }

@@ -1,4 +1,4 @@
-//! The messages between the window and its threads: requests, events, and what they carry.
+//! The messages between the window and its threads: requests and events, with their data.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -114,7 +114,7 @@ pub enum UiEvent {
         kept: usize,
         /// Cells that cannot run here.
         invalid: usize,
-        /// What delays the runs.
+        /// Warnings about delays of the runs.
         warnings: Vec<String>,
     },
     /// An order that came from a screen was executed.
@@ -173,7 +173,7 @@ impl Records {
         Self { held, listing, spreads: Arc::new(SpreadSeen::by_workload(&self.summaries)), ..self }
     }
 
-    /// The same with these summaries of its ended runs.
+    /// These records, with other summaries of the ended runs.
     pub fn with_summaries(&self, summary: impl FnMut(&RunRecord) -> Option<RunSummary>) -> Self {
         let summaries: Arc<[RunSummary]> = self.ended().filter_map(summary).collect();
         Self { spreads: Arc::new(SpreadSeen::by_workload(&summaries)), summaries, ..self.clone() }
@@ -197,7 +197,7 @@ pub struct SessionPlan {
 }
 
 impl SessionPlan {
-    /// The plan as it was launched.
+    /// The plan that was launched.
     ///
     /// # Errors
     /// The text belongs to a newer version.

@@ -70,7 +70,7 @@ pub enum FiguresCommand {
     Resolution(f64),
     /// Preview the figure as people with a kind of vision see it.
     Vision(Vision),
-    /// Sort the table by the column with this key: ascending, then descending, then not at all.
+    /// Sort the table by the column with this key: first ascending, then descending, then in its own order.
     Sort(String),
     /// Copy the table as shown.
     Copy(Format),
@@ -109,12 +109,12 @@ impl Edits for FiguresCommand {
     }
 }
 
-/// What the screen is drawn from.
+/// The data from which the screen is drawn.
 type View<'a> = screen::View<'a, FiguresScreen>;
 
 /// The Figures screen.
 pub struct FiguresScreen {
-    /// What is shown and how.
+    /// The shown study.
     pub study: Study,
     /// Resolution of a PNG in dpi.
     dpi: u32,
@@ -126,7 +126,7 @@ pub struct FiguresScreen {
     order: Vec<usize>,
     /// Outcome of the last export or opening: a message, and whether it succeeded.
     said: Option<(String, bool)>,
-    /// What was said about the figure file that was opened last: it names its session, and stays when another one is opened.
+    /// The message about the figure file that was opened last. It names the file's session, and stays when another session is opened.
     said_of_file: Option<String>,
     /// Pixels per point.
     resolution: f64,
@@ -134,7 +134,7 @@ pub struct FiguresScreen {
     vision: Vision,
     /// The composed figure, which the shown one can join as a panel.
     composing: Composing,
-    /// What was shown before, and what was undone; the last is the nearest.
+    /// The earlier states and the undone states of the screen; the last one of each is the nearest.
     history: History<Edited>,
     /// The part of the preview whose editor is open.
     open: Option<Part>,
@@ -152,12 +152,12 @@ pub struct FiguresScreen {
     opening: Option<(PathBuf, Promise<Result<Provenance, ReadError>>)>,
 }
 
-/// What is edited and undone.
+/// The parts of the screen that edits change and that undo restores.
 #[derive(Clone)]
 struct Edited {
     study: Study,
     composition: Composition,
-    /// The sessions of its panels, without which they are not drawn again.
+    /// The sessions of its panels. Without these, undo could not draw the panels again.
     known: Vec<Source>,
 }
 
@@ -275,7 +275,7 @@ impl FiguresScreen {
         }
     }
 
-    /// What is edited and undone.
+    /// The parts of the screen that edits change and that undo restores.
     fn edited(&self) -> Edited {
         let Composing { composition, known, .. } = &self.composing;
         Edited { study: self.study.clone(), composition: composition.clone(), known: known.clone() }
@@ -426,8 +426,8 @@ impl Screen for FiguresScreen {
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
         if self.asked_composition(desk).is_some() {
-            return Err("a composed figure is asked for by a file, see multicard help composed: export it, and the file of the picture is \
-                        drawn again by multicard figure --all DIR"
+            return Err("no command line can express a composed figure: a file can (multicard help composed). You can also export the \
+                        figure; multicard figure --all DIR then draws the exported file again"
                 .to_owned());
         }
         let study = self.drawn_study(desk);

@@ -257,7 +257,7 @@ impl PlanScreen {
         of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
     }
 
-    /// The same, for places away from the form: what is said below the command is not repeated.
+    /// The error of [`Self::form_error`] for places away from the form. It does not repeat the text below the command.
     fn short_form_error(&self) -> Option<String> {
         let error = self.form_error()?;
         if self.program_error().is_none() {
@@ -274,7 +274,7 @@ impl PlanScreen {
         self.document.shown()
     }
 
-    /// What is typed in one field is undone together until the focus leaves the field.
+    /// Ends the current step of undo if the focus has left a field: edits in one field are undone together.
     fn part_where_focus_moved(&mut self, context: &Context) {
         let focused = context.memory(|memory| memory.focused());
         if std::mem::replace(&mut self.focused, focused) != focused {
@@ -282,8 +282,8 @@ impl PlanScreen {
         }
     }
 
-    /// Opens a plan in place of this one. Undo returns to this one, but not to typed constraints or a typed search that are not part of a
-    /// plan yet; the user is asked about typed text.
+    /// Opens another plan in place of the present one. Undo returns to the present plan, but not to typed constraints or a typed search
+    /// that are not part of a plan yet; the user is asked whether such text may be lost.
     fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
         if self.form_error().is_some() {
             self.replacing = Some((plan, path));
@@ -492,7 +492,7 @@ impl Screen for PlanScreen {
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
-        let file = self.saved_file().ok_or("the plan is in no file as it stands: save it first")?;
+        let file = self.saved_file().ok_or("no file contains the plan as it is on screen: save it first")?;
         let session = desk.session.as_ref().filter(|session| !session.is_sample());
         let session = session.map_or(String::new(), |session| format!(" --session {}", shell_word(&session.place())));
         let resume = if self.only_missing { " --resume" } else { "" };

@@ -75,7 +75,7 @@ pub enum RunsCommand {
     CancelAll,
     /// Answer that question.
     AnswerCancelAll(bool),
-    /// Remove a run from the queue; for one that was started, the user is asked first.
+    /// Remove a run from the queue. If the run has started, the user is asked first.
     Cancel(String),
     /// Answer the question whether to stop a run.
     AnswerStop(bool),

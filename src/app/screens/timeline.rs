@@ -43,7 +43,7 @@ const MOST_ITEMS: usize = 2000;
 /// Shortest and longest view, in nanoseconds.
 const SHORTEST_NS: i64 = 50;
 const LONGEST_NS: i64 = i64::MAX / 16;
-/// Least height of the tables unless the user makes them smaller: that of their tabs, their legend and some lines.
+/// The smallest height of the tables unless the user makes them smaller: room for their tabs, their legend and some lines.
 const TABLES: f32 = 200.0;
 
 /// The tables below the rows.
@@ -60,7 +60,7 @@ pub enum Tab {
     Gaps,
     /// Collectives, hidden and exposed.
     Communication,
-    /// What a step waited for, traced back from its end to its beginning.
+    /// The critical path of a step: what it waited for, from its end back to its beginning.
     Path,
 }
 
@@ -169,7 +169,7 @@ pub struct Shown {
     pub timeline: Arc<Timeline>,
     /// Telemetry samples of the machine during the recording.
     pub counters: Vec<counters::Counter>,
-    /// Where the time of its steps went, once known.
+    /// The parts of the time of its steps, once known.
     pub split: Option<Result<Split, String>>,
     /// The anchor's time on its clock.
     zero: i64,
@@ -208,7 +208,7 @@ pub struct TimelineScreen {
     pub tab: Tab,
     /// The column that tables are sorted by, and whether in ascending order.
     pub sort: (usize, bool),
-    /// Steps in the order of their table, and what that order was computed from.
+    /// Steps in the order of their table, and the data from which that order was computed.
     step_order: Vec<usize>,
     ordered_by: (usize, usize, (usize, bool)),
     opening: Vec<Opening>,
@@ -290,8 +290,9 @@ impl TimelineScreen {
         self.flows = Flows::default();
     }
 
-    /// Another session is open, or none. Recordings of the former one stay, so that those of two sessions can be compared, and carry its
-    /// name from now on: runs of two sessions may have the same name. Those of the open session do not carry its name.
+    /// Reacts to another open session, or to none. Recordings of the former session stay, so that recordings of two sessions can be
+    /// compared. Their names have the name of that session from now on, because runs of two sessions may have the same name. The names of
+    /// recordings of the open session do not.
     fn session_changed(&mut self, session: Option<PathBuf>) {
         if session == self.session {
             return;
@@ -322,8 +323,8 @@ impl TimelineScreen {
         self.show_with_margin(self.joined(Timeline::span));
     }
 
-    /// The first view of runs: the work of their GPUs and what led to it, if phases that last longer would leave it less than half of the
-    /// width; otherwise everything.
+    /// Sets the first view of runs. It shows everything; but if longer phases would leave the work of the GPUs less than half of the width,
+    /// it shows only this work and its launches.
     fn fit_work(&mut self) {
         let whole = self.joined(Timeline::span);
         let work = self.joined(|timeline| timeline.span_of_work().unwrap_or_else(|| timeline.span()));
@@ -510,7 +511,7 @@ impl Screen for TimelineScreen {
     }
 }
 
-/// What the name of a recording ends with while its session is not the open one.
+/// The suffix of a recording's name while its session is not open.
 fn of_session(folder: &Path) -> String {
     format!(" · {}", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy())
 }

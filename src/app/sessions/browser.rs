@@ -47,11 +47,11 @@ pub struct Browser {
     picked: Option<PathBuf>,
     reading: Option<Promise<Vec<Known>>>,
     acting: Option<Promise<Result<Done, String>>>,
-    /// The session that the user is asked whether to delete.
+    /// The session about whose deletion the user is asked.
     asking: Option<PathBuf>,
     /// Sessions that were deleted in this window.
     deleted: Vec<Deleted>,
-    /// The session that was renamed last: where it is, and where it was.
+    /// The present and the previous folder of the session that was renamed last.
     renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
     said: Option<Result<String, String>>,

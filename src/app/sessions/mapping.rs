@@ -151,7 +151,7 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
     commands.extend(asked.into_iter().map(Command::Sessions));
 }
 
-/// What the rows become, and what each column means.
+/// Draws the runs that the rows become, and the meaning of each column.
 fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked: &mut Vec<SessionsCommand>) {
     let rows = counted(read.table.rows.len(), "row");
     let about = match &read.results {

@@ -1,4 +1,4 @@
-//! `multicard trace --collectives`: what ranks told each other in a recording, by collective and size.
+//! `multicard trace --collectives`: lists the collectives of a recording by name and size.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

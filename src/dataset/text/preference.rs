@@ -11,7 +11,7 @@ use super::tokens::{MADE_END, TokenRows, made_row};
 use crate::plan::counted;
 use crate::plan::llm::{DataSet, Template};
 
-/// The names of the columns with both answers, as published: TorchTune's, and those of lvwerra/stack-exchange-paired.
+/// The published names of the columns with both answers: TorchTune's names, and the names of lvwerra/stack-exchange-paired.
 const ANSWERS: [(&str, &str); 2] = [("chosen", "rejected"), ("response_j", "response_k")];
 /// The names of the column with the prompt, if answers are texts of a chat.
 const PROMPTS: [&str; 2] = ["prompt", "question"];

@@ -61,7 +61,7 @@ impl fmt::Display for Place {
 /// Whether to continue after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
-    /// With the next row.
+    /// Reading continues with the next row.
     Next,
     /// Stop: enough rows were read.
     Stop,
@@ -86,7 +86,7 @@ pub(super) fn for_each(path: &Path, take: Take) -> Result<Then, DatasetError> {
         Some("csv") => separated(path, b',', take),
         Some("tsv") => separated(path, b'\t', take),
         Some(_) => parquet(path, take),
-        None => Err(bad(path, None, format!("the ending is none of {}", ENDINGS.join(", ")))),
+        None => Err(bad(path, None, format!("the name must end in one of {}", ENDINGS.join(", ")))),
     }
 }
 
@@ -99,7 +99,7 @@ fn open(path: &Path) -> Result<BufReader<File>, DatasetError> {
     Ok(BufReader::new(foreign::open(path).map_err(DatasetError::read(path))?))
 }
 
-/// Counts the line ends in what is read.
+/// A reader that counts the line ends in the bytes that are read.
 struct Lines<R>(R, Rc<Cell<u64>>);
 
 impl<R: Read> Read for Lines<R> {
@@ -166,7 +166,7 @@ struct JsonRows<'a, 'b> {
 }
 
 impl JsonRows<'_, '_> {
-    /// Passes a row on; returns whether another one is wanted.
+    /// Passes a row on; returns whether another row is wanted.
     fn take(&mut self, value: Value) -> bool {
         self.row += 1;
         let place = Place { row: self.row, line: Some(self.lines.get()) };

@@ -174,7 +174,7 @@ fn check(messages: &[Message]) -> Result<(), String> {
         if wrong {
             let (turn, role) = (place + 1, message.role.name());
             return Err(format!(
-                "turn {turn} is the {role}'s out of order: turns alternate, and a system turn comes first"
+                "turn {turn}, of the {role}, is out of order: turns alternate, and a system turn comes first"
             ));
         }
         last = message.role;

@@ -12,7 +12,7 @@ use crate::dataset::DatasetError;
 use crate::foreign;
 use crate::plan::llm::ModelConfig;
 
-/// Longest tokenizer file: those of the largest vocabularies have a tenth of that.
+/// Longest tokenizer file. Files of the largest vocabularies have a tenth of this size.
 const MOST_BYTES: u64 = 512 << 20;
 /// Text is encoded in slices of this number of characters. A run of white space, or of other characters, is also cut at a maximum length,
 /// as in TorchTune.

@@ -19,12 +19,12 @@ pub(super) const MADE_END: u32 = 1;
 /// The share of generated tokens that follow from the previous token; the others are drawn at random.
 const FOLLOWS: f64 = 0.75;
 
-/// Rows of tokens, with a mark for each token that is learned.
+/// Rows of tokens. A mask says for each token whether the loss ignores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRows {
     tokens: Vec<u32>,
     masked: Vec<bool>,
-    /// Where each row ends.
+    /// The end of each row.
     ends: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ pub struct TokenRows {
 pub struct Sample<'a> {
     /// Token ids.
     pub tokens: &'a mut [i64],
-    /// The same ids for learned tokens, [`IGNORED_LABEL`] for others.
+    /// The id of each token that counts in the loss, and [`IGNORED_LABEL`] for every other token.
     pub labels: &'a mut [i64],
     /// The position of each token in its row.
     pub positions: Option<&'a mut [i64]>,

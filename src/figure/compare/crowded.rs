@@ -1,4 +1,4 @@
-//! Charts that are not drawn because nobody could tell their marks or their panels apart.
+//! Charts that are not drawn because they have so many marks or panels that nobody could distinguish them.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ pub(super) const MOST_PLACES: usize = 1_000;
 /// The most panels of a chart.
 const MOST_PANELS: usize = 100;
 
-/// A chart without panels that says what is too much and what to do; `None` if the chart that is asked for can be read.
+/// A chart without panels that says what there is too much of, and what to do; `None` if the requested chart can be read.
 pub(super) fn crowded(scene: &Scene) -> Option<Chart> {
     let (places, panels) = counts(scene);
     let why = match () {
@@ -33,7 +33,7 @@ pub(super) fn crowded(scene: &Scene) -> Option<Chart> {
     Some(Chart { notes: vec![capitalised(&why) + "."], crowded: Some(why), ..chart })
 }
 
-/// What has a place of its own.
+/// The word for the things that have a place of their own in a form.
 fn what(form: Form) -> &'static str {
     if form == Form::Map { "level" } else { "cell" }
 }

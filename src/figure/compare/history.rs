@@ -161,7 +161,7 @@ impl History {
         self.tracks.iter().flat_map(|track| track.changes.iter().map(move |change| (track, change)))
     }
 
-    /// What was found: a sentence for each change, or why there is none.
+    /// The findings: a sentence for each change, or the reason why no change is shown.
     fn findings(&self, study: &Study, cells: &[Cell]) -> Vec<String> {
         let measure =
             measure_of(cells, study.own_measure()).map_or("the measure".to_owned(), |one| one.name.to_lowercase());
@@ -180,7 +180,7 @@ impl History {
                     .to_owned(),
             ),
             _ if most < least => {
-                notes.push(format!("{}: a change can be shown from {least} on", counted(most, "session")));
+                notes.push(format!("{} are too few to show a change: {least} or more can", counted(most, "session")));
             }
             _ if count == 0 => notes.push("no change is shown".to_owned()),
             _ => {}

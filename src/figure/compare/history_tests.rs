@@ -114,8 +114,8 @@ fn a_filter_by_day_leaves_the_sessions_of_these_days() {
     Filter::parse(filter).unwrap();
     let shown = compare(&sources(&sessions), &Study { filter: filter.to_owned(), ..study() });
     assert_eq!(texts(&shown, "session"), ["night-02", "night-03", "night-04"]);
-    let note = shown.table.notes.iter().find(|note| note.contains("from 8 on"));
-    assert_eq!(note.map(String::as_str), Some("3 sessions: a change can be shown from 8 on"));
+    let note = shown.table.notes.iter().find(|note| note.contains("8 or more"));
+    assert_eq!(note.map(String::as_str), Some("3 sessions are too few to show a change: 8 or more can"));
 }
 
 #[test]

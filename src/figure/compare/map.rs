@@ -1,4 +1,4 @@
-//! A measure over two factors: a field of colours, one panel for each combination of the others.
+//! A measure over two factors: a field of colours, one panel for each combination of the other factors.
 
 use super::arrange::{name_of, place_of};
 use super::bars::scaled;

@@ -16,7 +16,7 @@ const AXES: [&str; 2] = ["intensity", "flop_per_s"];
 const SHARE: &str = "flop_share";
 /// The factor by which roofs extend beyond points and ridges.
 const ROOM: f64 = 3.0;
-/// Roofs whose ratio is below this share a label.
+/// If the ratio of two roofs is below this number, they have one label.
 const NEAR: f64 = 1.5;
 
 /// The measured limits of products of a precision on a device.

@@ -17,20 +17,20 @@ use crate::plan::{GPUS, MeasureUnit};
 const MOST_WITH_BARS: usize = 400;
 /// The most series whose fits are described and drawn.
 const MOST_FITS: usize = 8;
-/// With more colours than this, all points have one: there are no more different looks.
+/// With more colours than this, all points have the same colour, because there are no more different looks.
 const MOST_COLOURS: usize = 64;
-/// What to do if a factor counts bytes and does not say so.
+/// The advice for a factor that counts bytes but has no unit.
 const UNIT_OF_FACTOR: &str = "; if it counts bytes, give it its unit: `unit = \"B\"` in the plan's [command.factor.KEY], or `multicard import \
                               --set \"COLUMN=factor B\"`";
 /// The name of a line that is the only one.
 const NAMES: [&str; 2] = ["Amdahl's law", "α-β law"];
 
-/// What the x axis shows.
+/// The measure or factor on the x axis.
 struct Across {
     key: String,
     name: String,
     unit: String,
-    /// The factor from the values' own unit to that of the axis.
+    /// The factor from the values' own unit to the unit of the axis.
     factor: f64,
     /// The values' own unit.
     own_unit: String,
@@ -142,7 +142,7 @@ impl Group {
     }
 }
 
-/// Draws the points of each group in its colour; all in one if there are too many to be told apart.
+/// Draws the points of each group in the group's colour. If there are too many groups to distinguish them, all points have one colour.
 fn add_points(scene: &Scene, chart: &mut Chart, groups: Vec<Group>) {
     let colours = groups.iter().map(|group| group.name.as_str()).collect::<HashSet<&str>>().len();
     let is_one = colours > MOST_COLOURS;
@@ -158,7 +158,7 @@ fn add_points(scene: &Scene, chart: &mut Chart, groups: Vec<Group>) {
     }
 }
 
-/// What the correlation is, with its interval and its number of cells.
+/// The note on the correlation, with its interval and its number of cells.
 fn correlation_note(pairs: &[(f64, f64)]) -> String {
     let n = counted(pairs.len(), "cell");
     match rank_correlation(pairs) {

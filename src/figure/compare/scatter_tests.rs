@@ -100,7 +100,7 @@ fn a_law_that_is_not_about_the_axes_and_a_missing_measure_are_named() {
     let rate = with("throughput", "gpus", Law::Amdahl);
     assert!(notes(&rate).contains("Amdahl's law is about times"), "{}", notes(&rate));
     let unknown = with("step_time_s", "precision", Law::Nothing);
-    assert_eq!(unknown.missing, ["precision is no measure and no factor that is a number: another x axis is shown"]);
+    assert_eq!(unknown.missing, ["precision is neither a measure nor a factor with numbers: another x axis is shown"]);
     let absent = with("step_time_s", "temperature_c", Law::Nothing);
     assert!(absent.charts[0].is_empty());
     assert!(notes(&absent).contains("6 cells without one of the two values."), "{}", notes(&absent));

@@ -11,7 +11,7 @@ use crate::figure::chart::{Addition, AdditionKind, Chart};
 use crate::figure::number::counted;
 use crate::plan::{is_default, suggestion};
 
-/// One of the two axes: the axis of values, or the other one.
+/// One of the two axes: the axis of values, or the other axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -75,7 +75,8 @@ pub struct Annotation {
     /// The upper end of a region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The first cell of a bracket, in the form of a baseline: `precision=fp32,gpus=1`. The ratio is that of the second cell to this one.
+    /// The first cell of a bracket, in the form of a baseline: `precision=fp32,gpus=1`. The bracket shows the ratio of the second cell to
+    /// this cell.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// The second cell of a bracket.

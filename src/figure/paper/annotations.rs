@@ -17,7 +17,7 @@ pub(super) fn room_beside(chart: &Chart, kind: Type) -> f64 {
     brackets.map(wide).sum()
 }
 
-/// The gap between a bracket and what is below it, and the length of its ends, in points.
+/// The gap between a bracket and the marks below it, and the length of the bracket's ends, in points.
 const BRACKET: (f64, f64) = (4.0, 2.5);
 
 /// The gap between two texts above each other, in points.
@@ -33,8 +33,8 @@ fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = &Addition> {
     chart.additions.iter().filter(move |addition| addition.panel.is_none_or(|panel| panel == place))
 }
 
-/// The position of a value of an axis on the page, and whether this axis is the lower one. The values of an author's
-/// annotations, which have a number `nth`, are in the unit that the axis shows; a chart's own are in that of its points.
+/// The position of a value of an axis on the page, and whether this axis is the lower one. The values of an author's annotations, which
+/// have a number `nth`, are in the unit that the axis shows. The values of a chart's own annotations are in the unit of its points.
 fn along(field: &Field, chart: &Chart, nth: Option<usize>, is_x: bool, value: f64) -> (f64, bool) {
     let is_lower = is_x != is_turned(field, chart);
     let side = if is_lower { field.bottom } else { field.left };

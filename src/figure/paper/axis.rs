@@ -12,7 +12,7 @@ pub(super) enum Reach {
     FromZero,
     /// Covers the values only.
     Free,
-    /// From a labelled tick below the values to a labelled tick above them.
+    /// The axis reaches from a labelled tick below the values to a labelled tick above them.
     Enclosing,
 }
 

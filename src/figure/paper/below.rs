@@ -1,4 +1,4 @@
-//! The lines of text below a picture: what its error bars and bands mean, and what its limits hide.
+//! The lines of text below a picture: the meaning of its error bars and bands, and the values that its limits hide.
 
 use super::letter::{Anchor, Line, Typist};
 use super::page::{MARGIN, Page};
@@ -7,7 +7,8 @@ use super::side::{Side, Type, wrapped};
 use super::spot::{Spot, spots};
 use crate::figure::chart::{Chart, Geometry, Point, Role, Scale};
 
-/// The lines below a picture: the meaning of error bars and bands, and what limits hide. A picture is often shown without its notes.
+/// The lines below a picture: the meaning of error bars and bands, and the values that limits hide. They are in the picture because it is
+/// often shown without its notes.
 pub(super) fn sayings(spots: &[Spot]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let intervals = spots.iter().map(|spot| spot.chart.intervals.clone()).filter(|text| !text.is_empty());

@@ -4,7 +4,7 @@ use super::field::{Field, sound};
 use super::path::Area;
 use crate::figure::chart::{Panel, Point};
 
-/// A line as it is drawn: the position of each point, and the upper and the lower end of its interval.
+/// A drawn line: the position of each point, and the upper and the lower end of its interval.
 type Ends = Vec<[f64; 3]>;
 
 /// The room between a text and a line, in points.

@@ -43,7 +43,7 @@ pub struct DrawnPoint {
     pub high: Option<f64>,
     /// The number of repeats.
     pub n: usize,
-    /// The value divided by that of the baseline.
+    /// The value divided by the value of the baseline.
     pub ratio: Option<f64>,
 }
 

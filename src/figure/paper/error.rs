@@ -31,7 +31,8 @@ pub enum FigureError {
     Filter(#[from] crate::plan::FilterError),
 }
 
-/// What to do about a file that cannot be written, after a colon. A message of multicard's own says it already.
+/// The advice about a file that cannot be written, to follow a colon. Empty if the error is a message of multicard, which already has its
+/// advice.
 fn advice(error: &io::Error) -> String {
     if error.get_ref().is_some() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The area in which the data of a panel is drawn: positions of values in it, and what is drawn in every geometry.
+//! The area in which the data of a panel is drawn: the positions of values in it, and the marks that every geometry has.
 
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint};

@@ -109,12 +109,12 @@ impl Face {
         place.get_or_init(load).as_ref()
     }
 
-    /// From the baseline to the top of letters, as a multiple of the type size.
+    /// The distance from the baseline to the top of letters, as a multiple of the type size.
     pub fn ascent(self) -> f64 {
         self.loaded().map_or(0.8, |loaded| loaded.ascent)
     }
 
-    /// From the baseline to the lowest part of letters, as a multiple of the type size.
+    /// The distance from the baseline to the lowest part of letters, as a multiple of the type size.
     pub fn descent(self) -> f64 {
         self.loaded().map_or(0.2, |loaded| loaded.descent)
     }

@@ -29,7 +29,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// As many columns as the page allows and the panels have room for, in rooms that are `whole` points wide together.
+    /// The grid with as many columns as the page allows and the panels have room for. The columns together are `whole` points wide.
     pub fn new(spots: &[Spot], page: &Page, kind: Type, whole: f64) -> Self {
         let mut columns = page.columns.min(spots.len());
         loop {

@@ -25,7 +25,7 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     lay_out_with(charts, style, &Overrides::default())
 }
 
-/// The same with an author's overrides for the page: title, height, legend, widths of bars and lines, caption.
+/// Lays charts out on paper, with an author's overrides for the page: title, height, legend, widths of bars and lines, caption.
 pub(in crate::figure) fn lay_out_with(charts: &[Chart], style: &Style, overrides: &Overrides) -> Scene {
     compose(charts, &Page::paper(style), overrides)
 }
@@ -207,8 +207,8 @@ fn inner(
     (has_rows && (is_one || spots.len() <= columns)).then_some((top, bottom))
 }
 
-/// The charts with a different sign for each look. In grey, signs must distinguish what colours distinguish otherwise, even though a
-/// level then does not have the same sign in every figure.
+/// The charts with a different sign for each look. In grey, signs must replace colours, even though a level then does not have the same
+/// sign in every figure.
 pub(super) fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut charts = charts.to_vec();
     let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling | Geometry::Profile);

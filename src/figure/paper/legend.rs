@@ -268,7 +268,7 @@ fn measured<'a>(charts: impl Iterator<Item = &'a Chart>, palette: Palette) -> Ve
     entries
 }
 
-/// Adds an entry to those of other figures. If the entry exists with another geometry, it gets one more sample.
+/// Adds an entry to the entries of other figures. If the entry exists with another geometry, it gets one more sample.
 fn join(entries: &mut Vec<Entry>, entry: Entry) {
     let Some(known) = entries.iter_mut().find(|known| known.name == entry.name && known.role == entry.role) else {
         // Measured entries come before all others.

@@ -111,7 +111,7 @@ impl Typist {
         self.parts(line, size).iter().map(|(face, size, _, text)| face.measure(text) * size).sum()
     }
 
-    /// From the baseline to the top of capitals.
+    /// The distance from the baseline to the top of capitals.
     pub fn capital(self, size: f64) -> f64 {
         Face::of(self.family, false).capital() * size
     }

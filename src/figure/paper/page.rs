@@ -6,14 +6,14 @@ use crate::figure::style::{Family, PT_PER_MM, Palette, Style, Width};
 /// Margin of a page in points, so that no line is cut.
 pub(super) const MARGIN: f64 = 1.5;
 
-/// Distances in points that a panel of a composed figure must keep, so that its data is aligned with that of other panels.
+/// Distances in points that a panel of a composed figure must keep, so that its data is aligned with the data of other panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Inset {
     /// Minimum distance of its data from its left edge.
     pub left: f64,
     /// Minimum distance of its data from its right edge.
     pub right: f64,
-    /// By how much its data is higher than usual.
+    /// The height in points by which its data is higher than usual.
     pub stretch: f64,
     /// Whether its axis of values has no name, because another panel names it.
     pub hides_values: bool,
@@ -41,7 +41,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Paper of a style. Its height is that of the charts.
+    /// Paper of a style. It is as high as the charts.
     pub fn paper(style: &Style) -> Self {
         let (columns, high) = if style.width.is_wide() { (4, 165.0) } else { (2, 132.0) };
         let (width, size) = (style.width.pt(), style.size());

@@ -18,7 +18,7 @@ use crate::figure::style::Palette;
 
 /// Gaps in points between panels next to each other, and between rows.
 const BETWEEN: (f64, f64) = (6.0, 8.0);
-/// Gap in points between the letter of a panel and what is below it.
+/// Gap in points between the letter of a panel and the panel.
 const BELOW_LETTER: f64 = 2.0;
 /// Minimum width of data in points. If data would be narrower, there are fewer columns.
 const LEAST_DATA: f64 = 40.0;
@@ -126,7 +126,7 @@ impl<'a> Panels<'a> {
                 }
                 Some(Apart::Alone) => "keeps its own legend: no other panel has any of its entries",
                 Some(Apart::Contradicts) => {
-                    "keeps its own legend: in another panel, a name has another look, or a look another name"
+                    "keeps its own legend: another panel shows one of its names with another look, or one of its looks with another name"
                 }
                 Some(Apart::NamedBeside) => {
                     "uses looks of the shared legend for names along its axis: choose another setting for its colours"
@@ -357,7 +357,7 @@ fn charts_of(shown: &Shown) -> usize {
     shown.charts.len()
 }
 
-/// Gives each look a different sign in all panels. In grey, signs must distinguish what colours distinguish otherwise.
+/// Gives each look a different sign in all panels. In grey, signs must replace colours.
 fn tell_apart(shown: &mut [Shown]) {
     let counts: Vec<usize> = shown.iter().map(charts_of).collect();
     let charts: Vec<Chart> = shown.iter_mut().flat_map(|shown| std::mem::take(&mut shown.charts)).collect();

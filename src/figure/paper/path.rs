@@ -7,9 +7,9 @@ pub struct Area {
     pub left: f64,
     /// Its upper edge.
     pub top: f64,
-    /// From left to right.
+    /// The width, from left to right.
     pub width: f64,
-    /// From top to bottom.
+    /// The height, from top to bottom.
     pub height: f64,
 }
 
@@ -74,7 +74,7 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// The same segment, moved to the right and down by these points.
+    /// This segment, moved to the right and down by these points.
     #[must_use]
     pub fn moved(self, right: f64, down: f64) -> Self {
         match self {

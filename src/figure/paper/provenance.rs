@@ -78,8 +78,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A session by what its store contains: its name, its machine, its plans (id, name, text), and when its first run was queued, in
-    /// seconds since the Unix epoch.
+    /// The origin of a session, from the contents of its store: its name, its machine, its plans (id, name, text), and the time at which
+    /// its first run was queued, in seconds since the Unix epoch.
     pub fn new(session: String, node: &Node, plans: Vec<(String, String, String)>, queued_time_s: Option<f64>) -> Self {
         let date = queued_time_s.and_then(|time_s| jiff::Timestamp::from_second(time_s as i64).ok());
         let plans = plans.into_iter().map(|(id, name, toml)| PlanText { id, name, toml }).collect();
@@ -174,7 +174,7 @@ impl Provenance {
         Self::new(chart.title.clone(), Study::default(), Vec::new(), Vec::new(), table, drawn, chart.notes.clone())
     }
 
-    /// As JSON on one line, the same for the same provenance.
+    /// The provenance as JSON on one line. Equal provenances give equal texts.
     pub fn json(&self) -> String {
         // Keys are text and numbers are finite, so writing cannot fail.
         serde_json::to_string(self).unwrap_or_default()

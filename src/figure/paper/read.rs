@@ -204,7 +204,7 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
     Ok(Provenance { study, composition, problems, ..provenance })
 }
 
-/// What files of format 1 (multicard 0.1) contain in place of a study.
+/// The description that files of format 1 (multicard 0.1) contain in place of a study.
 #[derive(Deserialize)]
 #[serde(default)]
 struct FirstSpec {

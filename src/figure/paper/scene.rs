@@ -34,9 +34,9 @@ impl Stroke {
 /// One line of text in one face and size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
-    /// Where its baseline begins: distance from the left.
+    /// The distance of the beginning of its baseline from the left.
     pub x: f64,
-    /// Where its baseline begins: distance from the top.
+    /// The distance of the beginning of its baseline from the top.
     pub y: f64,
     /// Whether it runs upwards instead of to the right.
     pub upwards: bool,
@@ -127,7 +127,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The same part if its charts come after other charts.
+    /// This part, with its charts numbered after `others` other charts.
     fn of_later_charts(self, others: usize) -> Self {
         match self {
             Self::Panel(chart, panel) => Self::Panel(chart + others, panel),
@@ -213,8 +213,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The page on a dark screen: black and greys become as light as they were dark, black areas somewhat less. Other colours do not change,
-    /// and neither do numbers on them.
+    /// The page on a dark screen: black and greys become as light as they were dark, and black areas somewhat less light. Other colours do
+    /// not change, and numbers on them do not change either.
     #[must_use]
     pub fn on_dark(mut self, paper: Colour) -> Self {
         let other = |colour: &mut Colour| *colour = on_dark(*colour, paper).unwrap_or(*colour);

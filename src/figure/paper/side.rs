@@ -1,4 +1,4 @@
-//! What is drawn along an edge of the data, numbers with ticks or names: how much room it needs, and how it is drawn.
+//! The numbers with ticks, or the names, along an edge of the data: how much room they need, and how they are drawn.
 
 use super::axis::Ruler;
 use super::letter::{Anchor, Line, Typist};
@@ -14,7 +14,7 @@ const TICK: f64 = 2.6;
 const GAP: f64 = 2.4;
 /// Width of the lines of axes.
 pub(super) const AXIS: f64 = 0.6;
-/// By how much a vertical title may be longer than its axis, in points.
+/// The length in points by which a vertical title may be longer than its axis.
 const TITLE_OUT: f64 = 6.0;
 /// Maximum number of lines of a name below its place, if it can be broken.
 const LINES: usize = 3;
@@ -25,7 +25,7 @@ const TIGHT: f64 = 0.75;
 /// The separator between the parts of a name.
 const SEPARATOR: &str = " · ";
 
-/// What is drawn along an edge.
+/// The numbers or names along an edge.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Side {
     Numbers(Ruler),

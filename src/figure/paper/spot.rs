@@ -1,4 +1,4 @@
-//! One panel on a page with its axes: which are on the left and below, and what their ranges are.
+//! One panel on a page with its axes: which axes are on the left and below, and their ranges.
 
 use super::annotations;
 use super::axis::{Reach, Ruler, time_unit};
@@ -139,7 +139,7 @@ pub(super) fn begins_at_zero(chart: &Chart, axis: &Axis) -> bool {
     reach(chart, axis) == Reach::FromZero
 }
 
-/// The range of an axis of values: the values, and room for what is drawn above them.
+/// The range of an axis of values: the values, and room for the marks above them.
 pub(super) fn extent(chart: &Chart) -> (f64, f64) {
     // The names of roofs are above them.
     let is_roofed = chart.geometry == Geometry::Scatter && !chart.y.is_free && reach(chart, &chart.y) == Reach::Free;
@@ -205,7 +205,7 @@ fn along_lines(chart: &Chart) -> Ruler {
     along
 }
 
-/// From the smallest to the greatest value, including the ends of intervals.
+/// The range from the smallest to the greatest value, including the ends of intervals.
 fn span(chart: &Chart) -> (f64, f64) {
     if chart.geometry == Geometry::Stacked {
         return (0.0, greatest_sum(chart));

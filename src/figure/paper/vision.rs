@@ -17,13 +17,13 @@ pub enum Vision {
     /// Printed without colours.
     #[strum(message = "printed in grey")]
     Grey,
-    /// By people without cones for long wavelengths.
+    /// As seen by people without cones for long wavelengths.
     #[strum(message = "protanopia")]
     Protanopia,
-    /// By people without cones for middle wavelengths.
+    /// As seen by people without cones for middle wavelengths.
     #[strum(message = "deuteranopia")]
     Deuteranopia,
-    /// By people without cones for short wavelengths.
+    /// As seen by people without cones for short wavelengths.
     #[strum(message = "tritanopia")]
     Tritanopia,
 }
@@ -69,7 +69,7 @@ fn byte(linear: f64) -> u8 {
 }
 
 impl Pixels {
-    /// The picture as it is seen.
+    /// The picture as people with this vision see it.
     #[must_use]
     pub fn seen_as(mut self, vision: Vision) -> Self {
         let Some(matrix) = vision.matrix() else { return self };

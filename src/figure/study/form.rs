@@ -1,4 +1,4 @@
-//! Kinds of charts, and what only some of them let one choose.
+//! Kinds of charts, and the choices that only some of them have.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
@@ -136,7 +136,7 @@ pub enum Along {
     /// The dates of their first runs.
     #[default]
     Dates,
-    /// The git commits of what they ran, in the order of the commits' dates.
+    /// The git commits that they ran, in the order of the commits' dates.
     Commits,
 }
 

@@ -1,4 +1,5 @@
-//! What cells have of what a study names: measures, factors and levels. What is missing is named, and something else is shown.
+//! Compares the measures, factors and levels that a study names with those of the cells. If one is missing, a line names it, and something
+//! else is shown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Study {
         if known.form == Form::Scatter {
             let is_across = |key: &Key| is_measure(cells, key) || is_number(cells, key);
             if let Some(key) = known.across.take_if(|key| !is_across(key)) {
-                lines.push(format!("{key} is no measure and no factor that is a number: another x axis is shown"));
+                lines.push(format!("{key} is neither a measure nor a factor with numbers: another x axis is shown"));
             }
             known.across = known.across.take().or_else(|| known.usual_across(cells));
             let is_same = |key: &Key| cells.windows(2).all(|pair| pair[0].level(key) == pair[1].level(key));

@@ -1,4 +1,4 @@
-//! Reads the logs of a run for its follower: those of the ranks, those about their processes, and samples of nodes.
+//! Reads the logs of a run for its follower: logs of ranks, logs about their processes, and samples of nodes.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -262,10 +262,9 @@ impl SharedRun {
             Standing::Runs if step.is_some() && !is_heard(&self.job.folder) => {
                 Standing::Waits(format!("its step in {} begins", self.allocation.name()))
             }
-            Standing::Runs if step.is_none() => Standing::Waits(format!(
-                "{} has started, in which it waits for the runs before it",
-                self.allocation.name()
-            )),
+            Standing::Runs if step.is_none() => {
+                Standing::Waits(format!("{} has started; the run waits in it for earlier runs", self.allocation.name()))
+            }
             other => other,
         }
     }
@@ -287,7 +286,8 @@ impl SharedRun {
         Standing::Ended(End { exit: None, ending: Some(ending), again })
     }
 
-    /// A run whose allocation ended before the run began: it goes to another one, unless that would end in the same way.
+    /// Handles a run whose allocation ended before the run began: the run goes to another allocation, unless that would end in the same
+    /// way.
     fn moved(&mut self, end: End) -> Standing {
         let is_repeatable = match &end.ending {
             Some((state, _)) => matches!(state, RunState::TimedOut | RunState::Interrupted),
@@ -305,7 +305,7 @@ impl SharedRun {
             Ok(next) => {
                 self.allocation.has_one_less();
                 self.allocation = next;
-                Standing::Waits("its allocation ended, and it goes to another one".to_owned())
+                Standing::Waits("its allocation ended, and the run goes to another allocation".to_owned())
             }
             Err(error) => {
                 let ending = Some((RunState::Failed, error.to_string()));

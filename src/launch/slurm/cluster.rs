@@ -1,5 +1,4 @@
-//! What a cluster has according to `sinfo`: partitions with the nodes of each, and the largest node as a machine for
-//! plans.
+//! The partitions and nodes of a cluster according to `sinfo`, and the largest node as a machine for plans.
 
 use super::tools::{self, SlurmError};
 use crate::plan::{CudaState, Gpu, Node, Worker};
@@ -7,7 +6,7 @@ use crate::protocol::{AllocationSize, Job, Site};
 
 /// Partition, availability, time limit, number of nodes, and of each node CPUs, memory in MB, generic resources and features.
 const FORMAT: &str = "%P|%a|%l|%D|%c|%m|%G|%f";
-/// The same, followed by the state of the nodes.
+/// The columns of [`FORMAT`], followed by the state of the nodes.
 const FORMAT_WITH_STATE: &str = "%P|%a|%l|%D|%c|%m|%G|%f|%T";
 /// Beginnings of Slurm's words for the states of nodes that take no jobs now: `drained`, `draining`, `down`.
 const OUT: [&str; 7] = ["drain", "down", "fail", "maint", "inval", "unknown", "future"];
@@ -111,12 +110,12 @@ fn is_of(site: &Site, nodes: &Nodes) -> bool {
     }
 }
 
-/// Why a job only waits, although Slurm refused a test of it with this reason. The user may have as many jobs as a limit allows. Or so many
-/// nodes are drained or down that too few are left: Slurm takes such a job, but answers a test of it as if these nodes did not exist. `None`
-/// if neither is the case, or if Slurm does not answer.
+/// Why a job will only have to wait, although Slurm refused to test it with this reason. There are two such cases: the user already has as
+/// many jobs as a limit allows; or so many nodes are drained or down that the others are too few. Slurm accepts a job of the second kind,
+/// but tests it as if these nodes did not exist. `None` in all other cases, and if Slurm does not answer.
 pub fn delay(job: &Job, reason: &str) -> Option<String> {
     if tools::is_full(reason) {
-        return Some(format!("{reason}: the runs are sent as soon as it does"));
+        return Some(format!("{reason}: the runs are sent as soon as Slurm takes them"));
     }
     let site = job.site.as_ref()?;
     let size = job.allocation.unwrap_or_else(|| AllocationSize::of(site, &job.shape));
@@ -124,7 +123,7 @@ pub fn delay(job: &Job, reason: &str) -> Option<String> {
     lacking(site, &size, &text)
 }
 
-/// Whether drained nodes delay a job of this size, and which, by what `sinfo` printed.
+/// A message about the drained nodes that delay a job of this size, from the output of `sinfo`; `None` if there are none.
 fn lacking(site: &Site, size: &AllocationSize, text: &str) -> Option<String> {
     let fits = |nodes: &Nodes| nodes.cpus >= size.cpus && (site.gres.is_none() || nodes.gpus >= size.devices);
     let fitting = |line: &str| {

@@ -80,8 +80,8 @@ pub(super) fn read(text: &str) -> HashMap<JobId, Listed> {
     text.lines().filter_map(jobs).flatten().collect()
 }
 
-/// The tasks that a line is about: none of an array (`N/A`), one (`4`), or all that wait (`0-2,5,8-12:2%3`, of which three may run at the same
-/// time).
+/// The tasks that a line of `squeue` is about: no task, because the job is not an array (`N/A`); one task (`4`); or all waiting tasks
+/// (`0-2,5,8-12:2%3`, of which three may run at the same time).
 fn tasks_in(text: &str) -> Option<Vec<Option<u32>>> {
     if text == "N/A" {
         return Some(vec![None]);
@@ -99,13 +99,13 @@ fn tasks_in(text: &str) -> Option<Vec<Option<u32>>> {
 /// The end of a task of an array that Slurm forgot before the task started.
 pub(super) fn forgotten(id: JobId) -> (RunState, String) {
     let reason = format!(
-        "Slurm has job {id} no more, which had not started: it was cancelled, by scancel or by an administrator, and not by multicard"
+        "Slurm no longer has job {id}, which had not started: scancel or an administrator cancelled it, not multicard"
     );
     (RunState::Cancelled, reason)
 }
 
 impl Listed {
-    /// What the job's state means for its run. `exit` is asked for the job's exit if it failed.
+    /// The meaning of the job's state for its run. `exit` is called to get the job's exit if it failed.
     pub fn standing(&self, exit: impl FnOnce() -> Option<Exit>) -> Standing {
         let id = self.id;
         let ended =
@@ -119,7 +119,7 @@ impl Listed {
             "FAILED" => Standing::Ended(End { exit: exit().or(Some(Exit::Code(1))), ..End::default() }),
             "CANCELLED" => ended(
                 RunState::Cancelled,
-                format!("Slurm job {id} was cancelled, by scancel or by an administrator, and not by multicard"),
+                format!("Slurm job {id} was cancelled by scancel or by an administrator, not by multicard"),
                 false,
             ),
             "TIMEOUT" => ended(
@@ -184,7 +184,9 @@ fn in_words(reason: &str, id: JobId) -> String {
         "Resources" => "no node is free that has what it asks for",
         "Priority" => "jobs of higher priority come first",
         "Dependency" => "the job that it depends on has not ended",
-        "DependencyNeverSatisfied" => "it never starts, since the job that it depends on ended otherwise: cancel it",
+        "DependencyNeverSatisfied" => {
+            "it never starts, because the job that it depends on did not end as required: cancel it"
+        }
         "JobHeldUser" => return format!("it is held: `scontrol release {id}` lets it start (JobHeldUser)"),
         "JobHeldAdmin" => "an administrator holds it",
         "BeginTime" => "its begin time has not come",

@@ -1,4 +1,4 @@
-//! What the folder of a run or of an allocation says about its job: `slurm.json`, by which a later conductor finds the job.
+//! `slurm.json` in the folder of a run or of an allocation: the facts about its job by which a later conductor finds the job.
 
 use std::fs;
 use std::io::{self, Write};

@@ -15,7 +15,7 @@ use crate::protocol::{AllocationSize, Job, Site};
 /// Minutes that a job has in addition to its plan's time limit, in which multicard ends the run itself.
 const SPARE_MINUTES: f64 = 2.0;
 
-/// What a job asks for.
+/// The resources that a job asks for.
 pub(super) struct Ask<'a> {
     site: &'a Site,
     name: String,
@@ -90,7 +90,7 @@ pub(super) fn text(ask: &Ask, command: &[OsString]) -> Result<String, String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The lines with the options of `sbatch` that a job has in common with those of other runs that ask for the same.
+/// The lines with the options of `sbatch` that are the same for all jobs of runs that ask for the same resources.
 ///
 /// # Errors
 /// A value cannot be written in a script.
@@ -183,7 +183,7 @@ fn pattern(path: &Path) -> Result<String, String> {
     Ok(utf8(path)?.replace('%', "%%"))
 }
 
-/// A value of an option in a line of a script.
+/// The value of an `sbatch` option, quoted for a line of a batch script.
 fn quoted(option: &str, value: &str) -> Result<String, String> {
     if value.chars().any(char::is_control) {
         return Err(format!(

@@ -38,7 +38,7 @@ const STEP_FILE: &str = "step.json";
 
 /// Longest list: a line takes some hundred bytes.
 const MOST_LIST_BYTES: u64 = 256 << 20;
-/// Longest record.
+/// Largest size of a record, in bytes.
 const MOST_BYTES: u64 = 1 << 16;
 
 /// Interval between looks at the list, and at a request to end a run, which are on a shared file system.
@@ -47,11 +47,11 @@ const LIST_POLL: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(20);
 /// How long a run's supervisor may take to end after a request.
 const GRACE: Duration = Duration::from_secs(20);
-/// Slurm tells the processes of a job to end one after the other. If a run ended this shortly before the steward was told to end, the end
-/// of the job ended the run.
+/// At the end of a job, Slurm asks its processes to end one after the other. If a run ended this shortly before the steward was asked to
+/// end, the end of the job was the reason.
 const TOGETHER: Duration = Duration::from_millis(500);
 
-/// What srun says of a step in a job whose time is over, which Slurm may not have ended yet.
+/// The message of `srun` about a step in a job whose time is over but that Slurm may not have ended yet.
 const REFUSED: &str = "already completing or completed";
 
 /// A run on the list.
@@ -154,7 +154,7 @@ pub fn keep_allocation(folder: &Path, idle: Duration) -> Result<(), String> {
 
 /// The time limit of the steward's job. Slurm starts no step after it, and ends the job up to a minute later.
 struct Term<Left> {
-    /// `None` as long as Slurm has not told it.
+    /// `None` as long as Slurm has not given it.
     end: Option<Instant>,
     /// Asks Slurm for the time that is left.
     left: Left,
@@ -165,7 +165,7 @@ impl<Left: FnMut() -> Option<Duration>> Term<Left> {
         Self { end: left().map(|left| Instant::now() + left), left }
     }
 
-    /// Whether it is over. Slurm is asked once more by then, as an administrator may have raised it.
+    /// Whether the time limit is reached. Slurm is asked once more first, because an administrator may have raised the limit.
     fn is_over(&mut self) -> bool {
         let is_past = |end: Option<Instant>| end.is_some_and(|end| Instant::now() >= end);
         if is_past(self.end)

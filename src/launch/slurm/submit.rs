@@ -79,7 +79,7 @@ impl Submission {
         self.script.parent().unwrap_or(&self.script)
     }
 
-    /// What it has in common with other runs that ask for the same; `None` if its job is no task of an array.
+    /// The options of `sbatch`, which runs that ask for the same resources have in common; `None` if its job is not a task of an array.
     fn options(&self) -> Option<&str> {
         self.run.as_ref().map(|run| run.options.as_str())
     }
@@ -106,8 +106,8 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
     }
 }
 
-/// Sends runs that ask for the same. If Slurm does not take all of them, half of them are sent, and so on, so that Slurm has as many as its limits
-/// allow. If it takes none now, it is asked again.
+/// Sends runs that ask for the same resources. If Slurm does not accept all of them, half of them are sent, then half of these, and so on,
+/// so that Slurm gets as many as its limits allow. If Slurm accepts no run now, the runs are sent again later.
 fn send(together: Vec<Submission>, queue: &Queue, submit: &mut dyn FnMut(&[Submission]) -> Sent) {
     let mut parts = vec![together];
     while let Some(mut part) = parts.pop() {
@@ -154,8 +154,8 @@ fn submit(part: &[Submission]) -> Sent {
     }
 }
 
-/// Writes the script of an array, and its comment into the records of its runs, by which they are found even if this process ends before it knows
-/// the array's id. Returns the script's path.
+/// Writes the script of an array, and writes the array's comment into the records of its runs. By this comment, the runs are found even if
+/// this process ends before it knows the array's id. Returns the script's path.
 fn array(tasks: &[Submission]) -> Result<PathBuf, String> {
     let comment = new_comment();
     let folders: Vec<&Path> = tasks.iter().map(Submission::folder).collect();

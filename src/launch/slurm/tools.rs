@@ -21,8 +21,8 @@ const UNREACHED: [&str; 5] = [
     "unable to connect to slurm daemon",
 ];
 
-/// Words in the errors of commands whose job would be one too many for now: limits of accounts and of qualities of service
-/// (`AssocMaxSubmitJobLimit`, `QOSMaxSubmitJobPerUserLimit`), and that of the whole cluster.
+/// Words in the errors of commands that Slurm refuses because there are too many jobs now. The limits are those of accounts and of
+/// qualities of service (`AssocMaxSubmitJobLimit`, `QOSMaxSubmitJobPerUserLimit`), and the limit of the whole cluster.
 const FULL: [&str; 3] = ["submitjob", "temporarily unable to accept job", "resource temporarily unavailable"];
 
 /// Beginnings of the names of variables that commands of Slurm do not inherit: the site's settings count, not the shell's. If this process is
@@ -158,7 +158,7 @@ fn without_prefix(name: &str, stderr: &str) -> String {
     lines.join("; ")
 }
 
-/// The error of a command, by what it printed.
+/// The error of a command, derived from its output.
 fn understood(name: &str, stderr: &str) -> SlurmError {
     let mut text = without_prefix(name, stderr);
     if text.is_empty() {

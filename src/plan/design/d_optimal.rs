@@ -1,4 +1,4 @@
-//! D-optimal designs for what was ticked: their model, their usual size, and why there is none.
+//! D-optimal designs for the ticked levels and interactions: their model, their usual size, and the reasons why a design cannot be made.
 
 use super::model::{Model, Term, combination, combinations};
 use super::optimal::{Problem, Trouble, optimal};

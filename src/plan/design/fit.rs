@@ -1,8 +1,8 @@
-//! What a set of combinations can tell apart: the effects that it estimates, each with the interactions that it cannot separate from it.
+//! Which effects a set of combinations can estimate, and with which interactions each of these effects is mixed.
 //!
-//! The model has the mean, the main effects, the ticked interactions, and those of the other interactions of two factors that are
-//! orthogonal to all of these. The effects that are left out bias the estimates by the alias matrix (X'X)⁻¹X'Z (G. E. P. Box and K. B.
-//! Wilson, *Journal of the Royal Statistical Society B* 13, 1951): for a regular fraction its entries are 0 and ±1, for others lie between.
+//! The model has the mean, the main effects, the ticked interactions, and all other interactions of two factors that are orthogonal to
+//! these. The effects that are left out bias the estimates by the alias matrix (X'X)⁻¹X'Z (G. E. P. Box and K. B. Wilson, *Journal of the
+//! Royal Statistical Society B* 13, 1951). For a regular fraction its entries are 0 and ±1; for other designs they lie between −1 and 1.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::model::{Model, Term, append, coded, freedom};
 const NOTHING: f64 = 1e-9;
 /// Alias coefficients below this one are not reported.
 const SLIGHT: f64 = 0.005;
-/// No interaction that was not asked for is added to a model with this many coefficients.
+/// A model with this many coefficients gets no further interaction that nobody asked for.
 const MOST_COLUMNS: usize = 400;
 /// Words of more factors are too many to be tried.
 const MOST_FACTORS: usize = 20;
@@ -28,10 +28,10 @@ pub struct Alias {
     pub share: f64,
 }
 
-/// What a set of combinations estimates.
+/// The model that a set of combinations estimates.
 pub struct Fit {
     model: Model,
-    /// Its first terms, which were asked for.
+    /// The number of the first terms, which were asked for.
     asked: usize,
     /// (X'X)⁻¹X', column by column.
     solved: Vec<Vec<f64>>,
@@ -98,9 +98,9 @@ impl Fit {
         aliases
     }
 
-    /// The weights of the points whose sum estimates an effect: that of level `level` over the first level of a factor, averaged over the
-    /// levels of all others, or, for two factors, how much the second change changes the effect of the first. `None` if it is not in the
-    /// model.
+    /// The weights with which the values of the points are added to estimate an effect. For one factor, it is the effect of a level over
+    /// the first level, averaged over the levels of all other factors. For two factors, it is the interaction: how much the second change
+    /// changes the effect of the first. `None` if the effect is not in the model.
     pub fn weights(&self, changes: &[(usize, usize)]) -> Option<Vec<f64>> {
         let term: Term = changes.iter().map(|(factor, _)| *factor).collect();
         let place = self.terms().iter().position(|known| *known == term)?;
@@ -125,7 +125,7 @@ impl Fit {
         Model::new(&self.model.counts, self.model.terms[..self.asked].to_vec())
     }
 
-    /// D-efficiency: the geometric mean of the information about the coefficients that were asked for, as a share of that of a perfectly
+    /// D-efficiency: the geometric mean of the information about the coefficients that were asked for, divided by that of a perfectly
     /// balanced design with as many runs. `None` if nothing can be estimated.
     pub fn efficiency(&self) -> Option<f64> {
         let model = self.asked_model();
@@ -146,8 +146,8 @@ fn varied(counts: &[usize]) -> impl Iterator<Item = usize> {
     (0..counts.len()).filter(|factor| counts[*factor] > 1)
 }
 
-/// The main effects and these interactions, in two parts: those that some combinations tell apart from the mean and from the effects before
-/// them, and the others. The basis is that of the first part.
+/// Divides the main effects and these interactions into two parts: effects that the combinations can separate from the mean and from the
+/// effects before them, and all others. The returned basis is the basis of the first part.
 fn split(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> (Basis, Vec<Term>, Vec<Term>) {
     let mut basis = Basis::default();
     basis.add(&[vec![1.0; points.len()]]);
@@ -197,8 +197,8 @@ fn columns(counts: &[usize], term: &Term, points: &[Vec<usize>]) -> Vec<Vec<f64>
     columns
 }
 
-/// For each column of a term, the sum of its values over some combinations, each times its weight. The weights are first added up by the
-/// levels of the term: it may have thousands of columns.
+/// For each column of a term, the sum of its values over some combinations, each value multiplied by the combination's weight. The weights
+/// are first added up by the levels of the term: it may have thousands of columns.
 fn weighted_sums(counts: &[usize], term: &[usize], points: &[Vec<usize>], weights: &[f64]) -> Vec<f64> {
     match *term {
         [one] => {

@@ -1,4 +1,4 @@
-//! Two-level fractions: regular ones with minimum aberration, and those of Plackett and Burman.
+//! Two-level fractions: regular fractions with minimum aberration, and the designs of Plackett and Burman.
 //!
 //! Regular: the generators of J. Chen, D. X. Sun and C. F. J. Wu, *International Statistical Review* 61, 1993, tables 3 to 6, in Yates's
 //! numbering: factor A is column 1, B column 2, C column 4, and column 7 is their product ABC. Irregular: R. L. Plackett and J. P. Burman,
@@ -70,8 +70,8 @@ const REGULAR: [(usize, &[&[usize]]); 6] = [
 /// The numbers of runs of Plackett and Burman's designs that are made from the Legendre symbols of a prime.
 const PRIMES: [usize; 10] = [12, 20, 24, 44, 48, 60, 68, 72, 80, 84];
 
-/// The columns of a regular fraction in Yates's numbering, one for each factor; all combinations if there are as many runs. `None` if there
-/// is no such fraction.
+/// The columns of a regular fraction in Yates's numbering, one for each factor. With as many runs as combinations, the design has all
+/// combinations. `None` if there is no such fraction.
 pub(super) fn columns(factors: usize, runs: usize) -> Option<Vec<usize>> {
     let basic = runs.checked_ilog2().filter(|_| runs.is_power_of_two())? as usize;
     let mut columns: Vec<usize> = (0..basic.min(factors)).map(|place| 1 << place).collect();
@@ -99,7 +99,8 @@ pub(super) fn regular(columns: &[usize], runs: usize) -> Vec<Vec<usize>> {
 /// The numbers of runs of Plackett and Burman's designs.
 pub(super) const PLACKETT_BURMAN: [usize; 10] = PRIMES;
 
-/// Plackett and Burman's design for this many factors, as [`regular`]; `None` if there is none with this many runs.
+/// The runs of Plackett and Burman's design for this number of factors: for each run, the level of each factor, 0 or 1. `None` if there is
+/// no such design with this number of runs.
 pub(super) fn plackett_burman(factors: usize, runs: usize) -> Option<Vec<Vec<usize>>> {
     let prime = PRIMES.contains(&runs).then(|| runs - 1).filter(|prime| factors <= *prime)?;
     let squares: Vec<usize> = (1..prime).map(|number| number * number % prime).collect();

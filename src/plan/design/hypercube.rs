@@ -1,7 +1,8 @@
 //! Latin hypercubes: each factor's range is cut into as many strata as there are runs, and each stratum is run once.
 //!
-//! M. D. McKay, R. J. Beckman and W. J. Conover, *Technometrics* 21, 1979. Among several drawn, the one whose nearest two runs are farthest
-//! apart is taken (M. E. Johnson, L. M. Moore and D. Ylvisaker, *Journal of Statistical Planning and Inference* 26, 1990).
+//! M. D. McKay, R. J. Beckman and W. J. Conover, *Technometrics* 21, 1979. Several hypercubes are drawn, and the hypercube whose nearest
+//! two runs are farthest apart is used (M. E. Johnson, L. M. Moore and D. Ylvisaker, *Journal of Statistical Planning and Inference* 26,
+//! 1990).
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -55,11 +55,11 @@ impl Model {
         row
     }
 
-    /// The logarithm of the determinant of the information of one run, if all combinations were run equally often. It is what a perfectly
-    /// balanced design reaches.
+    /// The logarithm of the determinant of the information of one run, if all combinations were run equally often. A perfectly balanced
+    /// design reaches this value.
     ///
-    /// The information of a factor with n levels is (I + J) / n, whose determinant is n / nⁿ⁻¹; that of an interaction is the Kronecker
-    /// product.
+    /// The information matrix of a factor with n levels is (I + J) / n, and its determinant is n / nⁿ⁻¹. The information matrix of an
+    /// interaction is the Kronecker product of the factors' matrices.
     pub(super) fn balanced_log_determinant(&self) -> f64 {
         let of_factor = |factor: usize| {
             let count = self.counts[factor] as f64;

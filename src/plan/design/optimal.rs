@@ -22,14 +22,15 @@ const EXCHANGED: usize = 5_000;
 const GROWTH: f64 = 1e-7;
 /// An exchange of all levels or runs is repeated at most this often.
 const MOST_PASSES: usize = 100;
-/// What a random start adds to the diagonal of its information, so that it can be inverted, as a share of the runs.
+/// The number that a random start adds to the diagonal of its information matrix so that the matrix can be inverted, as a share of the
+/// runs.
 const RIDGE: f64 = 1e-4;
 /// The least and the most starts.
 const STARTS: (usize, usize) = (6, 30);
 /// About how many exchanges of a level are tried in a pass of all starts.
 const TRIED: usize = 3_000_000;
 
-/// What is asked for.
+/// The requested design.
 pub(super) struct Problem<'a> {
     pub model: &'a Model,
     /// Whether a combination may be run.
@@ -49,12 +50,12 @@ const LEAST_FACTORS: usize = 5;
 /// The most multiplications of a search, which take 4 to 10 s on one core. A search that is cut off takes the best design that it has; more
 /// would improve its efficiency in the third digit.
 const MOST_WORK: u64 = 10_000_000_000;
-/// What it costs to draw a combination and check that it may be run, in multiplications.
+/// The cost of drawing a combination and checking that it may be run, in multiplications.
 const WORK_OF_DRAW: usize = 1_000;
-/// What it costs to look up whether a combination is in the design.
+/// The cost of looking up whether a combination is in the design, in multiplications.
 const WORK_OF_LOOK_UP: usize = 200;
 
-/// What a search may still cost, in multiplications rather than seconds, so that a plan has the same design on every machine.
+/// The rest of a search's budget. It counts multiplications and not seconds, so that a plan has the same design on every machine.
 struct Budget(Cell<u64>);
 
 impl Budget {
@@ -277,8 +278,8 @@ impl<'a> Exchange<'a> {
         times(&self.inverse, row)
     }
 
-    /// By how much the determinant grows if a run is replaced: (1 + y'Dy)(1 − x'Dx) + (x'Dy)², where D is the inverse of the information.
-    /// `solved` is Dx, `own` x'Dx. The rows of neighbours differ in few columns, so that only these are multiplied.
+    /// The factor by which the determinant grows if a run is replaced: (1 + y'Dy)(1 − x'Dx) + (x'Dy)², where D is the inverse of the
+    /// information. `solved` is Dx, `own` x'Dx. The rows of neighbours differ in few columns, so that only these are multiplied.
     fn growth(&self, row: &[f64], (solved, own): (&[f64], f64), other: &[f64]) -> f64 {
         let width = row.len();
         let mut changes: [(usize, f64); 64] = [(0, 0.0); 64];

@@ -83,8 +83,8 @@ fn assigned(columns: &[usize], interactions: &[Term]) -> Option<Vec<usize>> {
     None
 }
 
-/// Whether the main effects and these interactions are estimated, none at the cost of another. In Yates's numbering, the column of an
-/// interaction is the exclusive or of the factors' columns, 0 is the mean, and different columns are orthogonal.
+/// Whether the main effects and these interactions can all be estimated separately. In Yates's numbering, the column of an interaction is
+/// the exclusive or of its factors' columns, 0 is the mean, and different columns are orthogonal.
 fn keeps_apart(columns: &[usize], interactions: &[Term]) -> bool {
     let of_terms = interactions.iter().map(|term| term.iter().fold(0, |column, factor| column ^ columns[*factor]));
     let mut seen = HashSet::from([0]);

@@ -94,7 +94,7 @@ fn comparison_at(letters: &[char], at: usize) -> Option<Comparison> {
     Comparison::ALL.into_iter().find(|(_, sign)| begins(sign)).map(|(comparison, _)| comparison)
 }
 
-/// Quoted text and the position after it; none if the quote is not closed.
+/// Quoted text and the position after it; `None` if the quote is not closed.
 fn quoted_text(letters: &[char], start: usize) -> Option<(String, usize)> {
     let quote = letters[start];
     let mut text = String::new();
@@ -114,7 +114,7 @@ fn quoted_text(letters: &[char], start: usize) -> Option<(String, usize)> {
     }
 }
 
-/// Parses tokens into terms. Unfinished input is ignored (`None`) while typing, and an error otherwise.
+/// Parses tokens into terms. While the user types, unfinished input is ignored (`None`); in all other cases it is an error.
 pub(super) struct Parser<'a> {
     tokens: Vec<Placed>,
     at: usize,

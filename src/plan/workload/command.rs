@@ -71,7 +71,7 @@ pub struct Command {
     pub readings: ReadingsSpec,
 }
 
-/// What a plan states about a factor of its command, in addition to the levels.
+/// The name, unit and help that a plan gives to a factor of its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Said {
     /// The factor's key.

@@ -1,4 +1,4 @@
-//! Questions that every workload asks about a machine: the devices and memory that the ranks of a cell can use, and what is missing.
+//! Checks of a machine that all workloads share: the devices and memory that the ranks of a cell can use, and what is missing.
 
 use super::NODES;
 use crate::plan::{CudaState, Gpu, Limits, Node, counted};
@@ -66,8 +66,8 @@ pub(super) fn shortage(needed: u64, available: u64) -> Option<String> {
     })
 }
 
-/// Why a level that needs CUDA cannot run on this machine, and what to use instead; `None` if it can. What is missing is said in a few
-/// words: `multicard doctor` says what to do about it.
+/// Why a level that needs CUDA cannot run on this machine, and what to use instead; `None` if it can. The text names what is missing in a
+/// few words; `multicard doctor` says what to do about it.
 pub(super) fn without_cuda(node: &Node, what: &str, remedy: &str) -> Option<String> {
     let why = no_cuda(node)?;
     Some(if node.gpus.is_empty() {

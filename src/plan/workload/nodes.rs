@@ -17,7 +17,7 @@ pub(super) fn factors() -> [Factor; 2] {
             .usual(&[1.0, 2.0, 4.0, 8.0])
             .help("Nodes that the ranks are spread over evenly. More than one needs a site (`multicard help slurm`)."),
         Factor::count(GPUS_PER_NODE, "GPUs per node", 0..=MOST_GPUS, 0).usual(&[0.0, 1.0, 2.0, 4.0, 8.0]).help(
-            "GPUs of each node. 0 divides gpus, the number on all nodes, by the number of nodes. Without the factor \
+            "GPUs of each node. 0: the GPUs of all nodes (gpus) are divided evenly among the nodes. Without the factor \
                    gpus, a cell has nodes times gpus_per_node GPUs.",
         ),
     ]
@@ -61,7 +61,8 @@ impl Nodes {
         let Self { count, gpus_of_each } = self;
         if !gpus.is_multiple_of(count.max(1) as usize) {
             return Some(format!(
-                "{GPUS} = {gpus} cannot be divided evenly by {NODES} = {count}: {GPUS} is the number of all nodes; {GPUS_PER_NODE} is that of one"
+                "{GPUS} = {gpus} cannot be divided evenly by {NODES} = {count}: {GPUS} counts the GPUs of all nodes, and {GPUS_PER_NODE} \
+                 those of one node"
             ));
         }
         if gpus_of_each > 0 && gpus_of_each * count as usize != gpus {

@@ -48,7 +48,7 @@ levels! {
 }
 
 levels! {
-    /// What a step does.
+    /// The passes of a step.
     Passes = "passes" {
         /// Forward pass, backward pass and update.
         Training = "training",

@@ -1,5 +1,5 @@
-//! When the bytes of a growing file arrived. A thread notes the file's length at each write, so that steps without a time of their own get
-//! the time at which they were written and not that of the next poll.
+//! When the bytes of a growing file arrived. A thread records the file's length at each write. A step without a time of its own therefore
+//! gets the time at which it was written, and not the time of the next poll.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -85,7 +85,7 @@ impl Drop for Arrivals {
     }
 }
 
-/// What the thread needs.
+/// The state of the thread.
 struct Watch {
     path: PathBuf,
     events: OwnedFd,

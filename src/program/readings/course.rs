@@ -48,7 +48,7 @@ pub struct Course {
     set: Option<(f64, f64)>,
     /// The number of the first reported step.
     first: Option<u64>,
-    /// The last step, as it was logged.
+    /// The last logged step.
     last: Option<Logged>,
     /// Steps without a duration that have the same time; the next step with another time gives them their duration.
     waiting: Vec<Logged>,
@@ -187,7 +187,7 @@ impl Course {
         self.keys.insert(key.clone())
     }
 
-    /// When a step ended.
+    /// The time at which a step ended.
     fn end_s(&self, step: &FoundStep) -> f64 {
         self.clock.time_s(step.at_s, step.read_s)
     }
@@ -350,7 +350,7 @@ impl Course {
         (self.since_s, self.times_step) = (end_s, true);
     }
 
-    /// Adds the loss of a step, if it has one, to those of its epoch. The mean is weighted by units if the program reports them.
+    /// Adds the loss of a step, if it has one, to the losses of its epoch. The mean is weighted by units if the program reports them.
     fn add_loss(&mut self, logged: &Logged) {
         if let Some(loss) = logged.step.loss {
             self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));
@@ -390,7 +390,7 @@ impl Course {
     }
 }
 
-/// A step as it is logged.
+/// A logged step.
 #[derive(Clone, Copy, Debug)]
 struct Logged {
     step: FoundStep,

@@ -55,7 +55,7 @@ impl Names {
         Self { declared: declared.clone(), guesses, ..Self::default() }
     }
 
-    /// The same for a source whose records contain these fields.
+    /// These names, for a source whose records contain these fields.
     pub fn besides(self, fields: &[&'static str]) -> Self {
         Self { certain: fields.iter().copied().collect(), ..self }
     }
@@ -169,7 +169,7 @@ impl Fields {
     /// Sets a field given as text: a phase, or a number as it is printed.
     ///
     /// # Errors
-    /// It is neither a number nor a phase.
+    /// The text is neither a number nor a phase.
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), String> {
         let text = text.trim();
         if name == "phase" {

@@ -33,7 +33,7 @@ pub(super) struct Growing {
     offset: u64,
     /// The first bytes.
     head: Vec<u8>,
-    /// When they were written, if it is watched.
+    /// The times at which its bytes were written, if the file is watched.
     arrivals: Option<Arrivals>,
 }
 
@@ -141,7 +141,7 @@ impl Growing {
         Ok(true)
     }
 
-    /// Whether the file is now shorter than what was read, or starts with other bytes.
+    /// Whether the file is now shorter than the part that was read, or starts with other bytes.
     fn was_written_anew(&mut self) -> io::Result<bool> {
         let Some((file, _)) = &mut self.file else { return Ok(false) };
         match file.metadata()?.len().cmp(&self.offset) {

@@ -133,8 +133,8 @@ fn without_nan(line: &str) -> String {
     plain
 }
 
-/// The fields of a line: its numbers, and those of the object `reading` in it. Texts that are numbers count as numbers; other texts, lists
-/// and objects are ignored.
+/// The fields of a line: its numbers, and the numbers of the object `reading` in it. Texts that are numbers count as numbers; other texts,
+/// lists and objects are ignored.
 fn fields(
     object: &Map<String, Value>,
     names: &mut Names,

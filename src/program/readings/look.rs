@@ -40,8 +40,8 @@ impl Look {
         Self { program, event_files, output: Shapes::default(), speaker: None, has_guessed_readings: false }
     }
 
-    /// Passes on what one source found. Steps are passed on only from the first source that had some, and from the program's own file in
-    /// any case.
+    /// Passes on the findings of one source. Steps are passed on only from the first source that had steps, and always from the program's
+    /// own file.
     fn pass(&mut self, speaker: Speaker, guess: &str, new: Vec<Found>, found: &mut Vec<Found>) {
         let is_certain = speaker == Speaker::Program;
         let has = |is_one: fn(&Found) -> bool| new.iter().any(is_one);
@@ -318,7 +318,7 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
     Some(Ok(()))
 }
 
-/// A pattern that reads what is guessed in the line of a step; `None` for other lines, and for formats that a pattern would read otherwise.
+/// A pattern that reads the guessed step of a line; `None` for other lines, and for formats that a pattern would read with another meaning.
 pub(super) fn pattern_of_guess(line: &str) -> Option<String> {
     if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with("{'") {
         return None;

@@ -3,10 +3,10 @@
 /// The most losses that are kept one by one; if there are more, neighbours are joined.
 const MOST_LOSSES: usize = 1 << 18;
 
-/// The losses of the current epoch, and of the one before, to which a program may go back.
+/// The losses of the current epoch and of the previous epoch, to which a program may go back.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// In the order of their steps.
+    /// The losses, in the order of their steps.
     losses: Vec<Loss>,
 }
 

@@ -15,17 +15,17 @@ use super::fields::ungrouped;
 /// A number of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Printed<'l> {
-    /// Its name as it is printed; empty if it has none.
+    /// Its printed name; empty if it has none.
     pub name: &'l str,
     /// The text between the previous number and this one, including the name and separators.
     gap: &'l str,
     /// Its position in the line, in bytes.
     pub at: usize,
-    /// The number as it is printed.
+    /// The printed number.
     pub text: &'l str,
     /// The number; `None` if its separators or its unit do not show its value.
     pub value: Option<f64>,
-    /// Its unit as it is printed, after the number or in parentheses after the name; empty if it has none.
+    /// Its printed unit, after the number or in parentheses after the name; empty if it has none.
     pub unit: &'l str,
     /// Whether its mean follows, as a number in parentheses.
     pub has_mean: bool,
@@ -38,7 +38,8 @@ static NO_NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// A number with all points and commas between its digits.
 static NUMBER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[-+]?(?:(?:\d+(?:[.,]\d+)+|\d+\.?)(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)\b)").ok());
-/// What follows the first digits of a number that has blanks or quotes between its groups of three digits, and perhaps decimals.
+/// The rest of a number after its first digits, if the number has blanks or quotes between its groups of three digits, and perhaps
+/// decimals.
 static GROUPS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:[ \u{a0}\u{2009}\u{202f}]\d{3}|['’]\d{3})+(?:[.,]\d+)*").ok());
 /// The unit after a number.
@@ -255,7 +256,7 @@ pub(super) enum Meaning {
 }
 
 impl Printed<'_> {
-    /// Whether this number is longer than the text at this place, which is a part of it.
+    /// Whether this number begins at this place and is longer than it.
     pub fn extends(&self, place: &Range<usize>) -> bool {
         self.at == place.start && self.text.trim_end_matches('.').len() > place.len()
     }
@@ -313,8 +314,8 @@ impl Printed<'_> {
         if key.is_empty() { "number".to_owned() } else { key }
     }
 
-    /// A pattern that reads this number, as the field or reading with the given name, or under its own key. It is empty if the number has
-    /// neither a name nor a unit, or has separators or a unit that patterns do not read.
+    /// A pattern that reads this number, as the field or reading with the given name, or under its own key. Empty if the number has neither
+    /// a name nor a unit, or has separators or a unit that patterns do not read.
     pub fn pattern(&self, name: Option<&str>) -> String {
         let gap = spaced(&self.gap[self.gap.rfind(self.name).unwrap_or(0)..]);
         let (group, unit) = self.group();
@@ -373,7 +374,7 @@ pub(super) fn pattern_of_step(before: &str) -> String {
     pattern + &format!("(?<step>{COUNT})")
 }
 
-/// What a character of a pattern stands for.
+/// The class of a character in a pattern.
 #[derive(PartialEq)]
 enum Kind {
     Digits,

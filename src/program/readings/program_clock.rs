@@ -1,8 +1,9 @@
 //! Compares the times that a program reports for the ends of its steps (`time_s`) with the times at which their lines were read.
 //!
-//! Both are times by the machine's clock. A reported time is therefore neither before the start of the program nor after its line was
-//! read, and reported times advance as fast as the times of reading. If they do not, the end of a step is the time at which its line was
-//! read. The step keeps the duration that follows from the reported times, so that the analysis can compare it with the time that passed.
+//! Both are times by the machine's clock. Correct times are therefore not before the start of the program, not after their lines were read,
+//! and advance as fast as the times of reading. If the reported times are not correct in this sense, a step ends at the time at which its
+//! line was read. The step keeps the duration that follows from the reported times, so that the analysis can compare it with the time that
+//! passed.
 
 use super::{Found, FoundStep};
 
@@ -26,9 +27,9 @@ const FEWEST_ARRIVALS: u64 = 3;
 /// The newest of the steps that arrived together.
 #[derive(Clone, Copy)]
 struct Arrival {
-    /// When the step ended, as the program reports it.
+    /// The time at which the step ended, according to the program.
     told_s: f64,
-    /// When its line was read.
+    /// The time at which its line was read.
     read_s: f64,
     /// The number of arrivals so far, and of steps in them.
     arrivals: u64,
@@ -38,7 +39,7 @@ struct Arrival {
 /// The clock by which a program reports times.
 pub(super) struct ProgramClock {
     started_s: f64,
-    /// By how many seconds the machine's clock was set while the program ran, forwards and backwards.
+    /// The seconds by which the machine's clock was set while the program ran, forwards and backwards.
     set_s: f64,
     first: Option<Arrival>,
     /// The newest arrival, and the one before it.
@@ -70,7 +71,7 @@ impl ProgramClock {
         read_s.filter(|_| self.is_right == Some(false)).unwrap_or(told_s)
     }
 
-    /// Compares the times of what was found since the last call. Returns a message if one of them is impossible.
+    /// Compares the times of the readings since the last call. Returns a message if one of these times is impossible.
     pub fn compare(&mut self, found: &[Found], now_s: f64) -> Option<String> {
         if self.is_right == Some(false) {
             return None;

@@ -1,5 +1,5 @@
-//! Lines of output with a step and a loss, in the words of many programs: `step 12/100 loss 0.5, time 17.79ms`, and those of Keras, timm
-//! and PyTorch's examples.
+//! Lines of output with a step and a loss, in the words of many programs: `step 12/100 loss 0.5, time 17.79ms`, and the lines of Keras,
+//! timm and PyTorch's examples.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -55,7 +55,7 @@ pub(super) fn count(captures: &Captures, name: &str) -> Option<u64> {
     ungrouped(text).as_deref().unwrap_or(text).parse().ok()
 }
 
-/// Whether a line has a format, and what is wrong with its numbers.
+/// `None` if a line does not have the format; otherwise whether its numbers can be read, with the problem.
 pub(super) type Read = Option<Result<(), String>>;
 
 /// The position of a step's number in a line, with the last step and the epoch.
@@ -68,14 +68,14 @@ struct Numbered {
     has_bar: bool,
     /// The positions of these numbers, in bytes.
     places: Vec<Range<usize>>,
-    /// Where the number of the step begins, except in lines of Keras.
+    /// The place at which the number of the step begins; `None` in lines of Keras.
     step_at: Option<usize>,
     /// Whether the number of the step has separators that do not show its value.
     is_unclear: bool,
 }
 
 impl Numbered {
-    /// Of a line with these numbers.
+    /// Finds step and epoch in a line with these numbers.
     fn of(line: &str, epoch: Option<f64>, numbers: &[Printed<'_>]) -> Self {
         let none = Self {
             step: None,
@@ -219,8 +219,8 @@ pub(super) fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>) -> Vec<Unt
     numbers.map(of_number).collect()
 }
 
-/// The meaning of a number in a step's line. Keras prints all measures with their names; where it prints no bar, it prints the mean time of
-/// a step over the whole epoch.
+/// The meaning of a number in a step's line. Keras prints all measures with their names. If it prints no bar, it prints the mean time of a
+/// step over the whole epoch.
 fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
     match number.meaning() {
         Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {

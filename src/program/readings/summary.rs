@@ -1,9 +1,9 @@
-//! What was read of a program, in words.
+//! The readings of a program, in words.
 
 use super::FoundStep;
 use crate::plan::counted;
 
-/// What the steps of a program have besides their number.
+/// The values that the steps of a program have besides their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepParts {
     /// Losses.

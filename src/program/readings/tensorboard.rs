@@ -35,7 +35,7 @@ const OF_RECORDS: &[&str] = &["step", "time_s", "rank"];
 pub(super) struct EventFiles {
     path: PathBuf,
     names: Names,
-    /// Files that existed before the run and belong to an earlier one.
+    /// Files that existed before the run, and belong to an earlier run.
     earlier: Vec<PathBuf>,
     files: Vec<(EventFile, String)>,
     /// The folder whose tags are used unchanged, see [`order`]; tags of other files get the name of their folder as a prefix.
@@ -97,7 +97,7 @@ fn order(root: &Path, file: &Path) -> (usize, usize, PathBuf) {
     (folders().filter(|name| is_evaluation(name)).count(), folders().count(), file.to_owned())
 }
 
-/// What is written before the tags of a folder's files: its path below the root, or the name of the root itself.
+/// The text before the tags of a folder's files: the path of the folder below the root, or the name of the root itself.
 fn prefix(root: &Path, folder: &Path) -> String {
     let below = folder.strip_prefix(root).unwrap_or(folder);
     match below.as_os_str().is_empty() {
@@ -268,7 +268,7 @@ enum Record<'b> {
     Damaged { length: usize },
     /// A record that is too large to be kept, and longer than the bytes at hand.
     Large { length: u64 },
-    /// Not a record.
+    /// The bytes are not a record.
     NotOne,
 }
 

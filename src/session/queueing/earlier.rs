@@ -167,9 +167,9 @@ impl Session {
         Ok(queued)
     }
 
-    /// Continues the numbering of runs and takes over the runs that an earlier process left. If a run's group is still active, it is
-    /// followed; if its group is gone, its logs decide its state; a run that never started becomes interrupted, or waits in the queue with
-    /// `restores`. Returns the runs as they were before, without the contents of their ranks' logs.
+    /// Continues the numbering of runs and takes over the runs that an earlier process left. If a run's group is still active, the run is
+    /// followed. If its group is gone, its logs decide its state. A run that never started becomes interrupted; with `restores`, it waits
+    /// in the queue instead. Returns the runs as they were before, without the contents of their ranks' logs.
     pub(in crate::session) fn take_up_earlier_runs(&mut self, restores: bool) -> Result<Vec<RunRecord>, SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;

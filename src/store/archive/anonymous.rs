@@ -68,7 +68,7 @@ const VERSIONS: [&str; 13] = [
 /// The prefixes of GPU UUIDs: whole GPUs, and parts under MIG.
 const UUID_PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
 
-/// What is shown for a text that was replaced.
+/// The text that stands for a text that was left out.
 const NOT_KEPT: &str = "left out: the archive is anonymous";
 
 /// The text as a reader is shown it: for a replacement in an anonymous archive, that it was left out.
@@ -131,7 +131,7 @@ pub(super) fn is_log(path: &str) -> bool {
 pub(super) struct Pseudonyms {
     /// multicard's own words, which are kept.
     words: HashSet<String>,
-    /// The replacement of each other text.
+    /// The replacements of all texts that are not such words.
     texts: HashMap<String, String>,
     paths: usize,
     others: usize,
@@ -327,7 +327,8 @@ impl Pseudonyms {
         sentence.unwrap_or_else(|| self.word(text))
     }
 
-    /// One of multicard's words unchanged; for another text, its replacement. The placeholders in the text are kept after it.
+    /// A word of multicard is returned unchanged; any other text is replaced. The placeholders in a replaced text are kept, after the
+    /// replacement.
     fn word(&mut self, text: &str) -> String {
         let is_told = self.words.contains(text) || words::is_share(text) || words::is_gpu_list(text);
         if text.is_empty() || is_told {
@@ -366,7 +367,8 @@ impl Pseudonyms {
         found
     }
 
-    /// The name of a machine: `host` for the first one, then `host_2`, …. Readers tell machines apart by it, since their values differ.
+    /// The name of a machine: `host` for the first one, then `host_2`, …. Readers need different names, because the values of different
+    /// machines differ.
     fn host(&mut self, text: &str) -> String {
         let next = self.hosts.len() + 1;
         match *self.hosts.entry(text.to_owned()).or_insert(next) {

@@ -26,7 +26,7 @@ pub struct EndedRun {
 /// all runs of a large file would take gigabytes.
 ///
 /// # Errors
-/// The session exists already; it stays as it is. Or it cannot be written; what was written of it is deleted.
+/// The session exists already; it is not changed. Or the session cannot be written; the part that was written is deleted.
 pub fn create_ended(
     session: &Path,
     node: &Node,

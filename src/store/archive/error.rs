@@ -85,7 +85,7 @@ impl ArchiveError {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }
 
-    /// Converts an error of what is put into a place where nothing may be.
+    /// Converts an error of creating a file or folder at a path that must not exist yet.
     pub(super) fn placing(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
             io::ErrorKind::AlreadyExists => Self::Exists { path: path.to_owned() },

@@ -50,7 +50,7 @@ impl fmt::Display for LeftOut {
 /// Exports the session in `session` to the archive `out`, which must not exist yet. A session that is being written is
 /// exported as it is at this moment. `progress` counts all bytes twice: once written, once read back.
 ///
-/// Recordings of Nsight Systems (`.nsys-rep`) are left out, as they hold programs' environments; what was imported from
+/// Recordings of Nsight Systems (`.nsys-rep`) are left out, because they contain the environments of programs; data that was imported from
 /// them is included.
 pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
     folder::read_node(session)?;

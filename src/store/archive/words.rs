@@ -51,7 +51,7 @@ const SENTENCES: [&str; 23] = [
 const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
 
-/// The names of the plans in `sessions`: whoever runs one of them is not told from others.
+/// The names of the plans in `sessions`. They are kept, because they do not reveal who runs these plans.
 const PLANS: [&str; 53] = [
     "2503.15252 Figure 1: strategies",
     "2503.15252 Figure 3, 2505.22905 Figures 3, 4: metrics",

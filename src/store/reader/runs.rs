@@ -1,4 +1,4 @@
-//! Reads runs: what their rows, their plans and the logs of their ranks say, and what is missing in these.
+//! Reads runs from their rows, their plans and the logs of their ranks, and finds what is missing in these logs.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -146,7 +146,7 @@ impl Reader {
         Ok(wishes)
     }
 
-    /// What is missing in the logs of the ranks, by run.
+    /// The damage of the ranks' logs, by run.
     fn harms(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
         // A run's logs are in its folder: other damage is not looked at for each run.
         let in_folder = format!("run = ?1 AND {IN_FOLDER}");
@@ -208,7 +208,7 @@ impl Reader {
         Ok(beside)
     }
 
-    /// What ranks logged, by run and without steps.
+    /// The logged data of ranks, without their steps, by run.
     fn ranks(&self, run: Option<&str>) -> SqlResult<HashMap<String, Logged>> {
         let mut runs: HashMap<String, Logged> = HashMap::new();
         // The rank of each key: its run, and its index in that run.
@@ -287,7 +287,7 @@ impl Reader {
     }
 }
 
-/// What the ranks of one run logged.
+/// The logged data of the ranks of one run.
 #[derive(Default)]
 struct Logged {
     ranks: Vec<RankRecord>,

@@ -1,4 +1,4 @@
-//! What a replay finds missing in logs: malformed lines, incomplete last lines, pieces of lines.
+//! The damage that a replay finds in logs: malformed lines, incomplete last lines, pieces of lines.
 
 use super::Replay;
 use super::listing::{Kind, LogFile};
@@ -10,8 +10,8 @@ use crate::protocol::event_start;
 const WHY_CHARS: usize = 300;
 /// The most damaged lines of a log that are reported one by one.
 const NAMED_LINES: u64 = 20;
-/// What is wrong with a line that begins with a piece of another line, unless that is found whole: a rank that a full disk interrupted
-/// writes its line again ([`crate::protocol::LogWriter::shared`]).
+/// The damage of a line that begins with a piece of another line, unless the log also has that other line as a whole: a rank that was
+/// interrupted by a full disk writes its line again ([`crate::protocol::LogWriter::shared`]).
 const NOT_WRITTEN_AGAIN: &str = "it begins with a piece of a line that was not written again";
 
 impl Replay<'_> {

@@ -18,7 +18,7 @@ pub(in crate::store) struct Listing {
     pub(super) others: Vec<String>,
     /// Folders of runs that changed since their logs were indexed, with their modification times in nanoseconds since the Unix epoch.
     pub(super) changed: Vec<(String, i64)>,
-    /// What the index contains of each log, by path.
+    /// How much of each log the index contains, by path.
     pub(super) indexed: HashMap<String, Indexed>,
 }
 
@@ -96,7 +96,7 @@ fn sorted_names(folder: &Path) -> Result<Vec<(String, bool)>, StoreError> {
     Ok(names)
 }
 
-/// What a log is of.
+/// The kind of a log.
 pub(super) enum Kind {
     Journal,
     /// A rank, or ranks that share a log: from the rank in its name up to that in the name of the run's next log.

@@ -182,13 +182,13 @@ fn notes_on_memory(before_ns: i64) -> Vec<String> {
     fs::write(folder.path().join("trace-11-0.cupti"), bytes).unwrap();
     gather(folder.path(), &[], &mut go_on).unwrap();
     let notes = read(&folder.path().join(EVENTS_FILE)).notes;
-    notes.into_iter().filter(|note| note.starts_with("of memory, only")).collect()
+    notes.into_iter().filter(|note| note.starts_with("memory that the program allocated")).collect()
 }
 
 #[test]
 fn memory_of_a_recording_that_begins_late_is_said_to_be_what_was_seen() {
     let late = notes_on_memory(2_000_000_000);
-    assert!(late.len() == 1 && late[0].ends_with("what the program had before is not counted"), "{late:?}");
+    assert!(late.len() == 1 && late[0].ends_with("before the recording is not counted"), "{late:?}");
     assert_eq!(notes_on_memory(1_000), [""; 0], "nothing that matters was allocated before");
 }
 

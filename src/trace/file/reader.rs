@@ -58,7 +58,7 @@ pub(in crate::trace) struct EventsFile<'a> {
     processes: HashMap<i64, String>,
     /// Texts of names, and whether they replace missing names.
     pub(super) names: HashMap<i64, (String, bool)>,
-    /// What was skipped, by position, so that parts that are read twice are reported once.
+    /// The damaged parts that were skipped, by position, so that a part that is read twice is reported once.
     losses: Mutex<BTreeMap<u64, String>>,
 }
 

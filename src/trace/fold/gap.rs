@@ -62,7 +62,7 @@ struct Spans {
     spans: Vec<(i64, i64)>,
 }
 
-/// What an NVTX range shows about the host, judged by its name.
+/// The activity of the host that an NVTX range shows, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
     Epoch,

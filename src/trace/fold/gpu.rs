@@ -18,11 +18,11 @@ const MOST_RANKS: usize = 4096;
 /// All work of the GPUs in a report, within a window.
 #[derive(Default)]
 pub(super) struct GpuWork {
-    /// In the order of kinds, and within a kind in the order of first events.
+    /// The ranks, in the order of kinds, and within a kind in the order of first events.
     pub ranks: Vec<Rank>,
-    /// By rank and name id.
+    /// The times of kernels, by rank and name id.
     pub kernels: ById<(Rank, i64), Distribution>,
-    /// By the name id of kernels, when one of them began first.
+    /// The earliest start of the kernels of each name, by name id.
     pub begun: ById<i64, i64>,
     pub operations: Operations,
     pub timelines: BTreeMap<i64, Timeline>,
@@ -30,7 +30,7 @@ pub(super) struct GpuWork {
     pub graph_kernels: u64,
     /// Graphs recorded as a whole.
     pub graph_traces: u64,
-    /// From the first to the last activity of any GPU, regardless of the window.
+    /// The time from the first to the last activity of any GPU, regardless of the window.
     pub extent: Option<(i64, i64)>,
     /// For each rank, the order of its first event of the kind being read.
     firsts: ById<Rank, i64>,

@@ -33,7 +33,7 @@ const MOST_MARKERS: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Calls {
     times: ById<i64, Distribution>,
-    /// From the first call to the last, regardless of the window.
+    /// The time from the first call to the last call, regardless of the window.
     pub extent: Option<(i64, i64)>,
     in_pauses: Meanwhile,
 }
@@ -90,7 +90,7 @@ pub(super) fn by_text(
     by_name
 }
 
-/// Sorted entries with their shares; `None` if a sum exceeds 64 bits.
+/// The sorted entries with their shares; `None` if a sum exceeds 64 bits.
 pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
     let mut all = Vec::new();
     for (name, mut values) in named {
@@ -139,10 +139,10 @@ pub(super) struct Ranges {
     others: Distribution,
     /// For each domain, the order of the first event that names it, and the name.
     domains: HashMap<i64, (i64, String)>,
-    /// The same for names that are ids of strings.
+    /// For each domain whose name is the id of a string, the order of the first event that names it, and the id.
     domain_ids: HashMap<i64, (i64, i64)>,
     names: usize,
-    /// From the first range to the last, regardless of the window.
+    /// The time from the first range to the last range, regardless of the window.
     pub extent: Option<(i64, i64)>,
     /// Epoch and load ranges: process, time, meaning.
     marked: Vec<(i64, (i64, i64), Marker)>,

@@ -63,7 +63,7 @@ pub(super) struct Conversion<W: Write> {
 struct Reading {
     process: usize,
     id: i64,
-    /// From the trace's clock to the recording's.
+    /// The offset from the trace's clock to the recording's clock.
     offset_ns: i64,
     /// The time around which its events are, on the trace's clock; the first event's if it was not known before.
     middle_ns: Option<i64>,
@@ -103,8 +103,8 @@ impl<W: Write> Conversion<W> {
         })
     }
 
-    /// Takes a file, of which `facts` were read before. `file` is its name in messages, `worker` what it has in common with other files of
-    /// the same process. Ends early if `look`, which is called from time to time, breaks.
+    /// Takes a file whose `facts` were read before. `file` is its name in messages; `worker` is the name that it shares with other files of
+    /// the same process. `look` is called from time to time, and ends the work if it breaks.
     pub fn take(
         &mut self,
         document: &mut Document<'_>,
@@ -264,7 +264,7 @@ impl<W: Write> Conversion<W> {
         *self.left_out.entry(if is_listed { category } else { "others".to_owned() }).or_default() += 1;
     }
 
-    /// Writes what remains. `Err` with what the files are instead if nothing in them is of PyTorch's profiler.
+    /// Writes the remaining entries. The inner `Err` says what the files are, if nothing in them comes from PyTorch's profiler.
     pub fn finish(mut self) -> io::Result<Result<(), &'static str>> {
         if !self.is_known && !self.has_events {
             return Ok(Err("JSON without events of PyTorch's profiler"));

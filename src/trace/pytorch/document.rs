@@ -1,4 +1,4 @@
-//! A trace as it is read: from beginning to end, a piece at a time, with what is damaged passed over.
+//! Reads a trace from beginning to end, a piece at a time; damaged parts are skipped.
 //!
 //! A file is an object with facts and the list `traceEvents`, or that list alone. Only a window of it is in memory.
 
@@ -37,7 +37,7 @@ enum Place {
     End,
 }
 
-/// What could not be read.
+/// The parts of a file that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Damage {
     /// Damaged places, and the first one's byte.
@@ -66,7 +66,7 @@ pub(super) struct Document<'a> {
     damage: Damage,
 }
 
-/// What became of one attempt to read a piece.
+/// The result of an attempt to read a piece.
 enum Step {
     Done,
     More,
@@ -96,7 +96,7 @@ impl<'a> Document<'a> {
         Ok(matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')))
     }
 
-    /// What could not be read so far.
+    /// The parts that could not be read so far.
     pub fn damage(&self) -> &Damage {
         &self.damage
     }

@@ -1,4 +1,4 @@
-//! What a trace says about itself, besides its events: clock, rank, GPUs, and the version of PyTorch.
+//! The facts that a trace states besides its events: clock, rank, GPUs, and the version of PyTorch.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -9,17 +9,18 @@ use super::json::Value;
 use crate::trace::event::check_near;
 use crate::trace::value::GpuInfo;
 
-/// Events that are looked at in search of the first one of the host, and of the time around which events are.
+/// The largest number of events that are read to find the first event of the host and the time around which events lie.
 const MOST_EVENTS: u32 = 2000;
 /// Longest text of a version.
 const LONGEST_VERSION: usize = 40;
-/// Times beyond are since 1970: traces before PyTorch 2.3 have no `baseTimeNanoseconds`, and times of the real clock. In nanoseconds.
+/// Times above this number of nanoseconds count from 1970: traces of PyTorch before 2.3 have no `baseTimeNanoseconds`, and their times are
+/// those of the real clock.
 const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 
 /// Facts about a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Facts {
-    /// Whether anything says that this is a trace of PyTorch's profiler.
+    /// Whether a fact shows that this is a trace of PyTorch's profiler.
     pub is_known: bool,
     pub schema_version: Option<i64>,
     pub torch_version: Option<String>,
@@ -38,7 +39,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Reads the facts before the events, the first event of the host, and around which time events are.
+    /// Reads the facts before the events, the process of the first event of the host, and the time around which events lie.
     pub fn peek(document: &mut Document<'_>) -> io::Result<Self> {
         let mut facts = Self::default();
         let (mut looked, mut spans) = (0, Vec::new());
@@ -74,7 +75,7 @@ impl Facts {
         self.is_known || self.pid.is_some()
     }
 
-    /// Whether both are of the same process at the same time: of copies of one file. Two processes hardly have events at the same
+    /// Whether both traces are copies of one file: of the same process at the same time. Two processes hardly have events at the same
     /// nanoseconds.
     pub fn is_of_copy(&self, other: &Self) -> bool {
         self.pid.is_some() && self.start_ns.is_some() && self == other
@@ -140,7 +141,8 @@ pub(super) fn rank_of(file: &Path) -> Option<i64> {
         .last()
 }
 
-/// The worker of a file: PyTorch's own handler calls files `WORKER.TIME.pt.trace.json`, one for each recorded span of a worker.
+/// The name of the worker that wrote a file. PyTorch's own handler writes one file for each recorded span of a worker, and names it
+/// `WORKER.TIME.pt.trace.json`.
 pub(super) fn worker_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let named = name.strip_suffix(".gz").unwrap_or(&name).strip_suffix(".pt.trace.json");

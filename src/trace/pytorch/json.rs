@@ -17,7 +17,7 @@ pub(super) enum Stop {
 pub(super) enum Value<'a> {
     #[default]
     Missing,
-    /// What is between the quotes, with its escapes.
+    /// The text between the quotes, with its escapes.
     Text(&'a [u8]),
     /// A number or a word.
     Bare(&'a [u8]),
@@ -196,7 +196,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A text without its escapes; wrong ones stay as they are.
+/// A text without its escapes; invalid escapes are left as they are.
 fn unescaped(raw: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;

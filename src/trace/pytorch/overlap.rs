@@ -1,11 +1,11 @@
-//! Events that overlap where none should: on a stream, and on a thread without lying within each other.
+//! Events that overlap although they should not: events of one stream, and events of one thread that do not lie within each other.
 
 use std::collections::HashMap;
 
 use crate::trace::event::Kind;
 use crate::trace::file::Lane;
 
-/// Watches events as they come. Those that begin before their predecessor in the file did are not judged.
+/// Watches events in the order of the file. An event that begins before its predecessor is not judged.
 #[derive(Default)]
 pub(super) struct Overlaps {
     /// For each lane the start of its last event, and the ends of those that contain it.
@@ -40,7 +40,7 @@ impl Overlaps {
         ends.push(end);
     }
 
-    /// What is said of them, given the recording's start.
+    /// The note on overlapping events, given the recording's start.
     pub fn note(&self, begin: i64) -> Option<String> {
         let first_s = self.first?.saturating_sub(begin) as f64 * 1e-9;
         let (events, at) = match self.count {

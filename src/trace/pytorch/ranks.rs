@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::facts::Facts;
 use crate::trace::window::union;
 
-/// What makes two files parts of one process.
+/// Files with the same key are parts of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     rank: Option<i64>,
@@ -19,7 +19,7 @@ pub(super) struct Process {
     key: Key,
     /// Its number in the events file.
     pub id: i64,
-    /// From the first to the last event of its files.
+    /// The time from the first to the last event of its files.
     extent: Option<(i64, i64)>,
     /// The recording's numbers of its GPUs, by its own numbers.
     gpus: HashMap<i64, i64>,
@@ -69,7 +69,7 @@ impl Ranks {
         &self.all[place]
     }
 
-    /// Adds the time that a file of a process covers, and the rank if only the end of the file told it.
+    /// Adds the time that a file of a process covers, and its rank if only the end of the file states it.
     pub fn finish(&mut self, place: usize, extent: Option<(i64, i64)>, rank: Option<i64>) {
         let process = &mut self.all[place];
         process.extent = union(process.extent, extent);
@@ -112,7 +112,7 @@ impl Ranks {
         self.all.iter().enumerate().map(name).collect()
     }
 
-    /// What was decided about processes and GPUs, and which ranks are missing.
+    /// Notes on decisions about processes and GPUs, and on missing ranks.
     pub fn notes(&self, world_size: Option<i64>) -> Vec<String> {
         let mut notes = self.notes.clone();
         let mut ranks: Vec<i64> = self.all.iter().filter_map(|process| process.key.rank).collect();

@@ -1,4 +1,4 @@
-//! One event of a trace: its fields as they are written, and what they mean.
+//! One event of a trace: its fields as written, and their meaning.
 //!
 //! The names of fields and categories are those of Kineto, PyTorch's library for profilers (`ActivityType.h`, `MetadataFieldCatalog.h`,
 //! `output_json.cpp` and `cupti_strings.cpp` of its source).
@@ -255,7 +255,7 @@ const ELEMENTS: [(&[u8], u64); 19] = [
     (b"ComplexDouble", 16),
 ];
 
-/// What is between a name's parentheses.
+/// The text between a name's parentheses.
 fn within(name: &str) -> &str {
     let after = name.split_once('(').map_or("", |(_, after)| after);
     after.strip_suffix(')').unwrap_or(after)

@@ -420,7 +420,7 @@ fn range<'f>(fields: &'f Fields<'_>, _: Detail) -> Result<Option<Event<'f>>, Tra
 /// The GPUs of the machine and the device ordinals of each process.
 #[derive(Default)]
 struct Devices {
-    /// By process id and device ordinal.
+    /// The GPUs' numbers, by process id and device ordinal.
     numbers: HashMap<(i64, i64), i64>,
     infos: BTreeMap<i64, GpuInfo>,
 }

@@ -16,7 +16,7 @@ const MOST_LAUNCHED: usize = 64;
 pub struct Flow {
     /// The call that launched it; `None` if the call was not recorded, and for events that no call launches.
     pub call: Option<Found>,
-    /// For a call: what it launched, in order of start, and at most 64 events of each row.
+    /// For a call: the work that it launched, in order of start, at most 64 events of each row.
     pub launched: Vec<Found>,
     /// For a collective and for the call that launched it: the collective of the same name and number on each other rank.
     pub peers: Vec<Found>,
@@ -104,7 +104,7 @@ impl Timeline {
         Ok(None)
     }
 
-    /// What a call launched, in order of start.
+    /// The work that a call launched, in order of start.
     fn launched(&self, calls: &TimelineRow, call: &Item) -> Result<Vec<Found>, TraceError> {
         let mut launched = Vec::new();
         if call.correlation == 0 {
@@ -133,8 +133,8 @@ impl Timeline {
         !is_wait && part_of(self, row.kind, label) == Some(Part::Communication)
     }
 
-    /// The same collective on each other rank: of the same name, and of the same number among those of this name. `None` if ranks
-    /// recorded different numbers of them.
+    /// The same collective on each other rank: the collective with the same name, and with the same number among the collectives of this
+    /// name. `None` if ranks recorded different numbers of collectives of this name.
     fn peers(&self, own: &Found) -> Result<Option<Vec<Found>>, TraceError> {
         let (process, label) = (self.rows[own.row].process, own.item.label);
         let sequences = self.sequences()?;

@@ -13,7 +13,7 @@ use strum::{EnumCount, IntoEnumIterator as _};
 use super::split::{LAUNCH_GAP_NS, Part, part_of};
 use super::{Kind, StepSplit, Timeline, TraceError};
 
-/// If a thread begins a collective sooner than this after another one, in nanoseconds, the collective had waited for the other one.
+/// If a thread begins a collective less than this number of nanoseconds after another collective, it had waited for that other collective.
 const QUEUE_GAP_NS: u64 = 50_000;
 
 /// A segment of a critical path.
@@ -21,7 +21,7 @@ const QUEUE_GAP_NS: u64 = 50_000;
 pub struct Segment {
     /// Start and end in nanoseconds on the recording's clock.
     pub span: (i64, i64),
-    /// What was waited for.
+    /// The part of a step that was waited for.
     pub part: Part,
     /// The process that was waited for.
     pub process: i64,
@@ -56,7 +56,7 @@ struct Work {
 /// The activity of a process around a step.
 #[derive(Default)]
 struct Process {
-    /// Sorted by end.
+    /// The work of GPUs, sorted by end.
     work: Vec<Work>,
     /// Starts of calls by correlation.
     calls: HashMap<i64, i64>,
@@ -141,7 +141,7 @@ fn may_block(name: &str, span: (i64, i64)) -> bool {
 struct Walk<'a> {
     processes: &'a HashMap<i64, Process>,
     begin: i64,
-    /// From the end to the beginning.
+    /// The segments of the path, from the end to the beginning.
     segments: Vec<Segment>,
 }
 

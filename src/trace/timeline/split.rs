@@ -170,7 +170,7 @@ pub struct Binding {
 /// The split of all steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
-    /// By rank and start.
+    /// The steps, sorted by rank and start.
     pub steps: Vec<StepSplit>,
     /// Whether the recording marks steps; if not, it is treated as one step.
     pub has_steps: bool,
@@ -220,7 +220,7 @@ struct Process {
     layers: BTreeMap<Part, Spans>,
     /// Collectives in order.
     collectives: Vec<Began>,
-    /// When the host waits for collectives; `None` if the recording does not tell.
+    /// The times in which the host waits for collectives; `None` if the recording does not contain them.
     waits: Option<Spans>,
     warm_up: Spans,
     has_gpu: bool,
@@ -489,7 +489,7 @@ fn windows(timeline: &Timeline, process: i64) -> Spans {
 }
 
 impl Process {
-    /// When any of its GPUs worked.
+    /// The times in which at least one of its GPUs worked.
     fn busy(&self) -> Spans {
         let mut busy: Spans = Part::iter()
             .filter(|part| part.is_on_gpu())

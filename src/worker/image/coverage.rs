@@ -14,7 +14,7 @@ pub struct Coverage {
     received: u64,
 }
 
-/// What a strategy implies for one epoch of one process.
+/// The numbers of images that a strategy implies for one epoch of one process.
 #[derive(Debug, PartialEq, Eq)]
 struct Implied {
     processed: u64,
@@ -36,7 +36,7 @@ impl Coverage {
         self.received += received as u64;
     }
 
-    /// Compares the counts over all ranks with what the strategy implies.
+    /// Compares the counts over all ranks with the numbers that the strategy implies.
     pub fn evidence(self, settings: &ImageSettings, peers: Option<&Peers>) -> Result<Evidence, TchError> {
         let times = match peers {
             Some(peers) => peers.combine(&self.times, Combine::Sum)?,

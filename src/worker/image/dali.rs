@@ -1,4 +1,5 @@
-//! NVIDIA DALI through its C API, which is opened at run time: where it is installed, its functions, and pipelines made of its operators.
+//! NVIDIA DALI through its C API, whose library is opened at run time: the search for its folder, its functions, and pipelines of its
+//! operators.
 #![allow(unsafe_code)]
 
 mod api;
@@ -17,10 +18,10 @@ pub use pipeline::{Fed, Input, Pipeline, Spec};
 pub const VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/dali-version")).trim_ascii();
 /// The library that opens all other libraries of DALI.
 const LIBRARY: &str = "dali/libdali_operators.so";
-/// The environment variable that names a folder to use instead of the one that `make dali` fills.
+/// The environment variable that names a folder to use instead of the folder that `make dali` fills.
 const VARIABLE: &str = "MULTICARD_DALI";
 
-/// The folder that holds DALI's libraries in `dali` and `nvimgcodec`; as an error, why there is none and what to do.
+/// The folder that contains DALI's libraries in `dali` and `nvimgcodec`. The error says why there is no such folder, and what to do.
 pub fn folder() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         return holding(Path::new(&named)).ok_or_else(|| {

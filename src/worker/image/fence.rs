@@ -16,7 +16,7 @@ impl CopyFence for CudaFence {
     }
 }
 
-/// A fence on the current device; none if CUDA is not in use.
+/// A fence on the current device; `None` if CUDA is not in use.
 pub fn new() -> Option<Box<dyn CopyFence + Send>> {
     Some(Box::new(CudaFence(Event::untimed().ok()?)))
 }

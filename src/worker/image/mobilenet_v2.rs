@@ -231,7 +231,7 @@ impl MobileNetV2 {
         })
     }
 
-    /// The same network, with these kernels in its training passes: fused or not.
+    /// This network, with these kernels in its training passes: fused or plain.
     pub fn with_kernels(self, kernels: Kernels) -> Self {
         Self { kernels, ..self }
     }
@@ -241,7 +241,7 @@ impl MobileNetV2 {
         self.kernels
     }
 
-    /// The same network, with another behaviour of batch normalisation over ranks.
+    /// This network, with another behaviour of batch normalisation over ranks.
     pub fn over_ranks(self, batch_norm: BatchNorm) -> Self {
         Self { batch_norm, ..self }
     }
@@ -343,7 +343,8 @@ fn divisible(channels: f64) -> i64 {
     if (rounded as f64) < 0.9 * channels { rounded + 8 } else { rounded }
 }
 
-/// Lets a test compare ways of distributing a batch, which differ in the statistics of batches and in what is dropped out.
+/// Lets a test compare ways of distributing a batch, which otherwise differ in the statistics of batches and in the values that dropout
+/// removes.
 #[cfg(test)]
 pub mod frozen {
     /// Models of this process train with their running statistics and drop nothing out.

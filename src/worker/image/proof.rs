@@ -11,7 +11,7 @@ use crate::proof::{evidence, on_off, passes};
 use crate::shim::{self, Flags, KeptPlans, kept_plans};
 use crate::trainer::Trainer;
 
-/// Examines a batch of training, what the model computes from it, and libtorch's switches. Waits for the device.
+/// Examines a batch of training, the model's outputs for it, and libtorch's switches. Waits for the device.
 pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
     let settings = &trainer.task().settings;
     let pass = trainer.strategy().pass(false);
@@ -34,7 +34,7 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
     Ok(evidence_list)
 }
 
-/// What happened to cuDNN's plans, if they are kept.
+/// This process's use of cuDNN's kept plans; `None` if plans are not kept.
 pub fn plans(settings: &ImageSettings, batch: &Batch) -> Result<Option<KeptPlans>, TchError> {
     (batch.images().device().is_cuda() && super::keeps_plans(settings)).then(kept_plans).transpose()
 }
@@ -140,7 +140,7 @@ fn optimizer(settings: &ImageSettings, trainer: &Trainer<Image>) -> Result<Evide
     Ok(evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0))
 }
 
-/// What an update stores for each weight: the momentum, or the two means of Adam.
+/// Evidence on the numbers that an update stores for each weight: the momentum, or the two means of Adam.
 fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
     let values_kept = trainer.optimizer().kept();
     let expected = if asked == UpdateRule::Sgd { 1 } else { 2 };
@@ -152,7 +152,7 @@ fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
     )
 }
 
-/// Where cuDNN's plans come from.
+/// The origin of cuDNN's plans, in words.
 fn kept(plans: &KeptPlans) -> String {
     let KeptPlans { replayed, found, finding_s, problem } = plans;
     let trials =

@@ -19,9 +19,9 @@ const MOST_TOLD: usize = 20;
 
 /// The images on which a rank trains and is evaluated.
 pub struct RunSet {
-    /// To train on.
+    /// The images for training.
     pub train: Samples,
-    /// To evaluate on.
+    /// The images for evaluation.
     pub test: Samples,
     /// Files that were left out, and why.
     pub left_out: Vec<String>,

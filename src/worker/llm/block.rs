@@ -34,7 +34,7 @@ pub struct Options {
     pub sharded: bool,
 }
 
-/// The number of linear layers that are not read as they were trained, by their form.
+/// The numbers of linear layers whose weights are quantised, by the kind of quantisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantised {
     /// Stored in NF4.
@@ -333,13 +333,14 @@ impl Block {
         [&self.qkv, &self.output, &self.gate_up, &self.down]
     }
 
-    /// Its parameters, including frozen ones.
+    /// The block's parameters, including frozen ones.
     pub fn tensors(&self) -> Vec<Tensor> {
         let norms = [&self.attention_norm, &self.ffn_norm].into_iter();
         norms.chain(self.linears().into_iter().flat_map(Linear::tensors)).map(Tensor::shallow_clone).collect()
     }
 
-    /// Its weights without adapters, named as those of block `index`.
+    /// The block's weights without adapters, with the names that Hugging Face's files give to the weights of block `index`. `of` selects
+    /// values or gradients.
     pub fn named(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let name = |part: &str| format!("model.layers.{index}.{part}.weight");
         let mut named = vec![
@@ -352,7 +353,8 @@ impl Block {
         Ok(named)
     }
 
-    /// Its adapters by their names in PEFT's files as those of block `index`, as views. `of` selects values or gradients.
+    /// The block's adapters as views, with the names that PEFT's files give to the adapters of block `index`. `of` selects values or
+    /// gradients.
     pub fn named_adapters(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for linear in self.linears() {
@@ -428,10 +430,9 @@ impl Block {
         qkv + attention + output + gate_up + self.down.work(all, ffn, sides, needs_gradient, counted)
     }
 
-    /// From `[batch, tokens, dim]` to the same shape.
-    ///
-    /// In a joint pass, which needs fused kernels, `both` holds the rows of `input` and then the reference's, `[2 batch, tokens, dim]`.
-    /// So does the second result. Autograd follows the first one only, whose memory the reference's rows do not share.
+    /// Computes the block's output, which has the shape of its input, `[batch, tokens, dim]`. In a joint pass, which needs fused kernels,
+    /// `both` contains the rows of `input` and then the reference's rows, `[2 batch, tokens, dim]`. The second result has the same form.
+    /// Autograd follows only the first result, which shares no memory with the reference's rows.
     pub fn forward(
         &self,
         input: &Tensor,

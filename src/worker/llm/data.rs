@@ -96,7 +96,7 @@ impl TextData {
         Self { set, train, test, shard, seed, shuffled: settings.shuffle, batches }
     }
 
-    /// What was read or generated, as evidence for the factor `data_set`.
+    /// Evidence for the factor `data_set`: the rows that were read or generated.
     pub fn evidence(&self, settings: &LlmSettings) -> Evidence {
         let pairs = self.set.pairs;
         let rows = if pairs { self.set.train.len() / 2 } else { self.set.train.len() };

@@ -19,8 +19,8 @@ pub fn replace(place: &Fp8, weight: &Tensor) -> Result<(), TchError> {
     place.tensors().into_iter().zip(quantised.tensors()).try_for_each(|(to, from)| shim::copy(to, from, false))
 }
 
-/// The work of a product with a matrix in FP8 over so many rows. In each direction it reads both operands in FP8, with their scales, and
-/// writes its result in the type of activations.
+/// The work of a product of `rows` rows with a matrix in FP8. In each direction the product reads both operands in FP8, with their scales,
+/// and writes its result in the type of activations.
 pub fn work(product: &Product, rows: i64, sides: Sides, counted: Counted) -> Work {
     let size = counted.kind.elt_size_in_bytes() as i64;
     let narrow = |numbers: i64, scales: i64| (numbers + 4 * scales) / size;

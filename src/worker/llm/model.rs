@@ -121,7 +121,7 @@ impl Llama {
         counts
     }
 
-    /// Keeps a frozen copy of the weights as they are now, for a model whose weights are all trained.
+    /// Keeps a frozen copy of the present weights, for a model whose weights are all trained.
     pub fn keep_reference(&mut self, config: &ModelConfig, device: Device, weights: Kind) -> Result<(), TchError> {
         let copy = Self::new(config, self.options, device, weights, &mut |_| Ok(()))?;
         let [own, copied] = [&*self, &copy].map(|llama| llama.named_weights(&Tensor::f_detach));
@@ -145,8 +145,8 @@ impl Llama {
         self.of_sides(Sides::Reference, passes)
     }
 
-    /// Runs joint passes, which compute the losses of the policy and then those of the model without adapters, `[2 batch, tokens]`.
-    /// Needs fused kernels and no activation checkpoints.
+    /// Runs joint passes. A joint pass computes the losses of the policy and then the losses of the model without adapters,
+    /// `[2 batch, tokens]`. It needs fused kernels and no activation checkpoints.
     pub fn beside_reference<R>(&self, passes: impl FnOnce() -> R) -> R {
         self.of_sides(Sides::Both, passes)
     }
@@ -223,7 +223,7 @@ impl Llama {
         self.sides.get() == Sides::Both
     }
 
-    /// The output of the last block, `[batch, tokens, dim]`; in a joint pass also that of both sides, without autograd.
+    /// The output of the last block, `[batch, tokens, dim]`. In a joint pass also the output of both sides, without autograd.
     fn hidden(&self, input: &[Tensor], pass: &Pass) -> Result<(Tensor, Option<Tensor>), TchError> {
         let batch = self.batch(input)?;
         let embed = |tokens: &Tensor| Tensor::f_embedding(&self.embedding, tokens, -1, false, false);

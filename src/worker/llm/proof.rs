@@ -89,7 +89,7 @@ pub fn precision(asked: Precision, trainer: &Trainer<Llm>) -> Evidence {
     evidence(Precision::KEY, asked.name(), seen, in_effect)
 }
 
-/// How many calls an update makes, and what it copies before.
+/// Evidence on the number of calls of an update, and on the gradients that it copies first.
 fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Llm>) -> Result<Evidence, TchError> {
     let parameters = trainer.parameters()?.len();
     let calls = match asked {

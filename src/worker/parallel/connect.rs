@@ -63,7 +63,7 @@ fn among(meeting: &Meeting, strangers: &Strangers) -> Stop {
          (`multicard help trust` says how)"
     };
     let message = format!(
-        "strangers kept the ranks from meeting, {} times in a row; connections to ports of the ranks that none of them made: {strangers}. \
+        "strangers kept the ranks from meeting, {} times in a row; connections to the ranks' ports that no rank made: {strangers}. \
          {advice}",
         LIMITS_MS.len()
     );
@@ -78,7 +78,7 @@ struct Attempt<'a> {
     limit: Duration,
 }
 
-/// What a rank publishes before it connects.
+/// The data that a rank publishes before it connects.
 struct Card {
     host: String,
     process: u32,

@@ -7,7 +7,7 @@ use multicard::protocol::hostname;
 
 /// The largest part of NCCL's log that is read.
 const MOST_BYTES: u64 = 1 << 20;
-/// The variable that names NCCL's log: the user's, or else the one that the supervisor sets.
+/// The variable that names NCCL's log. The supervisor sets it, unless the user has set it.
 const LOG_VARIABLE: &str = "NCCL_DEBUG_FILE";
 /// The words after which NCCL names the network and its devices: `NCCL INFO Using network IB`, `NCCL INFO NET/Socket :
 /// Using [0]eth0:10.0.0.1<0>`.

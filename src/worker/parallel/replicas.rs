@@ -2,7 +2,8 @@
 //! input, computes on all devices at once and gathers the outputs. The backward pass runs through all of it and ends in the first
 //! module.
 //!
-//! Autograd's engine runs the backward passes of GPUs concurrently, one thread each, and those of CPU replicas one after another.
+//! Autograd's engine runs the backward passes of GPUs concurrently, each in its own thread, and the backward passes of CPU replicas one
+//! after another.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};

@@ -23,7 +23,7 @@ use super::{Peers, Strategy};
 use crate::module::{Module, Pass, UnitHooks};
 use crate::shim::{Combine, LossScale, ShardedUnit};
 
-/// What is gathered together.
+/// The parts of the model that are gathered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
     /// Each unit by itself.
@@ -35,9 +35,9 @@ pub enum Wrap {
 /// How the parts of other ranks are gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gather {
-    /// By all-gathers of the group.
+    /// Parameters are gathered by all-gathers of the group.
     Collectives,
-    /// By copies between GPUs.
+    /// Parameters are gathered by copies between GPUs.
     Copies,
 }
 
@@ -59,7 +59,7 @@ pub struct Shards {
     steps: u64,
 }
 
-/// Cuts the units of a module while it is being built, each as soon as it has its values.
+/// Cuts the units of a module while the module is being built: each unit as soon as it has its values.
 pub struct Cutting {
     peers: Rc<Peers>,
     wrap: Wrap,
@@ -153,7 +153,8 @@ impl Units {
         self.wrap == Wrap::Inner && (unit == 0 || unit == self.last)
     }
 
-    /// Frees whole units and averages the gradients that no hook has: those of the first unit and of the first trained unit.
+    /// Frees whole units, and averages the gradients for which there is no hook: the gradients of the first unit and of the first trained
+    /// unit.
     fn finish(&self) -> Result<(), TchError> {
         let units = self.lock();
         for unit in units.iter().rev() {

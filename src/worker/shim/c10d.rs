@@ -95,14 +95,14 @@ pub enum Combine {
     Max,
 }
 
-/// Where the tensors of a group are.
+/// The place of the tensors of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// On the CPU, for ranks on one node.
+    /// gloo: tensors on the CPU, for ranks on one node.
     Gloo,
-    /// On the CPU, for ranks on several nodes.
+    /// gloo: tensors on the CPU, for ranks on several nodes.
     GlooOverNodes,
-    /// On the GPU with this index.
+    /// NCCL: tensors on the GPU with this index.
     Nccl(usize),
 }
 
@@ -180,7 +180,7 @@ impl ProcessGroup {
         Ok(received)
     }
 
-    /// Replaces the values on all ranks with those of rank 0.
+    /// Replaces the values on all ranks with the values of rank 0.
     pub fn broadcast(&self, tensors: &[Tensor]) -> Result<(), TchError> {
         let pointers = pointers(tensors);
         // SAFETY: see `size`; the tensors live until the call returns.
@@ -258,7 +258,7 @@ pub fn copy_all(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     done(unsafe { mc_copy_all(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })
 }
 
-/// Adds the gradients of one model's parameters to those of another, and drops them from the first.
+/// Adds the gradients of the parameters `from` to the gradients of the parameters `to`, and removes them from `from`.
 pub fn add_gradients(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     let (to, from) = (pointers(to), pointers(from));
     // SAFETY: as in `copy_all`.

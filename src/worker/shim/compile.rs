@@ -77,7 +77,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The sources of a folder that are compiled, without those of its subfolders.
+/// The compiled sources of a folder, without its subfolders.
 pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = files(folder);
     files.retain(|path| path.parent() == Some(folder) && path.extension() == Some(OsStr::new("cpp")));

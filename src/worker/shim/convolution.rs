@@ -1,8 +1,8 @@
 //! Plans of cuDNN's convolutions, kept between processes: which engine was the fastest in trials, and its compiled kernels.
 //!
 //! A plan is a file of its own in the user's cache, named by a digest of all that it depends on: the GPU's kind, cuDNN's version, the
-//! convolution. It begins with a line that says the same and has a checksum of the rest, cuDNN's own text, so that a file of another
-//! problem or a damaged one is never given to cuDNN.
+//! convolution. The file begins with a line that names these things and has a checksum of the rest, which is cuDNN's own text. Therefore a
+//! damaged file, or the file of another convolution, is never given to cuDNN.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -25,7 +25,7 @@ const MOST_PLAN_BYTES: u64 = 64 << 20;
 /// The first line of each file. Use another number when plans are chosen by another rule.
 const FORMAT: &str = "multicard 2";
 
-/// What this process did with cuDNN's plans.
+/// The use of cuDNN's plans by this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeptPlans {
     /// Number of convolutions that used a stored plan.
@@ -38,7 +38,7 @@ pub struct KeptPlans {
     pub problem: Option<String>,
 }
 
-/// Where plans are stored, and why one could not be written.
+/// The folder in which plans are stored, and the reason why a plan could not be written.
 struct Store {
     folder: Option<PathBuf>,
     problem: Option<String>,
@@ -46,8 +46,8 @@ struct Store {
 
 static STORE: Mutex<Store> = Mutex::new(Store { folder: None, problem: None });
 
-/// From now on, convolutions on GPUs use the stored plans, and new plans are stored: the fastest in trials, or cuDNN's first proposals.
-/// Call it before the first convolution.
+/// Lets convolutions on GPUs use stored plans and store new plans from now on: with `trials` the fastest plan in trials, otherwise cuDNN's
+/// first proposal. Must be called before the first convolution.
 ///
 /// # Errors
 /// There is no CUDA, or the user's cache has no folder that only this user can write.
@@ -59,7 +59,7 @@ pub fn keep_plans(trials: bool) -> Result<(), TchError> {
     cuda::keep_plans(find, keep, trials)
 }
 
-/// What was done with plans since [`keep_plans`].
+/// The use of plans since [`keep_plans`].
 pub fn kept_plans() -> Result<KeptPlans, TchError> {
     let (replayed, found, finding_s) = cuda::kept_plans()?;
     Ok(KeptPlans { replayed, found, finding_s, problem: with_store(|store| store.problem.clone()) })

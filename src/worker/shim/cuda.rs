@@ -173,7 +173,7 @@ pub struct GpuInfo {
     pub memory_bytes: u64,
 }
 
-/// What CUDA reports about a GPU.
+/// The properties of a GPU that CUDA reports.
 pub fn gpu_info(index: usize) -> Result<GpuInfo, TchError> {
     let functions = functions()?;
     let (mut name, mut uuid, mut memory) = ([0 as c_char; 256], [0 as c_char; 41], 0);

@@ -44,7 +44,7 @@ pub(super) fn check(status: c_int) -> Result<c_int, TchError> {
     if status < 0 { Err(error_from(mc_last_error)) } else { Ok(status) }
 }
 
-/// Like [`check`], for calls that return nothing else.
+/// Checks the status of a call as [`check`] does, for calls that return nothing else.
 pub(super) fn done(status: c_int) -> Result<(), TchError> {
     check(status).map(drop)
 }

@@ -139,12 +139,12 @@ impl Fp8 {
 
 /// The matrix of a linear layer, `[out, in]`.
 pub enum Weight {
-    /// Stored in the type in which it is read. If its rows are further apart than their width, the columns between them must be zeros and
-    /// belong to nothing else: the fused backward pass writes the adapters' matrices B there.
+    /// The matrix is stored in the type in which it is read. If its rows are further apart than their width, the columns between them must
+    /// be zeros and must not be used for anything else: the fused backward pass writes the adapters' matrices B there.
     Whole(Tensor),
-    /// Stored in 4 bits, each projection separately.
+    /// The matrix is stored in 4 bits, each projection separately.
     Nf4(Vec<Nf4>),
-    /// Stored in 8 bits, in which products multiply it.
+    /// The matrix is stored in 8 bits, and products multiply these 8-bit numbers.
     Fp8(Fp8),
 }
 
@@ -160,8 +160,8 @@ impl Weight {
 pub struct Adapted<'a> {
     /// Its matrix.
     pub weight: &'a Weight,
-    /// For fake quantisation, in which products read the matrix in 4 bits and their input in 8 bits: how many numbers of a row share a
-    /// scale.
+    /// The number of values of a row that share a scale in fake quantisation, in which products read the matrix in 4 bits and their input
+    /// in 8 bits; `None` without it.
     pub group: Option<i64>,
     /// The adapters' matrices A, one below the other: `[parts * rank, in]`. None if there are no adapters.
     pub a: Option<&'a Tensor>,
@@ -224,9 +224,9 @@ pub fn use_cuda_kernels() -> Result<(), TchError> {
 /// is `input`, for the block's other use of it, so that both gradients are added in this operation. `rotary` holds cosines and sines
 /// `[context, head_dim / 2]` in fp32.
 ///
-/// In a joint pass of DPO, `both` holds the rows of `input`, the policy's, and then as many of the reference, whose queries, keys and
-/// values are returned as well. `positions` are then those of both, one after the other. The reference has no adapters, and autograd
-/// follows `input` only.
+/// In a joint pass of DPO, `both` contains the rows of `input`, which are the policy's, and then as many rows of the reference, whose
+/// queries, keys and values are returned as well. `positions` then contains the positions of the policy's rows and of the reference's rows.
+/// The reference has no adapters, and autograd follows only `input`.
 pub fn attention_in(
     input: &Tensor,
     both: Option<&Tensor>,

@@ -22,8 +22,8 @@ pub fn compile(kind: Kind) -> Result<(), TchError> {
 
 /// The mean of the last feature maps, `[images, channels]`, of `images [images, 3, height, width]`, computed with the statistics of this
 /// batch, in the type of autocast or of the weights. `layers` are in the order of the forward pass: the stem, which belongs to the first
-/// block, three layers for each other block, and the tail. `strides` are those of the blocks. Blocks with stride 1 and as many outputs as
-/// inputs have residual sums.
+/// block, three layers for each other block, and the tail. `strides` are the strides of the blocks. Blocks with stride 1 and as many
+/// outputs as inputs have residual sums.
 pub fn features(images: &Tensor, layers: &[Layer], strides: &[i64]) -> Result<Tensor, TchError> {
     let parameters: Vec<_> = layers.iter().flat_map(|layer| layer.parameters.map(Tensor::as_ptr)).collect();
     let running: Vec<_> = layers.iter().flat_map(|layer| layer.running.map(Tensor::as_ptr)).collect();

@@ -88,8 +88,8 @@ impl Drop for LossScale {
     }
 }
 
-/// An optimizer of the shim. Its parameters must keep the storage that they had when it was created; it would go on updating the old
-/// storage otherwise.
+/// An optimizer of the shim. Its parameters must keep the storage that they had when the optimizer was created, because it always updates
+/// that storage.
 pub struct Updates(*mut c_void);
 
 fn number(implementation: OptimizerImpl) -> c_int {
@@ -107,14 +107,14 @@ impl Updates {
         done(unsafe { mc_optimizer_zero(self.0) })
     }
 
-    /// Makes one update. With a scale, the gradients are those of the scaled loss.
+    /// Makes one update. With a scale, the gradients are gradients of the scaled loss.
     pub fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
         let scale = scale.map_or(ptr::null_mut(), |scale| scale.0);
         // SAFETY: see `zero`; the scale is alive.
         done(unsafe { mc_optimizer_step(self.0, scale) })
     }
 
-    /// Number of gradients that had to be copied because their strides were not those of their parameter.
+    /// Number of gradients that had to be copied because their strides differed from the strides of their parameters.
     pub fn relaid(&self) -> i64 {
         // SAFETY: see `zero`.
         unsafe { mc_optimizer_relaid(self.0) }

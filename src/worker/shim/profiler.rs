@@ -1,5 +1,5 @@
-//! What a profiler sees of the worker beside its calls: named ranges (NVTX), which the built-in trace has too, and the window in which CUDA's
-//! profilers record.
+//! Information for profilers in addition to the worker's calls: named ranges (NVTX), which the built-in trace has too, and the window in
+//! which CUDA's profilers record.
 //!
 //! NVTX is header-only: a program asks for the library that `NVTX_INJECTION64_PATH` names, which a profiler sets, and hands
 //! it tables of function pointers to fill. The same is done here, so that ranges need neither CUDA nor a header. Without
@@ -201,7 +201,7 @@ impl Recording {
         Self { open, thread }
     }
 
-    /// Ends the window and waits for what the profiler has to finish, which may include the kernels of all ranks.
+    /// Ends the window and waits until the profiler has finished, which may include waiting for the kernels of all ranks.
     pub fn end(self) {
         drop(self.open);
         if let Some(thread) = self.thread {

@@ -1,4 +1,4 @@
-//! Controls for what differs from the defaults in the figure: names, axes, legend, sizes, names of levels, annotations.
+//! Controls for the changes to a figure's defaults: names, axes, legend, sizes, names of levels, annotations.
 
 use eframe::egui::{Button, DragValue, Grid, Role, Ui, WidgetInfo};
 use strum::VariantArray;
@@ -145,7 +145,7 @@ fn colour_ui(ui: &mut Ui, editing: &mut Editing<'_>, key: &str, name: &str) {
     });
 }
 
-/// What is written and drawn into charts: each as the words of the command line.
+/// The annotations of charts, each in the words of the command line.
 fn annotations_ui(ui: &mut Ui, editing: &mut Editing<'_>, view: View<'_>) {
     ui.add_space(GRID);
     ui.label(muted(ui, "Marks"));

@@ -27,9 +27,9 @@ const MOST_COLUMNS: usize = 6;
 pub struct Composing {
     /// Its panels and their arrangement; its style is the style of the shown figure.
     pub composition: Composition,
-    /// The preview and the export are of it, not of the figure.
+    /// Whether the preview and the export show the composition instead of the figure.
     pub is_shown: bool,
-    /// The sessions of its panels as they were when these joined.
+    /// The sessions of its panels, in the state in which they were when the panels were added.
     pub known: Vec<Source>,
     /// The sessions of an opened file that are being read, with their names.
     reading: Option<(Vec<String>, Promise<Vec<Found>>)>,
@@ -60,7 +60,7 @@ impl FiguresScreen {
     pub(super) fn add_panel(&mut self, desk: &Desk) -> Result<(), String> {
         let sources = desk.sources();
         if sources.is_empty() || self.figure().is_none_or(Figure::is_empty) {
-            return Err("nothing is drawn that could become a panel".to_owned());
+            return Err("no figure is drawn, so there is no panel to add".to_owned());
         }
         for source in &sources {
             let name = name_of(source);
@@ -84,8 +84,8 @@ impl FiguresScreen {
         Ok(())
     }
 
-    /// Shows the composed figure of a file that was opened. Its sessions but the one with the name `opening` are read from their folders,
-    /// unless they are on the desk.
+    /// Shows the composed figure of a file that was opened. Its sessions are read from their folders, except those on the desk and the
+    /// session with the name `opening`.
     pub(super) fn show_composition(
         &mut self,
         composition: Composition,
@@ -152,7 +152,7 @@ impl FiguresScreen {
         }
     }
 
-    /// What is to be drawn in place of the figure, if a composition is shown.
+    /// The composition to draw in place of the figure; `None` if no composition is shown.
     pub(super) fn asked_composition(&self, desk: &Desk) -> Option<Asked> {
         let Composing { composition, is_shown, known, .. } = &self.composing;
         if !is_shown || composition.panels.is_empty() {
@@ -248,7 +248,7 @@ impl Asked {
     }
 }
 
-/// Draws the panels of the composed figure and what is done with them.
+/// Draws the list of the composed figure's panels, with controls.
 pub fn panels_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let Composing { composition, is_shown, .. } = &view.own.composing;
     let can_add = view.own.figure().is_some_and(|figure| !figure.is_empty());
@@ -295,7 +295,7 @@ pub fn panels_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
 }
 
-/// Draws a panel: its letter and study, its title, and what moves and removes it.
+/// Draws a panel's row: its letter and study, its title, and buttons that move and remove it.
 fn panel_ui(ui: &mut Ui, composition: &Composition, place: usize, commands: &mut Vec<Command>) {
     let (panel, letter) = (&composition.panels[place], panel_letter(place));
     let study = if panel.study.name.is_empty() { panel.study.form.key() } else { &panel.study.name };

@@ -17,7 +17,7 @@ pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
 /// Greatest width and height of a picture on screen, in pixels: what every graphics card takes as one texture.
 const MOST_PIXELS: f64 = 8192.0;
 
-/// What the screen shows.
+/// The drawn figure that the screen shows.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// The figure with its table, or why there is none.
@@ -31,7 +31,7 @@ pub struct Drawn {
 pub struct Tabled {
     /// The figure.
     pub figure: Figure,
-    /// What its table shows.
+    /// The contents of its table.
     pub texts: CellTexts,
 }
 
@@ -40,13 +40,13 @@ pub struct Tabled {
 pub struct Page {
     /// What it shows, in a few words.
     pub title: String,
-    /// The composed figure, where that is shown.
+    /// The composed figure, if a composed figure is shown.
     pub composed: Option<ComposedFigure>,
-    /// What is shown on paper.
+    /// The figure on paper.
     pub scene: Scene,
-    /// What would not do in print.
+    /// Warnings about problems in print.
     pub warnings: Vec<String>,
-    /// What a reader must know, and what would not do in print.
+    /// The notes for readers, and warnings about problems in print.
     pub notes: Vec<String>,
     /// The scene's pixels.
     pub image: ColorImage,

@@ -1,5 +1,5 @@
-//! Controls of one part of a figure: its title, an axis, the legend, the line below, what an author added. The side has them
-//! all; pointing at a part of the preview opens its own.
+//! Controls of one part of a figure: its title, an axis, the legend, the line below, an annotation. The side panel has the controls of all
+//! parts; pointing at a part of the preview opens the controls of that part.
 
 use eframe::egui::{DragValue, Grid, Role, Ui, WidgetInfo};
 use strum::{EnumMessage, VariantArray};
@@ -38,11 +38,11 @@ impl Editing<'_> {
     }
 }
 
-/// Letters of the choices of a row at most, each with the room around it, and how wide a letter is about.
+/// The largest number of letters in a row of choices, counting two for the room around each choice, and the approximate width of a letter.
 const LETTERS: usize = 30;
 const LETTER_WIDTH: f32 = 7.5;
 
-/// Choices beside each other, with what they are about.
+/// Draws choices beside each other. `about` is the name of the group in their accessible names.
 pub(super) fn one_of<T: PartialEq>(ui: &mut Ui, about: &str, now: &T, choices: Vec<(T, String)>) -> Option<T> {
     let mut asked = None;
     // A grid does not know how high rows become that wrap by themselves.
@@ -217,7 +217,7 @@ pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     });
 }
 
-/// The lines below the figure, and what is drawn next to its values.
+/// Switches for the lines below the figure, and for the marks that are drawn next to its values.
 pub(super) fn switches_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     type Switch = fn(&mut Overrides) -> &mut bool;
     let switches: [(&'static str, Switch); 3] = [
@@ -235,7 +235,7 @@ pub(super) fn switches_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
 
 /// Height of the page, and widths of bars and lines.
 pub(super) fn sizes_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
-    /// Name, usual number, limits, unit, and where it is kept.
+    /// Name, usual number, limits, unit, and the field of the overrides.
     type Number = (&'static str, f64, (f64, f64), &'static str, fn(&mut Overrides) -> &mut Option<f64>);
     let numbers: [Number; 3] = [
         ("Height", 60.0, Overrides::HEIGHTS_MM, " mm", |one| &mut one.height_mm),
@@ -263,7 +263,8 @@ pub(super) fn sizes_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     });
 }
 
-/// What an author added, by its place: its words as on the command line, and what a bracket says in place of its verdict.
+/// Controls of an annotation, given by its place in the list: its words as on the command line, and the text that replaces the verdict of a
+/// bracket.
 pub(super) fn annotation_ui(ui: &mut Ui, editing: &mut Editing<'_>, place: usize) {
     let Some(now) = editing.study.overrides.annotations.get(place).cloned() else { return };
     let set = |editing: &mut Editing<'_>, annotation: Annotation| {

@@ -97,8 +97,8 @@ impl FiguresScreen {
         }));
     }
 
-    /// Takes over the results of exports and dialogs. A failure is told beside the buttons, where it stays. A success is told as a notice,
-    /// which is in sight wherever the buttons are.
+    /// Takes over the results of exports and dialogs. A failure is shown beside the buttons, where it stays. A success is shown as a
+    /// notice, which is visible even if the buttons are not.
     pub(super) fn poll_export(&mut self, desk: &mut Desk, context: &Context) {
         let mut tell = |text: String| desk.say(Notice { text, can_undo: false });
         match taken(&mut self.describing) {

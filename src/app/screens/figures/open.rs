@@ -71,8 +71,8 @@ impl FiguresScreen {
             }
             None => {
                 let message = format!(
-                    "{name} is of session {origin}, which is not known here: open that session, and the figure is shown. \
-                     What the file holds: multicard figure FILE --format json",
+                    "{name} shows session {origin}, which is not known here: open that session to see the figure. \
+                     multicard figure FILE --format json prints the contents of the file",
                 );
                 self.said = Some((message, false));
             }

@@ -17,12 +17,12 @@ use crate::app::widgets::strong;
 use crate::figure::paper::{Area, Part, Scene};
 use crate::figure::{Chart, Figure, Panel, Point, Series};
 
-/// Least width and height of what can be pointed at.
+/// The smallest width and height of an area that can be pointed at.
 const LEAST_TARGET: f32 = 10.0;
 /// If a figure has more points than this, they cannot be pointed at one by one; titles, axes and other parts still can.
 const MOST_POINTS: usize = 1000;
 
-/// Where the preview is on screen.
+/// The place of the preview on screen.
 #[derive(Clone, Copy)]
 pub(super) struct Sheet {
     pub corner: Pos2,
@@ -211,7 +211,7 @@ fn keys_of(part: &Part, figure: &Figure) -> Vec<String> {
     if name.is_empty() { Vec::new() } else { figure.keys_of(&name) }
 }
 
-/// What a part is called; none if there is nothing to change on it.
+/// The name of a part; `None` if the part has nothing that can be changed.
 fn name_of(part: &Part, figure: &Figure, figures: &FiguresScreen) -> Option<String> {
     let name = || Some(text_of(part, figure)).filter(|name| !name.is_empty());
     Some(match part {

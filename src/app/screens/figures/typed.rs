@@ -6,12 +6,12 @@ use eframe::egui::{Context, Id, Key, Ui};
 use crate::app::theme::palette;
 use crate::app::widgets::{named_text, select_all, text_field};
 
-/// When typed text counts.
+/// The moment at which typed text counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typing {
-    /// With each letter.
+    /// The text counts with each typed letter.
     Live,
-    /// When Enter, Tab or a click elsewhere ends it. Esc restores the earlier text.
+    /// The text counts when Enter, Tab or a click elsewhere ends typing. Esc restores the earlier text.
     Kept,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn whole_field(
     })
 }
 
-/// A field for what can be read from a text. Returns what was typed once it counts, can be read and differs from `shown`.
+/// A text field for a value. Returns the typed value once the text counts, can be read and differs from `shown`.
 pub(super) fn read_field<T>(
     ui: &mut Ui,
     typing: Typing,

@@ -1,4 +1,4 @@
-//! The checks of what runs need on the machine: the list of `multicard doctor`.
+//! The checks of the machine for runs: the list of `multicard doctor`.
 
 use eframe::egui::{Label, RichText, Ui};
 

@@ -9,7 +9,7 @@ use crate::plan::{Gpu, Node};
 use crate::protocol::{GpuSample, Sample, throttle_words};
 
 const BAR: Vec2 = Vec2::new(160.0, 10.0);
-/// From this share on, a bar shows a warning.
+/// The smallest share with which a bar shows a warning.
 const NEARLY_FULL: f64 = 0.9;
 
 /// One line: name, bar and value.
@@ -17,7 +17,7 @@ pub struct Line<'a> {
     /// Prefix of the bar's accessible name.
     pub owner: &'a str,
     pub name: &'a str,
-    /// From 0 to 1.
+    /// The filled share of the bar, from 0 to 1.
     pub share: Option<f64>,
     pub text: Option<String>,
     /// Whether a nearly full bar warns.

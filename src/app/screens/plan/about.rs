@@ -20,7 +20,7 @@ use crate::plan::{
     workloads,
 };
 
-/// What the workload of a program of the user's own is called.
+/// The name of the workload that is a program of the user's own.
 const OWN_PROGRAM: &str = "Own program";
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -370,7 +370,7 @@ pub(super) fn tracer_refusal(tracer: Tracer, programs: bool, node: Option<&Node>
             .as_ref()
             .err()
             .filter(|_| programs)
-            .map(|why| format!("nothing can be recorded of a program of your own on this machine: {why}")),
+            .map(|why| format!("programs of your own cannot be recorded on this machine: {why}")),
     }
 }
 
@@ -428,8 +428,8 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
             (
                 Capture::USUAL,
                 "windows",
-                "A few steps in each period are recorded: times are those of the other steps, and the run shows what recording costs. Runs of \
-                 programs, of nsys, and those with less than two periods of steady steps are recorded as a whole",
+                "A few steps in each period are recorded: times are those of the other steps, and the run shows what recording costs. Programs \
+                 of your own, runs under nsys, and runs with less than two periods of steady steps are recorded as a whole",
             ),
             (Capture::Whole, "whole run", "Records each run from its start to its end"),
             (
@@ -445,7 +445,7 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
         ] {
             let refusal = match capture {
                 Capture::Windows { .. } if !windows => {
-                    Some("Only the built-in tracer records windows, of workloads that are built in")
+                    Some("Only the built-in tracer records windows, and only for built-in workloads")
                 }
                 Capture::First { .. } | Capture::Steps { .. } if programs => {
                     Some("Programs of your own are always recorded as a whole")

@@ -1,6 +1,6 @@
 //! The form of a plan's own program: the typed texts, and a trial of one cell.
 //!
-//! Each valid change of the texts is applied to the plan. The document keeps invalid texts beside the plan, with what is wrong, until they
+//! Each valid change of the texts is applied to the plan. The document keeps invalid texts beside the plan, with their errors, until they
 //! are corrected or the plan is changed elsewhere.
 
 mod fields;

@@ -21,7 +21,7 @@ const FIRST_MINUTES: f64 = 60.0;
 /// The name of a block without a design.
 const ALL: &str = "all combinations";
 
-/// What a kind is good for.
+/// The use of a kind of designs, in a sentence.
 fn help(kind: DesignKind) -> &'static str {
     match kind {
         DesignKind::OneAtATime => {
@@ -293,7 +293,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
             }
         });
     }
-    let help = "Runs that complete those of the design, which stay as they are. With \"keep finished repeats\", only the new ones run.";
+    let help = "Adds runs to the design; its present runs stay as they are. With \"keep finished repeats\", only the new runs start.";
     let mut asked = None;
     ui.menu_button("Add runs …", |ui| {
         if ui

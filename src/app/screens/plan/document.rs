@@ -7,7 +7,7 @@ use crate::app::command::EditKind;
 use crate::app::history::History;
 use crate::plan::{Block, CommandTexts, Plan};
 
-/// Typed texts of a program that may differ from the plan, and what is wrong with them; without an error, the plan contains them.
+/// Typed texts of a program, and their error. The plan contains the texts if there is no error.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     texts: CommandTexts,
@@ -192,7 +192,7 @@ impl Document {
         self.choose(0);
     }
 
-    /// Records that a file now holds `plan`, and that it is the plan's.
+    /// Records that the file `path` now contains `plan`, and that it is the file of this document.
     pub(super) fn saved(&mut self, mut plan: Arc<Plan>, path: PathBuf) {
         for held in [&mut plan, &mut self.now.plan] {
             let mut moved = Plan::clone(held);

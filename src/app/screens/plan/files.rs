@@ -72,7 +72,7 @@ impl PlanScreen {
         self.saving = Some(write(self.document.plan().clone(), from, path, replace || own, context));
     }
 
-    /// Acts on what was chosen in the system's dialog.
+    /// Opens or saves the file that was chosen in the system's dialog.
     pub(super) fn poll_question(&mut self, context: &Context) {
         let Some(question) = &mut self.question else { return };
         let Some(chosen) = taken(&mut question.dialog) else { return };

@@ -15,7 +15,7 @@ use crate::plan::Plan;
 /// Progress of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Launch {
-    /// Not requested.
+    /// No launch was requested.
     #[default]
     Idle,
     /// Requested; sent as soon as the outlook is known.

@@ -49,7 +49,7 @@ pub(super) enum Field<'t> {
 /// A line: the name of its item, and its fields.
 pub(super) type Line<'t> = (String, Vec<Field<'t>>);
 
-/// What was requested.
+/// A request of a control.
 pub(super) enum Asked {
     Nothing,
     /// Remove the item at this index.

@@ -27,7 +27,7 @@ const SCROLL_BAR: f32 = 16.0;
 const CELL_MARGIN: i8 = 6;
 /// Width that the controls next to the launch button need to fit on its line.
 const LAUNCH_LINE_WIDTH: f32 = 440.0;
-/// What is said before runs go into a session of imported runs.
+/// The question before runs go into a session of imported runs.
 const IMPORTED: &str = "All runs of this session were imported from results of other programs, and are not judged against runs that are made \
                         here. For a session of its own, type a name under “New session” in the session menu before you launch the plan.";
 /// The most of the height that remarks get, as a share.
@@ -296,7 +296,7 @@ enum Shown {
 }
 
 impl Cells<'_> {
-    /// The distance from the top of the first row to that of another one.
+    /// The distance from the top of the first row to the top of this row.
     fn top(&self, row: usize) -> f32 {
         row.min(self.valid) as f32 * ROW_HEIGHT + row.saturating_sub(self.valid) as f32 * self.note_height
     }

@@ -28,7 +28,8 @@ pub(super) struct Outlook {
     pub(super) node: Arc<Node>,
     /// The cells.
     pub(super) matrix: Matrix,
-    /// Keys of the factors in which cells differ; the workload first and the tracer last where there are several.
+    /// Keys of the factors in which cells differ. If there are several workloads, the workload is the first; if there are several tracers,
+    /// the tracer is the last.
     pub(super) varied: Vec<Key>,
     /// Number of runs to launch.
     pub(super) runs: u64,
@@ -42,7 +43,7 @@ pub(super) struct Outlook {
     refusals: HashMap<(Key, Level), String>,
     /// Data sets that cannot be used, with the reason.
     data_refusals: HashMap<Key, String>,
-    /// What a reader of the plan should know.
+    /// Remarks for readers of the plan.
     pub(super) remarks: Vec<Remark>,
     /// Which effects the shown block's design can separate.
     pub(super) resolved: Option<Resolved>,
@@ -134,7 +135,7 @@ fn search_trouble(plan: &Plan, matrix: &Matrix) -> Option<String> {
     }
 }
 
-/// What a session already has of an outlook.
+/// The runs of an outlook that a session already has.
 pub(super) struct Kept {
     outlook: Arc<Outlook>,
     held: Arc<HashMap<Identity, HeldCell>>,
@@ -198,8 +199,8 @@ impl Probe<'_> {
         refusals
     }
 
-    /// Why nothing runs with this level, neither with the first ticked level of all other factors nor with any other ticked level of one of
-    /// them.
+    /// Why no cell with this level can run: the level was tried with the first ticked levels of all other factors, and with each other
+    /// ticked level of one of these factors.
     fn level(&self, factor: &Factor, level: &Level) -> Option<String> {
         let mut trial = self.first_levels();
         set(&mut trial, &factor.key, level);

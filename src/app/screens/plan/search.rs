@@ -21,7 +21,7 @@ const FIRST_MINUTES: f64 = 10.0;
 /// The repeats that a plan with too few for a search gets when its search is switched on: a search saves little with few.
 const FIRST_REPEATS: u32 = 12;
 
-/// The goal and the limits as they were typed.
+/// The typed goal and limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchTexts {
     /// `max throughput`

@@ -71,7 +71,7 @@ fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let button = Button::new(text).min_size(Vec2::new(least_width, 0.0));
         let response = ui.add_enabled(enabled && why_not.is_none(), button).on_hover_text(hover);
         let response =
-            response.on_disabled_hover_text(why_not.unwrap_or("There is no run in a state to which this applies"));
+            response.on_disabled_hover_text(why_not.unwrap_or("No run is in a state in which this is possible"));
         if deliberate::clicked(&response, what) {
             commands.push(command);
         }

@@ -10,7 +10,7 @@ use crate::app::task::on_thread;
 use crate::foreign::with_ellipsis;
 use crate::trace::{MarkKind, Timeline, TraceError};
 
-/// What recordings are aligned at.
+/// The event or mark at which recordings are aligned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
     /// The first event of each recording.

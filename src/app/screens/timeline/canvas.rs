@@ -26,13 +26,13 @@ use crate::trace::{Class, Found, Item, Steps};
 
 /// Width of the triangle that folds rows.
 const FOLD: f32 = 18.0;
-/// The most rows of the sentence about what limits a run, for which [`RUN`] has room before it is known.
+/// The largest number of rows of the sentence that says what limits a run. [`RUN`] has room for them before the sentence is known.
 const LIMIT_ROWS: usize = 2;
-/// From this width on, an event's name is written on it.
+/// The smallest width of an event on which its name is written.
 const NAMED: f32 = 34.0;
 /// Distance from an event within which the pointer selects it, in points.
 const REACH: f64 = 2.0;
-/// The same for a step between two values.
+/// Distance from a step between two values of a counter within which the pointer selects it, in points.
 const STEP_REACH: f64 = 4.0;
 
 /// Id of the time at which the pointer is, in egui's memory.
@@ -547,7 +547,7 @@ pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
         let share = 100.0 * item.busy_ns as f64 / length.max(1) as f64;
         lines.push(match class {
             Class::Memory => format!("{} times memory was allocated or released", item.events),
-            _ => format!("{} events, busy {} %, most of the time: {name}", item.events, significant(share)),
+            _ => format!("{} events, busy {} %, longest in total: {name}", item.events, significant(share)),
         });
         lines.push("Zoom in to see them one by one.".to_owned());
     } else {

@@ -39,7 +39,7 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
             button(
                 ui,
                 "Figure",
-                "Write this view as a figure: among those of the session, or beside the recording (P)",
+                "Write this view as a figure: into the session's figures, or beside the recording (P)",
                 TimelineCommand::Figure,
             );
             let copy = "Copy the command that shows these recordings";
@@ -200,8 +200,8 @@ fn marks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     };
     ui.label(strong(text)).on_hover_text(hint);
     if let [a, b] = marks[..] {
-        let hover = "Divides recordings into steps: the first event that begins after the first mark begins a step as often as it begins \
-                     until the second mark";
+        let hover = "Divides recordings into steps. A step begins with the event that begins first after the first mark, and contains as many \
+                     events of that name as begin between the marks";
         if ui.small_button("Marks are a step").on_hover_text(hover).clicked() {
             for (place, run) in view.own.runs.iter().enumerate() {
                 // The times of marks are those of the shown clock.

@@ -70,7 +70,7 @@ fn group(name: &str) -> u32 {
     name.strip_prefix("GPU ").and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap_or(u32::MAX)
 }
 
-/// What a counter counts, without the GPU's number.
+/// The quantity of a counter, without the GPU's number.
 fn kind(name: &str) -> &str {
     name.strip_prefix("GPU ").and_then(|rest| Some(rest.split_once(' ')?.1)).unwrap_or(name)
 }
@@ -88,7 +88,7 @@ impl Counter {
         if self.unit == BYTES { bytes_text(value) } else { format!("{} {}", significant(value), self.unit) }
     }
 
-    /// What it counts, if its name does not say it.
+    /// The quantity that it counts, if its name does not say it.
     pub fn about(&self) -> &'static str {
         if self.unit == BYTES { "all memory in use on the GPU, by any process; " } else { "" }
     }

@@ -36,8 +36,8 @@ impl TimelineScreen {
     }
 }
 
-/// A free file name for what is written of a recording: `report.activity.pdf`, `report.activity-2.pdf`. It is beside the recording. If that
-/// belongs to a session, it is in the session's folder for figures and named after the run.
+/// A free file name for an export of a recording: `report.activity.pdf`, `report.activity-2.pdf`. The file is beside the recording. If the
+/// recording belongs to a session, the file is in the session's folder for figures and is named after the run.
 fn free_name(recording: &Path, what: &str, ending: &str) -> PathBuf {
     let folder_of_run = recording.parent().unwrap_or(Path::new(""));
     let (folder, name) = match session_of(recording) {

@@ -1,5 +1,5 @@
-//! What is connected with the selected event, and with the event under the pointer: the look-up, its words, arrows over the rows, and
-//! buttons that lead there.
+//! The events that are connected with the selected event and with the event under the pointer: how they are looked up, a text about them,
+//! arrows over the rows, and buttons that go to them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Flows {
 }
 
 impl TimelineScreen {
-    /// What is connected with an event that is selected or under the pointer, once it was looked up.
+    /// The events that are connected with the selected event or with the event under the pointer, once they were looked up.
     pub fn flow(&self, pick: &Pick) -> Option<&Flow> {
         self.flows.known.iter().find(|(known, _)| known == pick)?.1.as_ref()
     }
@@ -87,7 +87,7 @@ fn collective(flow: &Flow, own: Found) -> Found {
     flow.launched.iter().find(is_it).copied().unwrap_or(own)
 }
 
-/// What is connected with an event, in lines.
+/// The events that are connected with an event, in lines of text.
 pub(super) fn words(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     let (Some(run), Some(flow)) = (state.runs.get(pick.run), state.flow(pick)) else { return Vec::new() };
     let timeline = &run.timeline;
@@ -143,7 +143,7 @@ pub(super) fn buttons_ui(ui: &mut Ui, state: &TimelineScreen, pick: &Pick, comma
                 commands.push(TimelineCommand::ShowSelected);
             }
         }
-        let hover = "Shows the times of this event and of all that it is connected with";
+        let hover = "Zooms to this event and all events that are connected with it";
         if ui.button("Show all of these").on_hover_text(hover).clicked() {
             let spans = ways.iter().map(|(_, found)| found.item.span).chain([pick.found.item.span]);
             let (from, to) = spans.fold((i64::MAX, i64::MIN), |all, span| (all.0.min(span.0), all.1.max(span.1)));

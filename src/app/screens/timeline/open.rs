@@ -36,7 +36,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Its file, and what it is called: its name and its cell.
+    /// Its file, its name and its cell.
     pub(super) fn named(&mut self) -> (&PathBuf, &mut String, &mut Option<String>) {
         (&self.file, &mut self.name, &mut self.cell)
     }

@@ -22,10 +22,10 @@ const BETWEEN: f32 = 8.0;
 /// The arrangement of recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Arrangement {
-    /// In one list: the second one follows the last row of the first.
+    /// All recordings are in one list: the second recording follows the last row of the first.
     #[default]
     List,
-    /// One below the other, each with its share of the height.
+    /// The panes are below each other, each with its share of the height.
     Below,
     /// Side by side, with rows at the same height.
     Beside,
@@ -84,7 +84,7 @@ pub struct Pane {
     pub runs: Range<usize>,
     /// Its axis.
     pub axis: Rect,
-    /// Where its rows are in sight, without their names.
+    /// The area in which its rows are in sight, without their names.
     pub rows: Rect,
     /// Its times.
     pub scale: Scale,
@@ -101,7 +101,7 @@ impl Pane {
 
 /// Panes that scroll together.
 pub struct Group {
-    /// What they cover.
+    /// The area that they cover.
     pub room: Rect,
     /// The panes, from left to right.
     pub panes: Vec<Pane>,

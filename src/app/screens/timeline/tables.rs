@@ -135,7 +135,7 @@ fn splits<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, 
     run_splits
 }
 
-/// The same if a run has steps; `None`, with a message drawn, if the recordings mark none.
+/// The splits of all runs, if a run has steps; `None`, with a message drawn, if no recording marks steps.
 fn splits_of_steps<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, &'a Split)>> {
     let splits = splits(ui, state)?;
     if splits.iter().any(|(_, split)| split.has_steps) {
@@ -407,7 +407,7 @@ fn gaps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComma
     });
 }
 
-/// Draws the collectives of all runs: how much of their time is hidden, and what the rest is.
+/// Draws the collectives of all runs: how much of their time is hidden, spent waiting, and exposed.
 fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(splits) = splits(ui, state) else { return };
     if splits.iter().all(|(_, split)| split.collectives.is_empty()) {

@@ -39,13 +39,13 @@ impl Spread {
         let devices_per_node = match (all, per_node) {
             (Some(_), Some(_)) => {
                 return Err(format!(
-                    "{GPUS} is the number of all nodes and {GPUS_PER_NODE} that of one: remove one of them"
+                    "{GPUS} counts the GPUs of all nodes, and {GPUS_PER_NODE} those of one node: remove one of them"
                 ));
             }
             (Some(all), None) if all % count_of_nodes != 0 => {
                 return Err(format!(
-                    "{GPUS} = {all} cannot be divided evenly by {NODES} = {count_of_nodes}: {GPUS} is the number of all nodes; \
-                     {GPUS_PER_NODE} is that of one"
+                    "{GPUS} = {all} cannot be divided evenly by {NODES} = {count_of_nodes}: {GPUS} counts the GPUs of all nodes, and \
+                     {GPUS_PER_NODE} those of one node"
                 ));
             }
             (Some(all), None) => all / count_of_nodes,

@@ -36,7 +36,7 @@ pub enum Decode {
     /// Before the first epoch; their pixels stay in memory as bytes, in the size that the model sees.
     #[default]
     Once,
-    /// In every epoch, by the loader's threads.
+    /// The loader's threads decode files in every epoch.
     EachEpoch,
 }
 

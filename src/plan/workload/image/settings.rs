@@ -186,7 +186,7 @@ pub struct ImageSettings {
     pub pin_memory: bool,
     /// The memory format of images and weights.
     pub layout: Layout,
-    /// What a step does.
+    /// The passes of a step: training or inference.
     pub passes: Passes,
     /// The kernels that compute a training step.
     pub kernels: Kernels,

@@ -10,7 +10,7 @@ use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Kernels, Limits, Node, Opt
 
 /// The compute capability from which on GPUs multiply numbers in FP8.
 const FP8_SINCE: (u32, u32) = (8, 9);
-/// Rows of matrices in FP8 have a multiple of so many numbers.
+/// The length of a row of an FP8 matrix must be a multiple of this number.
 const FP8_NUMBERS: usize = 16;
 
 /// A combination of levels, with the data set and machine it would run on.

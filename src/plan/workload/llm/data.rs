@@ -24,11 +24,11 @@ pub enum Source {
     StandIn,
     /// Files in their published formats.
     Files {
-        /// The folder of the data sets; `None` for the one that `multicard data fetch` uses.
+        /// The folder of the data sets; `None` for the folder that `multicard data fetch` uses.
         folder: Option<PathBuf>,
         /// The file of `data_set = file`.
         file: Option<PathBuf>,
-        /// `tokenizer.json` or Llama's `tokenizer.model`; `None` for the one in the folder of weights.
+        /// The path of `tokenizer.json` or of Llama's `tokenizer.model`; `None` for the tokenizer in the folder of weights.
         tokenizer: Option<PathBuf>,
     },
 }
@@ -64,7 +64,7 @@ impl LlmData {
         Ok(Self { source, weights: path("weights"), config: path("config") })
     }
 
-    /// The tokenizer's file: the named one, or else the one in the folder of weights, if there is one.
+    /// The tokenizer's file: the file that the plan names, or else the file in the folder of weights, if there is one.
     pub fn tokenizer(&self) -> Option<PathBuf> {
         let Source::Files { tokenizer, .. } = &self.source else { return None };
         let beside = |folder: &PathBuf| {
@@ -74,7 +74,7 @@ impl LlmData {
         tokenizer.clone().or_else(|| self.weights.as_ref().map(beside))
     }
 
-    /// The `config.json` of [`Model::Config`]: the named one, or else the one in the folder of weights.
+    /// The `config.json` of [`Model::Config`]: the file that the plan names, or else the file in the folder of weights.
     pub fn config(&self) -> Option<PathBuf> {
         self.config.clone().or_else(|| self.weights.as_ref().map(|folder| folder.join("config.json")))
     }
@@ -99,7 +99,7 @@ impl LlmData {
     }
 }
 
-/// The data sets and what plans may set for each.
+/// The data sets, and the keys that plans may set for each.
 pub(super) fn rules() -> Vec<DataSetRule> {
     let path = |key: &str, name: &str, help: &str| Factor::path(key, name, "").help(help);
     let of_model = || {

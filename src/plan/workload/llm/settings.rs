@@ -37,7 +37,7 @@ levels! {
     }
 }
 levels! {
-    /// The rows' data set.
+    /// The data set that rows are read from, or whose rows are imitated.
     DataSet = "data_set" {
         /// Instructions with their answers: yahma/alpaca-cleaned.
         AlpacaCleaned = "alpaca-cleaned",
@@ -88,7 +88,7 @@ levels! {
         Bf16 = "bf16",
         /// Frozen weights in half precision, trained parameters in fp32, dynamic loss scaling.
         Fp16 = "fp16",
-        /// As bf16, with the frozen matrices of blocks in FP8, and their products too.
+        /// Like bf16, but the frozen matrices of blocks are stored in FP8, and their products are computed in FP8.
         Fp8 = "fp8",
     }
 }
@@ -167,7 +167,7 @@ impl Precision {
 }
 
 impl Tf32 {
-    /// What it makes of products in fp32.
+    /// The hint about products in fp32 that GPUs may compute in TF32.
     pub(super) fn lowers(self) -> Option<Hint> {
         match self {
             Self::Off => None,
@@ -211,7 +211,7 @@ impl DataSet {
         }
     }
 
-    /// The rows of its training split, which alone is downloaded, where that is not all of the published number.
+    /// The number of rows in the training split, the only split that is downloaded, if it is smaller than the published number of rows.
     ///
     /// Source: the data card of Samsung/samsum.
     pub fn training_rows(self) -> Option<u64> {
@@ -238,24 +238,24 @@ pub struct Lora {
     pub rank: usize,
     /// The scale's numerator.
     pub alpha: f64,
-    /// The projections that have them.
+    /// The projections that have adapters.
     pub targets: LoraTargets,
 }
 
 /// Tokens of a micro-batch up to which a joint pass of DPO is faster than two passes.
 ///
 /// Measured on an H100, the frozen products of a block of Llama 3 8B (bf16) take 253 µs over 240 rows and 343 µs over 480, so that two
-/// passes take 506 µs and a joint one 343 µs. Over 480 rows of each side they take 674 and 586 µs, and from 960 on as long. A joint pass
-/// copies what autograd keeps of the policy's rows, 0.24 MB per row and block read and written, which at the memory's rate is 0.09 µs.
-/// Between the measured points, gain and cost are equal at about this many rows.
+/// passes take 506 µs and a joint one 343 µs. Over 480 rows of each side, two passes take 674 µs and a joint pass 586 µs; from 960 rows on,
+/// both take the same time. A joint pass copies the data that autograd keeps of the policy's rows. It reads and writes 0.24 MB per row and
+/// block, which takes 0.09 µs at the memory's rate. Between the measured points, gain and cost are equal at about this many rows.
 const JOINT_TOKENS: usize = 640;
 
 /// Spare columns behind each row of a matrix: 128 bytes in 16 bits, so that all rows are equally aligned.
 const SPARE_COLUMNS: usize = 64;
 
 impl Lora {
-    /// With fused kernels, how many spare columns a matrix has behind each of its rows if it holds these projections side by side: the
-    /// backward pass places the adapters' B there. None without adapters, or if B needs more.
+    /// With fused kernels, the number of spare columns behind each row of a matrix that holds these projections side by side. The backward
+    /// pass places the adapters' B there. 0 without adapters, or if B needs more columns.
     pub fn spare_columns<'a>(&self, projections: impl Iterator<Item = &'a str>) -> usize {
         let needed = self.rank * projections.filter(|name| self.targets.has(name)).count();
         if (1..=SPARE_COLUMNS).contains(&needed) { SPARE_COLUMNS } else { 0 }
@@ -269,7 +269,7 @@ pub struct LlmSettings {
     pub technique: Technique,
     /// The network.
     pub model: Model,
-    /// The rows' data set.
+    /// The data set that rows are read from, or whose rows are imitated.
     pub data_set: DataSet,
     /// The prompt template: the data set's own template is resolved to the template itself, so that [`Template::Own`] remains only for a
     /// data set without one.
@@ -304,7 +304,7 @@ pub struct LlmSettings {
     pub fsdp_gather: FsdpGather,
     /// Whether each epoch has its own order of rows.
     pub shuffle: bool,
-    /// Whether several short rows share one of `max_tokens`.
+    /// Whether several short rows are packed into one row of `max_tokens`.
     pub packed: bool,
     /// Whether batches are staged in pinned memory and copied asynchronously.
     pub pin_memory: bool,
@@ -316,7 +316,7 @@ pub struct LlmSettings {
     pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
     pub numa: Binding,
-    /// What a step does.
+    /// The passes of a step: training or inference.
     pub passes: Passes,
     /// The kernels that compute a layer.
     pub kernels: Kernels,
@@ -334,7 +334,7 @@ pub struct LlmSettings {
     pub save_every: Option<usize>,
     /// Number of training rows, from the start of the set; `None` for all.
     pub rows: Option<usize>,
-    /// Number of rows after those, on which each epoch is evaluated.
+    /// Number of rows, after the training rows, on which each epoch is evaluated.
     pub test_rows: usize,
     /// Tokens of each row of [`DataSet::Uniform`].
     pub row_tokens: usize,

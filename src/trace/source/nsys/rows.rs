@@ -10,9 +10,9 @@ use crate::trace::event::check_span;
 /// A column to read.
 #[derive(Clone, Copy)]
 pub(super) enum Column {
-    /// In every known schema.
+    /// A column that every known schema has.
     Required(&'static str),
-    /// Missing in some schemas, where it reads as NULL.
+    /// A column that some schemas lack; it is then read as NULL.
     Optional(&'static str),
 }
 
@@ -77,7 +77,7 @@ impl Fields<'_> {
         self.checked((self.required(0)?, self.required(1)?))
     }
 
-    /// The same for an event at a single moment, which is in the first column.
+    /// Start and end of an event at a single time, which is in the first column.
     pub fn time(&self) -> Result<(i64, i64), TraceError> {
         let time = self.required(0)?;
         self.checked((time, time))

@@ -7,7 +7,7 @@ use strum::IntoEnumIterator as _;
 use super::{Binding, Part, Process, Split};
 use crate::statistics::INTERVAL_REPEATS;
 
-/// From this share of a step's time on, a part can be what limits a run.
+/// The smallest share of a step's time with which a part can limit a run.
 const BINDS: f64 = 0.25;
 /// The number of steps from which the extremes are a 95 % interval of the median; with fewer steps nothing is concluded.
 const JUDGED_STEPS: usize = INTERVAL_REPEATS;

@@ -11,27 +11,27 @@ pub type Stream = *mut c_void;
 
 /// `daliStorageDevice_t`, and of an operator `daliBackend_t`.
 pub const CPU: c_int = 0;
-/// As [`CPU`].
+/// `daliStorageDevice_t`, and of an operator `daliBackend_t`.
 pub const GPU: c_int = 1;
 /// Backend of an operator with inputs on the CPU and outputs on the GPU.
 pub const MIXED: c_int = 2;
 
 /// `daliDataType_t`.
 pub const UINT8: c_int = 0;
-/// As [`UINT8`].
+/// A value of `daliDataType_t`.
 pub const INT64: c_int = 7;
-/// As [`UINT8`].
+/// A value of `daliDataType_t`.
 pub const FLOAT16: c_int = 8;
-/// As [`UINT8`].
+/// A value of `daliDataType_t`.
 pub const FLOAT: c_int = 9;
-/// As [`UINT8`].
+/// A value of `daliDataType_t`.
 pub const BOOL: c_int = 11;
-/// As [`UINT8`].
+/// A value of `daliDataType_t`.
 pub const STRING: c_int = 12;
-/// As [`UINT8`].
+/// A value of `daliDataType_t`.
 pub const FLOAT_VEC: c_int = 16;
 
-/// `DALI_EXEC_DYNAMIC`: outputs may be kept as long as they are needed.
+/// `DALI_EXEC_DYNAMIC`: the caller may keep outputs as long as it needs them.
 pub const EXEC_DYNAMIC: c_int = 1 | 2 | 8;
 /// `DALI_FEED_INPUT_FORCE_COPY | DALI_FEED_INPUT_SYNC`.
 pub const FEED_COPY: c_int = 2 | 1;

@@ -17,7 +17,7 @@ const LINEAR: i64 = 1;
 /// `DALI_RGB`.
 const RGB: i64 = 0;
 
-/// What is fed to a pipeline.
+/// The kind of input that is fed to a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Whole JPEG and PNG files.
@@ -26,10 +26,10 @@ pub enum Input {
     Bytes([usize; 3]),
 }
 
-/// What a pipeline does.
+/// The description of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The GPU to use; none for the CPU alone.
+    /// The GPU to use; `None` to use only the CPU.
     pub device: Option<c_int>,
     /// Maximum number of images in a batch.
     pub batch_size: usize,
@@ -37,7 +37,7 @@ pub struct Spec {
     pub threads: usize,
     /// Number of batches that are prepared ahead.
     pub prefetch: usize,
-    /// What is fed to it.
+    /// The kind of its input.
     pub input: Input,
     /// Width and height of the images in a batch.
     pub size: usize,

@@ -1,7 +1,7 @@
 //! The DALI loader: feeds a pipeline in the epoch's order and passes its batches to libtorch without copying them.
 //!
-//! Pixels that are in memory are fed as they are; files are read by a thread of the host and decoded by DALI. Interpolation, normalisation
-//! and order are the same as the host loader's. Before they are rounded to the run's type, pixels are within 1e-5 of the host's. If DALI
+//! Pixels that are in memory are fed unchanged; files are read by a thread of the host and decoded by DALI. Interpolation, normalisation
+//! and order are the same as in the host loader. Before they are rounded to the run's type, pixels are within 1e-5 of the host's. If DALI
 //! also decodes and enlarges, they may differ by one more level of 256, and JPEG decoders differ by up to 4 levels.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::shim;
 /// Batches that the pipeline prepares ahead.
 const PREFETCH: usize = 2;
 
-/// What the thread that reads files delivers: the files of one batch.
+/// The files of one batch, as the thread that reads files delivers them.
 type Files = Result<Vec<Vec<u8>>, String>;
 
 /// A pipeline over one part of the set.
@@ -76,7 +76,7 @@ impl DaliSource {
         }
     }
 
-    /// Begins an epoch: builds the pipeline, or continues with that of the last epoch if it is persistent.
+    /// Begins an epoch: builds the pipeline, or continues with the pipeline of the last epoch if loaders are persistent.
     pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         if self.pipeline.is_none() {
             self.pipeline = Some(Pipeline::new(self.spec.clone())?);
@@ -89,7 +89,7 @@ impl DaliSource {
         Ok(())
     }
 
-    /// Waits for a batch. Batches must be asked for in order.
+    /// Waits for a batch. Batches must be requested in order.
     pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let asked = Instant::now();
         while self.next_fed < task.batches.min(index + 1 + PREFETCH) {

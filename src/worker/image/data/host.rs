@@ -66,7 +66,7 @@ impl HostSource {
         }
     }
 
-    /// Begins an epoch: starts the threads, or lets those of the last epoch continue if they are persistent.
+    /// Begins an epoch: starts the threads, or lets the threads of the last epoch continue if they are persistent.
     pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         let crew = match &mut self.crew {
             Some(crew) => crew,
@@ -78,7 +78,7 @@ impl HostSource {
         Ok(())
     }
 
-    /// Waits for a batch and sends it to the device. Batches must be asked for in order.
+    /// Waits for a batch and sends it to the device. Batches must be requested in order.
     pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let Some(crew) = &self.crew else { return Err("the loader has no threads".into()) };
         let thread = index % crew.hands.len();

@@ -1,4 +1,4 @@
-//! What the trainer sees of a loader: epochs of batches, whatever prepares them.
+//! The interface of loaders for the trainer: epochs of batches, independent of the loader that prepares them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub struct Batch {
     pub bytes: u64,
     /// Number of batches that were copied to the device for this one, itself included.
     pub received_batches: usize,
-    /// Where its pixels were before.
+    /// The origin of its pixels.
     pub origin: Origin,
 }
 
@@ -47,7 +47,7 @@ impl Batch {
     }
 }
 
-/// Where the pixels of a batch come from.
+/// The origin of the pixels of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Memory of the host.
@@ -75,7 +75,7 @@ pub struct Loader {
     pub(super) source: Source,
 }
 
-/// What prepares the batches.
+/// The loader that prepares the batches.
 pub(super) enum Source {
     Host(HostSource),
     Dali(Box<DaliSource>),

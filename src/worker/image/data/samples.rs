@@ -15,22 +15,22 @@ pub struct Samples {
     pub content: Content,
 }
 
-/// Where pixels are.
+/// The place of the pixels.
 pub enum Content {
-    /// In memory.
+    /// Pixels are in memory.
     Bytes {
         /// Rows, columns and channels of each image.
         shape: [usize; 3],
         /// `[images, rows, columns, channels]`.
         pixels: Pixels,
     },
-    /// In files.
+    /// Pixels are in files.
     Files(Vec<PathBuf>),
 }
 
 /// Bytes in memory.
 pub enum Pixels {
-    /// This process's own.
+    /// Memory of this process.
     Own(Vec<u8>),
     /// One copy for all ranks of the node.
     Shared(Mapping),

@@ -16,7 +16,7 @@ pub trait CopyFence {
     fn wait(&self) -> Result<(), String>;
 }
 
-/// Makes a fence for the current device; none if the device has no events.
+/// Makes a fence for the current device; `None` if the device has no events.
 pub type NewFence = fn() -> Option<Box<dyn CopyFence + Send>>;
 
 /// For devices without events: every copy blocks.

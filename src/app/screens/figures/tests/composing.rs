@@ -222,7 +222,7 @@ fn where_nothing_is_drawn_nothing_becomes_a_panel() {
     send(&mut state, FiguresCommand::AddPanel);
     assert!(composition(&state).panels.is_empty());
     let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
-    assert!(!good && message.contains("nothing is drawn"), "{message}");
+    assert!(!good && message.contains("no figure is drawn"), "{message}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ const READ_HEIGHT: f32 = 220.0;
 /// The state of a trial of the first cell.
 #[derive(Default)]
 pub(super) enum Tried {
-    /// There was none.
+    /// No trial was made.
     #[default]
     Not,
     /// It is running.
@@ -77,7 +77,7 @@ impl Form {
     }
 }
 
-/// The digest of the program of the plan's first cell, with what is read of its output; empty for plans without a program.
+/// The digest of the program of the plan's first cell and of the readings that are declared for it; empty for plans without a program.
 fn digest(plan: &Plan) -> String {
     let command = plan.first.spec.command.as_ref();
     command.map_or(String::new(), |command| format!("{} {:?}", command.digest(), command.readings))

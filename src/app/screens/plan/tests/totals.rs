@@ -93,7 +93,8 @@ fn runs_are_traced_by_a_click_in_part_and_programs_only_where_the_tracer_records
     assert!(can_be_chosen(&window), "phases of ranks are recorded anywhere");
     click(&mut window, "Workload Own program");
     assert!(!can_be_chosen(&window));
-    let reason = "Trace built-in, cannot be chosen: nothing can be recorded of a program of your own on this machine: it was not built";
+    let reason =
+        "Trace built-in, cannot be chosen: programs of your own cannot be recorded on this machine: it was not built";
     assert!(window.get_by_label(reason).accesskit_node().is_disabled());
     let mut window = window_of(Some(Node { tracer: Ok("libmulticard_cupti.so".into()), ..gpu_node(1) }));
     click(&mut window, "Details");
