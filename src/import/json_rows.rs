@@ -245,7 +245,7 @@ mod tests {
         let table = read_bytes(text).unwrap();
         assert_eq!(
             table.values(0).map(|field| field.text()).collect::<Vec<_>>(),
-            ["1000", "1000", "1000", "0", "0.5", "1e22"]
+            ["1000", "1000", "1000", "0", "0.5", "1e+22"]
         );
         let hyperfine = br#"{"results": [{"command": "x", "times": [1.0], "parameters": {"n": 1e3}}]}"#;
         assert_eq!(read_bytes(hyperfine).unwrap().rows[0].fields[1].text(), "1000");

@@ -106,6 +106,6 @@ fn reading_stops_when_it_is_enough_and_what_follows_is_not_looked_at() {
 
 #[test]
 fn other_files_are_refused() {
-    assert!(read("rows.txt", b"x").1.unwrap().contains("none of json, jsonl, csv, tsv, parquet"));
+    assert!(read("rows.txt", b"x").1.unwrap().contains("the name must end in one of json, jsonl, csv, tsv, parquet"));
     assert!(read("empty.json", b" \n ").0.is_empty());
 }

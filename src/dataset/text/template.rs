@@ -218,8 +218,14 @@ mod tests {
         let turns = |turns: &str| format!("{{\"conversations\":[{turns}]}}");
         let (human, gpt) = (r#"{"from":"human","value":"q"}"#, r#"{"from":"gpt","value":"a"}"#);
         assert!(refused(Template::Chat, &turns(human)).contains("at least two turns"));
-        assert!(refused(Template::Chat, &turns(&format!("{gpt},{human}"))).contains("turn 1 is the assistant's"));
-        assert!(refused(Template::Chat, &turns(&format!("{human},{human}"))).contains("turn 2 is the user's"));
+        assert!(
+            refused(Template::Chat, &turns(&format!("{gpt},{human}")))
+                .contains("turn 1, of the assistant, is out of order")
+        );
+        assert!(
+            refused(Template::Chat, &turns(&format!("{human},{human}")))
+                .contains("turn 2, of the user, is out of order")
+        );
         assert!(refused(Template::Chat, &turns(r#"{"from":"tool","value":"x"}"#)).contains("from \"tool\""));
         assert!(refused(Template::Chat, &turns(r#"{"from":"human"}"#)).contains("turn 1 has no text value"));
     }

@@ -118,7 +118,7 @@ fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
     let is_measured = |key: &&&str| all.iter().any(|rates| rates.find(key).is_some());
     let keys: Vec<&str> = PRODUCTS.iter().chain(&PASSES).filter(is_measured).copied().collect();
     ScrollArea::horizontal().id_salt("node-rates-scroll").show(ui, |ui| {
-        Grid::new("node-rates").spacing([10.0, 4.0]).min_row_height(14.0).show(ui, |ui| {
+        Grid::new("node-rates").spacing([2.0 * GRID, GRID]).min_row_height(14.0).show(ui, |ui| {
             ui.label("");
             for key in &keys {
                 right(ui, |ui| ui.label(muted(ui, *key)));
@@ -140,6 +140,8 @@ fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
                 ui.end_row();
             }
         });
+        // The scroll bar floats over what it scrolls.
+        ui.add_space(2.0 * GRID);
     });
     for rates in all.iter().filter(|rates| !rates.throttle_reasons.is_empty()) {
         let text = format!(
@@ -197,5 +199,5 @@ fn time_text(rates: &DeviceRates) -> String {
     let time = rates.time_s.and_then(|time_s| jiff::Timestamp::from_millisecond((time_s * 1e3) as i64).ok());
     let text =
         |time: jiff::Timestamp| time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
-    time.map_or_else(|| "by an earlier version".to_owned(), text)
+    time.map_or_else(|| "earlier version".to_owned(), text)
 }
