@@ -289,9 +289,9 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
 
 /// Summarises one run with the measures of a registry; its record must contain the steps.
 pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSummary {
-    let (told, witness) = (record, witness(record));
-    let single = witness.and_then(|witness| witness.covered).map(|_| by_single_steps(told));
-    let record = single.as_ref().unwrap_or(told);
+    let (original, witness) = (record, witness(record));
+    let single = witness.and_then(|witness| witness.covered).map(|_| by_single_steps(original));
+    let record = single.as_ref().unwrap_or(original);
     let steady = Steady::of(record);
     let folded = fold(&record.ranks, steady.slowest, measures);
     let mut values = folded.of_run;
@@ -329,7 +329,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         step_mean,
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
         clock: witness.map(|witness| witness.clock),
-        told_resolution_s: told_resolution_s(told, &steady, witness),
+        told_resolution_s: told_resolution_s(original, &steady, witness),
         training,
         limits,
         mode: record.mode,
@@ -337,11 +337,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         design: record.design.clone(),
         marks: Mark::of_run(record),
         environment: record.environment.clone(),
-        activity: super::activity::activity(told),
+        activity: super::activity::activity(original),
         epochs: epochs(&record.ranks, folded.of_epochs),
         recording: Recording::by(record.tracer),
         trace: record.trace.clone(),
-        losses: losses(&told.ranks),
+        losses: losses(&original.ranks),
     };
     let reaches = |epoch: &&EpochSummary| epoch.value("accuracy").is_some_and(|accuracy| accuracy >= GOAL);
     if let Some(epoch) = summary.epochs.iter().find(reaches) {
@@ -446,10 +446,10 @@ fn derived(
 }
 
 /// The resolution of the step times that a program reports. A time that covers several steps resolves each of them more finely.
-fn told_resolution_s(told: &RunRecord, steady: &Steady, witness: Option<Witness>) -> Option<f64> {
-    told.workload.command.as_ref()?;
+fn told_resolution_s(record: &RunRecord, steady: &Steady, witness: Option<Witness>) -> Option<f64> {
+    record.workload.command.as_ref()?;
     match witness.and_then(|witness| witness.covered) {
-        Some(covered) => resolution(&Steady::of(told).times_s).map(|resolution_s| resolution_s / covered),
+        Some(covered) => resolution(&Steady::of(record).times_s).map(|resolution_s| resolution_s / covered),
         None => resolution(&steady.times_s),
     }
 }
