@@ -220,9 +220,9 @@ pub struct Desk {
 /// A message on its way to screens.
 pub(super) enum Sent {
     /// A request to one screen.
-    Asked(ScreenName, Intent),
+    Request(ScreenName, Intent),
     /// News for all screens.
-    Told(News),
+    News(News),
 }
 
 impl Desk {
@@ -254,12 +254,12 @@ impl Desk {
     /// Shows another screen and sends it a request.
     pub fn goto(&mut self, screen: ScreenName, intent: Intent) {
         self.screen = screen;
-        self.sent.push_back(Sent::Asked(screen, intent));
+        self.sent.push_back(Sent::Request(screen, intent));
     }
 
     /// Sends news to all screens.
     pub fn tell(&mut self, news: News) {
-        self.sent.push_back(Sent::Told(news));
+        self.sent.push_back(Sent::News(news));
     }
 
     /// The next message on its way to screens.

@@ -382,7 +382,7 @@ impl Screen for CompareScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         match news {
             News::Session => {
                 self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));

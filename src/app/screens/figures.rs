@@ -125,9 +125,9 @@ pub struct FiguresScreen {
     /// Rows of the table in the displayed order.
     order: Vec<usize>,
     /// Outcome of the last export or opening: a message, and whether it succeeded.
-    said: Option<(String, bool)>,
+    outcome: Option<(String, bool)>,
     /// The message about the figure file that was opened last. It names the file's session, and stays when another session is opened.
-    said_of_file: Option<String>,
+    opened_message: Option<String>,
     /// Pixels per point.
     resolution: f64,
     /// Who looks at the preview.
@@ -176,8 +176,8 @@ impl Default for FiguresScreen {
             path: String::new(),
             sort: None,
             order: Vec::new(),
-            said: None,
-            said_of_file: None,
+            outcome: None,
+            opened_message: None,
             resolution: 2.0,
             vision: Vision::Usual,
             composing: Composing::default(),
@@ -313,7 +313,7 @@ impl Executes for FiguresScreen {
             FiguresCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
             FiguresCommand::Point(part) => self.open = part,
             FiguresCommand::Pick(cell, chart) => self.pick(cell, chart),
-            FiguresCommand::AddPanel => self.said = self.add_panel(desk).err().map(|message| (message, false)),
+            FiguresCommand::AddPanel => self.outcome = self.add_panel(desk).err().map(|message| (message, false)),
             FiguresCommand::Compose(composition, of_kind) => {
                 (self.composing.composition, kind) = (*composition, of_kind);
             }
@@ -376,17 +376,18 @@ impl Screen for FiguresScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         self.keep_sources(desk);
-        let is_of_file = || self.said.as_ref().is_some_and(|(message, _)| Some(message) == self.said_of_file.as_ref());
+        let is_of_file =
+            || self.outcome.as_ref().is_some_and(|(message, _)| Some(message) == self.opened_message.as_ref());
         if news == News::Session && !is_of_file() {
             // It was about the session before.
-            (self.said, self.replaceable) = (None, None);
+            (self.outcome, self.replaceable) = (None, None);
         }
         self.stale |= matches!(news, News::Session | News::Records | News::Compared | News::Looks);
     }
 
-    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+    fn receive_request(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
         if let Intent::Open(file) = intent {
             self.open(file, desk, context);
         }

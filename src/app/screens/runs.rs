@@ -306,7 +306,7 @@ impl Screen for RunsScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         if matches!(news, News::Records | News::Queue) {
             self.taken_out.take_if(|run| orders::correct_taken_out(run, desk));
         }

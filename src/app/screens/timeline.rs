@@ -203,7 +203,7 @@ pub struct TimelineScreen {
     /// The text of the search.
     pub search: String,
     /// The result of the last search, export or opening, and whether it succeeded.
-    pub said: Option<(String, bool)>,
+    pub outcome: Option<(String, bool)>,
     /// The table that is shown.
     pub tab: Tab,
     /// The column that tables are sorted by, and whether in ascending order.
@@ -237,7 +237,7 @@ impl Default for TimelineScreen {
             row: None,
             hovered: None,
             search: String::new(),
-            said: None,
+            outcome: None,
             tab: Tab::Event,
             sort: (usize::MAX, false),
             step_order: Vec::new(),
@@ -451,7 +451,7 @@ impl Executes for TimelineScreen {
             TimelineCommand::Perfetto(place) => self.export_recording(place, context),
             TimelineCommand::Figure => self.export_view(context),
             TimelineCommand::CopyCommand => {
-                self.said = Some(match self.command_line(desk) {
+                self.outcome = Some(match self.command_line(desk) {
                     Ok(command) => {
                         context.copy_text(command.clone());
                         (format!("Copied: {command}"), true)
@@ -473,13 +473,13 @@ impl Screen for TimelineScreen {
         self.keep_folds(&mut desk.settings);
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         if news == News::Session {
             self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
         }
     }
 
-    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+    fn receive_request(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
         if let Intent::Open(file) = intent {
             self.execute(TimelineCommand::file(file), desk, context);
         }

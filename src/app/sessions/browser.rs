@@ -54,7 +54,7 @@ pub struct Browser {
     /// The present and the previous folder of the session that was renamed last.
     renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
-    said: Option<Result<String, String>>,
+    outcome: Option<Result<String, String>>,
 }
 
 /// A session and the state of its journal when it was read.
@@ -74,9 +74,16 @@ struct Deleted {
 
 /// The result of an action.
 enum Done {
-    Said(String),
-    Deleted { at: PathBuf, was: PathBuf },
-    Renamed { from: PathBuf, to: PathBuf },
+    /// A message about a note that was written.
+    Noted(String),
+    Deleted {
+        at: PathBuf,
+        was: PathBuf,
+    },
+    Renamed {
+        from: PathBuf,
+        to: PathBuf,
+    },
     PutBack(PathBuf),
 }
 
@@ -203,7 +210,7 @@ impl Browser {
     pub(super) fn execute(&mut self, command: SessionsCommand, settings: &Settings, context: &Context) {
         match command {
             SessionsCommand::Browse(open) => {
-                (self.is_open, self.said, self.asking) = (open, None, None);
+                (self.is_open, self.outcome, self.asking) = (open, None, None);
                 if open {
                     (self.search, self.filter) = (String::new(), Filter::default());
                     self.refresh();
@@ -217,23 +224,23 @@ impl Browser {
             }
             SessionsCommand::Pick(folder) => self.picked = Some(folder),
             SessionsCommand::Note(folder, text) => {
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Said("Noted.".to_owned())));
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Noted("Noted.".to_owned())));
             }
             SessionsCommand::Archive(folder, archive) => {
                 let text = archived(self.heading(&folder).map_or("", |heading| &heading.note), archive);
                 let message =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(message.to_owned())));
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Noted(message.to_owned())));
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
-                Err(message) => self.said = Some(Err(message)),
+                Err(message) => self.outcome = Some(Err(message)),
                 Ok(name) => {
                     if let Some(address) = elsewhere(&folder) {
                         let (host, command) = (address.host(), address.renaming(&name));
                         let message = format!(
                             "The session is on {host}: type `{command}` there, and open the session at its new address."
                         );
-                        self.said = Some(Err(message));
+                        self.outcome = Some(Err(message));
                         return;
                     }
                     self.act(context, move || {
@@ -248,7 +255,7 @@ impl Browser {
                     let message = format!(
                         "The session is on {host}: type `{command}` there to delete it. Its copy on this machine is in {copy}."
                     );
-                    self.said = Some(Err(message));
+                    self.outcome = Some(Err(message));
                     return;
                 }
                 self.asking = Some(was);
@@ -291,8 +298,8 @@ impl Browser {
             self.refresh();
         }
         if let Some(done) = taken(&mut self.acting) {
-            self.said = Some(done.map(|done| match done {
-                Done::Said(said) => said,
+            self.outcome = Some(done.map(|done| match done {
+                Done::Noted(message) => message,
                 Done::Deleted { at, was } => {
                     // A session that takes its place must not show what was typed about this one.
                     context.data_mut(|data| data.remove::<String>(Id::unique(name_id(&was).as_str())));
@@ -416,8 +423,8 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         });
     });
     ui.horizontal_wrapped(|ui| {
-        match &browser.said {
-            Some(Ok(said)) => drop(ui.label(said)),
+        match &browser.outcome {
+            Some(Ok(message)) => drop(ui.label(message)),
             Some(Err(reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {reason}"))),
             None => {}
         }

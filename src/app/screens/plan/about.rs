@@ -347,7 +347,13 @@ fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
 
 /// Gives a choice of tracing its accessible name, and its help or the reason why it cannot be chosen. Returns whether it was clicked; a
 /// choice with a reason takes the focus, so that the reason can be read, but no clicks.
-fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> bool {
+fn choice_clicked(
+    choice: Response,
+    name: &str,
+    (chosen, role): (bool, Role),
+    help: &str,
+    refusal: Option<&str>,
+) -> bool {
     let can = refusal.is_none();
     let name =
         refusal.map_or_else(|| format!("Trace {name}"), |reason| format!("Trace {name}, cannot be chosen: {reason}"));
@@ -404,7 +410,7 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
             let refusal = reason.as_deref().filter(|_| !chosen);
             let tick = tick_ui(ui, chosen, refusal.is_none(), tracer.name());
             let help = reason.as_deref().unwrap_or(help);
-            if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal) {
+            if choice_clicked(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal) {
                 asked = Some(tracer);
             }
         }
@@ -455,7 +461,7 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
             let radio = radio_ui(ui, chosen, refusal.is_none(), name);
-            if told(radio, name, (chosen, Role::RadioButton), help, refusal) && !chosen {
+            if choice_clicked(radio, name, (chosen, Role::RadioButton), help, refusal) && !chosen {
                 asked = Some(capture);
             }
         }

@@ -74,7 +74,7 @@ impl TimelineScreen {
     pub(super) fn align_at_selected(&mut self, context: &Context) {
         let selected = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?)));
         let Some((pick, run)) = selected.filter(|(pick, _)| pick.found.item.events == 1) else {
-            self.said = Some(("Select a single event first; zoom in if it is drawn with others.".to_owned(), false));
+            self.outcome = Some(("Select a single event first; zoom in if it is drawn with others.".to_owned(), false));
             return;
         };
         let name = run.timeline.name(pick.found.item.label).to_owned();
@@ -116,7 +116,7 @@ impl TimelineScreen {
         for anchoring in std::mem::take(&mut self.anchoring) {
             match anchoring.try_take() {
                 Ok(Ok(firsts)) => self.lay_firsts(firsts),
-                Ok(Err(error)) => self.said = Some((error, false)),
+                Ok(Err(error)) => self.outcome = Some((error, false)),
                 Err(anchoring) => self.anchoring.push(anchoring),
             }
         }
@@ -134,7 +134,8 @@ impl TimelineScreen {
         }
         if !without.is_empty() {
             let (runs, name) = (without.join(", "), self.anchor.name());
-            self.said = Some((format!("No event named {name} in {runs}: aligned at its first event instead."), false));
+            self.outcome =
+                Some((format!("No event named {name} in {runs}: aligned at its first event instead."), false));
         }
     }
 }

@@ -76,21 +76,21 @@ impl TimelineScreen {
         }
         match taken(&mut self.finding) {
             Some(Ok(Some(pick))) => {
-                self.said = None;
+                self.outcome = None;
                 self.select(Some(pick));
                 self.show_selected();
             }
             Some(Ok(None)) => {
                 let message = format!("No event whose name contains \"{}\" after the selection.", self.search);
-                self.said = Some((message, false));
+                self.outcome = Some((message, false));
             }
-            Some(Err(error)) => self.said = Some((error, false)),
+            Some(Err(error)) => self.outcome = Some((error, false)),
             None => {}
         }
         if let Some(ended) = self.exporting.take_if(|exporting| exporting.has_ended()) {
-            self.said = Some(match ended.result() {
-                Ok(said) => (said, true),
-                Err(said) => (said, false),
+            self.outcome = Some(match ended.result() {
+                Ok(message) => (message, true),
+                Err(message) => (message, false),
             });
         }
     }
@@ -131,7 +131,7 @@ impl TimelineScreen {
                     }
                 }
             }
-            Some(Err(error)) => self.said = Some((error, false)),
+            Some(Err(error)) => self.outcome = Some((error, false)),
             None => {}
         }
         if self.reading.is_some() || desk.screen != ScreenName::TIMELINE {

@@ -41,7 +41,7 @@ impl TimelineScreen {
     pub(super) fn poll_flows(&mut self, context: &Context) {
         if let Some((pick, flow)) = taken_about(&mut self.flows.reading) {
             if let Err(error) = &flow {
-                self.said = Some((error.to_string(), false));
+                self.outcome = Some((error.to_string(), false));
             }
             self.flows.known.push((pick, flow.ok()));
         }

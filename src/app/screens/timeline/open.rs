@@ -56,10 +56,10 @@ impl TimelineScreen {
     pub(super) fn open_recording(&mut self, file: PathBuf, name: String, desk: &mut Desk, context: &Context) {
         desk.screen = ScreenName::TIMELINE;
         let mut cells = desk.records.summaries.iter();
-        self.said = None;
+        self.outcome = None;
         let is_known = self.runs.iter().map(|run| &run.file).chain(self.opening.iter().map(|one| &one.file));
         if is_known.into_iter().any(|known| *known == file) {
-            self.said = Some((format!("{name} is already shown"), true));
+            self.outcome = Some((format!("{name} is already shown"), true));
             return;
         }
         let from = file.clone();
@@ -78,7 +78,7 @@ impl TimelineScreen {
         if self.opening.iter().any(|one| one.file == run.file) {
             return;
         }
-        self.said = None;
+        self.outcome = None;
         let file = run.file.clone();
         let task = Task::start("timeline opener", context, move |tell| open(&file, &steps, tell));
         let (order, name, file, cell) = (run.order, run.name.clone(), run.file.clone(), run.cell.clone());
@@ -92,7 +92,7 @@ impl TimelineScreen {
                 let name = name_of(&file);
                 self.open_recording(file, name, desk, context);
             }
-            Some(None) => self.said = Some((NOTHING_CHOSEN.to_owned(), true)),
+            Some(None) => self.outcome = Some((NOTHING_CHOSEN.to_owned(), true)),
             None => {}
         }
         let ended: Vec<Opening> = self.opening.extract_if(.., |opening| opening.task.has_ended()).collect();
@@ -134,9 +134,9 @@ impl TimelineScreen {
                     }
                 }
                 Err(TraceError::Cancelled) => {
-                    self.said = Some((format!("{name} was not opened, because it was cancelled"), true));
+                    self.outcome = Some((format!("{name} was not opened, because it was cancelled"), true));
                 }
-                Err(error) => self.said = Some((error.to_string(), false)),
+                Err(error) => self.outcome = Some((error.to_string(), false)),
             }
         }
     }

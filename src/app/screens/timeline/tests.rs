@@ -56,7 +56,7 @@ fn state_of(files: &[(&str, PathBuf)], folder: &Path) -> State {
         // As the window opens them, without its cache in the user's folders.
         send(&mut state, TimelineCommand::Open(events, (*name).to_owned()));
     }
-    assert_eq!(state.own::<TimelineScreen>().runs.len(), files.len(), "{:?}", state.own::<TimelineScreen>().said);
+    assert_eq!(state.own::<TimelineScreen>().runs.len(), files.len(), "{:?}", state.own::<TimelineScreen>().outcome);
     state
 }
 
@@ -256,7 +256,7 @@ fn search_goes_from_event_to_event_and_says_when_there_is_none() {
     assert!(
         state
             .own::<TimelineScreen>()
-            .said
+            .outcome
             .as_ref()
             .unwrap()
             .0
@@ -321,9 +321,9 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
     assert_eq!((chart.panels.len(), chart.y.categories.len()), (1, 1), "{:?}", chart.y.categories);
     assert!(chart.panels[0].title == "pageable" && chart.y.categories[0] != group);
     send(&mut state, TimelineCommand::Figure);
-    let (said, good) = state.own::<TimelineScreen>().said.clone().unwrap();
-    assert!(good && said.contains(".activity.pdf"), "{said}");
-    let written = PathBuf::from(said.trim_start_matches("Wrote ").trim_end_matches('.'));
+    let (message, good) = state.own::<TimelineScreen>().outcome.clone().unwrap();
+    assert!(good && message.contains(".activity.pdf"), "{message}");
+    let written = PathBuf::from(message.trim_start_matches("Wrote ").trim_end_matches('.'));
     assert!(std::fs::read(written).unwrap().starts_with(b"%PDF"));
 }
 
@@ -356,7 +356,7 @@ fn a_message_does_not_move_the_rows() {
     let top = |harness: &Window| harness.get_by_label_contains("Timeline from").rect().top();
     let before = top(&harness);
     let message = "No event has this name. ".repeat(20);
-    harness.state_mut().0.own_mut::<TimelineScreen>().said = Some((message, false));
+    harness.state_mut().0.own_mut::<TimelineScreen>().outcome = Some((message, false));
     harness.run_steps(2);
     assert!(harness.query_by_label_contains("No event has this name").is_some());
     assert_eq!(top(&harness), before);

@@ -63,7 +63,7 @@ fn runs_are_aligned_at_an_event_by_its_name() {
     send(&mut state, TimelineCommand::AlignAtSelected);
     let own: &TimelineScreen = state.own();
     assert_eq!(own.anchor, Anchor::Start, "nothing is selected");
-    assert!(own.said.as_ref().unwrap().0.contains("Select a single event first"), "{:?}", own.said);
+    assert!(own.outcome.as_ref().unwrap().0.contains("Select a single event first"), "{:?}", own.outcome);
     send(&mut state, TimelineCommand::Search("forward".to_owned()));
     send(&mut state, TimelineCommand::Find);
     send(&mut state, TimelineCommand::Find);
@@ -90,7 +90,7 @@ fn runs_are_aligned_at_an_event_by_its_name() {
     send(&mut harness.state_mut().0, TimelineCommand::Open(events, "d".to_owned()));
     let own = now(&harness);
     assert_eq!(own.runs[3].zero, 900);
-    assert!(own.said.as_ref().unwrap().0.contains("No event named forward in d"), "{:?}", own.said);
+    assert!(own.outcome.as_ref().unwrap().0.contains("No event named forward in d"), "{:?}", own.outcome);
 }
 
 #[test]
