@@ -543,11 +543,11 @@ impl Following {
             if self.shown.is_some() && self.search.as_ref() != Some(&search.plan) {
                 continue;
             }
-            let told = self.searched.entry(search.plan.clone()).or_default();
-            for line in &search.lines[(*told).min(search.lines.len())..] {
+            let printed = self.searched.entry(search.plan.clone()).or_default();
+            for line in &search.lines[(*printed).min(search.lines.len())..] {
                 self.bar.suspend(|| say(line));
             }
-            *told = search.lines.len();
+            *printed = search.lines.len();
         }
     }
 }

@@ -533,13 +533,13 @@ mod tests {
         let count = |filter: &str| admitted(&records, &Filter::parse(filter).unwrap()).unwrap().len();
         assert_eq!([count("plan=own"), count("factor_plan=own"), count("factor_state=own")], [0, 1, 1]);
         assert_eq!([count("state=finished"), count("factor_state=finished"), count("factor_mode=own")], [1, 0, 1]);
-        let told = |filter: &str| meanings(&records, &Filter::parse(filter).unwrap());
-        assert_eq!(told("State=own word"), ["state means the column state; write factor_state for the factor"]);
+        let meanings_of = |filter: &str| meanings(&records, &Filter::parse(filter).unwrap());
+        assert_eq!(meanings_of("State=own word"), ["state means the column state; write factor_state for the factor"]);
         assert_eq!(
-            told("mode=own"),
+            meanings_of("mode=own"),
             ["mode means the factor mode for runs that have it, and the setting for all others"]
         );
-        assert!(told("factor_plan=own data=digits").is_empty());
+        assert!(meanings_of("factor_plan=own data=digits").is_empty());
     }
 
     #[test]

@@ -168,7 +168,7 @@ pub(super) struct Follower {
     begun: Instant,
     heard: Instant,
     printed_bytes: u64,
-    told: Option<Instant>,
+    ending_since: Option<Instant>,
     /// Time at which the last rank's process ended.
     ranks_gone: Option<Instant>,
     /// The last report of what its group waits for; empty if it does not wait.
@@ -210,7 +210,7 @@ impl Follower {
             begun: now,
             heard: now,
             printed_bytes: 0,
-            told: None,
+            ending_since: None,
             ranks_gone: None,
             waits: String::new(),
             is_started: false,
@@ -363,8 +363,8 @@ impl Follower {
             }
         }
         let reporting = self.is_reporting();
-        if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)
-            && told.elapsed() > self.options.grace.max(self.group.pace().grace)
+        if let (Some(ending_since), Some(ending)) = (self.ending_since, &mut self.facts.ending)
+            && ending_since.elapsed() > self.options.grace.max(self.group.pace().grace)
             && !reporting
         {
             ending.killed = true;
@@ -401,7 +401,7 @@ impl Follower {
     fn is_stuck(&mut self) -> bool {
         let patience = self.options.grace.max(self.group.pace().grace)
             + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
-        let stuck = self.told.is_some_and(|since| since.elapsed() > patience);
+        let stuck = self.ending_since.is_some_and(|since| since.elapsed() > patience);
         if let (true, Some(ending)) = (stuck, &mut self.facts.ending) {
             ending.reason =
                 format!("{}; {} cannot be killed and may still hold its GPUs", ending.reason, self.group.name());
@@ -424,7 +424,7 @@ impl Follower {
     fn end(&mut self, state: RunState, reason: String) {
         if self.facts.ending.is_none() {
             self.facts.ending = Some(Ending { state, reason, killed: false });
-            self.told = Some(Instant::now());
+            self.ending_since = Some(Instant::now());
             self.group.signal(Signal::TERM);
             if self.ended.is_some() {
                 self.signal_apart(Some(Signal::TERM));

@@ -251,7 +251,7 @@ impl Browser {
             },
             SessionsCommand::Delete(was) => {
                 if let Some(address) = elsewhere(&was) {
-                    let (host, command, copy) = (address.host(), address.there("rm -r"), was.display());
+                    let (host, command, copy) = (address.host(), address.session_command("rm -r"), was.display());
                     let message = format!(
                         "The session is on {host}: type `{command}` there to delete it. Its copy on this machine is in {copy}."
                     );

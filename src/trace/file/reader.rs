@@ -278,10 +278,10 @@ impl<'a> EventsFile<'a> {
                             self.head.gpus.push(gpu.clone());
                         }
                     }
-                    for (known, said) in
+                    for (known, texts) in
                         [(&mut self.head.warnings, &head.warnings), (&mut self.head.notes, &head.notes)]
                     {
-                        for text in said {
+                        for text in texts {
                             if !known.contains(text) {
                                 known.push(text.clone());
                             }

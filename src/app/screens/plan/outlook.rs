@@ -242,8 +242,8 @@ impl Probe<'_> {
 }
 
 fn set(levels: &mut [(Key, Level)], key: &str, level: &Level) {
-    if let Some((_, present)) = levels.iter_mut().find(|(name, _)| *name == key) {
-        *present = level.clone();
+    if let Some((_, current)) = levels.iter_mut().find(|(name, _)| *name == key) {
+        *current = level.clone();
     }
 }
 
