@@ -236,8 +236,8 @@ fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unl
     let result = |name: &str, slower: f64| {
         let times =
             |base: f64| (0..8).map(|run| base * slower * (1.0 + 0.004 * f64::from(run % 3))).collect::<Vec<f64>>();
-        let of = |command: &str, base: f64| serde_json::json!({"command": command, "times": times(base), "exit_codes": vec![0; 8]});
-        let whole = serde_json::json!({"results": [of("old", 1.0), of("new", 0.5)]});
+        let result_of = |command: &str, base: f64| serde_json::json!({"command": command, "times": times(base), "exit_codes": vec![0; 8]});
+        let whole = serde_json::json!({"results": [result_of("old", 1.0), result_of("new", 0.5)]});
         file(home, &format!("{name}.json"), &whole.to_string())
     };
     let files = [result("before", 1.0), result("after", 1.5)];

@@ -192,7 +192,7 @@ impl Differences {
 /// The values of one check measure in two cells.
 #[derive(Clone)]
 pub(super) struct CheckPairs {
-    of: Arc<CheckMeasure>,
+    measure: Arc<CheckMeasure>,
     over: f64,
     base: f64,
     differences: Differences,
@@ -203,7 +203,7 @@ pub(super) struct CheckPairs {
 
 impl CheckPairs {
     /// The check values of paired repeats; a value that is not finite or impossible is NaN. A pair of two such values is left out.
-    fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
+    fn of(measure: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
         let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|one| is(one)).count();
@@ -212,16 +212,16 @@ impl CheckPairs {
             finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect::<Vec<f64>>()
         };
         let (over, base): (Vec<f64>, Vec<f64>) = finite.iter().map(|(_, over, base)| (*over, *base)).unzip();
-        let [over, base] = of.scaled(&over, &base);
+        let [over, base] = measure.scaled(&over, &base);
         let scaled = over.iter().zip(&base).map(|(over, base)| over - base);
         let differences = Differences::Paired(finite.iter().map(|(repeat, ..)| *repeat).zip(scaled).collect());
         let (over, base) = (middle(&valid(|one| one.1)), middle(&valid(|one| one.2)));
-        (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { of, over, base, differences, not_valid })
+        (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { measure, over, base, differences, not_valid })
     }
 
     /// The check values of repeats that form no pairs; a value that is not finite or impossible is NaN. `None` if a side has no value, or
     /// if both sides have NaN and one side has only NaN.
-    fn of_groups(of: Arc<CheckMeasure>, over: &[f64], base: &[f64]) -> Option<Self> {
+    fn of_groups(measure: Arc<CheckMeasure>, over: &[f64], base: &[f64]) -> Option<Self> {
         if over.is_empty() || base.is_empty() {
             return None;
         }
@@ -232,24 +232,24 @@ impl CheckPairs {
             _ => (0, 0),
         };
         let is_known = not_valid != (0, 0) || sides.iter().all(|side| !side.is_empty());
-        let [over, base] = of.scaled(&sides[0], &sides[1]);
+        let [over, base] = measure.scaled(&sides[0], &sides[1]);
         let sample = Sample::Groups(vec![(1.0, over), (-1.0, base)]);
         let differences = Differences::Whole(Contrast::of_sample(&sample), sample.count());
         let (over, base) = (middle(&sides[0]), middle(&sides[1]));
-        is_known.then_some(Self { of, over, base, differences, not_valid })
+        is_known.then_some(Self { measure, over, base, differences, not_valid })
     }
 
     /// The median of one side in words; or the statement that some repeats have no valid value.
     fn shown(&self, value: f64, not_valid: usize) -> String {
         match not_valid {
-            0 => self.of.shown(value),
+            0 => self.measure.shown(value),
             count => format!("no valid value in {}", super::counted(count, "repeat")),
         }
     }
 
     /// Whether it checks what was learned; equal numbers of steps do not show that.
     fn counts(&self) -> bool {
-        *self.of.key != *STEPS
+        *self.measure.key != *STEPS
             || match &self.differences {
                 Differences::Paired(differences) => differences.iter().any(|(_, difference)| *difference != 0.0),
                 Differences::Whole(..) => true,
@@ -343,7 +343,7 @@ pub(super) fn check_groups(over: &[&Cell], base: &[&Cell]) -> Vec<CheckPairs> {
 /// Leaves out the last losses if something else is reported.
 fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
     if all.len() > 1 {
-        all.retain(|one| *one.of.key != *LAST_LOSS);
+        all.retain(|one| *one.measure.key != *LAST_LOSS);
     }
     all
 }
@@ -352,15 +352,15 @@ fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
     for one in pairs.iter().flatten() {
-        if known.iter().all(|known| known.key != one.of.key) {
-            known.push(&one.of);
+        if known.iter().all(|known| known.key != one.measure.key) {
+            known.push(&one.measure);
         }
     }
     let merge = |measure: &Arc<CheckMeasure>| {
-        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.of.key == measure.key).collect();
+        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.measure.key == measure.key).collect();
         let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(|one| side(one)).sum::<f64>() / same.len() as f64;
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
-            of: Arc::clone(measure),
+            measure: Arc::clone(measure),
             over: mean(|one| one.over),
             base: mean(|one| one.base),
             differences: Differences::mean(&same),
@@ -437,7 +437,7 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
         family.iter().map(|checks| checks.iter().map(|one| one.contrast()).collect()).collect();
     // Differences beyond margins are corrected over all check values of the family, so that chance alone does not exclude a cell.
     let beyond = |contrast: &Option<Contrast>, one: &CheckPairs| {
-        contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(one.of.margin()))
+        contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(one.measure.margin()))
     };
     let all: Vec<f64> = family
         .iter()
@@ -450,18 +450,18 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
         let is_shown = |(one, p): &(&&CheckPairs, &f64)| **p < ERROR || one.not_valid != (0, 0);
         if let Some((one, _)) = checks.iter().zip(&differ).find(is_shown) {
             let (over, base) = (one.shown(one.over, one.not_valid.0), one.shown(one.base, one.not_valid.1));
-            let base = base + &one.of.unit();
-            return Check::Differs { measure: Arc::clone(&one.of.name), over, base };
+            let base = base + &one.measure.unit();
+            return Check::Differs { measure: Arc::clone(&one.measure.name), over, base };
         }
         let open = checks.iter().zip(contrasts).find(|(one, contrast)| {
-            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin()) >= ERROR)
+            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.measure.margin()) >= ERROR)
         });
         match open {
             None if checks.is_empty() => Check::None,
             None => Check::Same,
             Some((one, contrast)) => {
-                let needed = contrast.as_ref().map(|contrast| needed(contrast, one.count(), one.of.margin()));
-                Check::Unknown { measure: Arc::clone(&one.of.name), needed }
+                let needed = contrast.as_ref().map(|contrast| needed(contrast, one.count(), one.measure.margin()));
+                Check::Unknown { measure: Arc::clone(&one.measure.name), needed }
             }
         }
     };

@@ -93,8 +93,8 @@ impl CellTable<'_> {
             egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
         };
         let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
-        let (offsets, left) = (self.offsets(ui, &wraps), ui.cursor().min.x);
-        let mut delegate = Delegate { of: self, offsets, left, wraps, pinned, asked: None };
+        let (offsets, left) = (self.cell_tablefsets(ui, &wraps), ui.cursor().min.x);
+        let mut delegate = Delegate { cell_table: self, offsets, left, wraps, pinned, asked: None };
         let mut grid = Grid::new()
             .id_salt((self.id, keys, narrow.to_bits(), is_whole))
             .num_rows(self.order.len() as u64)
@@ -156,7 +156,7 @@ impl CellTable<'_> {
 }
 
 struct Delegate<'a> {
-    of: CellTable<'a>,
+    cell_table: CellTable<'a>,
     /// See [`CellTable::offsets`].
     offsets: Vec<f32>,
     /// The table's left edge.
@@ -170,12 +170,12 @@ struct Delegate<'a> {
 
 impl<'a> Delegate<'a> {
     fn row(&self, row_nr: u64) -> Option<usize> {
-        self.of.order.get(usize::try_from(row_nr).ok()?).copied()
+        self.cell_table.order.get(usize::try_from(row_nr).ok()?).copied()
     }
 
     fn shown(&self, column: usize) -> Option<(usize, &'a Shown)> {
-        let place = *self.of.places.get(column)?;
-        Some((place, self.of.texts.columns.get(place)?))
+        let place = *self.cell_table.places.get(column)?;
+        Some((place, self.cell_table.texts.columns.get(place)?))
     }
 }
 
@@ -185,25 +185,25 @@ impl TableDelegate for Delegate<'_> {
     }
 
     fn row_top_offset(&self, _ctx: &Context, _table_id: Id, row_nr: u64) -> f32 {
-        let place = usize::try_from(row_nr).unwrap_or(usize::MAX).min(self.offsets.len() - 1);
-        self.offsets[place]
+        let place = usize::try_from(row_nr).unwrap_or(usize::MAX).min(self.cell_tablefsets.len() - 1);
+        self.cell_tablefsets[place]
     }
 
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
         let Some((place, shown)) = self.shown(cell.col_range.start) else { return };
-        let (name, unit) = heading(self.of.table, shown);
-        let Some(key) = sort_key(self.of.table, shown) else {
+        let (name, unit) = heading(self.cell_table.table, shown);
+        let Some(key) = sort_key(self.cell_table.table, shown) else {
             padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
             return;
         };
-        let arrow = match self.of.sort {
+        let arrow = match self.cell_table.sort {
             Some((sorted, true)) if sorted == key => " ▼",
             Some((sorted, false)) if sorted == key => " ▲",
             _ => "",
         };
-        let (text, right) = (strong(format!("{name}{arrow}")), self.of.shape(place).is_right);
+        let (text, right) = (strong(format!("{name}{arrow}")), self.cell_table.shape(place).is_right);
         let response = padded(ui, right, |ui| two_lines(ui, right, text, &unit, Sense::click()));
-        let name = format!("Sort by {}", column_name(self.of.table, shown));
+        let name = format!("Sort by {}", column_name(self.cell_table.table, shown));
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
         if response.clicked() {
             self.asked = Some(Asked::Sort(key.to_owned()));
@@ -222,7 +222,7 @@ impl TableDelegate for Delegate<'_> {
         let is_first = self.pinned == 0 || ui.clip_rect().left() < self.left + 1.0;
         let rect = ui.max_rect();
         let palette = palette(ui.visuals());
-        let cell_table = self.of;
+        let cell_table = self.cell_table;
         let key = cell_table.table.rows[row].key();
         let chosen = cell_table.is_chosen(row);
         if chosen {
@@ -274,7 +274,7 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let cell_table = self.of;
+        let cell_table = self.cell_table;
         let wrap = self.wraps.get(cell.col_nr).copied().unwrap_or(f32::INFINITY);
         let ColumnShape { wraps, is_right, longest_n, .. } = cell_table.shape(place);
         let text = cell_table.text(row, place);

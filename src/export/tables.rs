@@ -364,9 +364,9 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
         ]);
         for (column, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;
-            while let Some((of, number)) = column.get(*place).filter(|(of, _)| *of <= step.step) {
+            while let Some((of_step, number)) = column.get(*place).filter(|(of_step, _)| *of_step <= step.step) {
                 // A reading told more than once in a step keeps its last value.
-                if *of == step.step {
+                if *of_step == step.step {
                     value = Value::Number(*number);
                 }
                 *place += 1;

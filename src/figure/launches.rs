@@ -34,7 +34,7 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
             by_launch.entry((cell.session, &run.launch)).or_default().push((run, place));
         }
     }
-    let launches: Option<Vec<Launch>> = by_launch.into_iter().map(|(of, runs)| Launch::new(of, runs)).collect();
+    let launches: Option<Vec<Launch>> = by_launch.into_iter().map(|(launch, runs)| Launch::new(launch, runs)).collect();
     let Some(mut launches) = launches.filter(|launches| !launches.is_empty()) else {
         return vec!["The start times of some runs were not recorded, so the order of runs is not known".to_owned()];
     };

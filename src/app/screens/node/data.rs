@@ -130,7 +130,7 @@ pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         if let Some(work) = machine.work.as_ref().filter(|work| work.key == files.key) {
             work_ui(ui, work, files.by, commands);
         }
-        match machine.outcome.as_ref().filter(|(of, _)| *of == files.key) {
+        match machine.outcome.as_ref().filter(|(key, _)| *key == files.key) {
             Some((_, Ok(text))) => {
                 ui.label(muted(ui, text));
             }

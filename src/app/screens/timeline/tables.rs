@@ -180,7 +180,7 @@ fn headings(ui: &mut Ui, state: &TimelineScreen, splits: &[(&Shown, &Split)], co
 
 /// A line of a table: its key, and a number for each column.
 struct Line<T> {
-    of: T,
+    key: T,
     numbers: Vec<Option<f64>>,
 }
 
@@ -207,7 +207,7 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
             let first = times.first().copied().flatten();
             let differences = times.iter().skip(1).map(|time| Some(time.as_ref()? - first?));
             let numbers = times.iter().copied().chain(differences).collect();
-            Line { of: part, numbers }
+            Line { key: part, numbers }
         })
         .filter(|line| line.numbers.iter().flatten().any(|number| *number > 0.0))
         .collect();
@@ -232,11 +232,11 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         }
         ui.end_row();
         for line in &lines {
-            ui.label(line.of.name());
+            ui.label(line.key.name());
             for (place, number) in line.numbers.iter().enumerate() {
                 number_ui(ui, *number, place >= runs);
             }
-            if let (1, Some(time)) = (runs, splits[0].1.part(line.of)) {
+            if let (1, Some(time)) = (runs, splits[0].1.part(line.key)) {
                 let [share, low, high] =
                     [time.share, time.interval.0, time.interval.1].map(|share| significant(100.0 * share));
                 ui.label(format!("{share} % [{low}, {high}]"));
