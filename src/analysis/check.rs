@@ -167,21 +167,21 @@ impl Differences {
     /// The mean over pairs of cells: of the repeats that all pairs have, or on the whole. Pairs of cells that share a cell are not independent,
     /// so errors of whole cells are averaged as if they always went the same way.
     fn mean(of_cells: &[&CheckPairs]) -> Self {
-        let paired: Option<Vec<&Vec<(u32, f64)>>> = of_cells.iter().map(|one| one.differences.paired()).collect();
+        let paired: Option<Vec<&Vec<(u32, f64)>>> = of_cells.iter().map(|pairs| pairs.differences.paired()).collect();
         if let Some(paired) = paired {
             return Self::Paired(complete_blocks(&paired));
         }
-        let contrasts: Option<Vec<Contrast>> = of_cells.iter().map(|one| one.contrast()).collect();
+        let contrasts: Option<Vec<Contrast>> = of_cells.iter().map(|pairs| pairs.contrast()).collect();
         let mean = |contrasts: &[Contrast], part: fn(&Contrast) -> f64| {
             contrasts.iter().map(part).sum::<f64>() / contrasts.len() as f64
         };
         let contrast = contrasts.map(|all| Contrast {
-            mean: mean(&all, |one| one.mean),
-            error: mean(&all, |one| one.error),
-            freedom: all.iter().map(|one| one.freedom).fold(f64::INFINITY, f64::min),
+            mean: mean(&all, |contrast| contrast.mean),
+            error: mean(&all, |contrast| contrast.error),
+            freedom: all.iter().map(|contrast| contrast.freedom).fold(f64::INFINITY, f64::min),
             ..Contrast::default()
         });
-        Self::Whole(contrast, of_cells.iter().map(|one| one.count()).min().unwrap_or(0))
+        Self::Whole(contrast, of_cells.iter().map(|pairs| pairs.count()).min().unwrap_or(0))
     }
 
     fn paired(&self) -> Option<&Vec<(u32, f64)>> {
@@ -206,8 +206,8 @@ impl CheckPairs {
     fn of(measure: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
-        let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|one| is(one)).count();
-        let not_valid = (lone(|one| one.2.is_finite()), lone(|one| one.1.is_finite()));
+        let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|pair| is(pair)).count();
+        let not_valid = (lone(|pair| pair.2.is_finite()), lone(|pair| pair.1.is_finite()));
         let valid = |side: fn(&(u32, f64, f64)) -> f64| {
             finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect::<Vec<f64>>()
         };
@@ -215,7 +215,7 @@ impl CheckPairs {
         let [over, base] = measure.scaled(&over, &base);
         let scaled = over.iter().zip(&base).map(|(over, base)| over - base);
         let differences = Differences::Paired(finite.iter().map(|(repeat, ..)| *repeat).zip(scaled).collect());
-        let (over, base) = (middle(&valid(|one| one.1)), middle(&valid(|one| one.2)));
+        let (over, base) = (middle(&valid(|pair| pair.1)), middle(&valid(|pair| pair.2)));
         (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { measure, over, base, differences, not_valid })
     }
 
@@ -343,7 +343,7 @@ pub(super) fn check_groups(over: &[&Cell], base: &[&Cell]) -> Vec<CheckPairs> {
 /// Leaves out the last losses if something else is reported.
 fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
     if all.len() > 1 {
-        all.retain(|one| *one.measure.key != *LAST_LOSS);
+        all.retain(|check_pairs| *check_pairs.measure.key != *LAST_LOSS);
     }
     all
 }
@@ -351,20 +351,25 @@ fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
 /// The check values of several pairs of cells together: the means of their differences over the repeats that all pairs have.
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
-    for one in pairs.iter().flatten() {
-        if known.iter().all(|known| known.key != one.measure.key) {
-            known.push(&one.measure);
+    for check_pairs in pairs.iter().flatten() {
+        if known.iter().all(|known| known.key != check_pairs.measure.key) {
+            known.push(&check_pairs.measure);
         }
     }
     let merge = |measure: &Arc<CheckMeasure>| {
-        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.measure.key == measure.key).collect();
-        let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(|one| side(one)).sum::<f64>() / same.len() as f64;
+        let same: Vec<&CheckPairs> =
+            pairs.iter().flatten().filter(|check_pairs| check_pairs.measure.key == measure.key).collect();
+        let mean = |side: fn(&CheckPairs) -> f64| {
+            same.iter().map(|check_pairs| side(check_pairs)).sum::<f64>() / same.len() as f64
+        };
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
             measure: Arc::clone(measure),
-            over: mean(|one| one.over),
-            base: mean(|one| one.base),
+            over: mean(|check_pairs| check_pairs.over),
+            base: mean(|check_pairs| check_pairs.base),
             differences: Differences::mean(&same),
-            not_valid: same.iter().fold((0, 0), |all, one| (all.0 + one.not_valid.0, all.1 + one.not_valid.1)),
+            not_valid: same
+                .iter()
+                .fold((0, 0), |all, check_pairs| (all.0 + check_pairs.not_valid.0, all.1 + check_pairs.not_valid.1)),
         })
     };
     known.into_iter().filter_map(merge).collect()
@@ -432,36 +437,43 @@ pub fn check_between(over: &Cell, base: &Cell, measure: &str) -> Check {
 /// Checks a family of comparisons.
 pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let family: Vec<Vec<&CheckPairs>> =
-        family.iter().map(|checks| checks.iter().filter(|one| one.counts()).collect()).collect();
+        family.iter().map(|checks| checks.iter().filter(|check_pairs| check_pairs.counts()).collect()).collect();
     let contrasts: Vec<Vec<Option<Contrast>>> =
-        family.iter().map(|checks| checks.iter().map(|one| one.contrast()).collect()).collect();
+        family.iter().map(|checks| checks.iter().map(|check_pairs| check_pairs.contrast()).collect()).collect();
     // Differences beyond margins are corrected over all check values of the family, so that chance alone does not exclude a cell.
-    let beyond = |contrast: &Option<Contrast>, one: &CheckPairs| {
-        contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(one.measure.margin()))
+    let beyond = |contrast: &Option<Contrast>, check_pairs: &CheckPairs| {
+        contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(check_pairs.measure.margin()))
     };
     let all: Vec<f64> = family
         .iter()
         .zip(&contrasts)
-        .flat_map(|(checks, contrasts)| checks.iter().zip(contrasts).map(|(one, contrast)| beyond(contrast, one)))
+        .flat_map(|(checks, contrasts)| {
+            checks.iter().zip(contrasts).map(|(check_pairs, contrast)| beyond(contrast, check_pairs))
+        })
         .collect();
     let mut adjusted = holm(&all).into_iter();
     let check = |(checks, contrasts): (&Vec<&CheckPairs>, &Vec<Option<Contrast>>)| {
         let differ: Vec<f64> = adjusted.by_ref().take(checks.len()).collect();
-        let is_shown = |(one, p): &(&&CheckPairs, &f64)| **p < ERROR || one.not_valid != (0, 0);
-        if let Some((one, _)) = checks.iter().zip(&differ).find(is_shown) {
-            let (over, base) = (one.shown(one.over, one.not_valid.0), one.shown(one.base, one.not_valid.1));
-            let base = base + &one.measure.unit();
-            return Check::Differs { measure: Arc::clone(&one.measure.name), over, base };
+        let is_shown = |(check_pairs, p): &(&&CheckPairs, &f64)| **p < ERROR || check_pairs.not_valid != (0, 0);
+        if let Some((check_pairs, _)) = checks.iter().zip(&differ).find(is_shown) {
+            let (over, base) = (
+                check_pairs.shown(check_pairs.over, check_pairs.not_valid.0),
+                check_pairs.shown(check_pairs.base, check_pairs.not_valid.1),
+            );
+            let base = base + &check_pairs.measure.unit();
+            return Check::Differs { measure: Arc::clone(&check_pairs.measure.name), over, base };
         }
-        let open = checks.iter().zip(contrasts).find(|(one, contrast)| {
-            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.measure.margin()) >= ERROR)
+        let open = checks.iter().zip(contrasts).find(|(check_pairs, contrast)| {
+            contrast.as_ref().is_none_or(|contrast| contrast.equality(check_pairs.measure.margin()) >= ERROR)
         });
         match open {
             None if checks.is_empty() => Check::None,
             None => Check::Same,
-            Some((one, contrast)) => {
-                let needed = contrast.as_ref().map(|contrast| needed(contrast, one.count(), one.measure.margin()));
-                Check::Unknown { measure: Arc::clone(&one.measure.name), needed }
+            Some((check_pairs, contrast)) => {
+                let needed = contrast
+                    .as_ref()
+                    .map(|contrast| needed(contrast, check_pairs.count(), check_pairs.measure.margin()));
+                Check::Unknown { measure: Arc::clone(&check_pairs.measure.name), needed }
             }
         }
     };

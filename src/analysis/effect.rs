@@ -91,7 +91,7 @@ pub struct Reading<'a> {
 /// cell's repeats with their numbers. A level without two cells that are equal in everything else has no effect.
 pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
     let mut design = Design::new(cells, values);
-    let mut effects = match fitted::asked(cells, &design.settings) {
+    let mut effects = match fitted::requested_interactions(cells, &design.settings) {
         Some(interactions) => {
             design.sort_levels();
             fitted::fitted(&design, &interactions, &reading)
@@ -295,7 +295,7 @@ impl<'a, 'r> Design<'a, 'r> {
             let removable = [0, 1].into_iter().filter(|side| levels[*side].len() > 2);
             let candidates = removable.flat_map(|side| levels[side].iter().map(move |level| (side, *level)));
             let shares = candidates.map(|(side, level)| (share(side, level), side, level));
-            let (_, side, level) = shares.max_by(|one, other| one.0.total_cmp(&other.0))?;
+            let (_, side, level) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
             levels[side].retain(|known| *known != level);
         }
     }
@@ -309,9 +309,9 @@ impl<'a, 'r> Design<'a, 'r> {
             let named =
                 |level: &Level| factor.filter(|_| level.as_number().is_none()).and_then(|factor| factor.place(level));
             let number = |level: &Level| level.as_number().unwrap_or(0.0);
-            order.sort_by(|one, other| {
-                let (one, other) = (&levels[*one], &levels[*other]);
-                named(one).cmp(&named(other)).then(number(one).total_cmp(&number(other)))
+            order.sort_by(|a, b| {
+                let (a, b) = (&levels[*a], &levels[*b]);
+                named(a).cmp(&named(b)).then(number(a).total_cmp(&number(b)))
             });
             *levels = order.iter().map(|old| levels[*old].clone()).collect();
             for code in &mut self.codes {

@@ -367,12 +367,12 @@ impl<'a> Resolver<'a> {
                 shown.map_or((text, 1.0), |(_, shown, factor)| ((*shown).to_owned(), *factor))
             }
             Some(text) => {
-                let asked = MeasureUnit::parse(text);
-                if !asked.is_like(&unit) {
+                let requested = MeasureUnit::parse(text);
+                if !requested.is_like(&unit) {
                     let message = format!("the formula has {}, which cannot be shown in {text}", named(&unit));
                     return Err(refuse(message));
                 }
-                (text.trim().to_owned(), asked.factor.recip())
+                (text.trim().to_owned(), requested.factor.recip())
             }
         };
         let name = own.name.clone().unwrap_or_else(|| super::capitalised(&own.key.replace('_', " ")));

@@ -461,11 +461,11 @@ fn doubts(witness: Option<Witness>) -> Option<Mark> {
 
 /// The marks about the precision of a quick run; empty for a full run.
 fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
-    let Some(asked) = mode.step_precision() else { return Vec::new() };
-    let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
+    let Some(requested) = mode.step_precision() else { return Vec::new() };
+    let (steps, planned, reached) = (training.steps, training.planned_steps as u64, training.step_precision);
     let mut marks = vec![Mark::Quick { steps, planned }];
-    if steps >= planned && found.is_none_or(|found| found > asked) {
-        marks.push(Mark::NotPrecise { found, asked });
+    if steps >= planned && reached.is_none_or(|reached| reached > requested) {
+        marks.push(Mark::NotPrecise { reached, requested });
     }
     marks
 }

@@ -145,14 +145,14 @@ impl Canvas {
             laid.part_ui(ui, 0.0..inner.start, &[]);
             let height = (size.y - inner.start - (whole.y - inner.end)).max(0.0);
             let scroll = ScrollArea::vertical().id_salt("canvas").max_height(height).auto_shrink([false, true]);
-            let asked = scroll.show(ui, |ui| {
+            let scrolled = scroll.show(ui, |ui| {
                 let chart = laid.part_ui(ui, inner.clone(), &back);
                 let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
                 chart.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Chart: {}", titles.join(", "))));
                 laid.marks_ui(ui, chart.rect.min - vec2(0.0, inner.start), selected, about)
             });
             laid.part_ui(ui, inner.end..whole.y, &[]);
-            asked.inner
+            scrolled.inner
         })
         .inner
     }
@@ -262,7 +262,7 @@ impl Laid {
             let outline = outline.translate(corner.to_vec2()).expand(1.5);
             ui.painter().rect_stroke(outline, 2.0, accent, StrokeKind::Outside);
         }
-        let mut asked = None;
+        let mut request = None;
         let target_of = |mark: &Mark| {
             let area = rect(&mark.area).translate(corner.to_vec2());
             let missing = (Vec2::splat(LEAST_TARGET) - area.size()).max(Vec2::ZERO);
@@ -292,18 +292,18 @@ impl Laid {
                 if response.clicked()
                     && let Some(effect) = about.effect(mark)
                 {
-                    asked = Some(Asked::Effect((!is_selected).then_some(effect)));
+                    request = Some(Asked::Effect((!is_selected).then_some(effect)));
                 }
                 continue;
             };
             if response.clicked() {
-                asked = Some(Asked::Select((!is_selected).then(|| cell.clone())));
+                request = Some(Asked::Select((!is_selected).then(|| cell.clone())));
             }
             if response.double_clicked() {
-                asked = Some(Asked::Open(cell.clone()));
+                request = Some(Asked::Open(cell.clone()));
             }
         }
-        asked
+        request
     }
 
     /// The outlines of the selected marks: one outline around marks that touch, such as the parts of a bar.

@@ -93,8 +93,8 @@ impl CellTable<'_> {
             egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
         };
         let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
-        let (offsets, left) = (self.cell_tablefsets(ui, &wraps), ui.cursor().min.x);
-        let mut delegate = Delegate { cell_table: self, offsets, left, wraps, pinned, asked: None };
+        let (offsets, left) = (self.offsets(ui, &wraps), ui.cursor().min.x);
+        let mut delegate = Delegate { cell_table: self, offsets, left, wraps, pinned, request: None };
         let mut grid = Grid::new()
             .id_salt((self.id, keys, narrow.to_bits(), is_whole))
             .num_rows(self.order.len() as u64)
@@ -105,12 +105,12 @@ impl CellTable<'_> {
             grid = grid.scroll_to_row(row, None);
         }
         grid.show(ui, &mut delegate);
-        let asked = delegate.asked;
+        let request = delegate.request;
         let open = self.selected.filter(|_| {
             let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());
             nothing_has_focus && ui.input(|input| input.key_pressed(Key::Enter) && input.modifiers.is_none())
         });
-        asked.or(open.map(|cell| Asked::Open(cell.clone())))
+        request.or(open.map(|cell| Asked::Open(cell.clone())))
     }
 
     fn shown(&self) -> impl Iterator<Item = &Shown> {
@@ -165,7 +165,7 @@ struct Delegate<'a> {
     wraps: Vec<f32>,
     /// See [`Fit::pinned`].
     pinned: usize,
-    asked: Option<Asked>,
+    request: Option<Asked>,
 }
 
 impl<'a> Delegate<'a> {
@@ -185,8 +185,8 @@ impl TableDelegate for Delegate<'_> {
     }
 
     fn row_top_offset(&self, _ctx: &Context, _table_id: Id, row_nr: u64) -> f32 {
-        let place = usize::try_from(row_nr).unwrap_or(usize::MAX).min(self.cell_tablefsets.len() - 1);
-        self.cell_tablefsets[place]
+        let place = usize::try_from(row_nr).unwrap_or(usize::MAX).min(self.offsets.len() - 1);
+        self.offsets[place]
     }
 
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
@@ -206,7 +206,7 @@ impl TableDelegate for Delegate<'_> {
         let name = format!("Sort by {}", column_name(self.cell_table.table, shown));
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
         if response.clicked() {
-            self.asked = Some(Asked::Sort(key.to_owned()));
+            self.request = Some(Asked::Sort(key.to_owned()));
         }
         let help = if key == TRAINING_LOSS { LOSS_HELP } else { "" };
         response.on_hover_text(format!("{name}{help}"));
@@ -243,7 +243,7 @@ impl TableDelegate for Delegate<'_> {
                 response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Effect: {words}")));
             }
             if response.clicked() {
-                self.asked = Some(Asked::Effect((!chosen).then(|| effect.to_owned())));
+                self.request = Some(Asked::Effect((!chosen).then(|| effect.to_owned())));
             }
             return;
         }
@@ -265,9 +265,9 @@ impl TableDelegate for Delegate<'_> {
             response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
         }
         if response.double_clicked() {
-            self.asked = Some(Asked::Open(key));
+            self.request = Some(Asked::Open(key));
         } else if response.clicked() {
-            self.asked = Some(Asked::Select((!chosen).then_some(key)));
+            self.request = Some(Asked::Select((!chosen).then_some(key)));
         }
     }
 

@@ -523,7 +523,7 @@ impl Following {
     /// Whether a run is shown.
     fn shows(&self, run: &str) -> bool {
         let search = || search_in(&self.queue, self.search.as_deref());
-        let is_of_search = || search().is_some_and(|search| search.runs.iter().any(|one| one == run));
+        let is_of_search = || search().is_some_and(|search| search.runs.iter().any(|searched| searched == run));
         self.shown.as_ref().is_none_or(|shown| shown.contains(run) || is_of_search())
     }
 

@@ -167,7 +167,7 @@ fn setting(record: &RunRecord, key: &str) -> Option<Level> {
 pub(super) fn admitted(records: &[RunRecord], filter: &Filter) -> Result<Vec<Heading>, Unordered> {
     let listed: Vec<Listed> = records.iter().map(Listed::of).collect();
     let filter = filter.clone().among(&listed.iter())?;
-    let admitted = listed.iter().filter(|one| filter.admits(*one)).map(|one| one.record);
+    let admitted = listed.iter().filter(|run| filter.admits(*run)).map(|run| run.record);
     Ok(admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect())
 }
 
@@ -484,20 +484,22 @@ fn environment(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
 
 /// Evidence of ranks and of the profiler's report.
 fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
-    let of_ranks =
-        record.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| (Some(rank.rank), "rank", &**one)));
+    let of_ranks = record
+        .ranks
+        .iter()
+        .flat_map(|rank| rank.evidence.iter().map(|evidence| (Some(rank.rank), "rank", &**evidence)));
     let of_report = match &record.trace {
         Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
         Some(TraceOutcome::Failed(_)) | None => &[],
     };
-    for (rank, source, one) in of_ranks.chain(of_report.iter().map(|one| (None, "profiler", one))) {
+    for (rank, source, evidence) in of_ranks.chain(of_report.iter().map(|evidence| (None, "profiler", evidence))) {
         rows.add(&[
             rank.into(),
             source.into(),
-            (&*one.factor).into(),
-            (&*one.asked).into(),
-            (&*one.seen).into(),
-            one.in_effect.into(),
+            (&*evidence.factor).into(),
+            (&*evidence.asked).into(),
+            (&*evidence.seen).into(),
+            evidence.in_effect.into(),
         ])?;
     }
     Ok(())

@@ -163,7 +163,7 @@ fn quick_runs_that_made_all_of_their_steps_are_not_said_to_have_ended_early() {
             ..training
         });
         if place > 0 {
-            run.marks.push(Mark::NotPrecise { found: Some(0.36), asked: 0.01 });
+            run.marks.push(Mark::NotPrecise { reached: Some(0.36), requested: 0.01 });
         }
     }
     let text = paragraph_of(&runs);

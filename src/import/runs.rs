@@ -182,7 +182,7 @@ fn number(runs: &mut [Imported], rows_of_cells: &[Vec<usize>]) {
     for mut places in rows_of_cells.iter().cloned() {
         if places.iter().all(|place| runs[*place].started_s.is_some()) {
             let started_s = |place: &usize| runs[*place].started_s.unwrap_or_default();
-            places.sort_by(|one, other| started_s(one).total_cmp(&started_s(other)));
+            places.sort_by(|a, b| started_s(a).total_cmp(&started_s(b)));
         }
         for (repeat, place) in (1..).zip(places) {
             runs[place].repeat = repeat;

@@ -385,15 +385,15 @@ impl Follower {
 
     /// Sends a signal to the ranks if they are outside the followed group, where a profiler starts them; returns whether there are any.
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
-        let mut found = false;
+        let mut is_sent = false;
         if self.job.tracer() == Tracer::Nsys {
             let own = self.group.leader().map_or(0, |(pid, _)| pid);
             // Every rank is signalled: one signal per group would need the groups first, and a second signal does no harm.
             for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {
-                found |= process::signal_group_of(pid, own, signal);
+                is_sent |= process::signal_group_of(pid, own, signal);
             }
         }
-        found
+        is_sent
     }
 
     /// Whether a killed process does not go away because it waits in the kernel, such as for a hung driver. It is left behind with

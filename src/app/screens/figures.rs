@@ -223,7 +223,7 @@ impl FiguresScreen {
         }
         let Study { filter, hidden, held, baseline, log, style, order, colours, overrides, .. } = self.study.clone();
         // A series that is not a level of a factor belongs to this figure only.
-        let levels = overrides.levels.into_iter().filter(|one| one.level.contains('=')).collect();
+        let levels = overrides.levels.into_iter().filter(|change| change.level.contains('=')).collect();
         let overrides = Overrides { levels, ..Overrides::default() };
         Study { filter, hidden, held, baseline, log, style, order, colours, overrides, ..study }
     }
@@ -434,8 +434,8 @@ impl Screen for FiguresScreen {
         let study = self.drawn_study(desk);
         let out = ["--out".to_owned(), path_word(&self.export_path(desk))];
         let overrides: Vec<String> = override_words(&study)?.iter().map(|word| shell_word(word)).collect();
-        let asked = study_words(desk, &Study { order: Vec::new(), ..study.clone() })?;
-        of_compared(desk, "figure", &[asked, style_words(&study.style), overrides, out.to_vec()].concat())
+        let words = study_words(desk, &Study { order: Vec::new(), ..study.clone() })?;
+        of_compared(desk, "figure", &[words, style_words(&study.style), overrides, out.to_vec()].concat())
     }
 }
 
@@ -466,7 +466,7 @@ fn filter_id() -> Id {
 
 /// Draws the Figures screen.
 fn figures_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    if view.records.summaries.is_empty() && view.sources().iter().all(|one| one.records.summaries.is_empty()) {
+    if view.records.summaries.is_empty() && view.sources().iter().all(|source| source.records.summaries.is_empty()) {
         preview::empty_ui(ui, view, commands);
         return;
     }

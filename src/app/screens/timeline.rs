@@ -213,7 +213,7 @@ pub struct TimelineScreen {
     ordered_by: (usize, usize, (usize, bool)),
     opening: Vec<Opening>,
     /// The number of recordings that were opened.
-    asked: usize,
+    opened: usize,
     choosing: Option<Promise<Option<PathBuf>>>,
     reading: Option<Promise<Result<Details, String>>>,
     flows: Flows,
@@ -243,7 +243,7 @@ impl Default for TimelineScreen {
             step_order: Vec::new(),
             ordered_by: (0, 0, (usize::MAX, false)),
             opening: Vec::new(),
-            asked: 0,
+            opened: 0,
             choosing: None,
             reading: None,
             flows: Flows::default(),

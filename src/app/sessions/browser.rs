@@ -338,7 +338,7 @@ fn filter_id() -> Id {
 
 /// Draws the browser.
 pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &mut Vec<Command>) {
-    let mut asked = Vec::new();
+    let mut session_commands = Vec::new();
     let focused = context.memory(|memory| memory.focused());
     // In other fields, these keys belong to the field.
     let is_free = focused.is_none_or(|focused| focused == filter_id()) && browser.asking.is_none();
@@ -348,13 +348,13 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
     let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
         ui.set_width(SIZE[0].min(room.x - 80.0));
         ui.set_height(SIZE[1].min(room.y - 80.0));
-        head_ui(ui, browser, &mut asked);
+        head_ui(ui, browser, &mut session_commands);
         ui.add_space(2.0 * GRID);
         let (width, height) = (ui.available_width(), ui.available_height());
         ui.horizontal_top(|ui| {
             ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
                 ui.set_min_size([LIST_SHARE * width, height].into());
-                list_ui(ui, browser, desk, &mut asked);
+                list_ui(ui, browser, desk, &mut session_commands);
             });
             ui.add_space(2.0 * GRID);
             ui.vertical(|ui| {
@@ -363,7 +363,7 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
                 // A session that was just archived is not listed either, but stays in sight. One that a search left out does not.
                 let is_searched_away = browser.listed.is_empty() && !browser.filter.is_empty();
                 match picked.filter(|_| !is_searched_away) {
-                    Some(heading) => detail_ui(ui, browser, desk, heading, &mut asked),
+                    Some(heading) => detail_ui(ui, browser, desk, heading, &mut session_commands),
                     // The list says why it is empty.
                     None if browser.listed.is_empty() => {}
                     None => drop(ui.label(muted(
@@ -378,14 +378,14 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
     let entered = browser.picked_place().or_else(|| focused.map(|_| 0)).filter(|_| pressed(Key::Enter));
     let entered = entered.and_then(|place| browser.listed_heading(place)).filter(|heading| !is_open(desk, heading));
     if let Some(heading) = entered {
-        asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+        session_commands.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
     } else if let Some(heading) = browser.next(pressed(Key::ArrowDown), pressed(Key::ArrowUp)) {
-        asked.push(SessionsCommand::Pick(heading.folder.clone()));
+        session_commands.push(SessionsCommand::Pick(heading.folder.clone()));
     } else if modal.should_close() {
-        asked.push(SessionsCommand::Browse(false));
+        session_commands.push(SessionsCommand::Browse(false));
     }
-    asked.extend(ask_delete_ui(context, browser).map(SessionsCommand::AnswerDelete));
-    commands.extend(asked.into_iter().map(Command::Sessions));
+    session_commands.extend(ask_delete_ui(context, browser).map(SessionsCommand::AnswerDelete));
+    commands.extend(session_commands.into_iter().map(Command::Sessions));
 }
 
 /// Asks whether to delete a session; says what would be lost.
@@ -400,14 +400,14 @@ fn ask_delete_ui(context: &Context, browser: &Browser) -> Option<bool> {
     ask_ui(context, "delete a session", &format!("Delete the session {name}?"), &loss, "Delete it", "Keep it")
 }
 
-fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
+fn head_ui(ui: &mut Ui, browser: &Browser, commands: &mut Vec<SessionsCommand>) {
     ui.horizontal(|ui| {
         ui.heading("Sessions");
         let hint = "Search: h100, tag=paper, precision=fp16, date=2026-11-22 …";
         let width = (ui.available_width() - 200.0).max(160.0);
         let (text, unordered) = (&browser.search, browser.unordered.as_ref());
         let typed = filter_field(ui, filter_id(), ("Search sessions", hint), text, width, &[], unordered);
-        asked.extend(typed.map(SessionsCommand::Search));
+        commands.extend(typed.map(SessionsCommand::Search));
         // While the dialog is only measured, the field cannot take the focus.
         if opens(ui.ctx(), filter_id()) && !ui.is_sizing_pass() {
             ui.memory_mut(|memory| memory.request_focus(filter_id()));
@@ -418,7 +418,7 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
             let close = ui.button("×").on_hover_text("Close (Esc)");
             close.widget_info(|| named("Close the sessions"));
             if close.clicked() {
-                asked.push(SessionsCommand::Browse(false));
+                commands.push(SessionsCommand::Browse(false));
             }
         });
     });
@@ -432,19 +432,19 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
             let name = was.file_name().unwrap_or_default().to_string_lossy();
             let help = "Ctrl Z. Deleted sessions are removed for good when the window is closed";
             if ui.button(format!("Undo: restore {name}")).on_hover_text(help).clicked() {
-                asked.push(SessionsCommand::UndoDelete);
+                commands.push(SessionsCommand::UndoDelete);
             }
         }
         if let Some((now, old)) = browser.renaming() {
             let new = now.file_name().unwrap_or_default().to_string_lossy();
             if ui.button(format!("Undo: rename {new} to {old}")).clicked() {
-                asked.push(SessionsCommand::Rename(now.to_owned(), old));
+                commands.push(SessionsCommand::Rename(now.to_owned(), old));
             }
         }
     });
 }
 
-fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<SessionsCommand>) {
+fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, commands: &mut Vec<SessionsCommand>) {
     if browser.listed.is_empty() {
         ui.label(muted(ui, nothing_listed(browser)));
         return;
@@ -456,7 +456,7 @@ fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<Sessions
         |ui, rows| {
             for index in browser.listed.get(rows).unwrap_or_default() {
                 let heading = &browser.headings[*index].heading;
-                row_ui(ui, browser, desk, heading, asked);
+                row_ui(ui, browser, desk, heading, commands);
             }
         },
     );
@@ -488,7 +488,7 @@ fn is_open(desk: &Desk, heading: &SessionHeading) -> bool {
     desk.session.as_ref().is_some_and(|session| session.folder == heading.folder)
 }
 
-fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, commands: &mut Vec<SessionsCommand>) {
     let chosen = browser.picked.as_ref() == Some(&heading.folder);
     let (rect, response) =
         ui.allocate_exact_size([ui.available_width() - 3.0 * GRID, ROW].into(), eframe::egui::Sense::click());
@@ -520,14 +520,20 @@ fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading,
         ui.add(Label::new(muted(ui, place).small()).truncate());
     });
     if response.clicked() {
-        asked.push(SessionsCommand::Pick(heading.folder.clone()));
+        commands.push(SessionsCommand::Pick(heading.folder.clone()));
     }
     if response.double_clicked() {
-        asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+        commands.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
     }
 }
 
-fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+fn detail_ui(
+    ui: &mut Ui,
+    browser: &Browser,
+    desk: &Desk,
+    heading: &SessionHeading,
+    commands: &mut Vec<SessionsCommand>,
+) {
     let is_open = is_open(desk, heading);
     let free = !is_open && browser.acting.is_none();
     let why_not = if is_open { "It is open: open another session first" } else { "Wait for the current action to end" };
@@ -536,16 +542,16 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
         ui.add(Label::new(muted(ui, heading.folder.display().to_string()).small()).wrap().selectable(true));
         ui.horizontal_wrapped(|ui| {
             if main_button(ui, !is_open, if is_open { "Open already" } else { "Open" }).clicked() {
-                asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+                commands.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
             }
             let archive = !heading.is_archived();
             if ui.button(if archive { "Archive" } else { "Take out of the archive" }).clicked() {
-                asked.push(SessionsCommand::Archive(heading.folder.clone(), archive));
+                commands.push(SessionsCommand::Archive(heading.folder.clone(), archive));
             }
             let delete = ui.add_enabled(free, Button::new("Delete …")).on_disabled_hover_text(why_not);
             let help = "Asks first, and can be undone until the window is closed";
             if delete.on_hover_text(help).clicked() {
-                asked.push(SessionsCommand::Delete(heading.folder.clone()));
+                commands.push(SessionsCommand::Delete(heading.folder.clone()));
             }
         });
         ui.add_space(GRID);
@@ -557,7 +563,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
             fact_ui(ui, heading.names.get(key).map_or(&**key, |name| &**name), &levels.join(", "));
         }
         ui.add_space(GRID);
-        note_ui(ui, heading, asked);
+        note_ui(ui, heading, commands);
         ui.add_space(GRID);
         ui.label(strong("Name"));
         ui.horizontal(|ui| {
@@ -565,7 +571,7 @@ fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeadi
             let wanted = free && !typed.text.trim().is_empty();
             let button = ui.add_enabled(wanted, Button::new("Rename")).on_disabled_hover_text(why_not);
             if wanted && (button.clicked() || typed.entered) {
-                asked.push(SessionsCommand::Rename(heading.folder.clone(), typed.text));
+                commands.push(SessionsCommand::Rename(heading.folder.clone(), typed.text));
             }
         });
     });
@@ -578,7 +584,7 @@ fn fact_ui(ui: &mut Ui, name: &str, value: &str) {
 }
 
 /// Draws the note, which can be edited.
-fn note_ui(ui: &mut Ui, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+fn note_ui(ui: &mut Ui, heading: &SessionHeading, commands: &mut Vec<SessionsCommand>) {
     ui.label(strong("Note"));
     let id = Id::unique(("session-note", &heading.folder));
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| heading.note.clone());
@@ -587,7 +593,7 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, asked: &mut Vec<SessionsComman
     edit.widget_info(|| named_text("Note on the session", &text));
     ui.horizontal_wrapped(|ui| {
         if ui.add_enabled(text != heading.note, Button::new("Save note")).clicked() {
-            asked.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
+            commands.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
         }
         tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));
     });

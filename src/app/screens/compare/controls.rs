@@ -212,15 +212,16 @@ fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLev
             let hidden = (key.clone(), level.clone());
             let mut keep = !view.own.study.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
-            let swatch = series.iter().find(|one| is_colour && (one.look.level() == Some(level) || one.name == name));
+            let swatch =
+                series.iter().find(|series| is_colour && (series.look.level() == Some(level) || series.name == name));
             let beside = 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
             let text = cut_to(ui, &level.to_string(), ui.max_rect().width() - beside);
             let width = text_width(ui, &text) + beside;
             together_ui(ui, width, |ui| {
                 let check = check_ui(ui, &mut keep, text).on_hover_text(format!("{name}: {}", counted(*count, "cell")));
                 check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
-                if let Some(one) = swatch {
-                    look::swatch_ui(ui, &one.look);
+                if let Some(swatch) = swatch {
+                    look::swatch_ui(ui, &swatch.look);
                 }
                 if check.changed() {
                     edit::<CompareCommand>(commands, &view.own.study, None, |study| study.keep(hidden, keep));
@@ -401,8 +402,8 @@ fn measure_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
     let is_loss = study.form == Form::Loss;
     let all = "losses and accuracy".to_owned();
     // If the cells lack the measure that a study names, or if it names none, another one is drawn.
-    let asked = study.measure.as_ref().filter(|_| view.own.is_updating());
-    let shown = asked.unwrap_or(&picture.comparison.measure);
+    let requested = study.measure.as_ref().filter(|_| view.own.is_updating());
+    let shown = requested.unwrap_or(&picture.comparison.measure);
     let now = if is_loss && study.measure.is_none() { all.clone() } else { name(shown) };
     choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, |ui| {
         let none = (None, &all);
@@ -467,9 +468,9 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let now = picture.comparison.baseline.as_ref();
     let text = now.map_or("none", |(_, name)| name);
     choice_ui(ui, "Baseline", text, |ui| {
-        let mut offer = |ui: &mut Ui, asked: Option<String>, chosen: bool, name: &str| {
+        let mut offer = |ui: &mut Ui, baseline: Option<String>, chosen: bool, name: &str| {
             if ui.selectable_label(chosen, name).clicked() {
-                commands.push(Command::from(CompareCommand::Baseline(asked)));
+                commands.push(Command::from(CompareCommand::Baseline(baseline)));
             }
         };
         offer(ui, None, false, "the first row");

@@ -50,8 +50,8 @@ pub fn canvas_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Timelin
     ui.data_mut(|data| data.insert_temp(pointed_id(), None::<i64>));
     let room = ui.available_rect_before_wrap();
     let groups = groups(state, room);
-    let found = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
-    let hovered = found.last();
+    let hovered_events = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
+    let hovered = hovered_events.last();
     if hovered != state.hovered {
         commands.push(TimelineCommand::Hover(hovered));
     }

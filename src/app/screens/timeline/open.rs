@@ -64,12 +64,12 @@ impl TimelineScreen {
         }
         let from = file.clone();
         let task = Task::start("timeline opener", context, move |tell| open(&from, &StepsFrom::Found, tell));
-        self.asked += 1;
+        self.opened += 1;
         // The folder of a run has the name of the run; the name on screen may be another one.
         let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         let is_of = |summary: &&RunSummary| summary.run == name || summary.run == folder;
         let cell = cells.find(is_of).map(|summary| summary.cell.clone());
-        self.opening.push(Opening { order: self.asked, name, file, cell, task });
+        self.opening.push(Opening { order: self.opened, name, file, cell, task });
     }
 
     /// Opens the run at an index again, divided into other steps. The new run takes the place of the old one.
