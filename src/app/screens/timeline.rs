@@ -84,7 +84,7 @@ pub struct Pick {
     /// The index of the run.
     pub run: usize,
     /// The row and the event.
-    pub found: Found,
+    pub event: Found,
 }
 
 /// A command of the Timeline screen.
@@ -359,8 +359,8 @@ impl TimelineScreen {
     fn select(&mut self, pick: Option<Pick>) {
         self.selected = pick;
         if let Some(pick) = pick {
-            self.row = Some((pick.run, pick.found.row));
-            self.unfold(pick.run, pick.found.row);
+            self.row = Some((pick.run, pick.event.row));
+            self.unfold(pick.run, pick.event.row);
             self.tab = Tab::Event;
         }
     }
@@ -368,7 +368,7 @@ impl TimelineScreen {
     /// Brings the selected event into view.
     fn show_selected(&mut self) {
         let Some((pick, run)) = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?))) else { return };
-        let (start, end) = (pick.found.item.span.0 - run.zero, pick.found.item.span.1 - run.zero);
+        let (start, end) = (pick.event.item.span.0 - run.zero, pick.event.item.span.1 - run.zero);
         let around = (end - start).saturating_mul(4).max(1_000);
         self.show(start.saturating_sub(around), end.saturating_add(around));
     }
@@ -378,7 +378,7 @@ impl TimelineScreen {
         let Some((place, row)) = self.row.or_else(|| self.rows().next()) else { return };
         let Some(run) = self.runs.get(place) else { return };
         let at = match self.selected {
-            Some(pick) if (pick.run, pick.found.row) == (place, row) => Some(pick.found.item.span.0),
+            Some(pick) if (pick.run, pick.event.row) == (place, row) => Some(pick.event.item.span.0),
             _ => None,
         };
         let all = layout::items(run, row, self.span_of(place));
@@ -388,7 +388,7 @@ impl TimelineScreen {
             (Some(at), false) => all.into_iter().filter(|item| item.span.0 < at).max_by_key(|item| item.span.0),
         };
         if let Some(item) = next {
-            self.select(Some(Pick { run: place, found: Found { row, item } }));
+            self.select(Some(Pick { run: place, event: Found { row, item } }));
         }
     }
 }

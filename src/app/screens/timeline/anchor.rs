@@ -73,12 +73,12 @@ impl TimelineScreen {
     /// Places the selected event at time 0, and the first event with the same name in each other run as well.
     pub(super) fn align_at_selected(&mut self, context: &Context) {
         let selected = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?)));
-        let Some((pick, run)) = selected.filter(|(pick, _)| pick.found.item.events == 1) else {
+        let Some((pick, run)) = selected.filter(|(pick, _)| pick.event.item.events == 1) else {
             self.outcome = Some(("Select a single event first; zoom in if it is drawn with others.".to_owned(), false));
             return;
         };
-        let name = run.timeline.name(pick.found.item.label).to_owned();
-        let at = pick.found.item.span.0;
+        let name = run.timeline.name(pick.event.item.label).to_owned();
+        let at = pick.event.item.span.0;
         self.align(Anchor::Event(name));
         self.runs[pick.run].zero = at;
         let own = self.runs[pick.run].order;

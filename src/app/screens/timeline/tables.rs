@@ -108,15 +108,15 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         ui.add(Label::new(line).selectable(true));
     }
     flow::buttons_ui(ui, state, &pick, commands);
-    if let Some(run) = state.runs.get(pick.run).filter(|_| pick.found.item.events == 1) {
+    if let Some(run) = state.runs.get(pick.run).filter(|_| pick.event.item.events == 1) {
         let hover = "Divides this recording into steps: each event of this name begins a step. If it is a range, it is a step itself. The \
                      caveats of the recording say which events divide it.";
         if ui.button("Steps begin at this event").on_hover_text(hover).clicked() {
-            let name = run.timeline.name(pick.found.item.label).to_owned();
+            let name = run.timeline.name(pick.event.item.label).to_owned();
             commands.push(TimelineCommand::Divide(pick.run, StepsFrom::Named(name)));
         }
     }
-    if state.runs.len() > 1 && pick.found.item.events == 1 {
+    if state.runs.len() > 1 && pick.event.item.events == 1 {
         let hover =
             "Places this event at time 0, and the first event of the same name in each other recording as well (X)";
         if ui.button("Align runs at this event").on_hover_text(hover).clicked() {
