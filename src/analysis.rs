@@ -42,6 +42,7 @@ mod resolution;
 mod rounding;
 mod run;
 mod search;
+mod setting;
 mod shared_run;
 mod smooth;
 mod steadiness;
@@ -59,9 +60,8 @@ pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, LevelRank, MADE_WITH, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
-    finished, held, history_facts, is_of_session, level_name, level_rank, measure_of, session_facts, sort, step_of,
-    varying,
+    Cell, CellKey, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling, finished, held, history_facts,
+    is_of_session, measure_of, session_facts, sort, step_of, varying,
 };
 pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
@@ -94,6 +94,7 @@ pub use recording_cost::{RecordingCost, TimedStep, recording_cost};
 pub use resolution::resolution;
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use search::{Next, Question, Race, Trial, check_search, step_lines};
+pub use setting::{LevelRank, MADE_WITH, Setting, level_name, level_rank};
 pub use shared_run::refused_copy;
 pub use smooth::Smoother;
 pub use training::TrainingTime;
