@@ -365,7 +365,7 @@ fn are_on_cpus(cells: &[Cell]) -> bool {
 mod tests {
     use super::*;
     use crate::analysis::{Environment, fixture, summarise_run};
-    use crate::plan::Data;
+    use crate::plan::{Data, Factor};
     use crate::store::RunRecord;
 
     #[test]
