@@ -15,6 +15,7 @@ mod next_step;
 mod paper;
 mod picture;
 mod recorded;
+mod side;
 mod status;
 mod study_menu;
 mod table;
