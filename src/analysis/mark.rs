@@ -147,8 +147,8 @@ impl Mark {
         for evidence in record.evidence().filter(|evidence| !evidence.in_effect) {
             add(Self::FactorNotInEffect {
                 factor: evidence.factor.clone(),
-                asked: evidence.asked.clone(),
-                seen: evidence.seen.clone(),
+                requested: evidence.asked.clone(),
+                observed: evidence.seen.clone(),
             });
         }
         // All ranks skip the same updates: the highest count is the run's.
