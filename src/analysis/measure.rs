@@ -539,7 +539,7 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
 
 /// A measure for each metric and unit, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`], then bytes of copies.
 fn metric_measures() -> Vec<Measure> {
-    let metric_measure = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
+    let measure_in = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
         MetricUnit::Seconds | MetricUnit::Of720 => {
             let shown_unit = if unit == MetricUnit::Of720 { "s of 720 s" } else { "s" }.to_owned();
             Measure { better: Better::Neither, shown_unit, ..Measure::time(key_in(kind.key, unit), kind.name) }
@@ -549,7 +549,7 @@ fn metric_measures() -> Vec<Measure> {
     let copied = COPIED.map(|(key, name)| Measure { origin: Origin::Derived, ..Measure::bytes(key, name) });
     TRACE_METRICS
         .iter()
-        .flat_map(|kind| MetricUnit::ALL.iter().map(|unit| metric_measure(kind, *unit)))
+        .flat_map(|kind| MetricUnit::ALL.iter().map(|unit| measure_in(kind, *unit)))
         .chain(copied)
         .collect()
 }
