@@ -117,7 +117,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
     let effect = |((changes, combined, fitted), judgement): ((Vec<Change>, Combined, Option<Fitted>), Judgement)| {
         // Without a repeat that all groups have, there is no effect to show.
         let value = combined.value(reading.intervals)?;
-        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.seen, judgement, fitted })
+        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.repeats, judgement, fitted })
     };
     estimates.into_iter().zip(judged).filter_map(effect).collect()
 }
@@ -415,7 +415,7 @@ impl<'a, 'r> Design<'a, 'r> {
     fn whole(&self, parts: impl Iterator<Item = (f64, usize)>, groups: usize) -> Combined {
         let logs = |place: usize| self.logs[place].iter().map(|(_, log)| *log).collect();
         let sample = Sample::Groups(parts.map(|(weight, place)| (weight, logs(place))).collect());
-        Combined { seen: sample.count(), sample, groups }
+        Combined { repeats: sample.count(), sample, groups }
     }
 
     /// The effect of changes over all groups.
@@ -490,7 +490,7 @@ struct Combined {
     sample: Sample,
     groups: usize,
     /// The number of repeats of the group that has most.
-    seen: usize,
+    repeats: usize,
 }
 
 impl Combined {
@@ -498,9 +498,9 @@ impl Combined {
     /// so the noise of the remaining groups would be taken for the noise of all. Groups without any repeat are ignored.
     fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
         let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
-        let seen = groups.iter().map(|group| group.len()).max()?;
+        let repeats = groups.iter().map(|group| group.len()).max()?;
         let logs = complete_blocks(&groups).into_iter().map(|(_, log)| log);
-        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), seen })
+        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), repeats })
     }
 
     fn value(&self, intervals: Intervals) -> Option<Value> {
