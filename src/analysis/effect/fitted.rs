@@ -82,7 +82,7 @@ fn weighted(weights: &[f64], logs: &[Vec<(u32, f64)>]) -> Combined {
     Combined {
         sample: Sample::Pairs(repeats.iter().filter_map(|(repeat, _)| sum(*repeat)).collect()),
         groups: weights.len(),
-        seen: logs.iter().map(Vec::len).max().unwrap_or(0),
+        repeats: logs.iter().map(Vec::len).max().unwrap_or(0),
     }
 }
 
