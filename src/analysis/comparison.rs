@@ -90,7 +90,11 @@ pub enum Incomparable {
 impl Incomparable {
     /// The reason if two clocks do not give the same verdict; the arrival of lines may give none.
     pub(super) fn of_clocks(arrival_is_open: bool, reported: f64, arrived: f64) -> Self {
-        if arrival_is_open { Self::Unconfirmed { reported, arrived } } else { Self::ClocksDisagree { reported, arrived } }
+        if arrival_is_open {
+            Self::Unconfirmed { reported, arrived }
+        } else {
+            Self::ClocksDisagree { reported, arrived }
+        }
     }
 
     /// The reason if the verdict changes once values are shifted by their rounding.

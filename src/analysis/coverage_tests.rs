@@ -30,7 +30,8 @@ fn coverage_is_what_the_documented_tables_say() {
                 let (expected, measured) = (documented[row][column], share(question, kind, repeats, CASES));
                 // Four standard errors.
                 let error = 400.0
-                    * (expected.clamp(1.0, 99.0) / 100.0 * (1.0 - expected.clamp(1.0, 99.0) / 100.0) / CASES as f64).sqrt();
+                    * (expected.clamp(1.0, 99.0) / 100.0 * (1.0 - expected.clamp(1.0, 99.0) / 100.0) / CASES as f64)
+                        .sqrt();
                 assert!(
                     (measured - expected).abs() < error,
                     "{question:?}, {kind:?}, {repeats} repeats: {measured} % for {expected} %"
