@@ -339,7 +339,7 @@ impl Block {
         norms.chain(self.linears().into_iter().flat_map(Linear::tensors)).map(Tensor::shallow_clone).collect()
     }
 
-    /// The block's weights without adapters, with the names that Hugging Face's files give to the weights of block `index`. `of` selects
+    /// The block's weights without adapters, with the names that Hugging Face's files give to the weights of block `index`. `pick` selects
     /// values or gradients.
     pub fn named(&self, index: usize, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let name = |part: &str| format!("model.layers.{index}.{part}.weight");
@@ -353,7 +353,7 @@ impl Block {
         Ok(named)
     }
 
-    /// The block's adapters as views, with the names that PEFT's files give to the adapters of block `index`. `of` selects values or
+    /// The block's adapters as views, with the names that PEFT's files give to the adapters of block `index`. `pick` selects values or
     /// gradients.
     pub fn named_adapters(&self, index: usize, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();

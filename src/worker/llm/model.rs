@@ -158,7 +158,7 @@ impl Llama {
         result
     }
 
-    /// All weights except adapters and those in NF4 or FP8, by their names in Hugging Face's files, as views. `of` selects values or
+    /// All weights except adapters and those in NF4 or FP8, by their names in Hugging Face's files, as views. `pick` selects values or
     /// gradients.
     pub fn named_weights(&self, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = vec![(EMBEDDING.to_owned(), pick(&self.embedding)?)];
@@ -172,7 +172,7 @@ impl Llama {
         Ok(named)
     }
 
-    /// All adapters by their names in PEFT's files, as views. `of` selects values or gradients.
+    /// All adapters by their names in PEFT's files, as views. `pick` selects values or gradients.
     pub fn named_adapters(&self, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for index in 0..self.blocks.len() {
