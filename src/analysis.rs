@@ -41,7 +41,9 @@ mod renamed_kernels;
 mod resolution;
 mod rounding;
 mod run;
+mod run_summary;
 mod search;
+mod setting;
 mod shared_run;
 mod smooth;
 mod steadiness;
@@ -59,9 +61,8 @@ pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, LevelRank, MADE_WITH, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
-    finished, held, history_facts, is_of_session, level_name, level_rank, measure_of, session_facts, sort, step_of,
-    varying,
+    Cell, CellKey, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling, finished, held, history_facts,
+    is_of_session, measure_of, session_facts, sort, step_of, varying,
 };
 pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
@@ -92,8 +93,10 @@ pub use quick::{has_warmed_up, relative_half_width};
 pub use recorded::{PER_RANK, PER_STEP, RecordedMeasure, RecordedStatistic};
 pub use recording_cost::{RecordingCost, TimedStep, recording_cost};
 pub use resolution::resolution;
-pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
+pub use run::{summarise_run, summarise_run_by};
+pub use run_summary::{EpochSummary, Recording, RunSummary, summarise_report};
 pub use search::{Next, Question, Race, Trial, check_search, step_lines};
+pub use setting::{LevelRank, MADE_WITH, Setting, level_name, level_rank};
 pub use shared_run::refused_copy;
 pub use smooth::Smoother;
 pub use training::TrainingTime;

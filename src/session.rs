@@ -49,7 +49,7 @@ pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::{Estimate, Progress};
 pub use queueing::{node_hours, runnable};
-pub use rates::{Told, measure_rates, measured_gpus};
+pub use rates::{RatesMessage, measure_rates, measured_gpus};
 pub use reading::{damage_message, is_queue_paused, open_reader};
 pub use search_report::{SearchReport, search_reports};
 pub use searching::SearchView;

@@ -95,13 +95,13 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     succeed(command(home).args(["import", &csv, "--session", "bench", "--yes"]).current_dir(home));
     let table = json(&stdout(home, &["table", "bench", "--format", "json"]));
     let rows = table["rows"].as_array().unwrap();
-    let told: Vec<(i64, f64)> = rows
+    let medians: Vec<(i64, f64)> = rows
         .iter()
         .map(|row| {
             (row["levels"]["threads"].as_i64().unwrap(), (1e6 * row["wall_s"]["median"].as_f64().unwrap()).round())
         })
         .collect();
-    assert_eq!(told, [(1, 21_000.0), (2, 11_500.0)]);
+    assert_eq!(medians, [(1, 21_000.0), (2, 11_500.0)]);
     assert_eq!(rows[0]["marks"], serde_json::json!(["imported"]));
     let error = refused(home, &["import", &csv, "--session", "bench", "--yes"]);
     assert!(error.contains("bench exists"), "{error}");
@@ -157,10 +157,13 @@ fn versions_are_chosen_by_their_names_everywhere_and_names_with_spaces_are_quote
         let output = succeed(command(home).args(arguments).current_dir(home));
         (text(&output.stdout).lines().count(), text(&output.stderr))
     };
-    let (lines, told) = exported("state='a b'");
-    assert!(lines == 1 && told.contains("state means the column state; write factor_state for the factor"), "{told}");
-    let (lines, told) = exported("factor_state='a b'");
-    assert!(lines > 1 && !told.contains("means"), "{lines}: {told}");
+    let (lines, message) = exported("state='a b'");
+    assert!(
+        lines == 1 && message.contains("state means the column state; write factor_state for the factor"),
+        "{message}"
+    );
+    let (lines, message) = exported("factor_state='a b'");
+    assert!(lines > 1 && !message.contains("means"), "{lines}: {message}");
 }
 
 #[test]
@@ -233,8 +236,8 @@ fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unl
     let result = |name: &str, slower: f64| {
         let times =
             |base: f64| (0..8).map(|run| base * slower * (1.0 + 0.004 * f64::from(run % 3))).collect::<Vec<f64>>();
-        let of = |command: &str, base: f64| serde_json::json!({"command": command, "times": times(base), "exit_codes": vec![0; 8]});
-        let whole = serde_json::json!({"results": [of("old", 1.0), of("new", 0.5)]});
+        let result_of = |command: &str, base: f64| serde_json::json!({"command": command, "times": times(base), "exit_codes": vec![0; 8]});
+        let whole = serde_json::json!({"results": [result_of("old", 1.0), result_of("new", 0.5)]});
         file(home, &format!("{name}.json"), &whole.to_string())
     };
     let files = [result("before", 1.0), result("after", 1.5)];
@@ -246,8 +249,8 @@ fn results_of_hyperfine_are_judged_among_themselves_and_not_against_own_runs_unl
     assert_ne!(diff.status.code(), Some(0));
     // The cells are the same, but those of one side were imported.
     let both = ["diff", "sessions/before", "sessions/after", "--measure", "time_s"];
-    let said = text(&command(home).current_dir(home).args(both).output().unwrap().stdout);
-    assert!(said.contains("each side is one session"), "{said}");
+    let compared = text(&command(home).current_dir(home).args(both).output().unwrap().stdout);
+    assert!(compared.contains("each side is one session"), "{compared}");
 }
 
 #[test]
@@ -294,9 +297,9 @@ fn rows_that_recur_are_told_and_marked_and_give_no_verdict_and_rows_of_few_digit
     let arguments = ["import", &copied, &whole, "--session", "all", "--yes"];
     let imported = command(home).args(arguments).current_dir(home).output().unwrap();
     assert!(imported.status.success(), "{}", text(&imported.stderr));
-    let told = text(&imported.stderr);
-    assert!(told.contains("copied.csv: line 3: an earlier row of its cell has the same measured values"), "{told}");
-    assert!(told.contains("(10 such rows in 2 cells)") && !told.contains("whole.csv: line"), "{told}");
+    let stderr = text(&imported.stderr);
+    assert!(stderr.contains("copied.csv: line 3: an earlier row of its cell has the same measured values"), "{stderr}");
+    assert!(stderr.contains("(10 such rows in 2 cells)") && !stderr.contains("whole.csv: line"), "{stderr}");
     let table = |session: &str| stdout(home, &["table", session, "--baseline", "algo=a"]);
     let marked = table("all/copied");
     assert!(marked.contains("not comparable") && marked.contains("recurring rows"), "{marked}");
@@ -328,9 +331,12 @@ fn values_of_one_run_beside_samples_of_another_measure_give_no_verdict_until_row
     let table = |session: &str, measure: &str| {
         stdout(home, &["table", session, "--baseline", "algo=a", "--measure", measure, "--notes"])
     };
-    let told = imported("marked", &[]);
+    let stderr = imported("marked", &[]);
     let expected = "joined.csv: line 3, column \"time_s\": an earlier row of its cell has the same value, digit for digit (30 such rows in 2 cells)";
-    assert!(told.contains(expected) && told.contains("if each row is a run of its own, add --rows-are-runs"), "{told}");
+    assert!(
+        stderr.contains(expected) && stderr.contains("if each row is a run of its own, add --rows-are-runs"),
+        "{stderr}"
+    );
     let marked = table("marked", "time_s");
     assert!(marked.contains("not comparable: values of this measure recur in the file"), "{marked}");
     assert!(
@@ -346,8 +352,8 @@ fn values_of_one_run_beside_samples_of_another_measure_give_no_verdict_until_row
     assert!(stdout(home, &["table", "again"]).contains("recurring values"));
 
     // The user knows better, and says it on the command line or in a map.
-    let told = imported("declared", &["--rows-are-runs"]);
-    assert!(told.contains("each row counts as a run of its own, as you say"), "{told}");
+    let stderr = imported("declared", &["--rows-are-runs"]);
+    assert!(stderr.contains("each row counts as a run of its own, as you say"), "{stderr}");
     let map = stdout(home, &["import", &joined, "--rows-are-runs", "--print-map"]);
     assert!(map.contains("rows = \"runs\""), "{map}");
     let wrong = file(home, "wrong.toml", &map.replace("\"runs\"", "\"run\""));
@@ -396,11 +402,11 @@ fn a_history_over_days_of_one_file_finds_the_day_from_which_it_is_slower() {
     let note = history["notes"].to_string();
     assert!(note.contains("since 2026-11-10 (95 %: ") && note.contains("Program's git commit"), "{note}");
     let figure = home.join("history.svg").display().to_string();
-    let said = text(
+    let stderr = text(
         &succeed(command(home).current_dir(home).args(["figure", "nights", "--form", "history", "--out", &figure]))
             .stderr,
     );
-    assert!(said.contains("Shaded: where a change happened"), "{said}");
+    assert!(stderr.contains("Shaded: where a change happened"), "{stderr}");
     assert!(fs::read_to_string(&figure).unwrap().contains("2026-11-20"));
     let by_commit = stdout(home, &["table", "nights", "--form", "history", "--along", "commits", "--format", "csv"]);
     assert!(by_commit.contains("aaaa111 2026-11-09") || by_commit.contains("bbbb222"), "{by_commit}");
@@ -419,13 +425,13 @@ fn tables_and_figures_of_several_sessions_tell_cells_apart_by_what_differs() {
         succeed(command(home).args(["import", &csv, "--session", name, "--yes"]).current_dir(home));
     }
     let table = json(&stdout(home, &["table", "one", "two", "three", "--format", "json"]));
-    let told: Vec<(&str, &str, &str)> = table["rows"]
+    let labels: Vec<(&str, &str, &str)> = table["rows"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| (row["session"].as_str().unwrap(), row["machine"].as_str().unwrap(), row["date"].as_str().unwrap()))
         .collect();
-    assert_eq!(told, [("one", "gpu1", "2026-11-01"), ("three", "gpu2", "2026-11-03"), ("two", "gpu1", "2026-11-02")]);
+    assert_eq!(labels, [("one", "gpu1", "2026-11-01"), ("three", "gpu2", "2026-11-03"), ("two", "gpu1", "2026-11-02")]);
     let filtered = stdout(
         home,
         &["table", "one", "two", "three", "--filter", "machine=gpu1 and date>=2026-11-02", "--format", "csv"],

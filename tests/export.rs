@@ -276,13 +276,13 @@ fn sessions_after_a_change_are_worse_no_worse_or_open_by_the_spread_between_sess
     // A difference that is within the asked bound is no regression.
     let (code, table, _) = diff(&before, &slower, &["--margin", "40%"]);
     assert_eq!((code, table.matches("equal within 40 %").count()), (Some(0), 2), "{table}");
-    let (code, _, said) = diff(&before, &slower, &["--margin", "0.4"]);
-    assert!(code == Some(2) && said.contains("is that 0.4 % or 40 %?"), "{said}");
+    let (code, _, stderr) = diff(&before, &slower, &["--margin", "0.4"]);
+    assert!(code == Some(2) && stderr.contains("is that 0.4 % or 40 %?"), "{stderr}");
     // One session a side does not tell how far sessions differ.
     let (code, table, _) = diff(&before[..1], &slower[..1], &[]);
     assert_eq!((code, table.matches("each side is one session").count() > 1), (Some(3), true), "{table}");
-    let (code, _, said) = diff(&before, &[golden(folder.path(), "gpu")], &[]);
-    assert!(code == Some(2) && said.contains("no cell in common"), "{said}");
+    let (code, _, stderr) = diff(&before, &[golden(folder.path(), "gpu")], &[]);
+    assert!(code == Some(2) && stderr.contains("no cell in common"), "{stderr}");
     let mut several = command(folder.path());
     let output = several.arg("diff").args(&before).output().unwrap();
     assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("put -- between"));
@@ -319,8 +319,8 @@ fn no_output_replaces_the_journal_of_a_session_or_files_of_other_writers() {
         ),
     ] {
         let output = command(folder.path()).arg(word).arg(&session).args(&arguments).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{word} {arguments:?}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{word} {arguments:?}: {stderr}");
     }
     assert_eq!(fs::read(&journal).unwrap(), kept);
     assert!(!session.join("README.md").exists() && !at("new.svg").exists() && !at("figures").exists());
@@ -347,10 +347,10 @@ fn a_full_standard_output_is_named() {
         let mut command = command(folder.path());
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let output = command.arg(arguments[0]).arg(&session).args(&arguments[1..]).stdout(full).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
-            output.status.code() == Some(2) && said.contains("writing to standard output: No space left"),
-            "{said}"
+            output.status.code() == Some(2) && stderr.contains("writing to standard output: No space left"),
+            "{stderr}"
         );
     }
 }
@@ -367,9 +367,9 @@ fn copies_of_a_session_are_refused_as_further_sessions_with_both_names() {
     for other in [&copy, &again] {
         for word in ["table", "diff"] {
             let output = command(folder.path()).arg(word).arg(&session).arg(other).output().unwrap();
-            let said = String::from_utf8(output.stderr).unwrap();
+            let stderr = String::from_utf8(output.stderr).unwrap();
             let expected = format!("{} and {} both contain the run", session.display(), other.display());
-            assert!(output.status.code() == Some(2) && said.contains(&expected), "{word}: {said}");
+            assert!(output.status.code() == Some(2) && stderr.contains(&expected), "{word}: {stderr}");
         }
     }
     let changed = slowed(folder.path(), &session, 1.25);

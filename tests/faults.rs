@@ -363,8 +363,8 @@ fn what_a_limit_of_the_process_keeps_from_working_is_told_with_that_limit() {
         (output.status.code(), text(&output.stderr))
     };
     for (limit, advice) in [("-n 12", "ulimit -n"), ("-n 16", "ulimit -n"), ("-f 4", "ulimit -f")] {
-        let (code, said) = limited(limit, &format!("session{limit}").replace(' ', ""));
-        assert!(code == Some(2) && said.contains(advice), "{limit}: {code:?} {said}");
+        let (code, stderr) = limited(limit, &format!("session{limit}").replace(' ', ""));
+        assert!(code == Some(2) && stderr.contains(advice), "{limit}: {code:?} {stderr}");
     }
 }
 

@@ -255,7 +255,7 @@ fn a_session_in_the_place_of_a_command_is_answered_with_what_opens_it() {
     let path = session.path().display().to_string();
     let output = multicard(home.path(), &[&path]);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     let expected = format!("is a session, not a command: open it with `multicard --session '{path}'`");
-    assert!(said.contains(&expected), "{said}");
+    assert!(stderr.contains(&expected), "{stderr}");
 }

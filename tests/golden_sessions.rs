@@ -71,7 +71,7 @@ impl Golden {
     }
 
     /// What this version says of it to the same arguments; nothing where there is nothing to draw.
-    fn said(&self, arguments: &[&str]) -> Result<Value, String> {
+    fn output_for(&self, arguments: &[&str]) -> Result<Value, String> {
         let (asked_for, rest) = arguments.split_first().unwrap();
         let mut asked = command(self.folder.path());
         asked.arg(asked_for).arg(&self.session).args(rest);
@@ -152,7 +152,7 @@ fn every_number_of_every_table_and_figure_is_what_it_was() {
             }
             // A word is another in another figure: an axis may show epochs or levels.
             comparison.words.clear();
-            match golden.said(&arguments) {
+            match golden.output_for(&arguments) {
                 Ok(found) => comparison.whole(&arguments.join(" "), expected, &found),
                 Err(error) => comparison.differences.push(format!("{}: {error}", arguments.join(" "))),
             }
@@ -178,7 +178,7 @@ fn every_run_is_listed_as_it_was_also_when_the_index_is_made_anew() {
             .find(|expected_outputs| expected_outputs["arguments"] == serde_json::json!(arguments))
             .unwrap();
         let mut comparison = Comparison::default();
-        comparison.whole("rebuilt", expected, &golden.said(&arguments).unwrap());
+        comparison.whole("rebuilt", expected, &golden.output_for(&arguments).unwrap());
         comparison.verdict()
     });
 }
@@ -199,7 +199,7 @@ fn the_states_that_a_run_can_end_in_are_among_them() {
 #[test]
 fn a_figures_file_opens_and_is_made_again_from_its_session() {
     let golden = Golden::import("cells");
-    let made_again = golden.said(&["figure", "--preset", "times"]).unwrap();
+    let made_again = golden.output_for(&["figure", "--preset", "times"]).unwrap();
     for ending in ["svg", "png"] {
         let file = golden_folder().join(format!("times.{ending}"));
         let opened = succeed(command(golden.folder.path()).arg("figure").arg(&file).args(["--format", "json"]));

@@ -38,9 +38,9 @@ fn a_session_whose_journal_chains_thousands_of_measures_opens_and_names_the_prob
     }
     drop(journal);
     let output = succeed(command(home).arg("table").arg(&session));
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(!output.stdout.is_empty());
-    assert!(said.contains("3000 user-defined measures, and the first 1000 are used"), "{said}");
+    assert!(stderr.contains("3000 user-defined measures, and the first 1000 are used"), "{stderr}");
     let list = stdout(home, &session, &["measure"]);
     assert!(list.contains("m0 needs more than 64 other measures in a row"), "{list}");
 }
@@ -78,11 +78,11 @@ fn a_plan_whose_measures_form_a_long_chain_is_refused_with_the_line() {
     let plan = home.path().join("chain.toml");
     std::fs::write(&plan, format!("version = 1\n[measures]\n{links}m900 = \"total_time_s\"\n")).unwrap();
     let output = command(home.path()).arg("plan").arg(&plan).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("chain.toml:3: measures.m0: character 1: m0 needs more than 64 other measures in a row"),
-        "{said}"
+        stderr.contains("chain.toml:3: measures.m0: character 1: m0 needs more than 64 other measures in a row"),
+        "{stderr}"
     );
 }
 
@@ -91,8 +91,8 @@ fn a_session_that_has_run_gets_a_measure_that_tables_exports_and_archives_have_u
     let home = TempDir::new().unwrap();
     let (home, session) = (home.path(), golden(home.path(), "gpu"));
     let save = ["measure", "--save", "per_joule", "--formula", "throughput / power_w", "--better", "higher"];
-    let said = text(&succeed(command(home).arg("measure").arg(&session).args(&save[1..])).stderr);
-    assert!(said.contains("saved measure per_joule: images/J; 8 of 8 finished runs have a value"), "{said}");
+    let stderr = text(&succeed(command(home).arg("measure").arg(&session).args(&save[1..])).stderr);
+    assert!(stderr.contains("saved measure per_joule: images/J; 8 of 8 finished runs have a value"), "{stderr}");
     let list = stdout(home, &session, &["measure"]);
     assert!(list.contains("per_joule") && list.contains("throughput / power_w"), "{list}");
 

@@ -34,18 +34,21 @@ fn medians(table: &Value, key: &str) -> Vec<f64> {
 fn kernels_of_old_recordings_are_measures_whose_families_add_up() {
     let (folder, session) = sample();
     let (home, path) = (folder.path(), session.display().to_string());
-    let of = |measure: &str| medians(&json(home, &["table", &path, "--measure", measure]), measure);
-    let (all, products) = (of("kernel.share:.*"), of("family.share:matrix|convolution"));
+    let medians_of = |measure: &str| medians(&json(home, &["table", &path, "--measure", measure]), measure);
+    let (all, products) = (medians_of("kernel.share:.*"), medians_of("family.share:matrix|convolution"));
     assert!(!all.is_empty() && all.iter().all(|share| (share - 1.0).abs() < 1e-9), "{all:?}");
     assert_eq!(products.len(), all.len(), "each recorded cell has a value, and no other");
     assert!(products.iter().all(|share| (0.01..1.0).contains(share)), "{products:?}");
     // A total is as many calls as it has, each of the mean's length.
-    let (total, count, mean) =
-        (of("kernel:elementwise"), of("kernel.count:elementwise"), of("kernel.mean:elementwise"));
+    let (total, count, mean) = (
+        medians_of("kernel:elementwise"),
+        medians_of("kernel.count:elementwise"),
+        medians_of("kernel.mean:elementwise"),
+    );
     for ((total, count), mean) in total.iter().zip(&count).zip(&mean) {
         assert!(*total > 0.0 && (total / (count * mean) - 1.0).abs() < 0.05, "{total} s, {count} calls of {mean} s");
     }
-    assert!(of("api.count.per_step:^cudaLaunchKernel").iter().all(|calls| *calls > 1.0));
+    assert!(medians_of("api.count.per_step:^cudaLaunchKernel").iter().all(|calls| *calls > 1.0));
 }
 
 #[test]
@@ -87,8 +90,8 @@ fn the_parts_of_two_recorded_cells_explain_the_whole_difference_of_their_steps()
 fn busy_gpus_are_told_from_busy_multiprocessors() {
     let (folder, session) = sample();
     let path = session.display().to_string();
-    let of = |measure: &str| medians(&json(folder.path(), &["table", &path, "--measure", measure]), measure);
-    let (busy, sms, tensor) = (of("gpu_busy"), of("sm_activity"), of("tensor_activity"));
+    let medians_of = |measure: &str| medians(&json(folder.path(), &["table", &path, "--measure", measure]), measure);
+    let (busy, sms, tensor) = (medians_of("gpu_busy"), medians_of("sm_activity"), medians_of("tensor_activity"));
     assert!(!busy.is_empty() && (busy.len(), busy.len()) == (sms.len(), tensor.len()));
     for ((busy, sms), tensor) in busy.iter().zip(&sms).zip(&tensor) {
         assert!(

@@ -255,16 +255,16 @@ fn a_report_writes_through_no_link_and_replaces_no_figure_of_another_writer() {
         let own = fs::read(&place).unwrap();
         fs::remove_file(&place).unwrap();
         symlink(&precious, &place).unwrap();
-        let (code, said) = written();
-        assert!(code == Some(2) && said.contains(name) && said.contains("is a link"), "{name}: {said}");
+        let (code, message) = written();
+        assert!(code == Some(2) && message.contains(name) && message.contains("is a link"), "{name}: {message}");
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious\n", "{name}");
         fs::remove_file(&place).unwrap();
         fs::write(&place, own).unwrap();
     }
     fs::rename(out.join("tables"), home.path().join("elsewhere")).unwrap();
     symlink(home.path().join("elsewhere"), out.join("tables")).unwrap();
-    let (code, said) = written();
-    assert!(code == Some(2) && said.contains("tables is a link"), "{said}");
+    let (code, message) = written();
+    assert!(code == Some(2) && message.contains("tables is a link"), "{message}");
     fs::remove_file(out.join("tables")).unwrap();
     // A drawing of another program stays, and a table of an earlier report is replaced.
     assert_eq!(written().0, Some(0));
@@ -272,8 +272,8 @@ fn a_report_writes_through_no_link_and_replaces_no_figure_of_another_writer() {
     assert_eq!(written().0, Some(0));
     assert_ne!(fs::read_to_string(out.join("tables/times.csv")).unwrap(), "a,b\n");
     fs::write(out.join("figures/times.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>").unwrap();
-    let (code, said) = written();
-    assert!(code == Some(2) && said.contains("times.svg exists, and multicard did not write it"), "{said}");
+    let (code, message) = written();
+    assert!(code == Some(2) && message.contains("times.svg exists, and multicard did not write it"), "{message}");
 }
 
 #[test]

@@ -176,9 +176,12 @@ fn make_keeps_each_wheel_that_is_complete_and_asks_at_the_next_try_for_the_other
     wheel_in(wheels.path(), "torch", "2.11.0", ANY, &torch);
     wheel_in(wheels.path(), "nvidia_cuda_runtime", "13.0.96", ANY, &[("nvidia/cu13/lib/libcudart.so.13", "")]);
     let first = fetch_by("libtorch", repository.path(), wheels.path());
-    let said = text(&first.stderr);
-    assert_eq!(first.status.code(), Some(1), "{said}");
-    assert!(said.contains("could not download nvidia-cuda-cupti") && said.contains("MULTICARD_TORCH=DIR"), "{said}");
+    let stderr = text(&first.stderr);
+    assert_eq!(first.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("could not download nvidia-cuda-cupti") && stderr.contains("MULTICARD_TORCH=DIR"),
+        "{stderr}"
+    );
     fs::remove_file(wheels.path().join(format!("torch-2.11.0-{ANY}.whl"))).unwrap();
     wheel_in(wheels.path(), "nvidia_cuda_cupti", "13.0.85", ANY, &[("nvidia/cu13/lib/libcupti.so.13", "")]);
     let second = fetch_by("libtorch", repository.path(), wheels.path());
@@ -194,9 +197,12 @@ fn make_goes_on_with_the_wheel_of_dali_at_which_it_stopped() {
     wheel_in(wheels.path(), "nvidia_nvimgcodec_cu13", "0.9.0.20", ANY, &codec);
     wheel_in(wheels.path(), "nvidia_nvjpeg", "13.0.4.44", ANY, &[("nvidia/cu13/lib/libnvjpeg.so.13", "")]);
     let first = fetch_by("dali", repository.path(), wheels.path());
-    let said = text(&first.stderr);
-    assert_eq!(first.status.code(), Some(1), "{said}");
-    assert!(said.contains("could not download nvidia-dali-cuda130==") && said.contains("MULTICARD_DALI=DIR"), "{said}");
+    let stderr = text(&first.stderr);
+    assert_eq!(first.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("could not download nvidia-dali-cuda130==") && stderr.contains("MULTICARD_DALI=DIR"),
+        "{stderr}"
+    );
     // What is unpacked is not asked for again: the index has only the wheel that is missing.
     let wheels = TempDir::new().unwrap();
     let folder = dali_folder(repository.path());
@@ -229,9 +235,12 @@ fn make_refuses_a_wheel_that_is_another_file_than_the_one_that_multicard_setup_d
     let (repository, wheels) = (scripts(), TempDir::new().unwrap());
     wheel_in(wheels.path(), "nvidia_nvimgcodec_cu13", "0.9.0.20", "py3-none-manylinux_2_28_x86_64", &[]);
     let refused = fetch_by("dali", repository.path(), wheels.path());
-    let said = text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("another file under the name nvidia_nvimgcodec_cu13-0.9.0.20-py3-none-manylinux"), "{said}");
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("another file under the name nvidia_nvimgcodec_cu13-0.9.0.20-py3-none-manylinux"),
+        "{stderr}"
+    );
     assert!(!dali_folder(repository.path()).exists(), "it is not unpacked");
 }
 
@@ -276,12 +285,12 @@ fn a_build_that_needs_no_download_is_made_only_while_downloads_take_long() {
         let output = command.args([downloads, build]).env("LONG_S", long_s.to_string()).output().unwrap();
         (output.status.code(), built.exists(), text(&output.stderr))
     };
-    let (code, is_built, said) = beside(60, "true", &touch);
-    assert_eq!((code, is_built), (Some(0), false), "{said}");
-    let (code, is_built, said) = beside(0, &until_built, &touch);
-    assert_eq!((code, is_built), (Some(0), true), "{said}");
-    let (code, _, said) = beside(0, &until_built, &format!("{touch}; exit 7"));
-    assert_eq!(code, Some(7), "{said}");
-    let (code, _, said) = beside(60, "exit 3", "true");
-    assert!(code == Some(1) && said.contains("a download failed"), "{said}");
+    let (code, is_built, stderr) = beside(60, "true", &touch);
+    assert_eq!((code, is_built), (Some(0), false), "{stderr}");
+    let (code, is_built, stderr) = beside(0, &until_built, &touch);
+    assert_eq!((code, is_built), (Some(0), true), "{stderr}");
+    let (code, _, stderr) = beside(0, &until_built, &format!("{touch}; exit 7"));
+    assert_eq!(code, Some(7), "{stderr}");
+    let (code, _, stderr) = beside(60, "exit 3", "true");
+    assert!(code == Some(1) && stderr.contains("a download failed"), "{stderr}");
 }

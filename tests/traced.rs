@@ -79,7 +79,7 @@ impl Traced {
         runs.next().unwrap().unwrap().path()
     }
 
-    fn said(&self) -> String {
+    fn stderr(&self) -> String {
         text(&self.output.stderr)
     }
 
@@ -113,8 +113,8 @@ fn a_run_under_a_real_nsys_is_recorded_with_its_ranges_and_kept_apart_from_times
     let Some(nsys) = real_nsys() else { return };
     let _alone = alone();
     let traced = run(&nsys, &plan("", 96));
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
-    assert!(traced.said().contains("traced: "), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
+    assert!(traced.stderr().contains("traced: "), "{}", traced.stderr());
     // Two epochs of six batches, and of two of the test; an end of data is a look too.
     let expected = [("step", 12), ("forward", 12), ("backward", 12), ("all_reduce", 12), ("optimizer", 12)];
     for (name, calls) in expected.into_iter().chain([("epoch 1", 1), ("epoch 2", 1), ("evaluate", 2)]) {
@@ -146,10 +146,10 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
     let _alone = alone();
     let plan = plan("", 96).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
     let traced = run(Path::new("/nonexistent"), &plan);
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
-    assert!(traced.said().contains(" traced: ") && !traced.said().contains("GPUs"), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
+    assert!(traced.stderr().contains(" traced: ") && !traced.stderr().contains("GPUs"), "{}", traced.stderr());
     let recording = traced.run_folder().join("trace.events").display().to_string();
-    assert!(traced.said().contains(&format!(" s in {recording}")), "{}", traced.said());
+    assert!(traced.stderr().contains(&format!(" s in {recording}")), "{}", traced.stderr());
     let trace = traced.trace_in("trace.events");
     assert_eq!(trace["warnings"].as_array().unwrap().len(), 0, "{}", trace["warnings"]);
     assert_eq!(trace["metrics"].as_array().unwrap().len(), 0);
@@ -225,7 +225,7 @@ fn ranks_record_only_a_window_of_steps_themselves_and_the_run_goes_on_and_says_w
     let _alone = alone();
     let plan = plan("trace_steps = [14, 25]", 608).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
     let traced = run(Path::new("/nonexistent"), &plan);
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
     let trace = traced.trace_in("trace.events");
     let counts = ["step", "forward", "phase: evaluate"].map(|name| ranges_in(&trace, name));
     // Of two ranks, which both evaluate twice.
@@ -252,7 +252,7 @@ fn ranks_record_windows_by_turns_and_the_times_of_the_run_are_those_between_them
     let windows = "trace_windows = [2, 6]\ntrace_calls = \"off\"";
     let plan = plan(windows, 1216).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
     let traced = run(Path::new("/nonexistent"), &plan);
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
     let trace = traced.trace_in("trace.events");
     // Two ranks recorded twelve windows of two steps each. Epochs and phases are recorded as a whole.
     let counts = ["step", "forward", "epoch 1", "phase: evaluate"].map(|name| ranges_in(&trace, name));
@@ -293,7 +293,7 @@ fn a_window_of_steps_ends_the_recording_of_a_real_nsys_and_not_the_run() {
     let Some(nsys) = real_nsys() else { return };
     let _alone = alone();
     let traced = run(&nsys, &plan("trace_steps = [3, 5]", 96));
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
     assert_eq!(traced.ranges("step"), 3);
     let log = fs::read_to_string(traced.run_folder().join("rank-0.jsonl")).unwrap();
     assert_eq!(log.matches("\"event\":\"step\"").count(), 12);
@@ -311,8 +311,8 @@ fn a_cancelled_run_under_a_real_nsys_keeps_its_report() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let traced = Traced { folder, session, output };
-    assert_eq!(traced.output.status.code(), Some(130), "{}", traced.said());
-    assert!(traced.said().contains("cancelled"), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(130), "{}", traced.stderr());
+    assert!(traced.stderr().contains("cancelled"), "{}", traced.stderr());
     assert!(traced.run_folder().join("trace.nsys-rep").exists());
     assert!(traced.ranges("step") > 0);
 }
@@ -334,8 +334,8 @@ fn an_nsys_that_writes_no_report_loses_no_measure() {
     let folder = TempDir::new().unwrap();
     let nsys = stand_in(folder.path(), "echo", "\"$@\"; exit 9");
     let traced = run(&nsys, &plan("", 96));
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
-    assert!(traced.said().contains("has no trace: nsys wrote no report"), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
+    assert!(traced.stderr().contains("has no trace: nsys wrote no report"), "{}", traced.stderr());
     let times = traced.rows("times", &["--traced"]);
     assert!(times[0]["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{times:?}");
     assert_eq!(traced.rows("metrics", &[]).len(), 0);
@@ -349,7 +349,7 @@ fn ranks_that_outlive_their_nsys_are_followed_to_their_end() {
         "F=$(dirname \"$3\"); setsid \"$@\" & until [ -s \"$F/rank-0.jsonl\" ]; do sleep 0.02; done; kill -9 $$";
     let nsys = stand_in(folder.path(), "echo", profile);
     let traced = run(&nsys, &plan("", 96));
-    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.stderr());
     let times = traced.rows("times", &["--traced"]);
     assert!(times[0]["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{times:?}");
 }
@@ -360,6 +360,6 @@ fn an_nsys_that_does_not_run_fails_the_run_with_its_own_words() {
     let folder = TempDir::new().unwrap();
     let nsys = stand_in(folder.path(), "echo 'libdw.so.1: cannot open shared object file' >&2; exit 127", "exit 1");
     let traced = run(&nsys, &plan("", 96));
-    assert_eq!(traced.output.status.code(), Some(1), "{}", traced.said());
-    assert!(traced.said().contains("libdw.so.1"), "{}", traced.said());
+    assert_eq!(traced.output.status.code(), Some(1), "{}", traced.stderr());
+    assert!(traced.stderr().contains("libdw.so.1"), "{}", traced.stderr());
 }

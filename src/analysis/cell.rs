@@ -5,26 +5,9 @@ use std::sync::Arc;
 
 use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::made_with::Split;
+use super::setting::{CELL, DATA, MADE_WITH, MODE, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank};
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
-use crate::plan::{
-    AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
-    offered_levels, places_of, rank_among, workloads,
-};
-
-/// The key of the workload as a setting.
-const WORKLOAD: &str = "workload";
-/// The key of the data set as a setting.
-const DATA: &str = "data";
-/// The key of the tracer as a setting.
-const TRACE: &str = Tracer::KEY;
-/// The key of the mode (full or quick) as a setting.
-const MODE: &str = "mode";
-/// The key of the cell's id, which is used if no setting distinguishes cells.
-const CELL: &str = "cell";
-/// The key of the session as a setting, if cells of several sessions are compared.
-const SESSION: &str = "session";
-/// The key of the environment in which the cell's runs were made.
-pub const MADE_WITH: &str = "made_with";
+use crate::plan::{GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, places_of};
 
 /// The runs of one session.
 #[derive(Clone, Copy, Debug)]
@@ -203,82 +186,6 @@ pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
     words.next().filter(|first| words.all(|word| word == *first)).unwrap_or(USUAL_STEP)
 }
 
-/// The word that takes the place of "GPUs" for runs on CPUs.
-const RANKS: &str = "Ranks";
-
-/// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The factor's key, `workload`, `data`, `session`, `made_with` or `cell`.
-    pub key: Key,
-    /// The name on paper and on screen.
-    pub name: Arc<str>,
-    /// The unit of its levels; empty for names and counts.
-    pub unit: Arc<str>,
-    /// Whether it is a fact about sessions, such as their machine. A factor of a user's program may have the same key.
-    pub is_fact: bool,
-    /// Whether its named levels are clear without its name.
-    pub speaks_for_itself: bool,
-    /// The places of the levels that are offered, which decide colours.
-    pub offered: Arc<HashMap<Level, usize>>,
-    /// The order in which a study puts its levels; other levels follow. Empty if the study states none.
-    pub order: Arc<[Level]>,
-    /// The indexes of the colours that a study gives to levels.
-    pub colours: Arc<[(Level, usize)]>,
-}
-
-impl Setting {
-    /// A factor of a workload as a setting; a factor that the workload does not know is named by its key.
-    pub fn of_factor(workload: &WorkloadSpec, key: &Key) -> Self {
-        Self::of_factors([workload], key)
-    }
-
-    /// A factor of several workloads as a setting: the first workload names it, all of them offer levels.
-    fn of_factors<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
-        let known = specs.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
-        let speaks_for_itself = known.filter_map(|spec| spec.factor(key)).any(|factor| factor.speaks_for_itself);
-        let setting = match specs.clone().into_iter().find_map(|spec| spec.factor(key)) {
-            Some(Factor { name, unit, .. }) => {
-                let offered = offered_levels(key, specs).into();
-                Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
-            }
-            None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),
-            None => Self::without_unit(key, &format!("unknown factor {key}")),
-        };
-        Self { speaks_for_itself, ..setting }
-    }
-
-    fn without_unit(key: &str, name: &str) -> Self {
-        Self {
-            key: key.into(),
-            name: name.into(),
-            unit: "".into(),
-            is_fact: false,
-            speaks_for_itself: [DATA, SESSION, MADE_WITH, MACHINE, DATE].contains(&key),
-            offered: Arc::default(),
-            order: Arc::default(),
-            colours: Arc::default(),
-        }
-    }
-
-    /// The index of a level among the offered ones.
-    pub fn place(&self, level: &Level) -> Option<usize> {
-        self.offered.get(level).copied()
-    }
-}
-
-/// The level of a setting, in words that are clear without the setting: `fp16`, `4 GPUs`, `4 ranks` (on CPUs), `pin_memory on`.
-pub fn level_name(setting: &Setting, level: &Level) -> String {
-    let counted = if *setting.name == *RANKS { "rank" } else { "GPU" };
-    match level {
-        Level::Integer(1) if setting.key == GPUS => format!("1 {counted}"),
-        _ if setting.key == GPUS => format!("{level} {counted}s"),
-        Level::Text(name) if setting.speaks_for_itself => name.to_string(),
-        _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
-        _ => format!("{} {level} {}", setting.name, setting.unit),
-    }
-}
-
 /// Joins the runs of each cell. Cells are sorted in the order of the registry: the default level first, numbers by value.
 pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
     cells_of(&[Source { session: "", runs, reports: &[] }])
@@ -453,26 +360,12 @@ fn are_on_cpus(cells: &[Cell]) -> bool {
     runs.peek().is_some() && runs.all(is_without)
 }
 
-/// The rank of a cell by its level of a setting: levels in the order of a study first, then cells without a level, then numbers by value,
-/// then named levels by their places in the list of known levels, which begins with the default, and then other names.
-pub type LevelRank = (usize, Option<(usize, Option<Level>)>);
-
-/// The rank of a cell by its level of a setting.
-pub fn level_rank(setting: &Setting, level: Option<Level>) -> LevelRank {
-    let by_study = level.as_ref().and_then(|level| setting.order.iter().position(|known| known == level));
-    let among = level.map(|level| {
-        let place = setting.place(&level);
-        rank_among(level, place)
-    });
-    (by_study.unwrap_or(setting.order.len()), among)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::analysis::{Environment, fixture, summarise_run};
-    use crate::plan::Data;
+    use crate::plan::{Data, Factor};
     use crate::store::RunRecord;
 
     #[test]

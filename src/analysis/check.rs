@@ -167,21 +167,21 @@ impl Differences {
     /// The mean over pairs of cells: of the repeats that all pairs have, or on the whole. Pairs of cells that share a cell are not independent,
     /// so errors of whole cells are averaged as if they always went the same way.
     fn mean(of_cells: &[&CheckPairs]) -> Self {
-        let paired: Option<Vec<&Vec<(u32, f64)>>> = of_cells.iter().map(|one| one.differences.paired()).collect();
+        let paired: Option<Vec<&Vec<(u32, f64)>>> = of_cells.iter().map(|pairs| pairs.differences.paired()).collect();
         if let Some(paired) = paired {
             return Self::Paired(complete_blocks(&paired));
         }
-        let contrasts: Option<Vec<Contrast>> = of_cells.iter().map(|one| one.contrast()).collect();
+        let contrasts: Option<Vec<Contrast>> = of_cells.iter().map(|pairs| pairs.contrast()).collect();
         let mean = |contrasts: &[Contrast], part: fn(&Contrast) -> f64| {
             contrasts.iter().map(part).sum::<f64>() / contrasts.len() as f64
         };
         let contrast = contrasts.map(|all| Contrast {
-            mean: mean(&all, |one| one.mean),
-            error: mean(&all, |one| one.error),
-            freedom: all.iter().map(|one| one.freedom).fold(f64::INFINITY, f64::min),
+            mean: mean(&all, |contrast| contrast.mean),
+            error: mean(&all, |contrast| contrast.error),
+            freedom: all.iter().map(|contrast| contrast.freedom).fold(f64::INFINITY, f64::min),
             ..Contrast::default()
         });
-        Self::Whole(contrast, of_cells.iter().map(|one| one.count()).min().unwrap_or(0))
+        Self::Whole(contrast, of_cells.iter().map(|pairs| pairs.count()).min().unwrap_or(0))
     }
 
     fn paired(&self) -> Option<&Vec<(u32, f64)>> {
@@ -192,7 +192,7 @@ impl Differences {
 /// The values of one check measure in two cells.
 #[derive(Clone)]
 pub(super) struct CheckPairs {
-    of: Arc<CheckMeasure>,
+    measure: Arc<CheckMeasure>,
     over: f64,
     base: f64,
     differences: Differences,
@@ -203,25 +203,25 @@ pub(super) struct CheckPairs {
 
 impl CheckPairs {
     /// The check values of paired repeats; a value that is not finite or impossible is NaN. A pair of two such values is left out.
-    fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
+    fn of(measure: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
-        let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|one| is(one)).count();
-        let not_valid = (lone(|one| one.2.is_finite()), lone(|one| one.1.is_finite()));
+        let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|pair| is(pair)).count();
+        let not_valid = (lone(|pair| pair.2.is_finite()), lone(|pair| pair.1.is_finite()));
         let valid = |side: fn(&(u32, f64, f64)) -> f64| {
             finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect::<Vec<f64>>()
         };
         let (over, base): (Vec<f64>, Vec<f64>) = finite.iter().map(|(_, over, base)| (*over, *base)).unzip();
-        let [over, base] = of.scaled(&over, &base);
+        let [over, base] = measure.scaled(&over, &base);
         let scaled = over.iter().zip(&base).map(|(over, base)| over - base);
         let differences = Differences::Paired(finite.iter().map(|(repeat, ..)| *repeat).zip(scaled).collect());
-        let (over, base) = (middle(&valid(|one| one.1)), middle(&valid(|one| one.2)));
-        (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { of, over, base, differences, not_valid })
+        let (over, base) = (middle(&valid(|pair| pair.1)), middle(&valid(|pair| pair.2)));
+        (!finite.is_empty() || not_valid != (0, 0)).then_some(Self { measure, over, base, differences, not_valid })
     }
 
     /// The check values of repeats that form no pairs; a value that is not finite or impossible is NaN. `None` if a side has no value, or
     /// if both sides have NaN and one side has only NaN.
-    fn of_groups(of: Arc<CheckMeasure>, over: &[f64], base: &[f64]) -> Option<Self> {
+    fn of_groups(measure: Arc<CheckMeasure>, over: &[f64], base: &[f64]) -> Option<Self> {
         if over.is_empty() || base.is_empty() {
             return None;
         }
@@ -232,24 +232,24 @@ impl CheckPairs {
             _ => (0, 0),
         };
         let is_known = not_valid != (0, 0) || sides.iter().all(|side| !side.is_empty());
-        let [over, base] = of.scaled(&sides[0], &sides[1]);
+        let [over, base] = measure.scaled(&sides[0], &sides[1]);
         let sample = Sample::Groups(vec![(1.0, over), (-1.0, base)]);
         let differences = Differences::Whole(Contrast::of_sample(&sample), sample.count());
         let (over, base) = (middle(&sides[0]), middle(&sides[1]));
-        is_known.then_some(Self { of, over, base, differences, not_valid })
+        is_known.then_some(Self { measure, over, base, differences, not_valid })
     }
 
     /// The median of one side in words; or the statement that some repeats have no valid value.
     fn shown(&self, value: f64, not_valid: usize) -> String {
         match not_valid {
-            0 => self.of.shown(value),
+            0 => self.measure.shown(value),
             count => format!("no valid value in {}", super::counted(count, "repeat")),
         }
     }
 
     /// Whether it checks what was learned; equal numbers of steps do not show that.
     fn counts(&self) -> bool {
-        *self.of.key != *STEPS
+        *self.measure.key != *STEPS
             || match &self.differences {
                 Differences::Paired(differences) => differences.iter().any(|(_, difference)| *difference != 0.0),
                 Differences::Whole(..) => true,
@@ -343,7 +343,7 @@ pub(super) fn check_groups(over: &[&Cell], base: &[&Cell]) -> Vec<CheckPairs> {
 /// Leaves out the last losses if something else is reported.
 fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
     if all.len() > 1 {
-        all.retain(|one| *one.of.key != *LAST_LOSS);
+        all.retain(|check_pairs| *check_pairs.measure.key != *LAST_LOSS);
     }
     all
 }
@@ -351,20 +351,25 @@ fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
 /// The check values of several pairs of cells together: the means of their differences over the repeats that all pairs have.
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
-    for one in pairs.iter().flatten() {
-        if known.iter().all(|known| known.key != one.of.key) {
-            known.push(&one.of);
+    for check_pairs in pairs.iter().flatten() {
+        if known.iter().all(|known| known.key != check_pairs.measure.key) {
+            known.push(&check_pairs.measure);
         }
     }
     let merge = |measure: &Arc<CheckMeasure>| {
-        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.of.key == measure.key).collect();
-        let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(|one| side(one)).sum::<f64>() / same.len() as f64;
+        let same: Vec<&CheckPairs> =
+            pairs.iter().flatten().filter(|check_pairs| check_pairs.measure.key == measure.key).collect();
+        let mean = |side: fn(&CheckPairs) -> f64| {
+            same.iter().map(|check_pairs| side(check_pairs)).sum::<f64>() / same.len() as f64
+        };
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
-            of: Arc::clone(measure),
-            over: mean(|one| one.over),
-            base: mean(|one| one.base),
+            measure: Arc::clone(measure),
+            over: mean(|check_pairs| check_pairs.over),
+            base: mean(|check_pairs| check_pairs.base),
             differences: Differences::mean(&same),
-            not_valid: same.iter().fold((0, 0), |all, one| (all.0 + one.not_valid.0, all.1 + one.not_valid.1)),
+            not_valid: same
+                .iter()
+                .fold((0, 0), |all, check_pairs| (all.0 + check_pairs.not_valid.0, all.1 + check_pairs.not_valid.1)),
         })
     };
     known.into_iter().filter_map(merge).collect()
@@ -432,36 +437,43 @@ pub fn check_between(over: &Cell, base: &Cell, measure: &str) -> Check {
 /// Checks a family of comparisons.
 pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let family: Vec<Vec<&CheckPairs>> =
-        family.iter().map(|checks| checks.iter().filter(|one| one.counts()).collect()).collect();
+        family.iter().map(|checks| checks.iter().filter(|check_pairs| check_pairs.counts()).collect()).collect();
     let contrasts: Vec<Vec<Option<Contrast>>> =
-        family.iter().map(|checks| checks.iter().map(|one| one.contrast()).collect()).collect();
+        family.iter().map(|checks| checks.iter().map(|check_pairs| check_pairs.contrast()).collect()).collect();
     // Differences beyond margins are corrected over all check values of the family, so that chance alone does not exclude a cell.
-    let beyond = |contrast: &Option<Contrast>, one: &CheckPairs| {
-        contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(one.of.margin()))
+    let beyond = |contrast: &Option<Contrast>, check_pairs: &CheckPairs| {
+        contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(check_pairs.measure.margin()))
     };
     let all: Vec<f64> = family
         .iter()
         .zip(&contrasts)
-        .flat_map(|(checks, contrasts)| checks.iter().zip(contrasts).map(|(one, contrast)| beyond(contrast, one)))
+        .flat_map(|(checks, contrasts)| {
+            checks.iter().zip(contrasts).map(|(check_pairs, contrast)| beyond(contrast, check_pairs))
+        })
         .collect();
     let mut adjusted = holm(&all).into_iter();
     let check = |(checks, contrasts): (&Vec<&CheckPairs>, &Vec<Option<Contrast>>)| {
         let differ: Vec<f64> = adjusted.by_ref().take(checks.len()).collect();
-        let is_shown = |(one, p): &(&&CheckPairs, &f64)| **p < ERROR || one.not_valid != (0, 0);
-        if let Some((one, _)) = checks.iter().zip(&differ).find(is_shown) {
-            let (over, base) = (one.shown(one.over, one.not_valid.0), one.shown(one.base, one.not_valid.1));
-            let base = base + &one.of.unit();
-            return Check::Differs { measure: Arc::clone(&one.of.name), over, base };
+        let is_shown = |(check_pairs, p): &(&&CheckPairs, &f64)| **p < ERROR || check_pairs.not_valid != (0, 0);
+        if let Some((check_pairs, _)) = checks.iter().zip(&differ).find(is_shown) {
+            let (over, base) = (
+                check_pairs.shown(check_pairs.over, check_pairs.not_valid.0),
+                check_pairs.shown(check_pairs.base, check_pairs.not_valid.1),
+            );
+            let base = base + &check_pairs.measure.unit();
+            return Check::Differs { measure: Arc::clone(&check_pairs.measure.name), over, base };
         }
-        let open = checks.iter().zip(contrasts).find(|(one, contrast)| {
-            contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin()) >= ERROR)
+        let open = checks.iter().zip(contrasts).find(|(check_pairs, contrast)| {
+            contrast.as_ref().is_none_or(|contrast| contrast.equality(check_pairs.measure.margin()) >= ERROR)
         });
         match open {
             None if checks.is_empty() => Check::None,
             None => Check::Same,
-            Some((one, contrast)) => {
-                let needed = contrast.as_ref().map(|contrast| needed(contrast, one.count(), one.of.margin()));
-                Check::Unknown { measure: Arc::clone(&one.of.name), needed }
+            Some((check_pairs, contrast)) => {
+                let needed = contrast
+                    .as_ref()
+                    .map(|contrast| needed(contrast, check_pairs.count(), check_pairs.measure.margin()));
+                Check::Unknown { measure: Arc::clone(&check_pairs.measure.name), needed }
             }
         }
     };

@@ -72,14 +72,14 @@ pub enum Incomparable {
     /// The times that the program reports give another verdict than the times at which its lines arrived.
     ClocksDisagree {
         /// The ratio by the program's own clock.
-        told: f64,
+        reported: f64,
         /// The ratio by the arrival of its lines.
         arrived: f64,
     },
     /// The arrival times of lines spread too much to give the same verdict as the program's own clock.
     Unconfirmed {
         /// The ratio by the program's own clock.
-        told: f64,
+        reported: f64,
         /// The ratio by the arrival of its lines.
         arrived: f64,
     },
@@ -89,8 +89,12 @@ pub enum Incomparable {
 
 impl Incomparable {
     /// The reason if two clocks do not give the same verdict; the arrival of lines may give none.
-    pub(super) fn of_clocks(arrival_is_open: bool, told: f64, arrived: f64) -> Self {
-        if arrival_is_open { Self::Unconfirmed { told, arrived } } else { Self::ClocksDisagree { told, arrived } }
+    pub(super) fn of_clocks(arrival_is_open: bool, reported: f64, arrived: f64) -> Self {
+        if arrival_is_open {
+            Self::Unconfirmed { reported, arrived }
+        } else {
+            Self::ClocksDisagree { reported, arrived }
+        }
     }
 
     /// The reason if the verdict changes once values are shifted by their rounding.
@@ -193,13 +197,13 @@ impl fmt::Display for Incomparable {
             Self::CoarseValues { resolution } => {
                 write!(f, "the values have too few digits: they resolve {}", percent(*resolution))
             }
-            Self::ClocksDisagree { told, arrived } => {
-                write!(f, "{told:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
+            Self::ClocksDisagree { reported, arrived } => {
+                write!(f, "{reported:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
             }
-            Self::Unconfirmed { told, arrived } => {
+            Self::Unconfirmed { reported, arrived } => {
                 write!(
                     f,
-                    "{told:.2}× by the program's clock is not confirmed by the arrival of its lines ({arrived:.2}×)"
+                    "{reported:.2}× by the program's clock is not confirmed by the arrival of its lines ({arrived:.2}×)"
                 )
             }
             Self::ImpossibleClock => f.write_str("the program reported impossible times"),

@@ -27,13 +27,14 @@ fn coverage_is_what_the_documented_tables_say() {
         for (row, repeats) in REPEATS.into_iter().enumerate().filter(|(_, repeats)| [3, 5, 6, 8, 20].contains(repeats))
         {
             for (column, kind) in KINDS.into_iter().enumerate() {
-                let (said, seen) = (documented[row][column], share(question, kind, repeats, CASES));
+                let (expected, measured) = (documented[row][column], share(question, kind, repeats, CASES));
                 // Four standard errors.
                 let error = 400.0
-                    * (said.clamp(1.0, 99.0) / 100.0 * (1.0 - said.clamp(1.0, 99.0) / 100.0) / CASES as f64).sqrt();
+                    * (expected.clamp(1.0, 99.0) / 100.0 * (1.0 - expected.clamp(1.0, 99.0) / 100.0) / CASES as f64)
+                        .sqrt();
                 assert!(
-                    (seen - said).abs() < error,
-                    "{question:?}, {kind:?}, {repeats} repeats: {seen} % for {said} %"
+                    (measured - expected).abs() < error,
+                    "{question:?}, {kind:?}, {repeats} repeats: {measured} % for {expected} %"
                 );
             }
         }

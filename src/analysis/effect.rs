@@ -91,7 +91,7 @@ pub struct Reading<'a> {
 /// cell's repeats with their numbers. A level without two cells that are equal in everything else has no effect.
 pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
     let mut design = Design::new(cells, values);
-    let mut effects = match fitted::asked(cells, &design.settings) {
+    let mut effects = match fitted::requested_interactions(cells, &design.settings) {
         Some(interactions) => {
             design.sort_levels();
             fitted::fitted(&design, &interactions, &reading)
@@ -117,7 +117,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
     let effect = |((changes, combined, fitted), judgement): ((Vec<Change>, Combined, Option<Fitted>), Judgement)| {
         // Without a repeat that all groups have, there is no effect to show.
         let value = combined.value(reading.intervals)?;
-        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.seen, judgement, fitted })
+        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.repeats, judgement, fitted })
     };
     estimates.into_iter().zip(judged).filter_map(effect).collect()
 }
@@ -295,7 +295,7 @@ impl<'a, 'r> Design<'a, 'r> {
             let removable = [0, 1].into_iter().filter(|side| levels[*side].len() > 2);
             let candidates = removable.flat_map(|side| levels[side].iter().map(move |level| (side, *level)));
             let shares = candidates.map(|(side, level)| (share(side, level), side, level));
-            let (_, side, level) = shares.max_by(|one, other| one.0.total_cmp(&other.0))?;
+            let (_, side, level) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
             levels[side].retain(|known| *known != level);
         }
     }
@@ -309,9 +309,9 @@ impl<'a, 'r> Design<'a, 'r> {
             let named =
                 |level: &Level| factor.filter(|_| level.as_number().is_none()).and_then(|factor| factor.place(level));
             let number = |level: &Level| level.as_number().unwrap_or(0.0);
-            order.sort_by(|one, other| {
-                let (one, other) = (&levels[*one], &levels[*other]);
-                named(one).cmp(&named(other)).then(number(one).total_cmp(&number(other)))
+            order.sort_by(|a, b| {
+                let (a, b) = (&levels[*a], &levels[*b]);
+                named(a).cmp(&named(b)).then(number(a).total_cmp(&number(b)))
             });
             *levels = order.iter().map(|old| levels[*old].clone()).collect();
             for code in &mut self.codes {
@@ -415,7 +415,7 @@ impl<'a, 'r> Design<'a, 'r> {
     fn whole(&self, parts: impl Iterator<Item = (f64, usize)>, groups: usize) -> Combined {
         let logs = |place: usize| self.logs[place].iter().map(|(_, log)| *log).collect();
         let sample = Sample::Groups(parts.map(|(weight, place)| (weight, logs(place))).collect());
-        Combined { seen: sample.count(), sample, groups }
+        Combined { repeats: sample.count(), sample, groups }
     }
 
     /// The effect of changes over all groups.
@@ -490,7 +490,7 @@ struct Combined {
     sample: Sample,
     groups: usize,
     /// The number of repeats of the group that has most.
-    seen: usize,
+    repeats: usize,
 }
 
 impl Combined {
@@ -498,9 +498,9 @@ impl Combined {
     /// so the noise of the remaining groups would be taken for the noise of all. Groups without any repeat are ignored.
     fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
         let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
-        let seen = groups.iter().map(|group| group.len()).max()?;
+        let repeats = groups.iter().map(|group| group.len()).max()?;
         let logs = complete_blocks(&groups).into_iter().map(|(_, log)| log);
-        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), seen })
+        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), repeats })
     }
 
     fn value(&self, intervals: Intervals) -> Option<Value> {

@@ -301,7 +301,7 @@ fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
         rank.readings.push(reading_record("planned_steps", planned, None));
         let (flop, bytes) = work_of(cell);
         rank.readings.extend(
-            [("flop_per_step", flop), ("bytes_per_step", bytes)].map(|(key, of)| reading_record(key, of, None)),
+            [("flop_per_step", flop), ("bytes_per_step", bytes)].map(|(key, work)| reading_record(key, work, None)),
         );
         rank.duration_s = Some(time_s - 1_001.0);
         record.ended_time_s = Some(record.ended_time_s.unwrap_or(0.0).max(time_s + 1.0));

@@ -12,7 +12,7 @@ use crate::store::{RankRecord, StepRecord};
 type Moment = (Option<u32>, Option<u64>);
 
 /// The readings of one key: for each moment, the values of each rank, in order.
-type Said<'a> = BTreeMap<Moment, Vec<(&'a RankRecord, Vec<f64>)>>;
+type ReadingsByMoment<'a> = BTreeMap<Moment, Vec<(&'a RankRecord, Vec<f64>)>>;
 
 /// The readings of a run, folded.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct Folded {
 
 /// Folds all readings of a run. `slowest` is the rank whose steady steps took longest.
 pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures: &Measures) -> Folded {
-    let mut readings_by_key: BTreeMap<&Key, Said> = BTreeMap::new();
+    let mut readings_by_key: BTreeMap<&Key, ReadingsByMoment> = BTreeMap::new();
     let mut folded = Folded::default();
     for rank in ranks {
         for reading in &rank.readings {
@@ -46,7 +46,7 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             let moments = readings_by_key.entry(&reading.key).or_default();
             let ranks = moments.entry((reading.epoch, reading.step)).or_default();
             match ranks.last_mut() {
-                Some((of, values)) if of.rank == rank.rank => values.push(value),
+                Some((last_rank, values)) if last_rank.rank == rank.rank => values.push(value),
                 _ => ranks.push((rank, vec![value])),
             }
         }

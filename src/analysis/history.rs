@@ -46,7 +46,7 @@ pub struct Occasions {
 /// The key of an occasion: the session, and the environment of its runs.
 type Key = (String, String);
 /// An occasion and its known facts.
-type Told<'a> = (&'a Key, &'a Known);
+type Occasion<'a> = (&'a Key, &'a Known);
 
 /// The known facts about an occasion.
 #[derive(Default)]
@@ -64,35 +64,35 @@ impl Occasions {
         let key = |cell: &Cell| -> Key { (cell.session.to_owned(), cell.made_with.to_string()) };
         let mut known: HashMap<Key, Known> = HashMap::new();
         for cell in cells {
-            let one = known.entry(key(cell)).or_default();
+            let facts = known.entry(key(cell)).or_default();
             let about = &cell.circumstances;
-            if let Some(started_s) = about.started_s.filter(|own| one.started_s.is_none_or(|first| *own < first)) {
-                one.started_s = Some(started_s);
-                (one.date, one.minute) = (about.date(), about.minute());
+            if let Some(started_s) = about.started_s.filter(|own| facts.started_s.is_none_or(|first| *own < first)) {
+                facts.started_s = Some(started_s);
+                (facts.date, facts.minute) = (about.date(), about.minute());
             }
-            one.commit = one.commit.take().or_else(|| about.commit.as_deref().map(str::to_owned));
+            facts.commit = facts.commit.take().or_else(|| about.commit.as_deref().map(str::to_owned));
             let committed = about.committed.as_deref().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-            one.committed_s = one.committed_s.or_else(|| Some(committed?.as_second() as f64));
+            facts.committed_s = facts.committed_s.or_else(|| Some(committed?.as_second() as f64));
         }
-        let has_commit_dates = known.values().all(|one| one.commit.is_none() || one.committed_s.is_some());
+        let has_commit_dates = known.values().all(|facts| facts.commit.is_none() || facts.committed_s.is_some());
         let mut first_of_commit: HashMap<String, f64> = HashMap::new();
-        for one in known.values() {
-            let at = one.committed_s.filter(|_| has_commit_dates).or(one.started_s).unwrap_or(f64::MAX);
-            if let Some(commit) = &one.commit {
+        for facts in known.values() {
+            let at = facts.committed_s.filter(|_| has_commit_dates).or(facts.started_s).unwrap_or(f64::MAX);
+            if let Some(commit) = &facts.commit {
                 first_of_commit.entry(commit.clone()).and_modify(|first| *first = first.min(at)).or_insert(at);
             }
         }
-        let mut sorted: Vec<Told> = known.iter().collect();
-        let started = |one: &Known| one.started_s.unwrap_or(f64::MAX);
-        let place = |one: &Known| match order {
-            HistoryOrder::Dates => started(one),
+        let mut sorted: Vec<Occasion> = known.iter().collect();
+        let started = |facts: &Known| facts.started_s.unwrap_or(f64::MAX);
+        let place = |facts: &Known| match order {
+            HistoryOrder::Dates => started(facts),
             HistoryOrder::Commits => {
-                one.commit.as_ref().and_then(|commit| first_of_commit.get(commit)).copied().unwrap_or(f64::MAX)
+                facts.commit.as_ref().and_then(|commit| first_of_commit.get(commit)).copied().unwrap_or(f64::MAX)
             }
         };
-        sorted.sort_by(|(key, one), (other_key, other)| {
-            let by_place = place(one).total_cmp(&place(other));
-            by_place.then(started(one).total_cmp(&started(other))).then_with(|| key.cmp(other_key))
+        sorted.sort_by(|(key, facts), (other_key, other_facts)| {
+            let by_place = place(facts).total_cmp(&place(other_facts));
+            by_place.then(started(facts).total_cmp(&started(other_facts))).then_with(|| key.cmp(other_key))
         });
         let labels = labels(&sorted, order);
         let places: HashMap<&Key, usize> = sorted.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
@@ -123,17 +123,17 @@ pub fn imported_history(runs: &[RunSummary]) -> Option<HistoryOrder> {
 }
 
 /// The names of occasions in order: the shortest ones that differ from each other.
-fn labels(sorted: &[Told], order: HistoryOrder) -> Vec<String> {
-    let session = |(key, _): &Told| match (key.0.as_str(), key.1.as_str()) {
+fn labels(sorted: &[Occasion], order: HistoryOrder) -> Vec<String> {
+    let session = |(key, _): &Occasion| match (key.0.as_str(), key.1.as_str()) {
         ("", "") => "this session".to_owned(),
         ("", made_with) => made_with.to_owned(),
         (session, _) => session.to_owned(),
     };
-    type Name<'a> = &'a dyn Fn(&Told) -> Option<String>;
+    type Name<'a> = &'a dyn Fn(&Occasion) -> Option<String>;
     let names: [Name; 2] = match order {
-        HistoryOrder::Dates => [&|(_, one)| one.date.clone(), &|(_, one)| one.minute.clone()],
-        HistoryOrder::Commits => [&|(_, one)| one.commit.clone(), &|(_, one)| {
-            Some(format!("{} {}", one.commit.as_ref()?, one.date.as_ref()?))
+        HistoryOrder::Dates => [&|(_, facts)| facts.date.clone(), &|(_, facts)| facts.minute.clone()],
+        HistoryOrder::Commits => [&|(_, facts)| facts.commit.clone(), &|(_, facts)| {
+            Some(format!("{} {}", facts.commit.as_ref()?, facts.date.as_ref()?))
         }],
     };
     let is_clear = |labels: &Vec<String>| {
@@ -142,12 +142,14 @@ fn labels(sorted: &[Told], order: HistoryOrder) -> Vec<String> {
         distinct.dedup();
         distinct.len() == labels.len()
     };
-    let named = |name: Name| sorted.iter().map(|one| name(one).unwrap_or_else(|| session(one))).collect::<Vec<_>>();
+    let named = |name: Name| {
+        sorted.iter().map(|occasion| name(occasion).unwrap_or_else(|| session(occasion))).collect::<Vec<_>>()
+    };
     let clear = names.into_iter().map(named).find(is_clear);
     clear.unwrap_or_else(|| {
-        let with_session = |one: &Told| match names[1](one) {
-            Some(name) => format!("{name} {}", session(one)),
-            None => session(one),
+        let with_session = |occasion: &Occasion| match names[1](occasion) {
+            Some(name) => format!("{name} {}", session(occasion)),
+            None => session(occasion),
         };
         sorted.iter().map(with_session).collect()
     })

@@ -97,7 +97,7 @@ impl<'a> Split<'a> {
         let mut parts: Vec<(Arc<str>, Vec<&RunSummary>)> = Vec::new();
         let mut known: HashMap<Arc<str>, usize> = HashMap::new();
         for run in finished {
-            let made_with: Arc<str> = told(run, &self.facts).into();
+            let made_with: Arc<str> = facts_text(run, &self.facts).into();
             let place = *known.entry(Arc::clone(&made_with)).or_insert(parts.len());
             match parts.get_mut(place) {
                 Some((_, part)) => part.push(run),
@@ -124,7 +124,7 @@ fn is_told_by(cells: &[&[&RunSummary]], key: &str, others: &[&str]) -> bool {
 }
 
 /// `driver 570.86, Program's files 2nd`.
-fn told(run: &RunSummary, facts: &[(&str, HashMap<&str, usize>)]) -> String {
+fn facts_text(run: &RunSummary, facts: &[(&str, HashMap<&str, usize>)]) -> String {
     let fact = |(key, places): &(&str, HashMap<&str, usize>)| match value(run, key) {
         None => format!("{} not known", fact_name(key)),
         Some(value) => format!("{} {}", fact_name(key), short(value, places)),

@@ -23,9 +23,9 @@ pub enum Mark {
         /// The factor's key.
         factor: String,
         /// The requested level.
-        asked: String,
+        requested: String,
         /// The observed level.
-        seen: String,
+        observed: String,
     },
     /// This number of updates was skipped because scaled gradients overflowed.
     SkippedUpdates(u64),
@@ -55,9 +55,9 @@ pub enum Mark {
     /// Its mean step is known less precisely than requested.
     NotPrecise {
         /// Half the width of the mean's 95 % interval, as a share; `None` if there were too few steady steps.
-        found: Option<f64>,
+        reached: Option<f64>,
         /// The requested half width.
-        asked: f64,
+        requested: f64,
     },
     /// Each of its epochs contains warm-up steps, and so does `epoch_time_s`.
     IncludesWarmUp,
@@ -147,13 +147,15 @@ impl Mark {
         for evidence in record.evidence().filter(|evidence| !evidence.in_effect) {
             add(Self::FactorNotInEffect {
                 factor: evidence.factor.clone(),
-                asked: evidence.asked.clone(),
-                seen: evidence.seen.clone(),
+                requested: evidence.asked.clone(),
+                observed: evidence.seen.clone(),
             });
         }
         // All ranks skip the same updates: the highest count is the run's.
-        let skipped =
-            record.ranks.iter().map(|rank| rank.readings_of("skipped_updates").map(|one| one.value).sum::<f64>());
+        let skipped = record
+            .ranks
+            .iter()
+            .map(|rank| rank.readings_of("skipped_updates").map(|reading| reading.value).sum::<f64>());
         if let Some(skipped) = skipped.max_by(f64::total_cmp).filter(|skipped| *skipped > 0.0) {
             add(Self::SkippedUpdates(skipped as u64));
         }
@@ -204,7 +206,7 @@ impl Mark {
 
     /// Whether the mark reports a disturbance of the run; marks for runs that did not finish or that are as requested are not disturbances.
     pub fn is_disturbance(&self) -> bool {
-        let asked = matches!(
+        let is_no_disturbance = matches!(
             self,
             Self::Failed(_)
                 | Self::Quick { .. }
@@ -218,7 +220,7 @@ impl Mark {
                 | Self::IncludesWarmUp
                 | Self::Undefined { .. }
         );
-        !asked
+        !is_no_disturbance
     }
 
     /// The key of the only measure that the mark concerns; `None` if it concerns the run.
@@ -361,8 +363,8 @@ impl fmt::Display for Mark {
                     others.join(", ")
                 )
             }
-            Self::FactorNotInEffect { factor, asked, seen } => {
-                write!(f, "{factor} = {asked} was not in effect; seen: {seen}")
+            Self::FactorNotInEffect { factor, requested, observed } => {
+                write!(f, "{factor} = {requested} was not in effect; seen: {observed}")
             }
             Self::SkippedUpdates(count) => write!(f, "{} skipped", counted(count, "update")),
             Self::Tried(tried_s) => write!(
@@ -377,13 +379,13 @@ impl fmt::Display for Mark {
                 counted(cpus, "CPU")
             ),
             Self::Quick { steps, planned } => write!(f, "{}", quick(&steps.to_string(), &planned.to_string())),
-            Self::NotPrecise { found: Some(found), asked } => write!(
+            Self::NotPrecise { reached: Some(reached), requested } => write!(
                 f,
                 "its steps ended when the mean step was known to ±{:.2} %, not to ±{} %",
-                found * 100.0,
-                (asked * 1e8).round() / 1e6
+                reached * 100.0,
+                (requested * 1e8).round() / 1e6
             ),
-            Self::NotPrecise { found: None, .. } => {
+            Self::NotPrecise { reached: None, .. } => {
                 write!(
                     f,
                     "its steps ended before there were enough steady ones to tell how precisely their mean is known"

@@ -220,10 +220,10 @@ impl Measure {
     }
 
     /// A measure of recordings by pattern.
-    fn of_recordings(key: &str, asked: &RecordedMeasure) -> Self {
+    fn of_recordings(key: &str, recorded: &RecordedMeasure) -> Self {
         use RecordedStatistic::{Count, Mean, Share, Total, Wall};
-        let (unit, shown_unit, shown_factor) = match asked.statistic {
-            Total if asked.per_step => ("s", "ms", 1e3),
+        let (unit, shown_unit, shown_factor) = match recorded.statistic {
+            Total if recorded.per_step => ("s", "ms", 1e3),
             Total => ("s", "s", 1.0),
             Mean => ("s", "µs", 1e6),
             Count => ("", "", 1.0),
@@ -232,10 +232,10 @@ impl Measure {
         Self {
             shown_unit: shown_unit.to_owned(),
             shown_factor,
-            on_speed: matches!(asked.statistic, Total | Mean),
-            scaling: if asked.per_step && asked.per_rank { Scaling::Constant } else { Scaling::None },
-            better: if matches!(asked.statistic, Share | Wall) { Better::Neither } else { Better::Lower },
-            ..Self::derived(key, asked.name(), unit)
+            on_speed: matches!(recorded.statistic, Total | Mean),
+            scaling: if recorded.per_step && recorded.per_rank { Scaling::Constant } else { Scaling::None },
+            better: if matches!(recorded.statistic, Share | Wall) { Better::Neither } else { Better::Lower },
+            ..Self::derived(key, recorded.name(), unit)
         }
     }
 
@@ -399,8 +399,8 @@ pub(super) fn known_recorded(key: &str) -> Option<&'static Known> {
     if let Some(known) = all.get(key) {
         return Some(known);
     }
-    let asked = RecordedMeasure::parse(key)?.ok()?;
-    let known: &'static Known = Box::leak(Box::new((Measure::of_recordings(key, &asked), asked)));
+    let recorded = RecordedMeasure::parse(key)?.ok()?;
+    let known: &'static Known = Box::leak(Box::new((Measure::of_recordings(key, &recorded), recorded)));
     all.insert(key.to_owned(), known);
     Some(known)
 }
@@ -429,7 +429,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         let rate = Measure::derived(key.clone(), format!("Throughput ({name} {units})"), &format!("{units}/s"));
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
     };
-    let one = units.strip_suffix('s').unwrap_or(units);
+    let singular = units.strip_suffix('s').unwrap_or(units);
     let scaled = |measure: Measure, shown_unit: &str, shown_factor: f64| Measure {
         shown_unit: shown_unit.to_owned(),
         shown_factor,
@@ -470,7 +470,8 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure { on_speed: true, ..Measure::derived("steady_energy_j", "Energy of steady steps", "J").better(Lower) },
         Measure {
             on_speed: true,
-            ..Measure::derived("energy_per_unit_j", format!("Energy per {one}"), &format!("J/{one}")).better(Lower)
+            ..Measure::derived("energy_per_unit_j", format!("Energy per {singular}"), &format!("J/{singular}"))
+                .better(Lower)
         },
         Measure { on_speed: true, ..Measure::derived("power_w", "Power of all GPUs in steady steps", "W") },
         scaled(Measure::derived(limit::FLOP, format!("Model FLOP per {step}"), "FLOP"), "GFLOP", 1e-9),
@@ -538,7 +539,7 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
 
 /// A measure for each metric and unit, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`], then bytes of copies.
 fn metric_measures() -> Vec<Measure> {
-    let one = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
+    let measure_in = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
         MetricUnit::Seconds | MetricUnit::Of720 => {
             let shown_unit = if unit == MetricUnit::Of720 { "s of 720 s" } else { "s" }.to_owned();
             Measure { better: Better::Neither, shown_unit, ..Measure::time(key_in(kind.key, unit), kind.name) }
@@ -546,7 +547,11 @@ fn metric_measures() -> Vec<Measure> {
         _ => Measure::derived(key_in(kind.key, unit), kind.name, unit.name()),
     };
     let copied = COPIED.map(|(key, name)| Measure { origin: Origin::Derived, ..Measure::bytes(key, name) });
-    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.iter().map(|unit| one(kind, *unit))).chain(copied).collect()
+    TRACE_METRICS
+        .iter()
+        .flat_map(|kind| MetricUnit::ALL.iter().map(|unit| measure_in(kind, *unit)))
+        .chain(copied)
+        .collect()
 }
 
 #[cfg(test)]

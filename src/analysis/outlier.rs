@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Mark, cells, fixture, measure, summarise_run};
 
-    fn of(times_s: &[f64], throttled: Option<usize>) -> Vec<Outlier> {
+    fn outliers_of(times_s: &[f64], throttled: Option<usize>) -> Vec<Outlier> {
         let one = summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0));
         let repeat = |(time_s, repeat): (&f64, u32)| {
             let mut run = RunSummary { run: format!("r{repeat}"), repeat, ..one.clone() };
@@ -101,20 +101,20 @@ mod tests {
 
     #[test]
     fn a_repeat_far_off_is_named_with_what_only_it_bears() {
-        let found = of(&[0.0160, 0.0161, 0.0162, 0.0159, 0.0161, 0.0310], Some(5));
+        let found = outliers_of(&[0.0160, 0.0161, 0.0162, 0.0159, 0.0161, 0.0310], Some(5));
         let [one] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((one.run.as_str(), &*one.measure, one.value), ("r6", "step_time_s", 0.0310));
         assert_eq!((one.median, one.reasons.as_slice()), (0.0161, &["throttled"][..]));
-        assert!(of(&[0.0160, 0.0161, 0.0162, 0.0159, 0.0161, 0.0310], None)[0].reasons.is_empty());
+        assert!(outliers_of(&[0.0160, 0.0161, 0.0162, 0.0159, 0.0161, 0.0310], None)[0].reasons.is_empty());
     }
 
     #[test]
     fn spread_that_few_repeats_show_by_chance_and_small_deviations_are_no_outliers() {
-        assert!(of(&[0.0160, 0.0170, 0.0200], None).is_empty());
-        assert!(of(&[0.016, 0.030], None).is_empty());
-        assert!(of(&[0.0160, 0.01600001, 0.01600002, 0.01600001, 0.01605, 0.01600001], None).is_empty());
+        assert!(outliers_of(&[0.0160, 0.0170, 0.0200], None).is_empty());
+        assert!(outliers_of(&[0.016, 0.030], None).is_empty());
+        assert!(outliers_of(&[0.0160, 0.01600001, 0.01600002, 0.01600001, 0.01605, 0.01600001], None).is_empty());
         // Equal but for one.
-        assert_eq!(of(&[0.016, 0.016, 0.016, 0.017], None).len(), 1);
+        assert_eq!(outliers_of(&[0.016, 0.016, 0.016, 0.017], None).len(), 1);
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         for n in [5, 8, 20] {
             let cells = (0..400).filter(|_| {
                 let times: Vec<f64> = (0..n).map(|_| 0.02 * (1.0 + 0.05 * noise.normal())).collect();
-                !of(&times, None).is_empty()
+                !outliers_of(&times, None).is_empty()
             });
             let count = cells.count();
             assert!(count <= 12, "{count} of 400 with {n} repeats");

@@ -11,276 +11,17 @@ use super::limit::{self, Limits};
 use super::loss::losses;
 use super::measure::{
     DRAM_ACTIVITY, EPOCHS_TO_GOAL, FP16_ACTIVITY, FP32_ACTIVITY, FP64_ACTIVITY, GOAL, GPU_BUSY, INT_ACTIVITY,
-    NVLINK_RECEIVE, NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded,
+    NVLINK_RECEIVE, NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY,
 };
 use super::metric::metric_values;
-use super::own::own_values;
+use super::run_summary::compute_own;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
-use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
-use crate::plan::{
-    Checked, Design, Hint, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
-};
-use crate::protocol::{Environment, IMPORTED_FROM, TraceMetric, TraceOutcome, TraceSummary};
+use super::{Clock, EpochSummary, Mark, Measures, Recording, RunSummary, TrainingTime, batch_means, resolution};
+use crate::plan::{Hint, Key, Mode};
+use crate::protocol::TraceOutcome;
 use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
-
-/// One epoch of a run, over its ranks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EpochSummary {
-    /// The epoch, from 1.
-    pub epoch: u32,
-    /// Whether it contains a warm-up step.
-    pub warm_up: bool,
-    /// Its last step, counted over the whole run from 1.
-    pub last_step: Option<u64>,
-    /// Its measures by key.
-    pub values: BTreeMap<Key, f64>,
-}
-
-impl EpochSummary {
-    /// A measure of the epoch.
-    pub fn value(&self, key: &str) -> Option<f64> {
-        self.values.get(key).copied()
-    }
-}
-
-/// Whether and how the run was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Recording {
-    /// It was not recorded.
-    #[default]
-    Plain,
-    /// Nsight Systems recorded the run, which costs time.
-    Traced,
-    /// The run's ranks recorded themselves, which costs time, too.
-    BuiltIn,
-    /// The run's ranks recorded themselves, without calls of CUDA.
-    BuiltInWithoutCalls,
-    /// The run's ranks recorded some steps of each period. Its times come from the other steps.
-    InWindows,
-    /// The run's ranks recorded themselves, without calls of CUDA.
-    InWindowsWithoutCalls,
-    /// There is only a report, of a run that is not in the session.
-    Report,
-}
-
-impl Recording {
-    /// How a tracer records a run of a session.
-    fn by(tracer: Tracer) -> Self {
-        match tracer {
-            Tracer::Off => Self::Plain,
-            Tracer::Nsys => Self::Traced,
-            Tracer::BuiltIn => Self::BuiltIn,
-            Tracer::BuiltInWithoutCalls => Self::BuiltInWithoutCalls,
-            Tracer::InWindows => Self::InWindows,
-            Tracer::InWindowsWithoutCalls => Self::InWindowsWithoutCalls,
-        }
-    }
-
-    /// Which tracer recorded the run; `None` for a standalone report, which does not name its tracer.
-    pub fn tracer(self) -> Option<Tracer> {
-        match self {
-            Self::Plain => Some(Tracer::Off),
-            Self::BuiltIn => Some(Tracer::BuiltIn),
-            Self::BuiltInWithoutCalls => Some(Tracer::BuiltInWithoutCalls),
-            Self::InWindows => Some(Tracer::InWindows),
-            Self::InWindowsWithoutCalls => Some(Tracer::InWindowsWithoutCalls),
-            Self::Traced => Some(Tracer::Nsys),
-            Self::Report => None,
-        }
-    }
-
-    /// Whether a tracer recorded a run of the session.
-    pub fn is_traced(self) -> bool {
-        self.tracer().is_some_and(Tracer::is_on)
-    }
-
-    /// Whether the run's ranks recorded themselves.
-    pub fn is_built_in(self) -> bool {
-        self.tracer().is_some_and(Tracer::is_built_in)
-    }
-}
-
-/// The measures of one run. A measure that the run does not have is `None`, never 0.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunSummary {
-    /// Its id.
-    pub run: String,
-    /// Its cell's id.
-    pub cell: String,
-    /// The identity of its cell, independent of the session's id; `None` for a standalone report.
-    pub identity: Option<Identity>,
-    /// Its workload; for a standalone report, a workload without a key.
-    pub workload: Arc<WorkloadSpec>,
-    /// The level of every factor.
-    pub levels: Levels,
-    /// Its data set, in words.
-    pub data: String,
-    /// The device of its first rank.
-    pub device: Option<String>,
-    /// Number of the repeat of the cell, from 1.
-    pub repeat: u32,
-    /// Whether that number only counts the rows of an imported file.
-    pub counts_rows: bool,
-    /// When its processes were started, in seconds since the Unix epoch; `None` before, and for a standalone report.
-    pub started_s: Option<f64>,
-    /// The launch in its session that queued it: `p1`, `p2`, …; empty for a standalone report.
-    pub launch: String,
-    /// Its state.
-    pub state: RunState,
-    /// The registry of its measures.
-    pub measures: Arc<Measures>,
-    /// Its measures by key, including readings without an entry in the registry.
-    pub values: BTreeMap<Key, f64>,
-    /// The mean of its steady steps, with the interval from batch means.
-    pub step_mean: Option<BatchMeans>,
-    /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
-    pub step_wait_s: Option<f64>,
-    /// Whether the step times that its program reports are correct. `None` for runs of the worker, which measures the times itself; for
-    /// programs that report no times, whose steps are timed by the arrival of their lines; and without steps that count.
-    pub clock: Option<Clock>,
-    /// The resolution of the step times that its program reports, in seconds; see [`resolution`]. `None` for runs of the worker, whose
-    /// clocks are fine enough.
-    pub told_resolution_s: Option<f64>,
-    /// The time that all epochs of the plan would take, from its steady steps.
-    pub training: Option<TrainingTime>,
-    /// The measured rates of its devices; `None` if they were not measured.
-    pub limits: Option<Limits>,
-    /// How long it trained.
-    pub mode: Mode,
-    /// The check measures of its plan; empty if the plan has none.
-    pub checked: Arc<[Checked]>,
-    /// The design that chose its plan's cells of this workload; `None` for all combinations.
-    pub design: Option<Arc<Design>>,
-    /// Its epochs, in order.
-    pub epochs: Vec<EpochSummary>,
-    /// The phases of its ranks.
-    pub activity: Vec<Activity>,
-    /// Its training loss by step, thinned.
-    pub losses: Vec<LossPoint>,
-    /// The marks: what a reader must know about the run.
-    pub marks: Vec<Mark>,
-    /// The environment it ran in, if it was recorded.
-    pub environment: Option<Arc<Environment>>,
-    /// Whether and how it was recorded.
-    pub recording: Recording,
-    /// The result of importing its profiler's report, once known.
-    pub trace: Option<TraceOutcome>,
-}
-
-impl RunSummary {
-    /// A measure of the run, a reading without an entry in the registry, or a measure of its recording by pattern.
-    pub fn value(&self, key: &str) -> Option<f64> {
-        self.values.get(key).copied().or_else(|| known_recorded(key)?.1.value(self.trace_summary()?).ok())
-    }
-
-    /// Readings without an entry in the registry, by key.
-    pub fn unregistered(&self) -> impl Iterator<Item = (&Key, f64)> {
-        let is_registered = |key: &Key| self.measures.find(key).is_some();
-        self.values.iter().filter(move |(key, _)| !is_registered(key)).map(|(key, value)| (key, *value))
-    }
-
-    /// The summary of its profiler's report.
-    pub fn trace_summary(&self) -> Option<&TraceSummary> {
-        match &self.trace {
-            Some(TraceOutcome::Imported(trace)) => Some(trace),
-            Some(TraceOutcome::Failed(_)) | None => None,
-        }
-    }
-
-    /// Whether the run should have been recorded, but no process of it opened the tracer, so that recording did not slow it down.
-    pub fn recorded_nothing(&self) -> bool {
-        self.trace.as_ref().is_some_and(TraceOutcome::recorded_nothing)
-    }
-
-    /// A metric of its profiler's report.
-    pub fn trace_metric(&self, key: &str) -> Option<&TraceMetric> {
-        self.trace_summary()?.metrics.iter().find(|metric| metric.key == key)
-    }
-}
-
-/// A standalone report as a run that has only metrics.
-pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
-    let marks = trace.warnings.iter().map(|warning| Mark::Warned(format!("{}: {warning}", trace.file))).collect();
-    RunSummary {
-        run: name.to_owned(),
-        cell: name.to_owned(),
-        identity: None,
-        workload: workload_or_unknown(""),
-        levels: Levels::default(),
-        data: String::new(),
-        device: None,
-        repeat: 1,
-        counts_rows: false,
-        started_s: None,
-        launch: String::new(),
-        state: RunState::Finished,
-        measures: Arc::clone(Measures::built_in()),
-        values: metric_values(&trace).collect(),
-        step_mean: None,
-        step_wait_s: None,
-        clock: None,
-        told_resolution_s: None,
-        training: None,
-        limits: None,
-        mode: Mode::Full,
-        checked: Arc::default(),
-        design: None,
-        epochs: Vec::new(),
-        activity: Vec::new(),
-        losses: Vec::new(),
-        marks,
-        environment: None,
-        recording: Recording::Report,
-        trace: Some(TraceOutcome::Imported(Box::new(trace))),
-    }
-}
-
-impl RunSummary {
-    /// Computes the user-defined measures again, for another list of them.
-    pub fn set_own(&mut self, own: &[OwnMeasure]) {
-        let base = Measures::of_workload(&self.workload);
-        self.values.retain(|key, _| base.find(key).is_some() || self.measures.find(key).is_none());
-        self.marks.retain(|mark| !matches!(mark, Mark::Undefined { .. }));
-        compute_own(self, &base, own);
-    }
-
-    /// A measure for tables: `None` if it depends on the machine's speed and other runs were on the machine.
-    pub fn value_alone(&self, measure: &Measure) -> Option<f64> {
-        if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
-    }
-
-    /// Whether it was imported from a file of another program.
-    pub fn is_imported(&self) -> bool {
-        self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
-    }
-
-    /// Whether rows of its file and cell recur, although chance does not explain it.
-    pub(super) fn is_of_recurring_rows(&self) -> bool {
-        self.marks.contains(&Mark::Recurring)
-    }
-
-    /// Whether values of a measure do in its cell, or those of a part of the measure's formula, although the rows do not.
-    pub(super) fn has_recurring_values(&self, key: &str) -> bool {
-        self.measures.find(key).is_some_and(|measure| measure.recurring_cells.contains(&self.cell))
-    }
-
-    /// Whether a program of the user's own or a file gave its values.
-    pub(super) fn is_reported(&self) -> bool {
-        self.workload.command.is_some() || self.is_imported()
-    }
-
-    /// Whether other runs of the session were on the machine at the same time, which affects its times.
-    pub fn had_company(&self) -> bool {
-        self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
-    }
-
-    /// Whether other programs took CPUs that it needed.
-    pub fn was_contended(&self) -> bool {
-        self.marks.iter().any(|mark| matches!(mark, Mark::Contended { .. }))
-    }
-}
 
 /// Summarises one run with the measures of its workload; its record must contain the steps.
 pub fn summarise_run(record: &RunRecord) -> RunSummary {
@@ -289,9 +30,9 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
 
 /// Summarises one run with the measures of a registry; its record must contain the steps.
 pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSummary {
-    let (told, witness) = (record, witness(record));
-    let single = witness.and_then(|witness| witness.covered).map(|_| by_single_steps(told));
-    let record = single.as_ref().unwrap_or(told);
+    let (original, witness) = (record, witness(record));
+    let single = witness.and_then(|witness| witness.covered).map(|_| by_single_steps(original));
+    let record = single.as_ref().unwrap_or(original);
     let steady = Steady::of(record);
     let folded = fold(&record.ranks, steady.slowest, measures);
     let mut values = folded.of_run;
@@ -329,7 +70,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         step_mean,
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
         clock: witness.map(|witness| witness.clock),
-        told_resolution_s: told_resolution_s(told, &steady, witness),
+        told_resolution_s: told_resolution_s(original, &steady, witness),
         training,
         limits,
         mode: record.mode,
@@ -337,11 +78,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         design: record.design.clone(),
         marks: Mark::of_run(record),
         environment: record.environment.clone(),
-        activity: super::activity::activity(told),
+        activity: super::activity::activity(original),
         epochs: epochs(&record.ranks, folded.of_epochs),
         recording: Recording::by(record.tracer),
         trace: record.trace.clone(),
-        losses: losses(&told.ranks),
+        losses: losses(&original.ranks),
     };
     let reaches = |epoch: &&EpochSummary| epoch.value("accuracy").is_some_and(|accuracy| accuracy >= GOAL);
     if let Some(epoch) = summary.epochs.iter().find(reaches) {
@@ -381,13 +122,6 @@ fn share_keys(summary: &mut RunSummary) {
         let own = std::mem::take(values).into_iter();
         *values = own.map(|(key, value)| (summary.measures.shared_key(key), value)).collect();
     }
-}
-
-/// Adds the user-defined measures to those of a registry.
-fn compute_own(summary: &mut RunSummary, base: &Arc<Measures>, own: &[OwnMeasure]) {
-    summary.measures = own_values(base, &summary.workload, own, &summary.levels, &mut summary.values, |key, reason| {
-        summary.marks.push(Mark::Undefined { measure: key.clone(), reason });
-    });
 }
 
 /// The measures that are computed from a run's steady steps and its telemetry.
@@ -446,10 +180,10 @@ fn derived(
 }
 
 /// The resolution of the step times that a program reports. A time that covers several steps resolves each of them more finely.
-fn told_resolution_s(told: &RunRecord, steady: &Steady, witness: Option<Witness>) -> Option<f64> {
-    told.workload.command.as_ref()?;
+fn told_resolution_s(record: &RunRecord, steady: &Steady, witness: Option<Witness>) -> Option<f64> {
+    record.workload.command.as_ref()?;
     match witness.and_then(|witness| witness.covered) {
-        Some(covered) => resolution(&Steady::of(told).times_s).map(|resolution_s| resolution_s / covered),
+        Some(covered) => resolution(&Steady::of(record).times_s).map(|resolution_s| resolution_s / covered),
         None => resolution(&steady.times_s),
     }
 }
@@ -461,11 +195,11 @@ fn doubts(witness: Option<Witness>) -> Option<Mark> {
 
 /// The marks about the precision of a quick run; empty for a full run.
 fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
-    let Some(asked) = mode.step_precision() else { return Vec::new() };
-    let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
+    let Some(requested) = mode.step_precision() else { return Vec::new() };
+    let (steps, planned, reached) = (training.steps, training.planned_steps as u64, training.step_precision);
     let mut marks = vec![Mark::Quick { steps, planned }];
-    if steps >= planned && found.is_none_or(|found| found > asked) {
-        marks.push(Mark::NotPrecise { found, asked });
+    if steps >= planned && reached.is_none_or(|reached| reached > requested) {
+        marks.push(Mark::NotPrecise { reached, requested });
     }
     marks
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::fixture::{self, cell, finished, run};
+use crate::plan::RunState;
 use crate::protocol::{Evidence, FailureKind};
 
 #[test]

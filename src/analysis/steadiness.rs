@@ -74,7 +74,7 @@ mod tests {
     use crate::analysis::batch_means;
     use crate::analysis::fixture::Noise;
 
-    fn of(times_s: &[f64]) -> Steadiness {
+    fn steadiness_of(times_s: &[f64]) -> Steadiness {
         Steadiness::of(times_s, batch_means(times_s).as_ref())
     }
 
@@ -84,43 +84,43 @@ mod tests {
             let series = Noise::new(3).correlated(20_000, correlation);
             series.iter().map(|x| 0.02 * (1.0 + 0.01 * x)).collect()
         };
-        let plain = of(&noise(0.0));
+        let plain = steadiness_of(&noise(0.0));
         assert!((plain.spread.unwrap() - 0.01).abs() < 0.0003 && plain.lag_one.unwrap().abs() < 0.03, "{plain:?}");
         assert!((plain.error.unwrap() - 0.01 / 20_000_f64.sqrt()).abs() < 4e-5 && !plain.drifts, "{plain:?}");
-        let correlated = of(&noise(0.8));
+        let correlated = steadiness_of(&noise(0.8));
         assert!((correlated.lag_one.unwrap() - 0.8).abs() < 0.03 && correlated.drift.unwrap().abs() < 0.01);
         // Three times as uncertain: √((1 + 0.8) / (1 − 0.8)).
         assert!((2.0..4.5).contains(&(correlated.error.unwrap() / plain.error.unwrap())), "{correlated:?}");
         // One step in fifty that is ten times as long changes nothing but the mean.
         let mut slow = noise(0.0);
         slow.iter_mut().step_by(50).for_each(|time_s| *time_s *= 10.0);
-        assert!((of(&slow).spread.unwrap() - 0.01).abs() < 0.001);
+        assert!((steadiness_of(&slow).spread.unwrap() - 0.01).abs() < 0.001);
     }
 
     #[test]
     fn a_run_that_becomes_slower_drifts_and_a_noisy_one_does_not() {
         let mut noise = Noise::new(4);
         let warming: Vec<f64> = (0..500).map(|step| 1.0 + f64::from(step) * 2e-4 + 0.01 * noise.normal()).collect();
-        let steadiness = of(&warming);
+        let steadiness = steadiness_of(&warming);
         assert!(steadiness.drifts && (steadiness.drift.unwrap() - 0.08).abs() < 0.01, "{steadiness:?}");
         // From 3 % on.
         let mut little = Noise::new(5);
         for (rise, marked) in [(0.033, false), (0.042, true)] {
             let rising: Vec<f64> =
                 (0..500).map(|step| 1.0 + rise * f64::from(step) / 500.0 + 0.001 * little.normal()).collect();
-            assert_eq!(of(&rising).drifts, marked, "{:?}", of(&rising));
+            assert_eq!(steadiness_of(&rising).drifts, marked, "{:?}", steadiness_of(&rising));
         }
         let drifting = (0..200).filter(|_| {
             let noisy: Vec<f64> = noise.correlated(500, 0.5).iter().map(|x| 1.0 + 0.05 * x).collect();
-            of(&noisy).drifts
+            steadiness_of(&noisy).drifts
         });
         assert!(drifting.count() <= 1);
     }
 
     #[test]
     fn few_and_equal_steps_tell_what_they_can() {
-        assert_eq!(of(&[1.0, 2.0]), Steadiness::default());
-        let equal = of(&[0.5; 40]);
+        assert_eq!(steadiness_of(&[1.0, 2.0]), Steadiness::default());
+        let equal = steadiness_of(&[0.5; 40]);
         assert_eq!((equal.spread, equal.drift, equal.lag_one, equal.drifts), (Some(0.0), Some(0.0), None, false));
     }
 

@@ -265,54 +265,55 @@ pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judg
 /// is faster. `equal_within` is the bound for equality as a share: 0.01 for 1 %.
 pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let margin = equal_within.max(0.0).ln_1p();
-    let samples: Vec<&Sample> = family.iter().map(|one| &one.sample).collect();
-    let contrasts = contrasts_of(family, &samples, |one| one.rounding.step);
+    let samples: Vec<&Sample> = family.iter().map(|comparison| &comparison.sample).collect();
+    let contrasts = contrasts_of(family, &samples, |comparison| comparison.rounding.step);
     let tested = contrasts.iter().flatten().count() + others;
-    let found = decide(family, &samples, &contrasts, others, margin);
+    let decisions = decide(family, &samples, &contrasts, others, margin);
     // What the values give without their rounding, and what the arrival of lines gives.
     let unrounded = contrasts_of(family, &samples, |_| 0.0);
     let unrounded = decide(family, &samples, &unrounded, others, margin);
-    let lines: Vec<&Sample> = family.iter().map(|one| one.by_arrival.as_ref().unwrap_or(&one.sample)).collect();
-    let arrived = contrasts_of(family, &lines, |one| one.rounding.step);
+    let lines: Vec<&Sample> =
+        family.iter().map(|comparison| comparison.by_arrival.as_ref().unwrap_or(&comparison.sample)).collect();
+    let arrived = contrasts_of(family, &lines, |comparison| comparison.rounding.step);
     let by_arrival = decide(family, &lines, &arrived, others, margin);
-    let checks: Vec<&[CheckPairs]> = family.iter().map(|one| one.checks.as_slice()).collect();
+    let checks: Vec<&[CheckPairs]> = family.iter().map(|comparison| comparison.checks.as_slice()).collect();
     let mut checks = judge_checks(&checks).into_iter();
-    let judgement = |(place, one): (usize, &Comparison)| {
+    let judgement = |(place, comparison): (usize, &Comparison)| {
         let contrast = contrasts[place].as_ref();
-        let found = &found[place];
-        let reason = one.reason.clone().or_else(|| {
-            if one.rounding.step > 0.0 && found.decision != unrounded[place].decision {
-                return Some(Incomparable::of_rounding(one.rounding));
+        let decided = &decisions[place];
+        let reason = comparison.reason.clone().or_else(|| {
+            if comparison.rounding.step > 0.0 && decided.decision != unrounded[place].decision {
+                return Some(Incomparable::of_rounding(comparison.rounding));
             }
             let ratio = |contrast: &Option<Contrast>| contrast.as_ref().map_or(1.0, |contrast| contrast.mean.exp());
             let (own_ratio, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
             let by_arrival = by_arrival[place].decision;
-            (found.decision != by_arrival && found.decision != Decision::Open)
+            (decided.decision != by_arrival && decided.decision != Decision::Open)
                 .then(|| Incomparable::of_clocks(by_arrival == Decision::Open, own_ratio, arrived))
         });
-        let plain = judgement_of(contrast, (found.p_adjusted, None), of_speed, equal_within);
-        let cannot = reason.is_some() && (one.reason.is_some() || found.decision != Decision::Open);
-        let verdict = match found.decision {
+        let plain = judgement_of(contrast, (decided.p_adjusted, None), of_speed, equal_within);
+        let cannot = reason.is_some() && (comparison.reason.is_some() || decided.decision != Decision::Open);
+        let verdict = match decided.decision {
             _ if cannot || reason.is_some() && unrounded[place].decision != Decision::Open => Verdict::NotComparable,
-            _ if one.to_come > 0 => Verdict::Undecided,
+            _ if comparison.to_come > 0 => Verdict::Undecided,
             Decision::Open => Verdict::Undecided,
             Decision::Equal => Verdict::Equal,
-            Decision::Above | Decision::Below => Verdict::of_difference(found.decision == Decision::Above, of_speed),
+            Decision::Above | Decision::Below => Verdict::of_difference(decided.decision == Decision::Above, of_speed),
         };
-        let is_open = verdict == Verdict::Undecided && one.to_come == 0;
+        let is_open = verdict == Verdict::Undecided && comparison.to_come == 0;
         Judgement {
             verdict,
             reason: reason.filter(|_| verdict == Verdict::NotComparable),
-            detectable: contrast.map(|contrast| contrast.detectable(tested, one.looks)),
-            n: one.sample.count(),
-            counts: if matches!(one.sample, Sample::Groups(_)) { REPEAT } else { PAIR },
-            least: one.least,
-            to_come: one.to_come,
+            detectable: contrast.map(|contrast| contrast.detectable(tested, comparison.looks)),
+            n: comparison.sample.count(),
+            counts: if matches!(comparison.sample, Sample::Groups(_)) { REPEAT } else { PAIR },
+            least: comparison.least,
+            to_come: comparison.to_come,
             family: tested,
-            looks: one.looks,
-            gap_s: one.gap_s,
+            looks: comparison.looks,
+            gap_s: comparison.gap_s,
             check: checks.next().unwrap_or_default(),
-            lack: if is_open { Lack::between(excludes_1(&one.sample, 0.0), found.p_adjusted) } else { None },
+            lack: if is_open { Lack::between(excludes_1(&comparison.sample, 0.0), decided.p_adjusted) } else { None },
             ..plain
         }
     };
@@ -337,9 +338,9 @@ pub(super) fn judgement_of(
         reason: None,
         p: contrast.map(Contrast::difference),
         p_holm: difference,
-        detectable: contrast.map(|one| one.detectable(1, 1)),
+        detectable: contrast.map(|contrast| contrast.detectable(1, 1)),
         equal_within,
-        n: contrast.map_or(0, |one| one.freedom as usize + 1),
+        n: contrast.map_or(0, |contrast| contrast.freedom as usize + 1),
         counts: PAIR,
         least: 0,
         to_come: 0,
@@ -347,11 +348,11 @@ pub(super) fn judgement_of(
         looks: 1,
         gap_s: None,
         check: Check::None,
-        seen: contrast.map(|one| (one.mean, one.error)),
+        seen: contrast.map(|contrast| (contrast.mean, contrast.error)),
         // Student's interval, which is shown beside means, excludes 1 if the uncorrected p is below 5 %.
         lack: contrast
             .filter(|_| verdict == Verdict::Undecided)
-            .and_then(|one| Lack::between(one.difference() < ERROR, difference)),
+            .and_then(|contrast| Lack::between(contrast.difference() < ERROR, difference)),
     }
 }
 
@@ -370,8 +371,8 @@ impl Decision {
         let holds = |p: Option<f64>| p.is_some_and(|p| p < ERROR);
         match contrast {
             Some(_) if holds(equality) => Self::Equal,
-            Some(one) if holds(difference) => {
-                if one.mean > 0.0 {
+            Some(contrast) if holds(difference) => {
+                if contrast.mean > 0.0 {
                     Self::Above
                 } else {
                     Self::Below
@@ -399,7 +400,9 @@ fn contrasts_of(
     samples: &[&Sample],
     rounding: impl Fn(&Comparison) -> f64,
 ) -> Vec<Option<Contrast>> {
-    let contrast = |(one, sample): (&Comparison, &&Sample)| Some(Contrast::of_sample(sample)?.rounded(rounding(one)));
+    let contrast = |(comparison, sample): (&Comparison, &&Sample)| {
+        Some(Contrast::of_sample(sample)?.rounded(rounding(comparison)))
+    };
     family.iter().zip(samples).map(contrast).collect()
 }
 
@@ -412,14 +415,15 @@ fn decide(
     margin: f64,
 ) -> Vec<Decided> {
     let adjusted = |p: &dyn Fn(&Contrast) -> f64| {
-        let of_one = |(contrast, one): (&Contrast, &Comparison)| (p(contrast) / spent_at(one.looks)).min(1.0);
+        let of_one =
+            |(contrast, comparison): (&Contrast, &Comparison)| (p(contrast) / spent_at(comparison.looks)).min(1.0);
         let all: Vec<f64> = contrasts
             .iter()
             .zip(family)
-            .filter_map(|(contrast, one)| Some(of_one((contrast.as_ref()?, one))))
+            .filter_map(|(contrast, comparison)| Some(of_one((contrast.as_ref()?, comparison))))
             .collect();
         let mut adjusted = holm_among(&all, others).into_iter();
-        contrasts.iter().map(|one| one.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
+        contrasts.iter().map(|contrast| contrast.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
     };
     let differences = adjusted(&Contrast::difference);
     let equalities = adjusted(&|contrast| contrast.equality(margin));

@@ -33,18 +33,18 @@ impl Desk {
     /// Executes the answer. If the user allows the programs, the conductor gets the permission first and then the waiting requests.
     /// Otherwise only plans are sent, and the conductor refuses each plan that names one of the programs.
     pub(super) fn answer(&mut self, allows: bool) {
-        let asked = std::mem::take(&mut self.asked);
+        let waiting_requests = std::mem::take(&mut self.waiting_requests);
         if allows {
             self.order(Order::Allow(digest_of_programs(&self.queue.asks)));
         }
         let goes = |request: &Request| allows || matches!(request, Request::Launch { .. });
-        asked.into_iter().filter(goes).for_each(|request| self.send(request));
+        waiting_requests.into_iter().filter(goes).for_each(|request| self.send(request));
     }
 }
 
 /// Draws the question.
 pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
-    if desk.asked.is_empty() {
+    if desk.waiting_requests.is_empty() {
         return;
     }
     let mut is_allowed = false;
@@ -99,13 +99,13 @@ mod tests {
         assert_eq!(desk.take_requests(), [Request::Order(Order::Pause(true))]);
         desk.ask(resume.clone());
         desk.ask(retry.clone());
-        assert!(desk.take_requests().is_empty() && !desk.asked.is_empty());
+        assert!(desk.take_requests().is_empty() && !desk.waiting_requests.is_empty());
         desk.answer(true);
         let allow = Request::Order(Order::Allow(digest_of_programs(&["./theirs".to_owned()])));
         assert_eq!(desk.take_requests(), [allow, resume.clone(), retry]);
         desk.ask(resume);
         desk.answer(false);
-        assert!(desk.take_requests().is_empty() && desk.asked.is_empty());
+        assert!(desk.take_requests().is_empty() && desk.waiting_requests.is_empty());
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl CellTable<'_> {
         };
         let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
         let (offsets, left) = (self.offsets(ui, &wraps), ui.cursor().min.x);
-        let mut delegate = Delegate { of: self, offsets, left, wraps, pinned, asked: None };
+        let mut delegate = Delegate { cell_table: self, offsets, left, wraps, pinned, request: None };
         let mut grid = Grid::new()
             .id_salt((self.id, keys, narrow.to_bits(), is_whole))
             .num_rows(self.order.len() as u64)
@@ -105,12 +105,12 @@ impl CellTable<'_> {
             grid = grid.scroll_to_row(row, None);
         }
         grid.show(ui, &mut delegate);
-        let asked = delegate.asked;
+        let request = delegate.request;
         let open = self.selected.filter(|_| {
             let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());
             nothing_has_focus && ui.input(|input| input.key_pressed(Key::Enter) && input.modifiers.is_none())
         });
-        asked.or(open.map(|cell| Asked::Open(cell.clone())))
+        request.or(open.map(|cell| Asked::Open(cell.clone())))
     }
 
     fn shown(&self) -> impl Iterator<Item = &Shown> {
@@ -156,7 +156,7 @@ impl CellTable<'_> {
 }
 
 struct Delegate<'a> {
-    of: CellTable<'a>,
+    cell_table: CellTable<'a>,
     /// See [`CellTable::offsets`].
     offsets: Vec<f32>,
     /// The table's left edge.
@@ -165,17 +165,17 @@ struct Delegate<'a> {
     wraps: Vec<f32>,
     /// See [`Fit::pinned`].
     pinned: usize,
-    asked: Option<Asked>,
+    request: Option<Asked>,
 }
 
 impl<'a> Delegate<'a> {
     fn row(&self, row_nr: u64) -> Option<usize> {
-        self.of.order.get(usize::try_from(row_nr).ok()?).copied()
+        self.cell_table.order.get(usize::try_from(row_nr).ok()?).copied()
     }
 
     fn shown(&self, column: usize) -> Option<(usize, &'a Shown)> {
-        let place = *self.of.places.get(column)?;
-        Some((place, self.of.texts.columns.get(place)?))
+        let place = *self.cell_table.places.get(column)?;
+        Some((place, self.cell_table.texts.columns.get(place)?))
     }
 }
 
@@ -191,22 +191,22 @@ impl TableDelegate for Delegate<'_> {
 
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
         let Some((place, shown)) = self.shown(cell.col_range.start) else { return };
-        let (name, unit) = heading(self.of.table, shown);
-        let Some(key) = sort_key(self.of.table, shown) else {
+        let (name, unit) = heading(self.cell_table.table, shown);
+        let Some(key) = sort_key(self.cell_table.table, shown) else {
             padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
             return;
         };
-        let arrow = match self.of.sort {
+        let arrow = match self.cell_table.sort {
             Some((sorted, true)) if sorted == key => " ▼",
             Some((sorted, false)) if sorted == key => " ▲",
             _ => "",
         };
-        let (text, right) = (strong(format!("{name}{arrow}")), self.of.shape(place).is_right);
+        let (text, right) = (strong(format!("{name}{arrow}")), self.cell_table.shape(place).is_right);
         let response = padded(ui, right, |ui| two_lines(ui, right, text, &unit, Sense::click()));
-        let name = format!("Sort by {}", column_name(self.of.table, shown));
+        let name = format!("Sort by {}", column_name(self.cell_table.table, shown));
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
         if response.clicked() {
-            self.asked = Some(Asked::Sort(key.to_owned()));
+            self.request = Some(Asked::Sort(key.to_owned()));
         }
         let help = if key == TRAINING_LOSS { LOSS_HELP } else { "" };
         response.on_hover_text(format!("{name}{help}"));
@@ -222,7 +222,7 @@ impl TableDelegate for Delegate<'_> {
         let is_first = self.pinned == 0 || ui.clip_rect().left() < self.left + 1.0;
         let rect = ui.max_rect();
         let palette = palette(ui.visuals());
-        let cell_table = self.of;
+        let cell_table = self.cell_table;
         let key = cell_table.table.rows[row].key();
         let chosen = cell_table.is_chosen(row);
         if chosen {
@@ -243,7 +243,7 @@ impl TableDelegate for Delegate<'_> {
                 response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Effect: {words}")));
             }
             if response.clicked() {
-                self.asked = Some(Asked::Effect((!chosen).then(|| effect.to_owned())));
+                self.request = Some(Asked::Effect((!chosen).then(|| effect.to_owned())));
             }
             return;
         }
@@ -265,16 +265,16 @@ impl TableDelegate for Delegate<'_> {
             response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
         }
         if response.double_clicked() {
-            self.asked = Some(Asked::Open(key));
+            self.request = Some(Asked::Open(key));
         } else if response.clicked() {
-            self.asked = Some(Asked::Select((!chosen).then_some(key)));
+            self.request = Some(Asked::Select((!chosen).then_some(key)));
         }
     }
 
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let cell_table = self.of;
+        let cell_table = self.cell_table;
         let wrap = self.wraps.get(cell.col_nr).copied().unwrap_or(f32::INFINITY);
         let ColumnShape { wraps, is_right, longest_n, .. } = cell_table.shape(place);
         let text = cell_table.text(row, place);

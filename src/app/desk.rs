@@ -213,16 +213,16 @@ pub struct Desk {
     trying: Option<String>,
     requests: Vec<Request>,
     /// Requests that wait until programs of an archive are allowed.
-    pub(super) asked: Vec<Request>,
+    pub(super) waiting_requests: Vec<Request>,
     sent: VecDeque<Sent>,
 }
 
 /// A message on its way to screens.
 pub(super) enum Sent {
     /// A request to one screen.
-    Asked(ScreenName, Intent),
+    Request(ScreenName, Intent),
     /// News for all screens.
-    Told(News),
+    News(News),
 }
 
 impl Desk {
@@ -233,7 +233,7 @@ impl Desk {
 
     /// Sends a request to the engine. Requests that may start programs of an archive wait until the user allows them.
     pub fn ask(&mut self, request: Request) {
-        if self.has_to_ask(&request) { self.asked.push(request) } else { self.send(request) }
+        if self.has_to_ask(&request) { self.waiting_requests.push(request) } else { self.send(request) }
     }
 
     pub(super) fn send(&mut self, request: Request) {
@@ -254,12 +254,12 @@ impl Desk {
     /// Shows another screen and sends it a request.
     pub fn goto(&mut self, screen: ScreenName, intent: Intent) {
         self.screen = screen;
-        self.sent.push_back(Sent::Asked(screen, intent));
+        self.sent.push_back(Sent::Request(screen, intent));
     }
 
     /// Sends news to all screens.
     pub fn tell(&mut self, news: News) {
-        self.sent.push_back(Sent::Told(news));
+        self.sent.push_back(Sent::News(news));
     }
 
     /// The next message on its way to screens.
@@ -270,7 +270,7 @@ impl Desk {
     /// Clears all data about runs, because another session or none is open.
     pub(super) fn forget_runs(&mut self) {
         (self.records, self.runs) = (Arc::default(), Runs::default());
-        self.asked.clear();
+        self.waiting_requests.clear();
         (self.history, self.notice) = (History::default(), None);
     }
 
@@ -393,7 +393,7 @@ impl Desk {
         let names: Vec<String> = self.other_sessions.iter().map(name).collect();
         let sessions = match &names[..] {
             [] => None,
-            [one] => Some(format!("session {one} has runs on this machine")),
+            [name] => Some(format!("session {name} has runs on this machine")),
             several => Some(format!("sessions {} have runs on this machine", several.join(", "))),
         };
         let used: Vec<String> = sessions.into_iter().chain(self.use_by_programs()).collect();

@@ -50,13 +50,13 @@ impl Screen for NotesScreen {
         }
     }
 
-    fn told(&mut self, news: News, _desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, _desk: &mut Desk) {
         if news == News::Session {
             self.lines.clear();
         }
     }
 
-    fn asked(&mut self, intent: Intent, _desk: &mut Desk, _context: &Context) {
+    fn receive_request(&mut self, intent: Intent, _desk: &mut Desk, _context: &Context) {
         if let Intent::Open(path) = intent {
             self.lines.push(path.display().to_string());
         }

@@ -88,7 +88,7 @@ pub trait Screen: Execute + Any {
     fn poll(&mut self, _desk: &mut Desk, _context: &Context) {}
 
     /// Receives news.
-    fn told(&mut self, _news: News, _desk: &mut Desk) {}
+    fn receive_news(&mut self, _news: News, _desk: &mut Desk) {}
 
     /// Receives an answer for this screen; returns it if the screen did not request it.
     fn take(&mut self, event: UiEvent) -> Option<UiEvent> {
@@ -96,7 +96,7 @@ pub trait Screen: Execute + Any {
     }
 
     /// Receives a request from another screen or the window.
-    fn asked(&mut self, _intent: Intent, _desk: &mut Desk, _context: &Context) {}
+    fn receive_request(&mut self, _intent: Intent, _desk: &mut Desk, _context: &Context) {}
 
     /// Handles keys with Ctrl, which also work in text fields and, unless the screen checks whether it is shown, on other screens.
     fn shortcuts(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}

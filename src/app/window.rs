@@ -155,11 +155,11 @@ impl Window {
         while let Some(sent) = self.desk.next_sent() {
             for screen in &mut self.screens {
                 match &sent {
-                    Sent::Told(news) => screen.told(*news, &mut self.desk),
-                    Sent::Asked(name, intent) if screen.name() == *name => {
-                        screen.asked(intent.clone(), &mut self.desk, context);
+                    Sent::News(news) => screen.receive_news(*news, &mut self.desk),
+                    Sent::Request(name, intent) if screen.name() == *name => {
+                        screen.receive_request(intent.clone(), &mut self.desk, context);
                     }
-                    Sent::Asked(..) => {}
+                    Sent::Request(..) => {}
                 }
             }
         }
@@ -167,7 +167,7 @@ impl Window {
 
     /// Sends news to all screens.
     fn tell(&mut self, news: News) {
-        self.screens.iter_mut().for_each(|screen| screen.told(news, &mut self.desk));
+        self.screens.iter_mut().for_each(|screen| screen.receive_news(news, &mut self.desk));
     }
 
     /// Takes over an event of the engine.

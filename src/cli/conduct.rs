@@ -230,7 +230,7 @@ fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Erro
     let client = match Far::of(folder)? {
         Some(far) if matches!(order, Order::Attach(..)) => {
             let (address, host) = (far.address(), far.address().host());
-            let remote_command = address.there(&format!("{} trace FILE --session", address.program()));
+            let remote_command = address.session_command(&format!("{} trace FILE --session", address.program()));
             return Err(format!(
                 "the report is a file on this machine: copy it to {host} and import it there: {remote_command}"
             )

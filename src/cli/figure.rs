@@ -286,7 +286,7 @@ fn open(arguments: &Arguments, file: &Path) -> Outcome {
         Some(TableFormat::Json) => print(&serde_json::to_string_pretty(&provenance)?)?,
         Some(_) => return Err("figure files are described as text, or with --format json".into()),
         None if has_display() => return super::window_at(file.to_owned()),
-        None => print(&foreign::message(&told(&provenance)))?,
+        None => print(&foreign::message(&description(&provenance)))?,
     }
     Ok(OK)
 }
@@ -299,7 +299,7 @@ fn has_display() -> bool {
 }
 
 /// Describes a figure file as text.
-fn told(provenance: &Provenance) -> String {
+fn description(provenance: &Provenance) -> String {
     let mut text = format!("{}\n{}\nwritten by {}\n", provenance.title, provenance.about(), provenance.program);
     for origin in &provenance.sessions {
         let node = &origin.node;

@@ -523,7 +523,7 @@ impl Following {
     /// Whether a run is shown.
     fn shows(&self, run: &str) -> bool {
         let search = || search_in(&self.queue, self.search.as_deref());
-        let is_of_search = || search().is_some_and(|search| search.runs.iter().any(|one| one == run));
+        let is_of_search = || search().is_some_and(|search| search.runs.iter().any(|searched| searched == run));
         self.shown.as_ref().is_none_or(|shown| shown.contains(run) || is_of_search())
     }
 
@@ -543,11 +543,11 @@ impl Following {
             if self.shown.is_some() && self.search.as_ref() != Some(&search.plan) {
                 continue;
             }
-            let told = self.searched.entry(search.plan.clone()).or_default();
-            for line in &search.lines[(*told).min(search.lines.len())..] {
+            let printed = self.searched.entry(search.plan.clone()).or_default();
+            for line in &search.lines[(*printed).min(search.lines.len())..] {
                 self.bar.suspend(|| say(line));
             }
-            *told = search.lines.len();
+            *printed = search.lines.len();
         }
     }
 }

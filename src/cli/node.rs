@@ -17,7 +17,7 @@ use crate::figure::significant;
 use crate::plan::{CudaState, Node};
 use crate::protocol::{DeviceRates, PASSES, throttle_words};
 use crate::session::{
-    MEASURE_S, Machine, Measurement, SessionError, Stage, Told, USUAL_MEASURE_S, measure_rates, open_reader,
+    MEASURE_S, Machine, Measurement, RatesMessage, SessionError, Stage, USUAL_MEASURE_S, measure_rates, open_reader,
 };
 use crate::text_table::TextTable;
 
@@ -74,8 +74,8 @@ fn measure(session: Option<PathBuf>, seconds: f64, format: Format) -> Outcome {
         None => {
             let mut rates = Vec::new();
             let mut tell = |progress| match progress {
-                Told::At(measurement) => shown.show(&measurement),
-                Told::Rates(found) => rates.push(*found),
+                RatesMessage::At(measurement) => shown.show(&measurement),
+                RatesMessage::Rates(device_rates) => rates.push(*device_rates),
             };
             measure_rates(&Machine::look(), seconds, &AtomicBool::new(false), &mut tell)?;
             (rates, true)

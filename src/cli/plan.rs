@@ -239,8 +239,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     let read = |session: &PathBuf| -> Result<Material, Box<dyn Error>> { Material::read(&session_folder(session)?) };
-    let seen = arguments.session.as_ref().map(read).transpose()?;
-    let learnt = seen.as_ref().and_then(|seen| learn(&mut matrix, &seen.runs));
+    let material = arguments.session.as_ref().map(read).transpose()?;
+    let learnt = material.as_ref().and_then(|material| learn(&mut matrix, &material.runs));
     let runs = matrix.cells.len() * plan.repeats as usize;
     match arguments.format {
         PlanFormat::Sbatch => {}
@@ -250,8 +250,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 text += &format!("\n\n{}: {start}.", if start.is_warning { "Warning" } else { "Note" });
             }
             learnt.iter().for_each(|note| text += &format!("\n\nNote: {note}."));
-            if let Some(seen) = &seen {
-                text.push_str(&repeats_text(&plan, &seen.runs));
+            if let Some(material) = &material {
+                text.push_str(&repeats_text(&plan, &material.runs));
             }
             print(&text)?;
         }
@@ -270,8 +270,8 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
         summarise(&times).map(|value| value.median)
     };
     let known: Vec<Option<f64>> = matrix.cells.iter().map(took).collect();
-    let seen = known.iter().flatten().count();
-    if seen == 0 {
+    let finished = known.iter().flatten().count();
+    if finished == 0 {
         return None;
     }
     let pairs: Vec<(f64, f64)> = matrix
@@ -289,7 +289,7 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
     }
     if pairs.is_empty() {
         return Some(format!(
-            "the times of {seen} of {} come from their runs in the session",
+            "the times of {finished} of {} come from their runs in the session",
             counted(known.len(), "cell")
         ));
     }
@@ -301,12 +301,12 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
 
 /// How many repeats certain precisions need, judged by the spread of a session's cells of the plan's workloads.
 fn repeats_text(plan: &Plan, runs: &[RunSummary]) -> String {
-    let Some(seen) = SpreadSeen::of_plan(&SpreadSeen::by_workload(runs), plan) else {
+    let Some(spread) = SpreadSeen::of_plan(&SpreadSeen::by_workload(runs), plan) else {
         return "\n\nNote: no cell of this workload in the session has two finished repeats that had CPUs to themselves, so the number of \
              repeats needed is unknown."
             .to_owned();
     };
-    let remark = |precision: &f64| format!("\n\nNote: {}.", repeats_remark(&seen, *precision));
+    let remark = |precision: &f64| format!("\n\nNote: {}.", repeats_remark(&spread, *precision));
     [0.01, 0.02, 0.05].iter().map(remark).collect()
 }
 

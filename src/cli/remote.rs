@@ -143,7 +143,7 @@ pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Erro
 pub(super) fn only_here(argument: &Path, arguments: &str) -> Result<(), Box<dyn Error>> {
     match Address::parse(argument)? {
         Some(address) => {
-            let remote_command = address.there(&format!("{} {arguments}", address.program()));
+            let remote_command = address.session_command(&format!("{} {arguments}", address.program()));
             Err(format!("{address} is on another machine; type this there: {remote_command}").into())
         }
         None => Ok(()),

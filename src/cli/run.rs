@@ -367,11 +367,11 @@ fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<Conducted, 
 fn finished_repeats(folder: &Path, plan: &Plan) -> Result<HashMap<Identity, u32>, StoreError> {
     let mut runs = open_reader(folder)?.headings()?;
     runs.retain(|run| run.state == RunState::Finished && plan.search.is_none());
-    let asked = |repeats: &[u32]| {
-        let asked: HashSet<&u32> = repeats.iter().filter(|repeat| (1..=plan.repeats).contains(*repeat)).collect();
-        asked.len() as u32
+    let planned_count = |repeats: &[u32]| {
+        let planned: HashSet<&u32> = repeats.iter().filter(|repeat| (1..=plan.repeats).contains(*repeat)).collect();
+        planned.len() as u32
     };
-    Ok(held_cells(&runs).into_iter().map(|(cell, held)| (cell, asked(&held.repeats))).collect())
+    Ok(held_cells(&runs).into_iter().map(|(cell, held)| (cell, planned_count(&held.repeats))).collect())
 }
 
 /// The cells of a quick plan for which the session already has full runs.
@@ -425,19 +425,21 @@ fn run_until(
 }
 
 fn say_known(cell: &str, repeats: &[f64], precision: f64) {
-    let (n, asked) = (counted(repeats.len(), "repeat"), precision * 100.0);
+    let (n, requested) = (counted(repeats.len(), "repeat"), precision * 100.0);
     match relative_precision(repeats) {
-        Some(found) if found <= precision => {
-            say(format_args!("{cell}: training time known to ±{:.2} % after {n}", found * 100.0));
+        Some(reached) if reached <= precision => {
+            say(format_args!("{cell}: training time known to ±{:.2} % after {n}", reached * 100.0));
         }
-        Some(found) => {
+        Some(reached) => {
             say(format_args!(
-                "{cell}: training time known to ±{:.2} % after {n}; ±{asked} % was asked for",
-                found * 100.0
+                "{cell}: training time known to ±{:.2} % after {n}; ±{requested} % was asked for",
+                reached * 100.0
             ));
         }
         None => {
-            say(format_args!("{cell}: {n}: too few for an interval of the training time; ±{asked} % was asked for"));
+            say(format_args!(
+                "{cell}: {n}: too few for an interval of the training time; ±{requested} % was asked for"
+            ));
         }
     }
 }

@@ -93,8 +93,8 @@ pub(super) fn run(command: Command) -> Outcome {
             only_here(&session, "session rebuild")?;
             rebuild(&session_folder(&session)?)
         }
-        Command::Export { session: said, out, anonymous } => {
-            let session = session_folder(&said)?;
+        Command::Export { session: argument, out, anonymous } => {
+            let session = session_folder(&argument)?;
             let measures = || Measures::built_in().iter().map(|measure| measure.key.to_string());
             let work = |progress: ArchiveProgress<'_>| match anonymous {
                 true => store::export_anonymous(&session, &out, measures(), progress),
@@ -104,7 +104,7 @@ pub(super) fn run(command: Command) -> Outcome {
                 Some(_) => ", whose copy here has no weights, checkpoints and profilers' reports",
                 None => "",
             };
-            let done = |left_out| format!("{} holds {}{copied}{left_out}", out.display(), said.display());
+            let done = |left_out| format!("{} holds {}{copied}{left_out}", out.display(), argument.display());
             transfer("exporting", work, done)
         }
         Command::Import { file, session } => {

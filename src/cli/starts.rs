@@ -17,7 +17,7 @@ struct Start {
     /// The time at which it was first seen to be active.
     since: Option<Instant>,
     /// How many intervals had passed when the user was last told of it.
-    told: u64,
+    reported_intervals: u64,
     /// The ranks that have started.
     ranks: HashSet<u32>,
     world_size: u32,
@@ -76,8 +76,8 @@ impl Starts {
             let start = self.0.entry(run.clone()).or_default();
             let elapsed = now.saturating_duration_since(*start.since.get_or_insert(now));
             let intervals = elapsed.as_secs() / INTERVAL.as_secs();
-            if intervals > start.told {
-                start.told = intervals;
+            if intervals > start.reported_intervals {
+                start.reported_intervals = intervals;
                 let doing = start.doing(row.state);
                 let text = |doing: String| {
                     format!("run {run}: starting for {}: {doing}", duration_text(elapsed.as_secs_f64()))
@@ -122,16 +122,16 @@ mod tests {
         };
         assert!(news(&mut starts, row(RunState::Starting, 0), 0).is_empty());
         assert!(news(&mut starts, row(RunState::Starting, 0), 29).is_empty());
-        let told = news(&mut starts, row(RunState::Starting, 0), 31);
-        assert_eq!(told, ["run a: starting for 31 s: none of its ranks has reported yet"]);
+        let texts = news(&mut starts, row(RunState::Starting, 0), 31);
+        assert_eq!(texts, ["run a: starting for 31 s: none of its ranks has reported yet"]);
         assert!(news(&mut starts, row(RunState::Starting, 0), 59).is_empty());
         starts.event(&started(0, "2.11.0"));
-        let told = news(&mut starts, row(RunState::Starting, 0), 60);
-        assert_eq!(told, ["run a: starting for 1 min 0 s: 1 of 2 ranks started"]);
+        let texts = news(&mut starts, row(RunState::Starting, 0), 60);
+        assert_eq!(texts, ["run a: starting for 1 min 0 s: 1 of 2 ranks started"]);
         starts.event(&started(1, "2.11.0"));
         starts.event(&line(0, Event::Phase { phase: Phase::Load }));
-        let told = news(&mut starts, row(RunState::Running, 0), 95);
-        assert_eq!(told, ["run a: starting for 1 min 35 s: its ranks load the data set"]);
+        let texts = news(&mut starts, row(RunState::Running, 0), 95);
+        assert_eq!(texts, ["run a: starting for 1 min 35 s: its ranks load the data set"]);
         assert!(news(&mut starts, row(RunState::Running, 1), 200).is_empty(), "it has begun to train");
     }
 

@@ -186,7 +186,7 @@ mod tests {
     fn a_client_that_falls_behind_is_disconnected_and_the_others_are_told_on() {
         let mut clients = Clients::default();
         let (slow, _unread, [_reads_letters, mut sees]) = joined(1, true);
-        let (quick, told, _) = joined(8, true);
+        let (quick, received, _) = joined(8, true);
         clients.join(1, slow);
         clients.join(2, quick);
         for _ in 0..3 {
@@ -194,7 +194,7 @@ mod tests {
         }
         sees.set_read_timeout(Some(REFUSED_PATIENCE)).unwrap();
         assert_eq!(sees.read(&mut [0]).unwrap(), 0, "it is disconnected, though its letters are still read");
-        assert_eq!(told.try_iter().count(), 3);
+        assert_eq!(received.try_iter().count(), 3);
         clients.leave(2);
         assert!(clients.is_empty());
     }

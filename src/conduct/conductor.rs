@@ -128,8 +128,8 @@ struct Conductor {
     /// Whether the program that this conductor is a part of needs it no longer.
     host_left: bool,
     /// The last reported state of the queue.
-    told: QueueView,
-    told_at: Instant,
+    reported: QueueView,
+    reported_at: Instant,
     /// Tells the conductors of other sessions that runs are active here.
     presence: Option<Presence>,
     /// Whether something happened since that report.
@@ -167,13 +167,13 @@ impl Conductor {
         Self {
             identity: identity(session.folder()),
             folder: File::open(session.folder()).ok(),
-            told: QueueView::of(&session),
+            reported: QueueView::of(&session),
             session,
             arrived,
             clients: Clients::default(),
             deserted_since: now,
             host_left: false,
-            told_at: now,
+            reported_at: now,
             presence: None,
             is_changed: true,
             stale_since: None,
@@ -232,7 +232,7 @@ impl Conductor {
         match arrived {
             Arrived::Joined(number, joined) => {
                 self.clients.join(number, joined);
-                let queue = News::Queue(self.told.since(&QueueView::default()));
+                let queue = News::Queue(self.reported.since(&QueueView::default()));
                 self.clients.tell_one(number, &queue);
                 let restored = self.session.restored();
                 if restored > 0 {
@@ -346,7 +346,7 @@ impl Conductor {
                 thread::sleep(PATIENCE);
             }
         }
-        let (now, before) = (self.session.measurement(), self.told.measurement.as_ref());
+        let (now, before) = (self.session.measurement(), self.reported.measurement.as_ref());
         self.is_changed |= now != before;
         if now.map(|now| now.measured) != before.map(|before| before.measured) {
             self.stale_since.get_or_insert_with(Instant::now);
@@ -417,7 +417,7 @@ impl Conductor {
 
     /// Sends what is new, at most once in an interval unless `now` is set.
     fn tell(&mut self, now: bool) {
-        let since = self.told_at.elapsed();
+        let since = self.reported_at.elapsed();
         if !now && since < TELL_INTERVAL {
             return;
         }
@@ -427,19 +427,19 @@ impl Conductor {
         {
             self.problem(format!("bringing the index up to date: {error}"));
         }
-        if self.is_changed || since >= CLOCK_INTERVAL && self.told.is_running() {
+        if self.is_changed || since >= CLOCK_INTERVAL && self.reported.is_running() {
             let view = QueueView::of(&self.session);
-            let ticks = view.is_running() && view.time_s - self.told.time_s >= CLOCK_INTERVAL.as_secs_f64();
-            if !view.shows(&self.told) || ticks {
-                self.clients.tell(&News::Queue(view.since(&self.told)), false);
-                let failed = view.measurement.as_ref().filter(|now| Some(*now) != self.told.measurement.as_ref());
+            let ticks = view.is_running() && view.time_s - self.reported.time_s >= CLOCK_INTERVAL.as_secs_f64();
+            if !view.shows(&self.reported) || ticks {
+                self.clients.tell(&News::Queue(view.since(&self.reported)), false);
+                let failed = view.measurement.as_ref().filter(|now| Some(*now) != self.reported.measurement.as_ref());
                 if let Some(Stage::Failed(reason)) = failed.map(|failed| &failed.stage) {
                     self.show(format!("{}: measuring rates failed", self.name()), reason);
                 }
-                self.told = view;
+                self.reported = view;
                 self.announce();
             }
-            (self.is_changed, self.told_at) = (false, Instant::now());
+            (self.is_changed, self.reported_at) = (false, Instant::now());
         }
         let is_due = |since: Instant| since.elapsed() >= RECORDS_INTERVAL || self.session.is_idle();
         if self.stale_since.is_some_and(is_due) {
@@ -450,7 +450,9 @@ impl Conductor {
 
     /// Tells other conductors whether this session uses the machine, from the first run of the queue to the last one.
     fn announce(&mut self) {
-        let uses = self.told.is_running() || self.told.is_measuring() || self.told.is_active() && !self.told.paused;
+        let uses = self.reported.is_running()
+            || self.reported.is_measuring()
+            || self.reported.is_active() && !self.reported.paused;
         if !uses {
             self.presence = None;
         } else if self.presence.is_none() {

@@ -64,15 +64,15 @@ mod tests {
 
     #[test]
     fn a_line_that_arrives_in_pieces_is_read_once_it_is_whole_and_a_cut_one_never() {
-        let (here, there) = UnixStream::pair().unwrap();
-        there.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-        let mut lines = Lines::new(there);
-        (&here).write_all(b"[1,").unwrap();
+        let (sending_end, receiving_end) = UnixStream::pair().unwrap();
+        receiving_end.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut lines = Lines::new(receiving_end);
+        (&sending_end).write_all(b"[1,").unwrap();
         assert_eq!(lines.next::<Vec<u32>>().unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        (&here).write_all(b"2]\n\"no list\"\n[3").unwrap();
+        (&sending_end).write_all(b"2]\n\"no list\"\n[3").unwrap();
         assert_eq!(lines.next::<Vec<u32>>().unwrap(), Some(vec![1, 2]));
         assert!(lines.next::<Vec<u32>>().unwrap_err().to_string().contains("expected a sequence"));
-        drop(here);
+        drop(sending_end);
         assert_eq!(lines.next::<Vec<u32>>().unwrap(), None);
     }
 }

@@ -163,16 +163,16 @@ pub enum DatasetError {
         reason: String,
     },
     /// Fewer rows than the plan asks for.
-    #[error("only {there} rows in {}{}, but {asked} are asked for: lower rows or test_rows", path.display(), more_files(*files))]
+    #[error("only {rows} rows in {}{}, but {requested} are asked for: lower rows or test_rows", path.display(), more_files(*files))]
     FewRows {
         /// The first file.
         path: PathBuf,
         /// How many there are.
         files: usize,
         /// Rows in all of them.
-        there: usize,
+        rows: usize,
         /// Rows asked for.
-        asked: usize,
+        requested: usize,
     },
     /// A published data set is not there.
     #[error("{} contains no rows of {set}: run `multicard data fetch {set}`, or use data.set = stand-in", folder.display())]

@@ -266,9 +266,9 @@ fn tokenized(
         pair.map_or(Ok(()), |pair| samples.push(&pair.rows).map_err(wrong(&pair.path, pair.place)))?;
     }
     let rows_present = samples.trained() + samples.tested();
-    let asked = settings.rows.unwrap_or(samples.trained().max(1)) + test_rows;
-    if rows_present < asked {
-        return Err(DatasetError::FewRows { path, files: files.len(), there: rows_present, asked });
+    let requested = settings.rows.unwrap_or(samples.trained().max(1)) + test_rows;
+    if rows_present < requested {
+        return Err(DatasetError::FewRows { path, files: files.len(), rows: rows_present, requested });
     }
     let named = files.first().map_or(String::new(), |file| file.display().to_string());
     let more = more_files(files.len());

@@ -167,7 +167,7 @@ fn setting(record: &RunRecord, key: &str) -> Option<Level> {
 pub(super) fn admitted(records: &[RunRecord], filter: &Filter) -> Result<Vec<Heading>, Unordered> {
     let listed: Vec<Listed> = records.iter().map(Listed::of).collect();
     let filter = filter.clone().among(&listed.iter())?;
-    let admitted = listed.iter().filter(|one| filter.admits(*one)).map(|one| one.record);
+    let admitted = listed.iter().filter(|run| filter.admits(*run)).map(|run| run.record);
     Ok(admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect())
 }
 
@@ -364,9 +364,9 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
         ]);
         for (column, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;
-            while let Some((of, number)) = column.get(*place).filter(|(of, _)| *of <= step.step) {
+            while let Some((of_step, number)) = column.get(*place).filter(|(of_step, _)| *of_step <= step.step) {
                 // A reading told more than once in a step keeps its last value.
-                if *of == step.step {
+                if *of_step == step.step {
                     value = Value::Number(*number);
                 }
                 *place += 1;
@@ -484,20 +484,22 @@ fn environment(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
 
 /// Evidence of ranks and of the profiler's report.
 fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
-    let of_ranks =
-        record.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| (Some(rank.rank), "rank", &**one)));
+    let of_ranks = record
+        .ranks
+        .iter()
+        .flat_map(|rank| rank.evidence.iter().map(|evidence| (Some(rank.rank), "rank", &**evidence)));
     let of_report = match &record.trace {
         Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
         Some(TraceOutcome::Failed(_)) | None => &[],
     };
-    for (rank, source, one) in of_ranks.chain(of_report.iter().map(|one| (None, "profiler", one))) {
+    for (rank, source, evidence) in of_ranks.chain(of_report.iter().map(|evidence| (None, "profiler", evidence))) {
         rows.add(&[
             rank.into(),
             source.into(),
-            (&*one.factor).into(),
-            (&*one.asked).into(),
-            (&*one.seen).into(),
-            one.in_effect.into(),
+            (&*evidence.factor).into(),
+            (&*evidence.asked).into(),
+            (&*evidence.seen).into(),
+            evidence.in_effect.into(),
         ])?;
     }
     Ok(())
@@ -533,13 +535,13 @@ mod tests {
         let count = |filter: &str| admitted(&records, &Filter::parse(filter).unwrap()).unwrap().len();
         assert_eq!([count("plan=own"), count("factor_plan=own"), count("factor_state=own")], [0, 1, 1]);
         assert_eq!([count("state=finished"), count("factor_state=finished"), count("factor_mode=own")], [1, 0, 1]);
-        let told = |filter: &str| meanings(&records, &Filter::parse(filter).unwrap());
-        assert_eq!(told("State=own word"), ["state means the column state; write factor_state for the factor"]);
+        let meanings_of = |filter: &str| meanings(&records, &Filter::parse(filter).unwrap());
+        assert_eq!(meanings_of("State=own word"), ["state means the column state; write factor_state for the factor"]);
         assert_eq!(
-            told("mode=own"),
+            meanings_of("mode=own"),
             ["mode means the factor mode for runs that have it, and the setting for all others"]
         );
-        assert!(told("factor_plan=own data=digits").is_empty());
+        assert!(meanings_of("factor_plan=own data=digits").is_empty());
     }
 
     #[test]

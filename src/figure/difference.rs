@@ -323,8 +323,9 @@ mod tests {
         environment.set(crate::analysis::IMPORTED_FROM, Some("other.csv (CSV)"));
         let environment = std::sync::Arc::new(environment);
         imported.iter_mut().flatten().for_each(|run| run.environment = Some(environment.clone()));
-        let of = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
-        let (own, imported) = (of(own.leak()), of(imported.leak()));
+        let cells_of =
+            |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
+        let (own, imported) = (cells_of(own.leak()), cells_of(imported.leak()));
         let assumed = "verdicts assume that each imported session is independent of the others; files do not show it";
         let verdict = |with_imported: bool| {
             let found = difference(&own, &imported, measure("step_time_s").unwrap(), (0.01, with_imported));

@@ -34,7 +34,7 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
             by_launch.entry((cell.session, &run.launch)).or_default().push((run, place));
         }
     }
-    let launches: Option<Vec<Launch>> = by_launch.into_iter().map(|(of, runs)| Launch::new(of, runs)).collect();
+    let launches: Option<Vec<Launch>> = by_launch.into_iter().map(|(launch, runs)| Launch::new(launch, runs)).collect();
     let Some(mut launches) = launches.filter(|launches| !launches.is_empty()) else {
         return vec!["The start times of some runs were not recorded, so the order of runs is not known".to_owned()];
     };
@@ -45,7 +45,7 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
             format!("Runs were made in one launch, {}{order}", period(one.first_s, one.last_s))
         }
         many if many.len() <= MOST_TOLD => {
-            let descriptions: Vec<String> = many.iter().map(|launch| launch.told(origins)).collect();
+            let descriptions: Vec<String> = many.iter().map(|launch| launch.description(origins)).collect();
             format!("Runs were made in {} launches: {}", many.len(), descriptions.join("; "))
         }
         many => {
@@ -75,7 +75,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Its description: `p1, 2026-11-23 10:04 to 12:30 UTC (12 runs, interleaved: …)`.
-    fn told(&self, origins: &[Origin]) -> String {
+    fn description(&self, origins: &[Origin]) -> String {
         let order = self.order(origins).map_or(String::new(), |order| format!(", {order}"));
         format!("{}, {} ({}{order})", self.name(), period(self.first_s, self.last_s), counted(self.runs.len(), "run"))
     }
@@ -185,7 +185,7 @@ mod tests {
         RunSummary { started_s: Some(DAY + after_s), launch: launch.to_owned(), ..summary }
     }
 
-    fn told(runs: &[RunSummary]) -> String {
+    fn sentences(runs: &[RunSummary]) -> String {
         launches(&cells_of(&[crate::analysis::Source { session: "", runs, reports: &[] }]), &[]).join(". ")
     }
 
@@ -193,7 +193,7 @@ mod tests {
     fn the_order_is_that_in_which_runs_were_started() {
         let by = |order: [(&str, u32); 6]| {
             let at = |(place, (cell, repeat)): (usize, (&str, u32))| run(cell, repeat, "p1", 60.0 * place as f64);
-            told(&order.into_iter().enumerate().map(at).collect::<Vec<_>>())
+            sentences(&order.into_iter().enumerate().map(at).collect::<Vec<_>>())
         };
         let interleaved = by([("fp16", 1), ("fp32", 1), ("fp32", 2), ("fp16", 2), ("fp16", 3), ("fp32", 3)]);
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
             run("fp32", 1, "p2", day),
             run("fp32", 2, "p2", day + 60.0),
         ];
-        let text = told(&runs);
+        let text = sentences(&runs);
         for part in [
             "in 2 launches: p1, 2025-11-23 10:00 to 12:01 UTC (3 runs); p2, 2025-11-24 10:00 to 10:02 UTC (2 runs)",
             "Launch p1 had 1 pause of up to 1 h 58 min between runs",
@@ -233,12 +233,12 @@ mod tests {
             run("fp16", 2, "p2", day),
             run("fp32", 2, "p2", day),
         ];
-        assert!(!told(&both).contains("different cells"), "{}", told(&both));
+        assert!(!sentences(&both).contains("different cells"), "{}", sentences(&both));
     }
 
     #[test]
     fn a_start_that_is_not_recorded_is_said_to_be_so() {
         let runs = [RunSummary { started_s: None, ..run("fp16", 1, "p1", 0.0) }];
-        assert!(told(&runs).contains("not recorded"), "{}", told(&runs));
+        assert!(sentences(&runs).contains("not recorded"), "{}", sentences(&runs));
     }
 }

@@ -297,7 +297,9 @@ fn quick_runs(runs: &[&RunSummary]) -> Vec<String> {
     asked.sort();
     asked.dedup();
     let missed = |run: &&RunSummary| {
-        run.marks.iter().find_map(|mark| if let Mark::NotPrecise { found, .. } = mark { Some(*found) } else { None })
+        run.marks
+            .iter()
+            .find_map(|mark| if let Mark::NotPrecise { reached, .. } = mark { Some(*reached) } else { None })
     };
     let missed: Vec<Option<f64>> = runs.iter().filter_map(missed).collect();
     let early =

@@ -35,7 +35,7 @@ fn runs(environment: Option<Environment>) -> Vec<RunSummary> {
     runs
 }
 
-fn said(runs: &[RunSummary]) -> String {
+fn paragraph_of(runs: &[RunSummary]) -> String {
     methods(&[Source { session: "", runs, reports: &[] }], &Study::default(), &[origin()])
 }
 
@@ -53,7 +53,7 @@ fn every_sentence_is_from_the_records() {
     ] {
         environment.set(key, Some(value));
     }
-    let text = said(&runs(Some(environment)));
+    let text = paragraph_of(&runs(Some(environment)));
     for part in [
         "2 cells of Images on ",
         "vary in Precision (fp32, fp16)",
@@ -77,7 +77,7 @@ fn libraries_of_cuda_are_not_told_of_runs_without_a_gpu() {
     for (key, value) in [("gpus", "none"), ("cuda_runtime", "13.0"), ("libtorch", "2.11.0")] {
         environment.set(key, Some(value));
     }
-    let text = said(&runs(Some(environment)));
+    let text = paragraph_of(&runs(Some(environment)));
     assert!(text.contains("Runs used no GPU") && text.contains("libtorch 2.11.0") && !text.contains("CUDA"), "{text}");
 }
 
@@ -88,7 +88,7 @@ fn one_cpu_is_one() {
 
 #[test]
 fn what_is_not_recorded_is_said_to_be_so() {
-    let text = said(&runs(None));
+    let text = paragraph_of(&runs(None));
     assert!(
         text.contains(
             "The environment of the runs (CUDA libraries, kernel, power limit, ECC, governor) was not recorded."
@@ -128,7 +128,7 @@ fn libraries_of_the_worker_are_not_told_of_a_program_which_loads_none_of_them() 
     for (key, value) in [("gpus", "none"), ("libtorch", "2.11.0"), ("kernel", "6.8"), ("program_python", "3.12.3")] {
         environment.set(key, Some(value));
     }
-    let text = said(&of_program(runs(Some(environment)), Clock::Confirmed));
+    let text = paragraph_of(&of_program(runs(Some(environment)), Clock::Confirmed));
     assert!(!text.contains("libtorch"), "{text}");
     assert!(text.contains("Linux 6.8") && text.contains("The plan's own program: Python 3.12.3."), "{text}");
     assert!(text.contains("5 runs of the plan's own program ended by themselves"), "{text}");
@@ -141,7 +141,7 @@ fn what_a_program_said_itself_and_whether_its_clock_is_confirmed_is_told() {
     let mut runs = of_program(runs(None), Clock::Confirmed);
     runs[0].clock = Some(Clock::Unconfirmed(crate::analysis::Doubt::Together { steps: 9, arrivals: 1 }));
     runs[1].clock = None;
-    let text = said(&runs);
+    let text = paragraph_of(&runs);
     for part in [
         "Step times of 1 run are the times between the program's lines.",
         "Step times of 4 runs are those that the program reported; the arrival times of its lines confirm those of 3; those of 1 could \
@@ -163,10 +163,10 @@ fn quick_runs_that_made_all_of_their_steps_are_not_said_to_have_ended_early() {
             ..training
         });
         if place > 0 {
-            run.marks.push(Mark::NotPrecise { found: Some(0.36), asked: 0.01 });
+            run.marks.push(Mark::NotPrecise { reached: Some(0.36), requested: 0.01 });
         }
     }
-    let text = said(&runs);
+    let text = paragraph_of(&runs);
     let part = "known to ±1 %; 1 ended early, and 4 did all their steps without reaching it, the worst to ±36 %; \
                 training times of 1 are extrapolated";
     assert!(text.contains(part), "{text}");
@@ -174,16 +174,16 @@ fn quick_runs_that_made_all_of_their_steps_are_not_said_to_have_ended_early() {
 
 #[test]
 fn a_single_cell_has_no_ratio_to_explain() {
-    let text = said(&runs(None)[..3]);
+    let text = paragraph_of(&runs(None)[..3]);
     assert!(!text.to_lowercase().contains("speed-up") && !text.contains("above 1 is faster"), "{text}");
-    assert!(said(&runs(None)).contains("above 1 is faster"), "two cells have a ratio");
+    assert!(paragraph_of(&runs(None)).contains("above 1 is faster"), "two cells have a ratio");
 }
 
 #[test]
 fn a_design_that_chose_the_cells_is_named() {
     let mut runs = runs(None);
-    assert!(!said(&runs).contains("design ("));
+    assert!(!paragraph_of(&runs).contains("design ("));
     let design = Arc::new(crate::plan::Design::new(crate::plan::DesignKind::DOptimal));
     runs.iter_mut().for_each(|run| run.design = Some(Arc::clone(&design)));
-    assert!(said(&runs).contains("cells were chosen by a design (D-optimal)"), "{}", said(&runs));
+    assert!(paragraph_of(&runs).contains("cells were chosen by a design (D-optimal)"), "{}", paragraph_of(&runs));
 }

@@ -45,7 +45,7 @@ pub(super) fn notes(
         ));
     }
     let whole: Vec<&str> =
-        columns.iter().filter(|one| WHOLE_RUN.contains(&&*one.key)).map(|one| one.name.as_str()).collect();
+        columns.iter().filter(|column| WHOLE_RUN.contains(&&*column.key)).map(|column| column.name.as_str()).collect();
     if !whole.is_empty() {
         notes.push(format!("of the whole run, including its start and warm-up: {}", whole.join(", ").to_lowercase()));
     }
@@ -297,18 +297,20 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
         .map(|(place, _)| judged_in(place))
         .filter(|judged| !judged.is_empty())
         .collect();
-    let Some(within) = families.first().and_then(|judged| judged.first()).map(|one| 100.0 * one.equal_within) else {
+    let Some(within) =
+        families.first().and_then(|judged| judged.first()).map(|judgement| 100.0 * judgement.equal_within)
+    else {
         return Vec::new();
     };
     let all: Vec<&Judgement> = families.concat();
     let mut tested: Vec<usize> = families
         .iter()
-        .map(|judged| if judged.iter().all(|one| one.p.is_none()) { 0 } else { judged[0].family })
+        .map(|judged| if judged.iter().all(|judgement| judgement.p.is_none()) { 0 } else { judged[0].family })
         .collect();
     tested.sort_unstable();
     tested.dedup();
-    let of_sessions = all.iter().all(|one| one.counts == "session");
-    let unpaired = all.iter().filter(|one| one.counts == REPEAT).count();
+    let of_sessions = all.iter().all(|judgement| judgement.counts == "session");
+    let unpaired = all.iter().filter(|judgement| judgement.counts == REPEAT).count();
     let (test, again) = match unpaired {
         _ if of_sessions => ("Student's t between sessions, by their spread pooled over both sides", "sessions"),
         0 => ("Student's t on logarithms of paired ratios", "repeats"),
@@ -321,7 +323,7 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
     let power = format!("a difference \"would show\" if the same number of new {again} would show it in 80 % of cases");
     let no_ratio = Incomparable::NoRatio;
     let how = match tested.as_slice() {
-        [0] if all.iter().any(|one| one.reason.as_ref() == Some(&no_ratio)) => {
+        [0] if all.iter().any(|judgement| judgement.reason.as_ref() == Some(&no_ratio)) => {
             format!("verdicts: none, because {no_ratio}")
         }
         [0] if of_sessions => "verdicts: none, because two sessions do not show how much sessions differ".to_owned(),
@@ -351,12 +353,12 @@ fn assumption(cells: &[Cell], of_sessions: bool) -> Option<String> {
 
 /// The reasons why rows have no verdict, with their counts, and what to do.
 fn grounds(judged: &[&Judgement]) -> Vec<String> {
-    let reasons = judged.iter().filter_map(|one| one.reason.as_ref());
+    let reasons = judged.iter().filter_map(|judgement| judgement.reason.as_ref());
     let reasons = groups(reasons.map(|reason| ((reason.name(), reason.advice()), reason.to_string())));
     let note = |((_, advice), texts): &((&str, &str), Vec<String>)| {
         format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
     };
-    let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
+    let looked = judged.iter().map(|judgement| judgement.looks).max().filter(|looks| *looks > 1).map(|looks| {
         format!(
             "the results count as looked at {looks} times (launches that added repeats, and cancelled runs): each look uses a part of the \
              5 %, so false differences stay below 5 % whenever one stops"
@@ -367,8 +369,8 @@ fn grounds(judged: &[&Judgement]) -> Vec<String> {
 
 /// Whether check values agree, as a sentence; `None` if there is nothing to compare.
 fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
-    let compared: Vec<&&Judgement> = judged.iter().filter(|one| one.p.is_some()).collect();
-    let count = |name: &str| compared.iter().filter(|one| one.check.name() == name).count();
+    let compared: Vec<&&Judgement> = judged.iter().filter(|judgement| judgement.p.is_some()).collect();
+    let count = |name: &str| compared.iter().filter(|judgement| judgement.check.name() == name).count();
     let (same, differs, unknown, none) = (count("same"), count("differs"), count("unknown"), count("none"));
     if none == compared.len() {
         let untold = match cells.iter().flat_map(|cell| &cell.runs).any(|run| !run.checked.is_empty()) {
@@ -378,7 +380,7 @@ fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
         return (none > 0)
             .then(|| format!("check: none; {untold}, so a cell that computes something else would not be noticed"));
     }
-    let needed = compared.iter().filter_map(|one| match &one.check {
+    let needed = compared.iter().filter_map(|judgement| match &judgement.check {
         Check::Unknown { needed: Some(needed), .. } => Some(*needed),
         _ => None,
     });
@@ -429,8 +431,8 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for cell in cells {
         let measures = columns.iter().filter_map(|column| Some((cell.measure(&column.key)?, column)));
-        let outliers_of_cells =
-            measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
+        let outliers_of_cells = measures
+            .flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |outlier| (outlier, column)));
         let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
         for (outlier, column) in outliers_of_cells {
             let short = column.unit_of_times(outlier.value.max(outlier.median));

@@ -182,7 +182,7 @@ impl Overrides {
 
     /// The changes to an axis of a chart, as a mutable entry. If nothing is changed in it, [`Overrides::tidy`] removes it.
     pub fn axis_mut(&mut self, axis: AxisName, chart: Nth) -> &mut AxisOverride {
-        let known = self.axes.iter().position(|one| one.axis == axis && one.chart == chart);
+        let known = self.axes.iter().position(|change| change.axis == axis && change.chart == chart);
         let place = known.unwrap_or(self.axes.len());
         if known.is_none() {
             self.axes.push(AxisOverride { axis, chart, ..AxisOverride::default() });
@@ -192,13 +192,13 @@ impl Overrides {
 
     /// The changes to an axis of a chart.
     pub fn axis(&self, axis: AxisName, chart: Nth) -> AxisOverride {
-        let known = self.axes.iter().find(|one| one.axis == axis && one.chart == chart);
+        let known = self.axes.iter().find(|change| change.axis == axis && change.chart == chart);
         known.cloned().unwrap_or_default()
     }
 
     /// Removes the changes to axes of values: names, units, ends and ticks for one measure are wrong for another measure.
     pub(super) fn forget_values(&mut self) {
-        for axis in self.axes.iter_mut().filter(|one| one.axis == AxisName::Y) {
+        for axis in self.axes.iter_mut().filter(|change| change.axis == AxisName::Y) {
             *axis = AxisOverride { axis: axis.axis, chart: axis.chart, log: axis.log, ..AxisOverride::default() };
         }
         self.tidy();
@@ -206,7 +206,7 @@ impl Overrides {
 
     /// The changes to a level, as a mutable entry.
     pub fn level_mut(&mut self, level: &str) -> &mut LevelOverride {
-        let known = self.levels.iter().position(|one| one.level == level);
+        let known = self.levels.iter().position(|change| change.level == level);
         let place = known.unwrap_or(self.levels.len());
         if known.is_none() {
             self.levels.push(LevelOverride { level: level.to_owned(), ..LevelOverride::default() });
@@ -216,8 +216,11 @@ impl Overrides {
 
     /// Removes entries that change nothing.
     pub fn tidy(&mut self) {
-        self.axes.retain(|one| *one != AxisOverride { axis: one.axis, chart: one.chart, ..AxisOverride::default() });
-        self.levels.retain(|one| *one != LevelOverride { level: one.level.clone(), ..LevelOverride::default() });
+        self.axes.retain(|change| {
+            *change != AxisOverride { axis: change.axis, chart: change.chart, ..AxisOverride::default() }
+        });
+        self.levels
+            .retain(|change| *change != LevelOverride { level: change.level.clone(), ..LevelOverride::default() });
     }
 
     /// A value, if it is within its limits.
@@ -433,8 +436,8 @@ impl<'a> Names<'a> {
     }
 
     /// The name of a level in the figure; empty if the figure does not show this level. The error suggests the names that it shows.
-    fn of(&self, asked: &str) -> Result<Vec<&str>, String> {
-        let is = |text: &str| text.eq_ignore_ascii_case(asked);
+    fn of(&self, name: &str) -> Result<Vec<&str>, String> {
+        let is = |text: &str| text.eq_ignore_ascii_case(name);
         let is_shown = |name: &&str| self.shown.iter().any(|known| known == name);
         let known = self.levels.iter().filter(|level| is(&level.name) || is(&level.bare) || is(&level.with_key));
         let mut matching: Vec<&str> = known.flat_map(|level| [level.name.as_str(), level.bare.as_str()]).collect();
@@ -442,7 +445,7 @@ impl<'a> Names<'a> {
         matching.extend(self.shown.iter().map(String::as_str).filter(|name| is(name)));
         matching.retain(is_shown);
         if matching.is_empty() && !is_level {
-            Err(format!("no level or series in this figure is called {asked:?}{}", suggestion(asked, &self.shown)))
+            Err(format!("no level or series in this figure is called {name:?}{}", suggestion(name, &self.shown)))
         } else {
             Ok(matching)
         }
@@ -459,16 +462,16 @@ fn names(chart: &Chart) -> impl Iterator<Item = &str> {
 /// Renames a level everywhere in the figure.
 fn rename(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Option<String> {
     let label = change.label.as_ref()?;
-    let asked = match names.of(&change.level) {
-        Ok(asked) => asked,
+    let shown_names = match names.of(&change.level) {
+        Ok(shown_names) => shown_names,
         Err(message) => return Some(message),
     };
     let renamed = |name: &mut String| {
-        if asked.contains(&name.as_str()) {
+        if shown_names.contains(&name.as_str()) {
             name.clone_from(label);
             return;
         }
-        let parts = parts(name).into_iter().map(|(part, _)| if asked.contains(&part) { label } else { part });
+        let parts = parts(name).into_iter().map(|(part, _)| if shown_names.contains(&part) { label } else { part });
         *name = parts.collect();
     };
     for chart in charts {
@@ -485,14 +488,14 @@ fn rename(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Op
 /// otherwise the series with that name.
 pub(super) fn keys_of(name: &str, overrides: &Overrides, levels: &[LevelNames]) -> Vec<String> {
     let called = |part: &str| -> Option<String> {
-        let renamed = overrides.levels.iter().find(|one| one.label.as_deref() == Some(part));
+        let renamed = overrides.levels.iter().find(|change| change.label.as_deref() == Some(part));
         let by_name = || levels.iter().find(|level| level.name == part).map(|level| level.with_key.clone());
         // Two factors may have levels with the same bare name.
         let by_level = || {
             let mut bare = levels.iter().filter(|level| level.bare == part);
             bare.next().filter(|_| bare.next().is_none()).map(|level| level.with_key.clone())
         };
-        renamed.map(|one| one.level.clone()).or_else(by_name).or_else(by_level)
+        renamed.map(|change| change.level.clone()).or_else(by_name).or_else(by_level)
     };
     if let Some(key) = called(name) {
         return vec![key];
@@ -536,10 +539,10 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
         Err(message) => return Some(format!("level {level}: {message}")),
     };
     let own = OwnLook { colour, hatch: *hatch, marker: *marker, dash: *dash };
-    let asked = names.of(level);
+    let shown_names = names.of(level);
     let is_asked = |series: &Series, is_effect: bool| {
         let of_look = matches!(&series.look, Look::Level(known, _) if known.to_string().eq_ignore_ascii_case(level));
-        let is_named = |asked: &Vec<&str>| {
+        let is_named = |shown_names: &Vec<&str>| {
             let parts = parts(&series.name);
             // An effect takes the look of the level that it changes to. An interaction takes that of neither of its two levels.
             let counts = match is_effect {
@@ -547,9 +550,10 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
                 true => 1,
                 false => parts.len(),
             };
-            asked.contains(&series.name.as_str()) || parts[..counts].iter().any(|part| asked.contains(&part.0))
+            shown_names.contains(&series.name.as_str())
+                || parts[..counts].iter().any(|part| shown_names.contains(&part.0))
         };
-        of_look || asked.as_ref().is_ok_and(is_named)
+        of_look || shown_names.as_ref().is_ok_and(is_named)
     };
     let mut has_level = false;
     for chart in charts.iter_mut() {
@@ -561,10 +565,10 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
             }
         }
     }
-    match asked {
+    match shown_names {
         _ if has_level => None,
         // The level may occur in other figures, so the change is kept.
-        Ok(asked) if asked.is_empty() => None,
+        Ok(shown_names) if shown_names.is_empty() => None,
         Err(message) => Some(message),
         Ok(_) => {
             Some(format!("level {level}: this figure draws no bar, line or point that can have this level's look"))

@@ -45,7 +45,7 @@ pub struct OfPaper {
 }
 
 /// The table or figure that a study belongs to.
-fn of(study: &Study) -> Option<&'static Artefact> {
+fn artefact_of(study: &Study) -> Option<&'static Artefact> {
     study.paper.as_ref().and_then(|id| artefact(id).ok())
 }
 
@@ -89,7 +89,7 @@ pub(super) fn of_paper<'a>(
     shown: &[Cell],
     runs: impl IntoIterator<Item = &'a RunSummary>,
 ) -> Option<OfPaper> {
-    let artefact = of(study)?;
+    let artefact = artefact_of(study)?;
     let id = artefact.id();
     let mut notes = Vec::new();
     if let Some(needs) = &artefact.needs {
@@ -181,7 +181,7 @@ fn full_sibling<'a, 'b>(cell: &Cell, all: &'b [Cell<'a>]) -> Option<&'b Cell<'a>
 
 /// Fills measures of learning in rows of quick runs with values from full runs of the same cells, and adds a note.
 pub(super) fn add_full_runs(table: &mut Table, study: &Study, shown: &[Cell], all: &[Cell]) {
-    if of(study).is_none() || table.rows.len() != shown.len() {
+    if artefact_of(study).is_none() || table.rows.len() != shown.len() {
         return;
     }
     let mut filled: Vec<String> = Vec::new();
@@ -213,7 +213,9 @@ pub(super) fn add_full_runs(table: &mut Table, study: &Study, shown: &[Cell], al
 
 /// Sorts rows by the paper's levels, and removes rows of full runs whose values rows of quick runs show.
 pub(super) fn in_order_of_paper(table: &mut Table, study: &Study, shown: &[Cell]) {
-    let Some(plan) = of(study).and_then(Artefact::plan).filter(|_| table.rows.len() == shown.len()) else { return };
+    let Some(plan) = artefact_of(study).and_then(Artefact::plan).filter(|_| table.rows.len() == shown.len()) else {
+        return;
+    };
     let asked = asked_cells(plan);
     let keys = [&study.rows, &study.columns, &study.colour];
     let keys: Vec<&Key> =
@@ -253,7 +255,7 @@ fn deviation(deviation: &Deviation, shown: usize) -> String {
 
 /// Adds two columns after a measure's column: the values that the paper prints, and the measured value divided by the published one.
 pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
-    let Some(artefact) = of(study).filter(|_| table.rows.len() == cells.len()) else { return };
+    let Some(artefact) = artefact_of(study).filter(|_| table.rows.len() == cells.len()) else { return };
     let deviations_of_cells = deviations(artefact, cells);
     let mut place = 0;
     let mut is_any = false;
@@ -338,7 +340,7 @@ fn printed_value(printed: Printed) -> Value {
 
 /// Adds the published values of the shown measure as hollow marks: one more series for each measured one, with its name and look.
 pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
-    let Some(artefact) = of(study) else { return };
+    let Some(artefact) = artefact_of(study) else { return };
     let key = study.shown_measure();
     let Some(measure) = measure_of(cells, key) else { return };
     let deviations_of_cells = deviations(artefact, cells);

@@ -148,8 +148,8 @@ fn a_map_changes_roles_and_is_written_as_it_is_read() {
     assert!(wrong("[columns]\na = \"skap\"").starts_with("column \"a\": unknown role \"skap\""));
     assert!(wrong("nam = 1").starts_with("unknown key \"nam\""));
     for rows in ["\"run\"", "true"] {
-        let told = wrong(&format!("rows = {rows}"));
-        assert!(told.starts_with(&format!("rows: {rows} is unknown: write rows = \"runs\"")), "{told}");
+        let message = wrong(&format!("rows = {rows}"));
+        assert!(message.starts_with(&format!("rows: {rows} is unknown: write rows = \"runs\"")), "{message}");
     }
     assert!(wrong("[columns").contains("line 1"));
 }

@@ -109,12 +109,12 @@ mod tests {
         for different in [6, 60_000] {
             let log = log(40, different);
             assert_eq!(found(&log), None);
-            let told = found(&log.repeat(2)).unwrap();
-            assert!(told.starts_with("line 42: line 2 to line 41 recur here with all their digits"), "{told}");
-            assert!(told.ends_with("add a column with the time at which the run was started"), "{told}");
+            let message = found(&log.repeat(2)).unwrap();
+            assert!(message.starts_with("line 42: line 2 to line 41 recur here with all their digits"), "{message}");
+            assert!(message.ends_with("add a column with the time at which the run was started"), "{message}");
             // Another row in between.
-            let told = found(&format!("{log}a,11\n{log}")).unwrap();
-            assert!(told.starts_with("line 43: line 2 to line 41 "), "{told}");
+            let message = found(&format!("{log}a,11\n{log}")).unwrap();
+            assert!(message.starts_with("line 43: line 2 to line 41 "), "{message}");
         }
     }
 

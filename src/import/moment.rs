@@ -32,12 +32,12 @@ mod tests {
 
     #[test]
     fn moments_are_days_times_or_seconds() {
-        let of = |text: &str| moment(&Field::of_text(text));
-        assert_eq!(of("2001-09-09"), Some((999_993_600.0, true)));
-        assert_eq!(of("2026-11-26T08:30:00Z"), of("2026-11-26 08:30:00"));
-        assert_eq!(of("2026-11-26T10:30:00+02:00"), of("2026-11-26T08:30:00Z"));
-        assert_eq!((of("1700000000"), of("1700000000000")), (Some((1.7e9, false)), Some((1.7e9, false))));
-        assert_eq!((of("0.5"), of("soon"), of("2026-13-01")), (None, None, None));
+        let moment_of = |text: &str| moment(&Field::of_text(text));
+        assert_eq!(moment_of("2001-09-09"), Some((999_993_600.0, true)));
+        assert_eq!(moment_of("2026-11-26T08:30:00Z"), moment_of("2026-11-26 08:30:00"));
+        assert_eq!(moment_of("2026-11-26T10:30:00+02:00"), moment_of("2026-11-26T08:30:00Z"));
+        assert_eq!((moment_of("1700000000"), moment_of("1700000000000")), (Some((1.7e9, false)), Some((1.7e9, false))));
+        assert_eq!((moment_of("0.5"), moment_of("soon"), moment_of("2026-13-01")), (None, None, None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::spelling::two_spellings;
 use super::table::{Field, ForeignTable, INEXACT, MOST_PROBLEMS, Row};
 use super::written::written_steps;
 use super::{Mapping, Problem, Role};
-use crate::plan::command::{Said, factor_of_levels};
+use crate::plan::command::{DeclaredFactor, factor_of_levels};
 use crate::plan::{DeclaredMeasure, Key, Level, Levels, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
 
@@ -61,7 +61,7 @@ struct MeasureColumn {
 struct FactorColumn {
     place: usize,
     key: Key,
-    said: Said,
+    declared: DeclaredFactor,
     kind: Kind,
 }
 
@@ -182,7 +182,7 @@ fn number(runs: &mut [Imported], rows_of_cells: &[Vec<usize>]) {
     for mut places in rows_of_cells.iter().cloned() {
         if places.iter().all(|place| runs[*place].started_s.is_some()) {
             let started_s = |place: &usize| runs[*place].started_s.unwrap_or_default();
-            places.sort_by(|one, other| started_s(one).total_cmp(&started_s(other)));
+            places.sort_by(|a, b| started_s(a).total_cmp(&started_s(b)));
         }
         for (repeat, place) in (1..).zip(places) {
             runs[place].repeat = repeat;
@@ -256,7 +256,7 @@ impl Columns {
                     let key = key.clone().unwrap_or_else(|| key_of(&stem(name)));
                     columns.factors.push(FactorColumn {
                         place,
-                        said: Said {
+                        declared: DeclaredFactor {
                             key: key.as_str().into(),
                             name: Some(words(&stem(name))),
                             unit: Some(unit.clone()).filter(|unit| !unit.is_empty()),
@@ -354,7 +354,7 @@ impl Columns {
             }
             let mut seen: HashSet<Level> = HashSet::new();
             levels.retain(|level| seen.insert(level.clone()));
-            factor_of_levels(&column.key, &levels, Some(&column.said))
+            factor_of_levels(&column.key, &levels, Some(&column.declared))
         });
         WorkloadSpec {
             name: words(&mapping.name).as_str().into(),

@@ -14,11 +14,11 @@ fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
 #[test]
 fn rows_become_repeats_of_cells_with_values_in_base_units() {
     let results = imported("kernel,threads,wall (ms)\na,1,1.5\na,1,1.7\nb,2,2\n", &[]).unwrap();
-    let told: Vec<(&str, String, u32, f64)> =
+    let runs: Vec<(&str, String, u32, f64)> =
         results.runs.iter().map(|run| (run.run.as_str(), json(&run.levels), run.repeat, run.values[0].1)).collect();
     assert_eq!(results.cells, 2);
-    assert_eq!(told[0], ("c1-r1", r#"{"kernel":"a","threads":1}"#.to_owned(), 1, 0.0015));
-    assert_eq!((told[1].0, told[1].2, told[2].0), ("c1-r2", 2, "c2-r1"));
+    assert_eq!(runs[0], ("c1-r1", r#"{"kernel":"a","threads":1}"#.to_owned(), 1, 0.0015));
+    assert_eq!((runs[1].0, runs[1].2, runs[2].0), ("c1-r2", 2, "c2-r1"));
     let declared = &results.spec.measures[0];
     assert_eq!((&*declared.key, &*declared.name, &*declared.unit, declared.on_speed), ("wall_s", "Wall", "s", true));
     assert_eq!(results.having(), BTreeMap::from([("wall_s", 3)]));
@@ -128,9 +128,9 @@ fn values_of_one_run_in_several_rows_are_noted_for_their_measure_alone() {
     assert_eq!(recurring(0), ["c1", "c2"]);
     assert!(recurring(1).is_empty());
     let expected = "line 3, column \"time_s\": an earlier row of its cell has the same value, digit for digit (10 such rows in 2 cells)";
-    let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
-    assert!(told.len() == 1 && told[0].starts_with(expected), "{told:?}");
-    assert!(told[0].ends_with("if each row is a run of its own, add --rows-are-runs"), "{told:?}");
+    let warnings: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.len() == 1 && warnings[0].starts_with(expected), "{warnings:?}");
+    assert!(warnings[0].ends_with("if each row is a run of its own, add --rows-are-runs"), "{warnings:?}");
     assert!(results.recurs());
 }
 
@@ -143,8 +143,11 @@ fn cells_whose_rows_are_declared_to_be_runs_are_noted_apart_from_those_without_a
         let Results { spec, warnings, .. } = results(&table, &mapping, "f.csv").unwrap();
         assert!(spec.recurring_cells.is_empty() && spec.measures.iter().all(|one| one.recurring_cells.is_empty()));
         assert!(spec.declared_cells.contains("c1"), "{spec:?}");
-        let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-        assert!(told.len() == 1 && told[0].contains("each row counts as a run of its own, as you say"), "{told:?}");
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("each row counts as a run of its own, as you say"),
+            "{warnings:?}"
+        );
     }
     assert!(!imported("algo,time_s\na,1.5\na,1.6\n", &[]).unwrap().recurs());
 }
@@ -164,8 +167,8 @@ fn rows_without_numbers_of_repeats_are_numbered_in_the_order_of_their_starts() {
     let row = |second: u32| format!("a,{}.5,2026-11-26T08:30:{second:02}Z\n", 9 - second);
     let text = format!("kernel,wall_s,started\n{}{}{}", row(7), row(3), row(5));
     let results = imported(&text, &[]).unwrap();
-    let told: Vec<(&str, u32)> = results.runs.iter().map(|run| (run.run.as_str(), run.repeat)).collect();
-    assert_eq!(told, [("c1-r3", 3), ("c1-r1", 1), ("c1-r2", 2)]);
+    let runs: Vec<(&str, u32)> = results.runs.iter().map(|run| (run.run.as_str(), run.repeat)).collect();
+    assert_eq!(runs, [("c1-r3", 3), ("c1-r1", 1), ("c1-r2", 2)]);
     // On one day, the order of the rows counts.
     let day = imported("kernel,wall_s,started\na,2.5,2026-11-26\na,1.5,2026-11-26\n", &[]).unwrap();
     assert_eq!(day.runs.iter().map(|run| run.repeat).collect::<Vec<_>>(), [1, 2]);
@@ -218,10 +221,10 @@ fn truth_values_and_texts_are_one_level_and_a_file_with_both_is_imported_with_a_
     let results = imported(text, &[]).unwrap();
     assert_eq!(results.cells, 2);
     assert_eq!(results.runs[0].levels.get("fused"), Some(&Level::text("true")));
-    let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
     assert!(
-        told.len() == 1 && told[0].starts_with("line 2, column \"fused\": \"true\" here and true in line 1"),
-        "{told:?}"
+        warnings.len() == 1 && warnings[0].starts_with("line 2, column \"fused\": \"true\" here and true in line 1"),
+        "{warnings:?}"
     );
     let refused = imported("{\"a\": 1, \"time_s\": 1}\n{\"a\": 1, \"time_s\": true}\n", &[]).unwrap_err();
     assert!(refused[0].starts_with("line 2, column \"time_s\": \"true\" where a number is expected"), "{refused:?}");

@@ -64,8 +64,8 @@ pub fn is_written(session: &Path, file: (&str, &str), mapping: &Mapping, results
 fn plan_text((file, format): (&str, &str), mapping: &Mapping, results: &Results) -> String {
     let mut digest = Sha256::new();
     for Imported { run, cell, levels, repeat, values, environment, started_s } in &results.runs {
-        let told = (run, cell, levels, repeat, values, environment, started_s);
-        digest.update(serde_json::to_vec(&told).unwrap_or_default());
+        let content = (run, cell, levels, repeat, values, environment, started_s);
+        digest.update(serde_json::to_vec(&content).unwrap_or_default());
     }
     let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("# How multicard read {file} ({format}).\n# SHA-256 of its runs: {digest}\n{}", mapping.toml())
@@ -210,12 +210,12 @@ mod tests {
         let last: jiff::Timestamp = "2026-11-26T00:00:00Z".parse().unwrap();
         assert_eq!(heading.changed_time_s, Some(last.as_second() as f64), "the time of its last run");
         let cells = cells(&runs);
-        let told: Vec<(usize, Option<String>, Option<&str>)> = cells
+        let by_cell: Vec<(usize, Option<String>, Option<&str>)> = cells
             .iter()
             .map(|cell| (cell.runs.len(), cell.circumstances.date(), cell.circumstances.commit.as_deref()))
             .collect();
         let day = |day: &str| Some(day.to_owned());
-        assert_eq!(told, [(2, day("2026-11-25"), Some("abc")), (1, day("2026-11-26"), Some("abc"))]);
+        assert_eq!(by_cell, [(2, day("2026-11-25"), Some("abc")), (1, day("2026-11-26"), Some("abc"))]);
         // It is never written over.
         let again =
             write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()));

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use crate::import::read_bytes;
 
-    fn told(text: &str) -> Vec<String> {
+    fn warnings(text: &str) -> Vec<String> {
         let table = read_bytes(text.as_bytes()).unwrap();
         two_spellings(&table, 0..table.columns.len()).iter().map(ToString::to_string).collect()
     }
@@ -53,15 +53,15 @@ mod tests {
         let rest = "are one level, whose runs are of one cell: if two are meant, name them differently";
         let truths =
             "{\"fused\": true, \"time_s\": 1}\n{\"fused\": false}\n{\"fused\": \"true\"}\n{\"fused\": \"false\"}\n";
-        assert_eq!(told(truths), [format!("line 3, column \"fused\": \"true\" here and true in line 1 {rest}")]);
+        assert_eq!(warnings(truths), [format!("line 3, column \"fused\": \"true\" here and true in line 1 {rest}")]);
         let numbers = "[{\"size\": \"1\", \"n\": 2}, {\"size\": 1, \"n\": 2}, {\"size\": 1}]";
-        assert_eq!(told(numbers), [format!("[1], column \"size\": 1 here and \"1\" in [0] {rest}")]);
+        assert_eq!(warnings(numbers), [format!("[1], column \"size\": 1 here and \"1\" in [0] {rest}")]);
     }
 
     #[test]
     fn levels_that_are_written_in_one_way_and_missing_ones_are_no_two_spellings() {
         let none: [&str; 0] = [];
-        assert_eq!(told("{\"a\": true, \"b\": \"\"}\n{\"a\": false, \"b\": null}\n{\"a\": true}\n"), none);
-        assert_eq!(told("a,b\n1,true\n1,TRUE\n\"1\",true\n"), none);
+        assert_eq!(warnings("{\"a\": true, \"b\": \"\"}\n{\"a\": false, \"b\": null}\n{\"a\": true}\n"), none);
+        assert_eq!(warnings("a,b\n1,true\n1,TRUE\n\"1\",true\n"), none);
     }
 }

@@ -168,7 +168,7 @@ pub(super) struct Follower {
     begun: Instant,
     heard: Instant,
     printed_bytes: u64,
-    told: Option<Instant>,
+    ending_since: Option<Instant>,
     /// Time at which the last rank's process ended.
     ranks_gone: Option<Instant>,
     /// The last report of what its group waits for; empty if it does not wait.
@@ -210,7 +210,7 @@ impl Follower {
             begun: now,
             heard: now,
             printed_bytes: 0,
-            told: None,
+            ending_since: None,
             ranks_gone: None,
             waits: String::new(),
             is_started: false,
@@ -363,8 +363,8 @@ impl Follower {
             }
         }
         let reporting = self.is_reporting();
-        if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)
-            && told.elapsed() > self.options.grace.max(self.group.pace().grace)
+        if let (Some(ending_since), Some(ending)) = (self.ending_since, &mut self.facts.ending)
+            && ending_since.elapsed() > self.options.grace.max(self.group.pace().grace)
             && !reporting
         {
             ending.killed = true;
@@ -385,15 +385,15 @@ impl Follower {
 
     /// Sends a signal to the ranks if they are outside the followed group, where a profiler starts them; returns whether there are any.
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
-        let mut found = false;
+        let mut is_sent = false;
         if self.job.tracer() == Tracer::Nsys {
             let own = self.group.leader().map_or(0, |(pid, _)| pid);
             // Every rank is signalled: one signal per group would need the groups first, and a second signal does no harm.
             for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {
-                found |= process::signal_group_of(pid, own, signal);
+                is_sent |= process::signal_group_of(pid, own, signal);
             }
         }
-        found
+        is_sent
     }
 
     /// Whether a killed process does not go away because it waits in the kernel, such as for a hung driver. It is left behind with
@@ -401,7 +401,7 @@ impl Follower {
     fn is_stuck(&mut self) -> bool {
         let patience = self.options.grace.max(self.group.pace().grace)
             + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
-        let stuck = self.told.is_some_and(|since| since.elapsed() > patience);
+        let stuck = self.ending_since.is_some_and(|since| since.elapsed() > patience);
         if let (true, Some(ending)) = (stuck, &mut self.facts.ending) {
             ending.reason =
                 format!("{}; {} cannot be killed and may still hold its GPUs", ending.reason, self.group.name());
@@ -424,7 +424,7 @@ impl Follower {
     fn end(&mut self, state: RunState, reason: String) {
         if self.facts.ending.is_none() {
             self.facts.ending = Some(Ending { state, reason, killed: false });
-            self.told = Some(Instant::now());
+            self.ending_since = Some(Instant::now());
             self.group.signal(Signal::TERM);
             if self.ended.is_some() {
                 self.signal_apart(Some(Signal::TERM));

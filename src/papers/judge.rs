@@ -89,8 +89,8 @@ impl Judgement {
         let checks = distinct(judging.clone().flat_map(|finding| &finding.checks));
         let checks = format!("check values of the cells that judge it differ: {}", checks.join(", "));
         let has = |texts: fn(&Finding) -> &Vec<String>| judging.clone().any(|finding| !texts(finding).is_empty());
-        let texts = [(has(|one| &one.open_work), work), (has(|one| &one.checks), checks)];
-        let texts: Vec<String> = texts.into_iter().filter_map(|(is_one, text)| is_one.then_some(text)).collect();
+        let texts = [(has(|finding| &finding.open_work), work), (has(|finding| &finding.checks), checks)];
+        let texts: Vec<String> = texts.into_iter().filter_map(|(is_stated, text)| is_stated.then_some(text)).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
@@ -147,7 +147,7 @@ impl Judgement {
 
 /// How to make the runs that test a claim: the claim's own advice, or else the plan of its first table or figure. `None` if there is neither.
 fn advice(claim: &Claim) -> Option<String> {
-    let has_plan = |id: &&String| super::artefact(id).is_ok_and(|one| one.plan().is_some());
+    let has_plan = |id: &&String| super::artefact(id).is_ok_and(|artefact| artefact.plan().is_some());
     let preset = || claim.on.iter().find(has_plan).map(|id| format!("multicard run --preset {id}"));
     claim.advice.clone().or_else(preset)
 }
@@ -204,14 +204,14 @@ struct Compared {
 /// comparisons would often fail by chance.
 fn decide(findings: &mut [Compared]) {
     let mut judging: Vec<&mut Compared> =
-        findings.iter_mut().filter(|one| one.finding.verdict != Verdict::NotJudged).collect();
-    let outside: Vec<Outside> = judging.iter().map(|one| Outside::of(one)).collect();
-    let family: Vec<Vec<f64>> = outside.iter().map(|one| one.beyond.clone()).collect();
+        findings.iter_mut().filter(|compared| compared.finding.verdict != Verdict::NotJudged).collect();
+    let outside: Vec<Outside> = judging.iter().map(|compared| Outside::of(compared)).collect();
+    let family: Vec<Vec<f64>> = outside.iter().map(|outside| outside.beyond.clone()).collect();
     let shown = judge_family(&family, false, 0.0);
-    for ((one, outside), shown) in judging.iter_mut().zip(&outside).zip(shown) {
-        let (least, most) = one.finding.test.bounds();
+    for ((compared, outside), shown) in judging.iter_mut().zip(&outside).zip(shown) {
+        let (least, most) = compared.finding.test.bounds();
         let is_outside = outside.is_outside && matches!(shown.verdict, Shown::Higher | Shown::Lower);
-        one.finding.verdict = match one.finding.decides {
+        compared.finding.verdict = match compared.finding.decides {
             _ if is_outside => Verdict::Fails,
             Some(ends) if ends.low >= least && ends.high <= most => Verdict::Holds,
             _ => Verdict::Undecided,
@@ -354,9 +354,9 @@ impl Work {
         let keys = test.keys();
         let of_paper = |paper: &PaperCells| -> Option<Vec<Deviation>> {
             let (_, deviations) = paper.closest(cell, &keys)?;
-            Some(deviations.into_iter().filter(|one| is_work(&one.key, measure)).collect())
+            Some(deviations.into_iter().filter(|deviation| is_work(&deviation.key, measure)).collect())
         };
-        let stated = |deviations: &Vec<Deviation>| deviations.iter().filter(|one| !one.open).count();
+        let stated = |deviations: &Vec<Deviation>| deviations.iter().filter(|deviation| !deviation.open).count();
         let closest = of_papers.iter().filter_map(of_paper).min_by_key(stated);
         let Some(deviations) = closest else {
             let ids: Vec<String> = of_papers.iter().map(PaperCells::name).collect();
@@ -385,7 +385,7 @@ fn stand_in<'a>(cell: &'a Cell) -> Option<&'a str> {
 /// The value that a test uses of each finished run, with the number of the repeat.
 fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
     let of_run = |run: &RunSummary| {
-        let one = |key: &Key| -> Option<f64> {
+        let value_of = |key: &Key| -> Option<f64> {
             let measure = run.measures.find(key)?;
             if !test.over_epochs {
                 return run.value_alone(measure);
@@ -393,7 +393,7 @@ fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
             let values: Vec<f64> = run.epochs.iter().filter_map(|epoch| epoch.value(key)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        let sum = |keys: &[Key]| keys.iter().map(one).sum::<Option<f64>>();
+        let sum = |keys: &[Key]| keys.iter().map(value_of).sum::<Option<f64>>();
         let value = sum(&test.measure)?;
         if test.share_of.is_empty() { Some(value) } else { Some(value / sum(&test.share_of)?) }
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::command::{Command, KEY, PLACING, Said, own_measures, spec};
+use super::command::{Command, DeclaredFactor, KEY, PLACING, own_measures, spec};
 use super::{Better, Block, Data, DeclaredMeasure, GPUS, Key, Level, Plan, PlanError, WorkloadSpec};
 
 /// The texts of a form.
@@ -141,8 +141,9 @@ impl CommandTexts {
             if ticked.iter().any(|(known, _)| *known == key) {
                 return Err(format!("{key} is a factor already: add levels to it"));
             }
-            let filled_texts = Said { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
-            if filled_texts != (Said { key: key.clone(), ..Said::default() }) {
+            let filled_texts =
+                DeclaredFactor { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
+            if filled_texts != (DeclaredFactor { key: key.clone(), ..DeclaredFactor::default() }) {
                 command.factors.push(filled_texts);
             }
             ticked.push((key, levels_of(&split(levels, |letter| letter == ',')?)));
@@ -419,7 +420,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_and_the_plan_stays() {
         let texts = |run: &str| CommandTexts { run: run.to_owned(), ..CommandTexts::of(&begun()).unwrap() };
-        for (texts, said) in [
+        for (texts, expected) in [
             (texts(""), "command.run: an empty list"),
             (texts("a --lr={lr}"), "unknown placeholder {lr}"),
             (texts("a \"b"), "a \" is not closed"),
@@ -433,7 +434,7 @@ mod tests {
             (CommandTexts { measures: vec![MeasureTexts::default()], ..texts("a") }, "a key has 1 to 100 letters"),
         ] {
             let error = texts.plan(&begun()).unwrap_err();
-            assert!(error.contains(said), "{said}: {error}");
+            assert!(error.contains(expected), "{expected}: {error}");
         }
     }
 

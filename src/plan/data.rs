@@ -27,7 +27,7 @@ impl Data {
     #[must_use]
     pub fn with(mut self, key: &str, level: Level) -> Self {
         match self.keys.iter_mut().find(|(name, _)| *name == key) {
-            Some((_, there)) => *there = level,
+            Some((_, current)) => *current = level,
             None => self.keys.push((key.into(), level)),
         }
         self

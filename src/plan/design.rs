@@ -206,7 +206,7 @@ impl Design {
                     counted(keys.len(), "factor")
                 ));
             }
-            let all = (0..keys.len()).flat_map(|one| (one + 1..keys.len()).map(move |other| vec![one, other]));
+            let all = (0..keys.len()).flat_map(|first| (first + 1..keys.len()).map(move |second| vec![first, second]));
             return Ok(all.collect());
         };
         let places: HashMap<&Key, usize> = keys.iter().enumerate().map(|(place, key)| (*key, place)).collect();
@@ -216,8 +216,8 @@ impl Design {
             })
         };
         let (mut terms, mut seen) = (Vec::new(), HashSet::new());
-        for (one, other) in pairs {
-            let mut term = vec![place(one)?, place(other)?];
+        for (first, second) in pairs {
+            let mut term = vec![place(first)?, place(second)?];
             term.sort_unstable();
             if seen.insert(term.clone()) {
                 terms.push(term);
@@ -321,7 +321,7 @@ mod tests {
 
     fn pairs(pairs: &[(usize, usize)]) -> Interactions {
         let key = |place: usize| Key::from(format!("f{place}"));
-        Interactions::These(pairs.iter().map(|(one, other)| (key(*one), key(*other))).collect())
+        Interactions::These(pairs.iter().map(|(first, second)| (key(*first), key(*second))).collect())
     }
 
     fn error(design: &Design, counts: &[usize]) -> String {
@@ -397,10 +397,10 @@ mod tests {
         let all = Design { interactions: Interactions::All, ..Design::new(DesignKind::DOptimal) };
         let text = error(&all, &[2; 40_000]);
         assert!(text.starts_with("the pairs of 40000 factors are too many interactions: "), "{text}");
-        let one = Design::new(DesignKind::OneAtATime);
-        let text = error(&one, &[2; 3000]);
+        let one_at_a_time = Design::new(DesignKind::OneAtATime);
+        let text = error(&one_at_a_time, &[2; 3000]);
         assert!(text.starts_with("3001 cells of 3000 factors take too long to list: "), "{text}");
-        assert_eq!(points(&one, &[2; 300]).unwrap().len(), 301);
+        assert_eq!(points(&one_at_a_time, &[2; 300]).unwrap().len(), 301);
     }
 
     #[test]

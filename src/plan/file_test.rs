@@ -408,8 +408,8 @@ fn runs_are_full_unless_a_plan_asks_for_quick_ones_and_their_precision() {
         ("mode = \"quick\"\nstep_precision = 1", "0.01 is ±1 %"),
         ("mode = \"quick\"\nstep_precision = \"1 %\"", "0.01 is ±1 %"),
     ] {
-        let told = messages(&with(measure));
-        assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");
+        let problems = messages(&with(measure));
+        assert!(problems.iter().any(|message| message.contains(wanted)), "{measure}: {problems:?}");
     }
 }
 
@@ -452,8 +452,8 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
         ("trace = \"built-in\"\ntrace_calls = \"some\"", "measure.trace_calls: unknown level \"some\""),
         ("trace = \"built-in without calls\"", "measure.trace: unknown level"),
     ] {
-        let told = messages(&with(measure));
-        assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");
+        let problems = messages(&with(measure));
+        assert!(problems.iter().any(|message| message.contains(wanted)), "{measure}: {problems:?}");
     }
 }
 

@@ -447,17 +447,17 @@ mod tests {
             match &place.part {
                 Part::Number(number, unit) => format!("{number}{unit}"),
                 Part::Name(key) => key.to_string(),
-                Part::Negative(part) => format!("-{}", of(part)),
+                Part::Negative(part) => format!("-{}", written(part)),
                 Part::Pair(sign, left, right) => {
                     let sign = ["+", "-", "*", "/"][*sign as usize];
-                    format!("({}{sign}{})", of(left), of(right))
+                    format!("({}{sign}{})", written(left), written(right))
                 }
                 Part::Call(function, parts) => {
-                    format!("{}({})", function.name(), parts.iter().map(of).collect::<Vec<_>>().join(","))
+                    format!("{}({})", function.name(), parts.iter().map(written).collect::<Vec<_>>().join(","))
                 }
             }
         }
-        of(&Formula::parse(text).unwrap().root)
+        written(&Formula::parse(text).unwrap().root)
     }
 
     #[test]

@@ -365,7 +365,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The identity lines of a cell, and its levels. Levels without effect are left out of the lines and set to their defaults in the
-    /// levels; those that were ticked are added to `told`.
+    /// levels; those that were ticked are added to `idle_levels`.
     fn cell(&self, chosen: &[usize], idle_levels: &mut Vec<Idle>) -> (Vec<&str>, Levels) {
         let factors = self.factors;
         let mut meaningless: Vec<(usize, &Level)> = Vec::new();

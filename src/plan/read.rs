@@ -288,9 +288,10 @@ fn version(top: &Table, problems: &mut Problems) {
     match top.find("version") {
         None => problems.add(&(0..0), "version", format!("missing: a plan starts with version = {PLAN_VERSION}")),
         Some((span, value)) => match integer(value) {
-            Some(found) if found == i128::from(PLAN_VERSION) => {}
-            Some(found) if found > i128::from(PLAN_VERSION) => {
-                let message = format!("version {found} is newer than this multicard's {PLAN_VERSION}: use a newer one");
+            Some(version) if version == i128::from(PLAN_VERSION) => {}
+            Some(version) if version > i128::from(PLAN_VERSION) => {
+                let message =
+                    format!("version {version} is newer than this multicard's {PLAN_VERSION}: use a newer one");
                 problems.add(&span, "version", message);
             }
             _ => problems.add(&span, "version", format!("this version does not exist: write version = {PLAN_VERSION}")),
@@ -443,8 +444,8 @@ fn factor_levels(
 }
 
 /// The end of a message about a number in a list of levels that contains a text as well.
-fn mixed(found: &DeValue, text: &str) -> Option<String> {
-    let number = match found {
+fn mixed(number: &DeValue, text: &str) -> Option<String> {
+    let number = match number {
         DeValue::Integer(number) => shortened(&number.to_string()),
         DeValue::Float(number) => shortened(&number.to_string()),
         _ => return None,
@@ -455,17 +456,17 @@ fn mixed(found: &DeValue, text: &str) -> Option<String> {
 
 /// One level of a factor, or why it is invalid.
 fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
-    let found = value.get_ref();
+    let written = value.get_ref();
     let out_of_range = |number: String, min: String, max: String| {
         format!("{number} is out of range: {} goes from {min} to {max}", factor.key)
     };
     match &factor.domain {
-        Domain::Path => match found {
+        Domain::Path => match written {
             DeValue::String(path) if path.is_empty() => Err("empty: give the path of a folder".to_owned()),
             DeValue::String(path) => Ok(Level::text(path)),
-            _ => Err(format!("must be a string, not {}", kind(found))),
+            _ => Err(format!("must be a string, not {}", kind(written))),
         },
-        Domain::Names(names) => match found {
+        Domain::Names(names) => match written {
             DeValue::String(name) => match names.iter().find(|known| ***known == **name) {
                 Some(known) => Ok(Level::Text(known.clone())),
                 None => Err(format!("unknown level {}{}", quoted(name), suggestion(name, names))),
@@ -473,19 +474,19 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
             DeValue::Boolean(on) if names.iter().any(|name| **name == *"on") => {
                 Err(format!("{on} is not a level; did you mean {:?}?", if *on { "on" } else { "off" }))
             }
-            _ => Err(format!("must be a string, not {}; possible levels: {}", kind(found), names.join(", "))),
+            _ => Err(format!("must be a string, not {}; possible levels: {}", kind(written), names.join(", "))),
         },
-        Domain::GpuSet(names) => match found {
+        Domain::GpuSet(names) => match written {
             DeValue::String(text) => text.parse().map(|choice: GpuChoice| Level::text(&choice.to_string())),
             _ => Err(format!(
                 "must be a string, not {}: {}, or a list of GPUs such as \"0,2\"",
-                kind(found),
+                kind(written),
                 names.join(", ")
             )),
         },
         Domain::Integer { min, max } => {
-            let DeValue::Integer(text) = found else {
-                return Err(format!("must be a whole number, not {}", kind(found)));
+            let DeValue::Integer(text) = written else {
+                return Err(format!("must be a whole number, not {}", kind(written)));
             };
             let number = integer(value).and_then(|number| i64::try_from(number).ok());
             let number = number.filter(|number| (min..=max).contains(&number));
@@ -494,7 +495,7 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
                 .ok_or_else(|| out_of_range(shortened(&text.to_string()), min.to_string(), max.to_string()))
         }
         Domain::Number { min, max } => {
-            let number = real(value).ok_or_else(|| format!("must be a number, not {}", kind(found)))?;
+            let number = real(value).ok_or_else(|| format!("must be a number, not {}", kind(written)))?;
             if !(min..=max).contains(&&number) {
                 return Err(out_of_range(number.to_string(), min.to_string(), max.to_string()));
             }

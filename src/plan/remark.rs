@@ -163,7 +163,7 @@ mod tests {
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
     use crate::plan::{Capture, Tracing, expand};
 
-    fn told(plan: &Plan, node: &Node) -> Vec<String> {
+    fn remark_texts(plan: &Plan, node: &Node) -> Vec<String> {
         remarks(plan, &expand(plan, node), node).into_iter().map(|remark| remark.text).collect()
     }
 
@@ -174,18 +174,18 @@ mod tests {
         let (least, most) = (*steps.iter().min().unwrap(), *steps.iter().max().unwrap());
         assert!(least < most, "{steps:?}");
         plan.warm_up_steps = least - 1;
-        assert!(told(&plan, &cpu_node()).is_empty());
+        assert!(remark_texts(&plan, &cpu_node()).is_empty());
         plan.warm_up_steps = least;
-        let said = told(&plan, &cpu_node());
+        let texts = remark_texts(&plan, &cpu_node());
         assert!(
-            said[0].starts_with(&format!(
+            texts[0].starts_with(&format!(
                 "no step is measured in 1 of 2 cells: {least} steps a run, and a warm-up of {least} (warm_up_steps)"
             )),
-            "{said:?}"
+            "{texts:?}"
         );
         assert!(remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
         plan.mode = Mode::Quick { step_precision: 0.05 };
-        assert!(!told(&plan, &cpu_node())[0].contains("no step is measured"));
+        assert!(!remark_texts(&plan, &cpu_node())[0].contains("no step is measured"));
         assert!(!remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
     }
 
@@ -199,14 +199,19 @@ mod tests {
                 ("strategy", vec![Level::text(strategy)]),
             ])
         };
-        let left =
-            |strategy| told(&remark_for(strategy), &cpu_node()).into_iter().find(|text| text.contains("is left out"));
+        let left = |strategy| {
+            remark_texts(&remark_for(strategy), &cpu_node()).into_iter().find(|text| text.contains("is left out"))
+        };
         let text =
             "in 1 of 2 cells the last batch of an epoch is not full and is left out: up to 16 of 400 training images";
         assert_eq!(left("ddp-ds").as_deref(), Some(text), "6 steps of 64");
         assert_eq!(left("ddp").as_deref(), Some(text), "12 steps of 32, in each rank");
         let large = small_plan(&[("train_images", vec![Level::Integer(60_000)])]);
-        assert_eq!(told(&large, &cpu_node()).iter().find(|text| text.contains("is left out")), None, "32 of 60,000");
+        assert_eq!(
+            remark_texts(&large, &cpu_node()).iter().find(|text| text.contains("is left out")),
+            None,
+            "32 of 60,000"
+        );
     }
 
     #[test]
@@ -216,33 +221,33 @@ mod tests {
         let between_s = (estimate(0) * estimate(1)).sqrt().round();
         assert!(estimate(0).min(estimate(1)) < between_s);
         plan.limits.run_time_s = Some(between_s);
-        let said = told(&plan, &cpu_node());
-        assert!(said[0].starts_with(&format!("run_time_s = {between_s} would end 1 of 2 cells")), "{said:?}");
+        let texts = remark_texts(&plan, &cpu_node());
+        assert!(texts[0].starts_with(&format!("run_time_s = {between_s} would end 1 of 2 cells")), "{texts:?}");
     }
 
     #[test]
     fn a_binding_without_effect_is_said_where_there_is_one_node() {
         let plan = small_plan(&[("numa", ["off", "local", "first-node"].map(Level::text).to_vec())]);
-        let found = told(&plan, &cpu_node());
+        let found = remark_texts(&plan, &cpu_node());
         assert!(found.len() == 1 && found[0].starts_with("numa = local, first-node: small has one"), "{found:?}");
-        assert!(told(&plan, &gpu_node(2)).is_empty());
-        assert!(told(&small_plan(&[]), &cpu_node()).is_empty());
+        assert!(remark_texts(&plan, &gpu_node(2)).is_empty());
+        assert!(remark_texts(&small_plan(&[]), &cpu_node()).is_empty());
     }
 
     #[test]
     fn a_plan_that_asks_for_a_missing_profiler_is_said_not_to_run() {
         let mut plan = small_plan(&[]);
         plan.tracing = Tracing::by(&[Tracer::Nsys], Capture::Whole);
-        assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH, so this plan cannot run"));
+        assert!(remark_texts(&plan, &cpu_node())[0].contains("it is not on PATH, so this plan cannot run"));
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
-        let remarks = told(&plan, &cpu_node());
+        let remarks = remark_texts(&plan, &cpu_node());
         assert!(
             remarks.len() == 2 && remarks[0].contains("it is not on PATH, so its runs under nsys cannot"),
             "{remarks:?}"
         );
         assert!(remarks[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{remarks:?}");
         plan.tracing = Tracing::by(&[Tracer::BuiltIn], Capture::Whole);
-        let remarks = told(&plan, &cpu_node());
+        let remarks = remark_texts(&plan, &cpu_node());
         assert!(
             remarks.len() == 1 && remarks[0].contains("kernels are not recorded, as it was not built"),
             "{remarks:?}"
@@ -253,10 +258,10 @@ mod tests {
     fn what_quick_runs_leave_out_is_said_with_the_cost_of_full_ones() {
         let mut plan = small_plan(&[]);
         plan.mode = Mode::Quick { step_precision: 0.05 };
-        let said = told(&plan, &cpu_node());
+        let texts = remark_texts(&plan, &cpu_node());
         assert!(
-            said[0].starts_with("mode = quick: runs end once their mean step is known to ±5 %; accuracy"),
-            "{said:?}"
+            texts[0].starts_with("mode = quick: runs end once their mean step is known to ±5 %; accuracy"),
+            "{texts:?}"
         );
     }
 
@@ -268,7 +273,7 @@ mod tests {
         let found = remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node());
         let warning = found.iter().find(|remark| remark.text.starts_with("repeats = 3: with fewer than 6 repeats"));
         assert!(warning.is_some_and(|warning| warning.is_warning), "{found:?}");
-        let warns = |plan: &Plan| told(plan, &cpu_node()).iter().any(|text| text.contains("repeats"));
+        let warns = |plan: &Plan| remark_texts(plan, &cpu_node()).iter().any(|text| text.contains("repeats"));
         plan.repeats = 6;
         assert!(!warns(&plan));
         (plan.repeats, plan.search) = (3, None);
@@ -279,6 +284,6 @@ mod tests {
     fn runs_side_by_side_are_said_to_have_no_times() {
         let mut plan = small_plan(&[]);
         plan.limits.exclusive = false;
-        assert!(told(&plan, &cpu_node())[0].contains("share the machine"));
+        assert!(remark_texts(&plan, &cpu_node())[0].contains("share the machine"));
     }
 }

@@ -42,19 +42,19 @@ fn why_missing(command: &Command, search: Option<&OsStr>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(run: &str, more: &str) -> Option<String> {
+    fn remark_text(run: &str, more: &str) -> Option<String> {
         let text = format!("version = 1\n[command]\nname = \"own\"\nrun = [\"{run}\", \"train.py\"]\n{more}\n");
         missing_program(&Plan::parse(&text, "").unwrap()).map(|remark| remark.text)
     }
 
     #[test]
     fn programs_that_are_not_installed_are_told() {
-        let said = told("no-such-interpreter-of-anything", "").unwrap();
+        let text = remark_text("no-such-interpreter-of-anything", "").unwrap();
         let expected =
             "the runs of workload own will fail: the program \"no-such-interpreter-of-anything\" is not found";
-        assert!(said.starts_with(expected), "{said}");
-        assert_eq!([told("sh", ""), told("{session_folder}/train", "")], [None, None]);
-        assert_eq!(told("no-such-interpreter-of-anything", "env = { PATH = \"/opt\" }"), None);
+        assert!(text.starts_with(expected), "{text}");
+        assert_eq!([remark_text("sh", ""), remark_text("{session_folder}/train", "")], [None, None]);
+        assert_eq!(remark_text("no-such-interpreter-of-anything", "env = { PATH = \"/opt\" }"), None);
     }
 
     #[test]
@@ -62,13 +62,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.sh");
         let program = path.to_str().unwrap();
-        let said = told(program, "").unwrap();
-        assert!(said.contains(&format!("the program {program} is not found")), "{said}");
-        assert_eq!(told(program, "setup = [\"make\"]"), None, "the set-up may make it");
-        assert_eq!(told(program, "[where]\nsite = \"lab\""), None, "nodes of a site may have it");
-        let said = told("./no-such-program", "").unwrap();
-        assert!(said.contains("no-such-program is not found"), "{said}");
+        let text = remark_text(program, "").unwrap();
+        assert!(text.contains(&format!("the program {program} is not found")), "{text}");
+        assert_eq!(remark_text(program, "setup = [\"make\"]"), None, "the set-up may make it");
+        assert_eq!(remark_text(program, "[where]\nsite = \"lab\""), None, "nodes of a site may have it");
+        let text = remark_text("./no-such-program", "").unwrap();
+        assert!(text.contains("no-such-program is not found"), "{text}");
         crate::executable::write(&path, "#!/bin/sh\n");
-        assert_eq!(told(program, ""), None);
+        assert_eq!(remark_text(program, ""), None);
     }
 }

@@ -55,20 +55,20 @@ impl Ranks {
 
     /// The run's first node. The supervisor of a run over several nodes sets it for all of them.
     pub fn master_addr(&self) -> String {
-        self.told(MASTER_ADDR).unwrap_or_else(|| HERE.to_owned())
+        self.supervisor_variable(MASTER_ADDR).unwrap_or_else(|| HERE.to_owned())
     }
 
     /// A free port of the run's first node.
     pub fn port(&self) -> Option<u16> {
         *self.port.get_or_init(|| {
-            let told = self.told(MASTER_PORT).and_then(|port| port.parse().ok());
-            told.or_else(free_port)
+            let port = self.supervisor_variable(MASTER_PORT).and_then(|port| port.parse().ok());
+            port.or_else(free_port)
         })
     }
 
     /// A variable that the supervisor of a run over several nodes has set for this process. `None` on one node: no supervisor sets it there,
     /// and if it is set, it was meant for another program.
-    fn told(&self, variable: &str) -> Option<String> {
+    fn supervisor_variable(&self, variable: &str) -> Option<String> {
         (self.nodes > 1).then(|| std::env::var(variable).ok())?
     }
 

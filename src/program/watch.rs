@@ -98,8 +98,8 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         let is_asked = signal.load(Ordering::Relaxed) != 0;
         cause = cause_to_end(&ended, is_asked, || is_told_soon(signal, &mut watched));
     }
-    let asked = cause == Some(Cause::Asked);
-    let is_ended_early = asked || !waited.is_empty();
+    let is_requested = cause == Some(Cause::Asked);
+    let is_ended_early = is_requested || !waited.is_empty();
     if is_ended_early {
         let (_, left) = processes::end(|| processes::descendants(own), GRACE, || watched.advance(Duration::ZERO));
         watched.unkillable(&left);
@@ -110,7 +110,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         Some(Cause::Asked) | None => (0, Exit::Code(0)),
     };
     let time = begun.elapsed();
-    let (found, left) = processes::end(
+    let (leftovers, left) = processes::end(
         || {
             reap_orphans();
             processes::descendants(own)
@@ -118,10 +118,10 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         LEFTOVER_GRACE,
         || watched.advance(Duration::ZERO),
     );
-    if !found.is_empty() && !is_ended_early {
+    if !leftovers.is_empty() && !is_ended_early {
         let message = format!(
             "the program left processes running when it ended: {}; multicard ended them",
-            processes::named(&found)
+            processes::named(&leftovers)
         );
         watched.log.warn(message);
     }
@@ -129,7 +129,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     reap_orphans();
     let last_lines = watched.finish(place);
     let place = u32::try_from(place).unwrap_or_default();
-    Ok(Ended { exit: (!asked).then_some(exit), place, last_lines, time })
+    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time })
 }
 
 /// Why the processes of a program that are left are ended.

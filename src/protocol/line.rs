@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_damaged_line_says_what_it_lacks_in_either_protocol() {
-        for (event, said) in [
+        for (event, expected) in [
             (
                 r#""event":"evaluation","epoch":3,"duration_s":0.5,"accuracy":0.1,"images":25"#,
                 "missing field `test_loss`",
@@ -381,7 +381,7 @@ mod tests {
             (r#""step":1"#, "missing field `event`"),
         ] {
             let error = read(event).unwrap_err();
-            assert!(error.contains(said), "{event}: {error}");
+            assert!(error.contains(expected), "{event}: {error}");
         }
         assert!(read_event_line(b"").is_err() && read_event_line(b"[]").is_err());
     }
@@ -394,7 +394,7 @@ mod tests {
             )
         };
         assert!(read(&step("0", "0")).is_ok());
-        for (event, said) in [
+        for (event, expected) in [
             (step("-0.5", "0"), "duration_s = -5e-1 is impossible"),
             (step("1e308", "0"), "duration_s = 1e308 is impossible"),
             (step("1", "-1e-9"), "load_wait_s = -1e-9 is impossible"),
@@ -413,7 +413,7 @@ mod tests {
             (r#""event":"finished","duration_s":1e12"#.to_owned(), "duration_s = 1e12 is impossible"),
         ] {
             let error = read(&event).unwrap_err();
-            assert!(error.contains(said), "{event}: {error}");
+            assert!(error.contains(expected), "{event}: {error}");
         }
         let late = br#"{"run":"r1","rank":0,"time_s":-3,"event":"reading","key":"a","value":1}"#;
         assert!(read_event_line(late).unwrap_err().contains("time_s = -3e0 is impossible"));

@@ -114,7 +114,7 @@ impl Address {
     }
 
     /// The line to type so that a command acts on the session on its machine: `ssh node rm -r runs/study`.
-    pub fn there(&self, command: &str) -> String {
+    pub fn session_command(&self, command: &str) -> String {
         self.login(&format!("{command} {}", typed(self.path.strip_prefix("~/").unwrap_or(&self.path))))
     }
 
@@ -122,11 +122,11 @@ impl Address {
     pub fn renaming(&self, name: &str) -> String {
         let path = self.path.strip_prefix("~/").unwrap_or(&self.path);
         let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-        format!("{} {}", self.there("mv"), typed(&format!("{folder}{name}")))
+        format!("{} {}", self.session_command("mv"), typed(&format!("{folder}{name}")))
     }
 
     /// The line to type to run `multicard` on the other machine: `ssh node multicard data make digits`.
-    pub fn multicard_there(&self, arguments: &str) -> String {
+    pub fn multicard_command(&self, arguments: &str) -> String {
         self.login(&format!("{} {arguments}", typed(self.program())))
     }
 
@@ -252,10 +252,13 @@ mod tests {
     #[test]
     fn commands_to_type_name_the_session_as_a_login_finds_it() {
         let address = parse("ssh://me@node:2222/~/runs/study?multicard=/opt/multicard").unwrap().unwrap();
-        assert_eq!(address.there("rm -r"), "ssh -p 2222 me@node rm -r runs/study");
+        assert_eq!(address.session_command("rm -r"), "ssh -p 2222 me@node rm -r runs/study");
         assert_eq!(address.renaming("other"), "ssh -p 2222 me@node mv runs/study runs/other");
-        assert_eq!(address.multicard_there("data make digits"), "ssh -p 2222 me@node /opt/multicard data make digits");
-        let odd = parse("ssh://node/my runs/it's").unwrap().unwrap().there("printf %s");
+        assert_eq!(
+            address.multicard_command("data make digits"),
+            "ssh -p 2222 me@node /opt/multicard data make digits"
+        );
+        let odd = parse("ssh://node/my runs/it's").unwrap().unwrap().session_command("printf %s");
         let mut shell = std::process::Command::new("sh");
         // Two shells read it, as with ssh.
         let read = shell.args(["-c", &odd.replace("ssh node", r#"f() { sh -c "$*"; }; f"#)]).output().unwrap();

@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn whatever_was_written_arrives_once_it_was_flushed() {
-        let (here, there) = UnixStream::pair().unwrap();
+        let (sending_end, receiving_end) = UnixStream::pair().unwrap();
         let (arrived, arrivals) = sync_channel(64);
         let read = move || {
-            let mut frames = BufReader::new(Decompressed::new(BufReader::new(there)));
+            let mut frames = BufReader::new(Decompressed::new(BufReader::new(receiving_end)));
             let mut line = String::new();
             while let Ok(1..) = frames.read_line(&mut line) {
                 let mut body = vec![0; line.trim().parse().unwrap()];
@@ -189,7 +189,7 @@ mod tests {
             }
         };
         let reader = thread::Builder::new().spawn(read).unwrap();
-        let mut out = Compressed::new(Slow(here));
+        let mut out = Compressed::new(Slow(sending_end));
         let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
         for batch in 0..100 {
             let mut below = |limit: usize| random.next_u32() as usize % limit;

@@ -14,37 +14,37 @@ pub enum RemoteError {
         command: String,
     },
     /// No machine has this name.
-    #[error("{place}: no such host: {said}: check the name in the address and in ~/.ssh/config")]
+    #[error("{place}: no such host: {message}: check the name in the address and in ~/.ssh/config")]
     UnknownHost {
         /// `user@host`.
         place: String,
         /// The message of ssh.
-        said: String,
+        message: String,
     },
     /// The node does not let the user in.
     #[error(
-        "{place} refuses the login: {said}: make `ssh {place}` work without a password first (a key in its authorized_keys, or in \
+        "{place} refuses the login: {message}: make `ssh {place}` work without a password first (a key in its authorized_keys, or in \
          your agent)"
     )]
     Refused {
         /// `user@host`.
         place: String,
         /// The message of ssh.
-        said: String,
+        message: String,
     },
     /// The node's key is not the known one.
     #[error(
-        "{place}: its host key is unknown or has changed: {said}: run `ssh {place}` in a terminal and check its message"
+        "{place}: its host key is unknown or has changed: {message}: run `ssh {place}` in a terminal and check its message"
     )]
     HostKey {
         /// `user@host`.
         place: String,
         /// The message of ssh.
-        said: String,
+        message: String,
     },
     /// The node has no multicard where ssh looks for it.
     #[error(
-        "{place}: {program} is not installed there, or not on the PATH of commands over ssh: {said}: install it, or name it in the \
+        "{place}: {program} is not installed there, or not on the PATH of commands over ssh: {message}: install it, or name it in the \
          address: …?multicard=/path/to/multicard"
     )]
     NoProgram {
@@ -53,7 +53,7 @@ pub enum RemoteError {
         /// The program.
         program: String,
         /// The message of the shell.
-        said: String,
+        message: String,
     },
     /// The multicard on the node is another version.
     #[error("{place} has multicard {theirs}, but this is {}: install the same version on both", env!("CARGO_PKG_VERSION"))]
@@ -78,12 +78,12 @@ pub enum RemoteError {
         reason: String,
     },
     /// The connection broke, or could not be made.
-    #[error("no connection to {place}: {said}")]
+    #[error("no connection to {place}: {message}")]
     Broken {
         /// `user@host`.
         place: String,
         /// The last message of ssh, or of the relay.
-        said: String,
+        message: String,
     },
 }
 
@@ -95,6 +95,6 @@ impl RemoteError {
 
     pub(super) fn broken(place: &str, why: &io::Error) -> Self {
         let reason = if why.kind() == io::ErrorKind::UnexpectedEof { "it broke".to_owned() } else { why.to_string() };
-        Self::Broken { place: place.to_owned(), said: reason }
+        Self::Broken { place: place.to_owned(), message: reason }
     }
 }

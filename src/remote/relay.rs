@@ -327,15 +327,15 @@ mod tests {
 
     #[test]
     fn who_takes_nothing_for_long_is_given_up_and_who_is_slow_is_not() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        let mut out = Patient { out: here, patience: Duration::from_secs(1) };
+        let (sending_end, mut receiving_end) = UnixStream::pair().unwrap();
+        let mut out = Patient { out: sending_end, patience: Duration::from_secs(1) };
         let all = vec![7; 4 << 20];
         let mut taken = vec![0; all.len()];
         thread::scope(|scope| {
             let slow = thread::Builder::new().spawn_scoped(scope, || {
                 for part in taken.chunks_mut(1 << 20) {
                     thread::sleep(Duration::from_millis(10));
-                    there.read_exact(part).unwrap();
+                    receiving_end.read_exact(part).unwrap();
                 }
             });
             out.write_all(&all).unwrap();

@@ -31,7 +31,7 @@ pub(super) struct Ssh {
     pub child: Child,
     place: String,
     program: String,
-    said: Arc<Mutex<Vec<u8>>>,
+    stderr_bytes: Arc<Mutex<Vec<u8>>>,
     listener: Option<thread::JoinHandle<()>>,
 }
 
@@ -86,7 +86,7 @@ impl Ssh {
             let stderr_bytes = Arc::clone(&stderr_bytes);
             thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &stderr_bytes)).ok()
         });
-        Ok(Self { child, place: address.place(), program: address.program().to_owned(), said: stderr_bytes, listener })
+        Ok(Self { child, place: address.place(), program: address.program().to_owned(), stderr_bytes, listener })
     }
 
     /// Kills ssh.
@@ -107,14 +107,14 @@ impl Ssh {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
-        let stderr_bytes = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let stderr_bytes = self.stderr_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let stderr_text = String::from_utf8_lossy(&stderr_bytes);
         match status {
             // Neither its exit code nor its earlier messages are the reason.
             _ if is_ended_here => RemoteError::broken(&self.place, found),
             Ok(status) if !was_greeted => self.meaning(status, &stderr_text, found),
             _ => match last_line(&stderr_text) {
-                Some(said) => RemoteError::Broken { place: self.place.clone(), said },
+                Some(message) => RemoteError::Broken { place: self.place.clone(), message },
                 None => RemoteError::broken(&self.place, found),
             },
         }
@@ -132,18 +132,18 @@ impl Ssh {
         });
         match status.code() {
             Some(NO_SSH) if stderr_text.is_empty() => RemoteError::NoSsh { command: ssh_command() },
-            Some(SSH_FAILED) if has("Could not resolve hostname") => RemoteError::UnknownHost { place, said: last },
+            Some(SSH_FAILED) if has("Could not resolve hostname") => RemoteError::UnknownHost { place, message: last },
             Some(SSH_FAILED) if has("Host key verification failed") || has("host key") => {
-                RemoteError::HostKey { place, said: last }
+                RemoteError::HostKey { place, message: last }
             }
             Some(SSH_FAILED) if has("Permission denied") || has("Too many authentication failures") => {
-                RemoteError::Refused { place, said: last }
+                RemoteError::Refused { place, message: last }
             }
-            Some(126 | 127) => RemoteError::NoProgram { place, program: self.program.clone(), said: last },
+            Some(126 | 127) => RemoteError::NoProgram { place, program: self.program.clone(), message: last },
             Some(2) if has("unrecognized subcommand") => {
                 RemoteError::OtherVersion { place, theirs: "of an earlier version, without `relay`".to_owned() }
             }
-            _ => RemoteError::Broken { place, said: last },
+            _ => RemoteError::Broken { place, message: last },
         }
     }
 }

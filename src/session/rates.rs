@@ -18,11 +18,11 @@ use crate::telemetry::{self, Sampler, Watch};
 /// Name under which the sampler collects samples during the measurement.
 const WATCH: &str = "rates";
 /// The most messages that wait to be read.
-const TOLD_IN_FLIGHT: usize = 64;
+const MESSAGES_IN_FLIGHT: usize = 64;
 
 /// Messages during a measurement.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum RatesMessage {
     /// Its progress.
     At(Measurement),
     /// A device was measured.
@@ -38,11 +38,11 @@ pub fn measure_rates(
     machine: &Machine,
     duration_s: f64,
     cancelled: &AtomicBool,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(RatesMessage),
 ) -> Result<(), SessionError> {
     let worker = machine.worker.as_ref().ok_or_else(|| no_worker(&machine.node))?;
-    let asked = asked(&machine.node, duration_s)?;
-    match measure(&machine.node, worker, asked, cancelled, tell).stage {
+    let measurement = new_measurement(&machine.node, duration_s)?;
+    match measure(&machine.node, worker, measurement, cancelled, tell).stage {
         Stage::Failed(reason) => Err(SessionError::Rates(reason)),
         _ => Ok(()),
     }
@@ -64,7 +64,7 @@ fn devices(node: &Node) -> Vec<Option<&str>> {
 }
 
 /// A new measurement of the machine's devices, before its start.
-fn asked(node: &Node, duration_s: f64) -> Result<Measurement, SessionError> {
+fn new_measurement(node: &Node, duration_s: f64) -> Result<Measurement, SessionError> {
     if !MEASURE_S.contains(&duration_s) {
         let (least, most) = (MEASURE_S.start(), MEASURE_S.end());
         let reason = format!("each device is measured for {least} to {most} s, and {duration_s} s were asked for");
@@ -80,15 +80,15 @@ fn measure(
     worker: &WorkerCommand,
     mut at: Measurement,
     cancelled: &AtomicBool,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(RatesMessage),
 ) -> Measurement {
     at.stage = Stage::Measured;
     for gpu_uuid in devices(node) {
         at.stage = Stage::Opens;
-        tell(Told::At(at.clone()));
+        tell(RatesMessage::At(at.clone()));
         match measure_device(node, worker, gpu_uuid, &mut at, cancelled, tell) {
             Ok(Some(rates)) => {
-                tell(Told::Rates(Box::new(rates)));
+                tell(RatesMessage::Rates(Box::new(rates)));
                 at.measured += 1;
                 at.stage = Stage::Measured;
             }
@@ -99,7 +99,7 @@ fn measure(
             break;
         }
     }
-    tell(Told::At(at.clone()));
+    tell(RatesMessage::At(at.clone()));
     at
 }
 
@@ -110,7 +110,7 @@ fn measure_device(
     gpu_uuid: Option<&str>,
     at: &mut Measurement,
     cancelled: &AtomicBool,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(RatesMessage),
 ) -> Result<Option<DeviceRates>, String> {
     let (sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
     let sampler = Sampler::start(telemetry::DEFAULT_INTERVAL, sender).map_err(|error| error.to_string())?;
@@ -128,7 +128,7 @@ fn measure_device(
             Some(RateLine::Begins { key }) => {
                 seen.is_measuring = true;
                 at.stage = Stage::Measures { device: name.clone(), key: key.clone() };
-                tell(Told::At(at.clone()));
+                tell(RatesMessage::At(at.clone()));
             }
             Some(RateLine::Left { key, reason }) => {
                 at.left.push(format!("{key} of {name} cannot be measured: {reason}"));
@@ -185,22 +185,22 @@ impl Seen {
 /// A measurement on a thread. Dropping it ends the worker at once.
 pub(super) struct Measuring {
     cancelled: Arc<AtomicBool>,
-    told: Receiver<Told>,
+    messages: Receiver<RatesMessage>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Measuring {
-    fn start(node: Node, worker: WorkerCommand, asked: Measurement) -> std::io::Result<Self> {
-        let (sender, told) = sync_channel(TOLD_IN_FLIGHT);
+    fn start(node: Node, worker: WorkerCommand, measurement: Measurement) -> std::io::Result<Self> {
+        let (sender, messages) = sync_channel(MESSAGES_IN_FLIGHT);
         let cancelled = Arc::<AtomicBool>::default();
         let theirs = Arc::clone(&cancelled);
         let work = move || {
             // If the receiver is gone, the measurement was cancelled.
             let mut tell = |progress| drop(sender.send(progress));
-            measure(&node, &worker, asked, &theirs, &mut tell);
+            measure(&node, &worker, measurement, &theirs, &mut tell);
         };
         let thread = std::thread::Builder::new().name("measuring".to_owned()).spawn(work)?;
-        Ok(Self { cancelled, told, thread: Some(thread) })
+        Ok(Self { cancelled, messages, thread: Some(thread) })
     }
 }
 
@@ -208,7 +208,7 @@ impl Drop for Measuring {
     fn drop(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
         // Unblocks a thread that waits for room in the channel.
-        self.told = sync_channel(0).1;
+        self.messages = sync_channel(0).1;
         if let Some(thread) = self.thread.take() {
             // A panic has been printed where it happened.
             let _ = thread.join();
@@ -230,7 +230,7 @@ impl Session {
         if self.worker.is_none() {
             return Err(no_worker(&self.node));
         }
-        self.measurement = Some(asked(&self.node, duration_s)?);
+        self.measurement = Some(new_measurement(&self.node, duration_s)?);
         self.start_measuring();
         Ok(())
     }
@@ -257,17 +257,20 @@ impl Session {
 
     /// Starts the waiting measurement, unless it would disturb something or be disturbed.
     fn start_measuring(&mut self) {
-        let Some(asked) = self.measurement.as_mut().filter(|measurement| measurement.stage == Stage::Waits) else {
+        let Some(measurement) = self.measurement.as_mut().filter(|measurement| measurement.stage == Stage::Waits)
+        else {
             return;
         };
         let is_alone = self.queue.active().next().is_none() && self.import.is_none() && self.to_import.is_empty();
         let (true, Some(worker)) = (is_alone, self.worker.clone()) else { return };
-        match Measuring::start(self.node.clone(), worker, asked.clone()) {
+        match Measuring::start(self.node.clone(), worker, measurement.clone()) {
             Ok(measuring) => {
-                asked.stage = Stage::Opens;
+                measurement.stage = Stage::Opens;
                 self.measuring = Some(measuring);
             }
-            Err(error) => asked.stage = Stage::Failed(format!("cannot start a thread: {error}: end other programs")),
+            Err(error) => {
+                measurement.stage = Stage::Failed(format!("cannot start a thread: {error}: end other programs"))
+            }
         }
     }
 
@@ -275,10 +278,10 @@ impl Session {
     pub(super) fn take_measured(&mut self) {
         let Some(measuring) = &self.measuring else { return self.start_measuring() };
         let has_ended = measuring.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        for message in measuring.told.try_iter().collect::<Vec<_>>() {
+        for message in measuring.messages.try_iter().collect::<Vec<_>>() {
             match message {
-                Told::At(measurement) => self.measurement = Some(measurement),
-                Told::Rates(rates) => self.record(Decision::RatesMeasured { rates: *rates }),
+                RatesMessage::At(measurement) => self.measurement = Some(measurement),
+                RatesMessage::Rates(rates) => self.record(Decision::RatesMeasured { rates: *rates }),
             }
         }
         if !has_ended {

@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn what_the_test_job_waits_for_is_told_and_its_last_state_is_its_end() {
-        let mut told: Vec<String> = Vec::new();
-        let mut end = |notice: Notice| end_in(notice, &mut |reason| told.push(reason.to_owned()));
+        let mut reasons: Vec<String> = Vec::new();
+        let mut end = |notice: Notice| end_in(notice, &mut |reason| reasons.push(reason.to_owned()));
         let waits = |reason: Option<&str>| Notice::Waits { run: "0001-a-1".into(), reason: reason.map(str::to_owned) };
         assert_eq!((end(waits(Some("for resources"))), end(waits(None))), (None, None));
         let state = |state, reason: Option<&str>| Notice::State {
@@ -222,6 +222,6 @@ mod tests {
         assert_eq!(end(state(RunState::Running, None)), None);
         let failed = (RunState::Failed, Some("code 1".to_owned()));
         assert_eq!(end(state(RunState::Failed, Some("code 1"))), Some(failed));
-        assert_eq!(told, ["for resources"]);
+        assert_eq!(reasons, ["for resources"]);
     }
 }

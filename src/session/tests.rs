@@ -78,13 +78,13 @@ fn reason(session: &Session, run: usize) -> String {
 }
 
 /// Drives a session until it said something; gives everything up to there.
-fn until(session: &mut Session, what: &str, mut said: impl FnMut(&Notice) -> bool) -> Vec<Notice> {
+fn until(session: &mut Session, what: &str, mut is_awaited: impl FnMut(&Notice) -> bool) -> Vec<Notice> {
     let start = Instant::now();
     let mut notices = Vec::new();
     loop {
         assert!(start.elapsed() < DEADLINE, "waited in vain until {what}: {notices:?}");
         let new = session.advance(PATIENCE).unwrap();
-        let reached = new.iter().any(&mut said);
+        let reached = new.iter().any(&mut is_awaited);
         notices.extend(new);
         if reached {
             return notices;

@@ -182,9 +182,16 @@ impl Index {
                 params![key, json(device)?, torch_version, world_size],
             ),
             Event::Model { .. } => Ok(()),
-            Event::Reading { key: of, value, epoch, step } => self.execute(
+            Event::Reading { key: reading_key, value, epoch, step } => self.execute(
                 "INSERT OR REPLACE INTO reading VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![key, epoch.unwrap_or(0), step.unwrap_or(0).cast_signed(), of.as_str(), line.time_s, value],
+                params![
+                    key,
+                    epoch.unwrap_or(0),
+                    step.unwrap_or(0).cast_signed(),
+                    reading_key.as_str(),
+                    line.time_s,
+                    value
+                ],
             ),
             Event::Phase { phase } => {
                 self.end_steady(key, line.time_s)?;
@@ -363,7 +370,9 @@ impl Index {
     }
 
     fn key(&mut self, run: &str, rank: u32) -> Result<i64> {
-        if let Some((_, _, key)) = self.last.as_ref().filter(|(of, number, _)| of == run && *number == rank) {
+        if let Some((_, _, key)) =
+            self.last.as_ref().filter(|(last_run, last_rank, _)| last_run == run && *last_rank == rank)
+        {
             return Ok(*key);
         }
         let key = self.key_of(run, rank)?;

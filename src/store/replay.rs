@@ -372,8 +372,8 @@ impl<'a> Replay<'a> {
         let Kind::Ranks { run, .. } = &log.kind else { return Ok(()) };
         let known = self.index.sum(&log.path).map_err(StoreError::index(&self.index_path))?;
         let Some((known_bytes, sha256)) = known else { return Ok(()) };
-        let found = LogSum::of(file, bytes).map_err(StoreError::io("reading", file))?;
-        if (found.bytes, &found.sha256) == (known_bytes, &sha256) {
+        let sum = LogSum::of(file, bytes).map_err(StoreError::io("reading", file))?;
+        if (sum.bytes, &sum.sha256) == (known_bytes, &sha256) {
             return Ok(());
         }
         let what = "it was changed after its run had finished: its checksum differs from the one in the journal";
@@ -424,10 +424,10 @@ impl<'a> Replay<'a> {
             Ok(_) => None,
             Err(_) => protocol_version_of(line),
         };
-        if let Some(found) = version.filter(|&found| found > u64::from(PROTOCOL_VERSION)) {
+        if let Some(newer_version) = version.filter(|&newer_version| newer_version > u64::from(PROTOCOL_VERSION)) {
             let known = PROTOCOL_VERSION;
             let newer = format!(
-                "protocol version {found} is newer than {known}, the newest supported; update multicard (the rest of this log is skipped)"
+                "protocol version {newer_version} is newer than {known}, the newest supported; update multicard (the rest of this log is skipped)"
             );
             self.damaged(log, number, &newer)?;
             return Ok(ControlFlow::Break(()));

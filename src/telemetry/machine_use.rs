@@ -51,13 +51,13 @@ mod tests {
 
     #[test]
     fn busy_cpus_are_told_from_half_a_cpu_and_a_tenth_of_all_on() {
-        let told = |cpus: u32, busy: Option<f64>| {
+        let use_of = |cpus: u32, busy: Option<f64>| {
             let host = HostSample { cpus_busy: busy, ..HostSample::default() };
             use_by_programs(&Node { cpus, ..cpu_node() }, &Sample { host, ..Sample::default() })
         };
         let text = "other programs use this machine: 1.5 of 4 CPUs busy";
-        assert_eq!(told(4, Some(1.5)).as_deref(), Some(text));
-        assert_eq!((told(4, Some(0.4)), told(64, Some(6.0)), told(4, None)), (None, None, None));
-        assert!(told(64, Some(7.0)).is_some());
+        assert_eq!(use_of(4, Some(1.5)).as_deref(), Some(text));
+        assert_eq!((use_of(4, Some(0.4)), use_of(64, Some(6.0)), use_of(4, None)), (None, None, None));
+        assert!(use_of(64, Some(7.0)).is_some());
     }
 }

@@ -92,14 +92,14 @@ pub enum TraceError {
         looked: String,
     },
     /// nsys failed to export the report.
-    #[error("{file}: `nsys export` failed ({status}): {said}", file = file.display())]
+    #[error("{file}: `nsys export` failed ({status}): {output}", file = file.display())]
     Export {
         /// The report.
         file: PathBuf,
         /// The exit status of nsys.
         status: String,
         /// The last lines of its output.
-        said: String,
+        output: String,
     },
     /// There is no folder of this user in which its events could be stored.
     #[error(

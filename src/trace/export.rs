@@ -24,7 +24,7 @@ use crate::protocol::EXPORT_FOLDER;
 /// Interval at which cancellation is checked while nsys prints nothing.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of nsys' output that are kept for error messages.
-const SAID: usize = 2000;
+const MOST_OUTPUT: usize = 2000;
 
 /// An export in a private folder (mode 0700), which is removed when this value is dropped: besides the imported data, it contains the
 /// environment of the program.
@@ -143,10 +143,10 @@ fn export_with(
     command.arg(exported.file()).arg(&file_path);
     // A new process group, so that processes started by nsys end with it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let failed = |status: String, said: &str| TraceError::Export {
+    let failed = |status: String, text: &str| TraceError::Export {
         file: file.to_owned(),
         status,
-        said: if said.trim().is_empty() { "it said nothing".to_owned() } else { said.trim().to_owned() },
+        output: if text.trim().is_empty() { "it said nothing".to_owned() } else { text.trim().to_owned() },
     };
     let mut child =
         command.spawn().map_err(|error| failed(format!("{} did not start", nsys.display()), &error.to_string()))?;
@@ -166,7 +166,7 @@ fn export_with(
 /// Reads the output of nsys to its end and reports the percentages in it.
 fn follow(
     child: &mut Child,
-    said: &mut String,
+    output: &mut String,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
     let (sender, receiver) = sync_channel::<String>(16);
@@ -191,10 +191,14 @@ fn follow(
         match receiver.recv_timeout(LOOK) {
             Ok(text) => {
                 fraction = last_percent(&text).map_or(fraction, |percent| percent / 100.0);
-                said.push_str(&text);
-                if said.len() > SAID {
-                    let cut = said.char_indices().map(|(at, _)| at).find(|at| said.len() - at <= SAID).unwrap_or(0);
-                    said.drain(..cut);
+                output.push_str(&text);
+                if output.len() > MOST_OUTPUT {
+                    let cut = output
+                        .char_indices()
+                        .map(|(at, _)| at)
+                        .find(|at| output.len() - at <= MOST_OUTPUT)
+                        .unwrap_or(0);
+                    output.drain(..cut);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -58,10 +58,10 @@ pub(super) fn follow<P: Copy + Eq + Hash + Ord>(mut changes: Vec<Change<P>>, mut
     for Change { at, operation, process, address, bytes, place, .. } in changes {
         let mut now = Vec::new();
         let before = held.remove(&(process, address));
-        if let Some((of, bytes)) = before {
-            let sum = live.entry(of).or_default();
+        if let Some((place, bytes)) = before {
+            let sum = live.entry(place).or_default();
             *sum -= u128::from(bytes);
-            now.push((of, *sum));
+            now.push((place, *sum));
         }
         let is_release = operation != ALLOCATED;
         // A release counts where its memory was allocated, with the allocated size, because not every tracer records these for releases.
@@ -70,7 +70,7 @@ pub(super) fn follow<P: Copy + Eq + Hash + Ord>(mut changes: Vec<Change<P>>, mut
             held.insert((process, address), (place, bytes));
             let sum = live.entry(place).or_default();
             *sum += u128::from(bytes);
-            now.retain(|(of, _)| *of != place);
+            now.retain(|(known, _)| *known != place);
             now.push((place, *sum));
         }
         let is_of_unseen = is_release && before.is_none();

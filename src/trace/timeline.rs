@@ -227,8 +227,8 @@ impl Timeline {
         let holes: Vec<(i64, i64)> = between(&head.windows).collect();
         let in_windows = in_windows(&head.windows);
         let divided = steps_by.as_ref().filter(|_| has_exact_steps).map(|by| format!("steps: {by}"));
-        let said = in_windows.into_iter().chain(divided).collect();
-        let warnings = [head.warnings, file.losses(), head.notes, said].concat();
+        let remarks = in_windows.into_iter().chain(divided).collect();
+        let warnings = [head.warnings, file.losses(), head.notes, remarks].concat();
         let (epoch_ns, has_losses) = (head.epoch_ns, head.has_losses);
         let is_pytorch = head.schema_version.starts_with(PYTORCH_PROFILER);
         let profiler = is_pytorch.then(|| recorder(&head.schema_version, head.product_version.as_deref()));

@@ -458,12 +458,13 @@ impl Trace {
     fn evidence(&self, spec: &WorkloadSpec, levels: &Levels) -> Vec<Evidence> {
         let steps = self.nvtx.iter().find(|range| range.name == "step").map_or(0, |range| range.statistics.calls);
         let processes = self.proof.strategy.processes.max(1) as u64;
-        let awaits_capture = |one: &Evidence| {
-            let mut hints = levels.get(&one.factor).into_iter().flat_map(|level| spec.hints(&one.factor, level));
+        let awaits_capture = |evidence: &Evidence| {
+            let mut hints =
+                levels.get(&evidence.factor).into_iter().flat_map(|level| spec.hints(&evidence.factor, level));
             hints.any(|hint| matches!(hint, Hint::GraphsAfter(warm_up) if (1..=warm_up * processes).contains(&steps)))
         };
         let mut evidence = self.proof.evidence(spec, levels);
-        evidence.retain(|one| one.in_effect || !awaits_capture(one));
+        evidence.retain(|evidence| evidence.in_effect || !awaits_capture(evidence));
         evidence
     }
 
@@ -476,7 +477,7 @@ impl Trace {
     pub fn lists(&self) -> TraceLists {
         let seconds = |ns: u64| ns as f64 * 1e-9;
         let sum = |ns: fn(&GpuTime) -> u64| self.per_gpu.iter().map(|gpu| seconds(ns(gpu))).sum();
-        let kernel = |one: &Entry| TraceEntry { place: one.place, ..timed(&one.name, &one.statistics) };
+        let kernel = |entry: &Entry| TraceEntry { place: entry.place, ..timed(&entry.name, &entry.statistics) };
         TraceLists {
             ranks: u32::try_from(self.ranks).unwrap_or(u32::MAX),
             steps: self.steps,
@@ -484,10 +485,10 @@ impl Trace {
             gpu_busy_s: sum(|gpu| gpu.busy_ns),
             gpu_idle_s: sum(|gpu| gpu.idle_ns),
             kernels: listed(self.kernels.iter().map(kernel)),
-            copies: listed(self.memory.iter().map(|one| timed(&one.name, &one.statistics))),
-            calls: listed(self.api.iter().map(|one| timed(&one.name, &one.statistics))),
-            ranges: listed(self.nvtx.iter().map(|one| timed(&one.name, &one.statistics))),
-            families: listed(self.families.iter().map(|one| entry(&one.family, one.calls, one.total_ns))),
+            copies: listed(self.memory.iter().map(|entry| timed(&entry.name, &entry.statistics))),
+            calls: listed(self.api.iter().map(|entry| timed(&entry.name, &entry.statistics))),
+            ranges: listed(self.nvtx.iter().map(|entry| timed(&entry.name, &entry.statistics))),
+            families: listed(self.families.iter().map(|family| entry(&family.family, family.calls, family.total_ns))),
         }
     }
 

@@ -87,12 +87,12 @@ impl<'a> Keeper<'a> {
     /// Creates an empty folder for the checkpoint.
     pub fn begin(&self) -> Result<(), String> {
         let _ = fs::remove_dir_all(&self.next);
-        self.told(fs::create_dir_all(&self.next))
+        self.with_folder(fs::create_dir_all(&self.next))
     }
 
     /// Writes tensors: a rank's part, or the whole state.
     pub fn write(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), String> {
-        self.told(write(&self.next.join(tensors_file(part)), tensors))
+        self.with_folder(write(&self.next.join(tensors_file(part)), tensors))
     }
 
     /// Replaces the previous checkpoint with the one that was written.
@@ -110,10 +110,10 @@ impl<'a> Keeper<'a> {
             let _ = fs::remove_dir_all(&last);
             Ok(())
         };
-        self.told(ended())
+        self.with_folder(ended())
     }
 
-    fn told(&self, outcome: std::io::Result<()>) -> Result<(), String> {
+    fn with_folder(&self, outcome: std::io::Result<()>) -> Result<(), String> {
         outcome.map_err(|error| format!("keeping a checkpoint in {} failed: {error}", self.folder.display()))
     }
 }

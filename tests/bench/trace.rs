@@ -94,7 +94,7 @@ fn measure(file: &Path) {
         command.arg("stats").arg(file).stdout(Stdio::null()).stderr(Stdio::null());
         assert!(command.status().expect("nsys runs").success(), "nsys stats {}", file.display());
     });
-    println!("  nsys stats: {}; {:.1} times as long", told(&stats), stats[times / 2] / imports[times / 2]);
+    println!("  nsys stats: {}; {:.1} times as long", times_text(&stats), stats[times / 2] / imports[times / 2]);
 }
 
 /// Imports a recording several times.
@@ -105,7 +105,7 @@ fn measure_import(file: &Path, times: usize) -> Vec<f64> {
         let trace = import(file, &Window::default(), &mut |_| ControlFlow::Continue(())).expect("a recording");
         calls = trace.api.iter().map(|entry| entry.statistics.calls).sum::<u64>();
     });
-    println!("{:.1} MB, {calls} calls: {}", size as f64 / 1e6, told(&imports));
+    println!("{:.1} MB, {calls} calls: {}", size as f64 / 1e6, times_text(&imports));
     imports
 }
 
@@ -122,7 +122,7 @@ fn timed(times: usize, mut work: impl FnMut()) -> Vec<f64> {
     times_ms
 }
 
-fn told(times_ms: &[f64]) -> String {
+fn times_text(times_ms: &[f64]) -> String {
     let (n, last) = (times_ms.len(), times_ms[times_ms.len() - 1]);
     format!("median {:.1} ms, least {:.1}, most {last:.1}, of {n}", times_ms[n / 2], times_ms[0])
 }

@@ -44,9 +44,9 @@ fn of_conductors_that_race_for_a_new_session_one_conducts_and_the_others_name_it
     let winner = racers.swap_remove(winner);
     for loser in racers {
         let process = winner.id();
-        let (is_ok, said) = ended(loser);
-        assert!(!is_ok && said.contains(&format!("process {process} ")), "{said}");
-        assert!(said.contains("is writing this session"), "{said}");
+        let (is_ok, stderr) = ended(loser);
+        assert!(!is_ok && stderr.contains(&format!("process {process} ")), "{stderr}");
+        assert!(stderr.contains("is writing this session"), "{stderr}");
     }
     scene.open_gate();
     succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));

@@ -200,13 +200,13 @@ fn ended(child: Child) -> (bool, String) {
 /// Acts once a child says `what`; returns the exit code of the child, and all that it says.
 fn ended_after(mut child: Child, what: &str, act: impl FnOnce(&Child)) -> (Option<i32>, String) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains(what) {
-        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    let mut printed = String::new();
+    while !printed.contains(what) {
+        assert_ne!(stderr.read_line(&mut printed).unwrap(), 0, "{printed}");
     }
     act(&child);
-    stderr.read_to_string(&mut said).unwrap();
-    (child.wait().unwrap().code(), said)
+    stderr.read_to_string(&mut printed).unwrap();
+    (child.wait().unwrap().code(), printed)
 }
 
 /// Listens where a session's conductor would and answers each client with a line.
@@ -263,8 +263,8 @@ fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
     let watched = scene.start(&["attach", "session"]);
     wait("another one conducts", || scene.conductors().len() == 1);
     scene.open_gate();
-    let (is_ok, said) = ended(watched);
-    assert!(!is_ok && said.contains("the queue is paused with 2 runs"), "{said}");
+    let (is_ok, stderr) = ended(watched);
+    assert!(!is_ok && stderr.contains("the queue is paused with 2 runs"), "{stderr}");
     wait("a conductor of a paused queue ends by itself", || scene.conductors().is_empty());
     succeed(&mut scene.multicard(&["attach", "session", "--resume"]));
     assert_eq!(scene.states(), ALL_FINISHED, "what was not started is run, and nothing twice");
@@ -320,8 +320,8 @@ fn commands_that_come_at_once_share_one_conductor() {
     let scene = Scene::new();
     let queue = || scene.start(&["run", "waits.toml", "--session", "session", "--detach"]);
     let both = [queue(), queue(), queue()];
-    for (is_ok, said) in both.map(ended) {
-        assert!(is_ok && said.contains("3 runs queued"), "{said}");
+    for (is_ok, stderr) in both.map(ended) {
+        assert!(is_ok && stderr.contains("3 runs queued"), "{stderr}");
     }
     scene.conductor();
     scene.finish();
@@ -378,7 +378,7 @@ fn a_run_that_waited_for_another_command_goes_on_when_the_conductor_has_ended_wi
     scene.await_start(1);
     scene.plan("more", 1, "true");
     let waiting = scene.start(&["run", "more.toml", "--session", "session", "--resume"]);
-    let (code, said) = ended_after(waiting, "waiting for the runs that an earlier multicard started", |waiting| {
+    let (code, stderr) = ended_after(waiting, "waiting for the runs that an earlier multicard started", |waiting| {
         // It orders its run when nobody is left to take the order.
         kill_process(Pid::from_child(waiting), Signal::STOP).unwrap();
         scene.open_gate();
@@ -386,7 +386,7 @@ fn a_run_that_waited_for_another_command_goes_on_when_the_conductor_has_ended_wi
         kill_process(Pid::from_child(waiting), Signal::CONT).unwrap();
         assert!(host.0, "{}", host.1);
     });
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(scene.states(), [RunState::Finished; 4]);
 }
 

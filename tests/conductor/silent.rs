@@ -51,13 +51,16 @@ fn a_stopped_conductor_is_named_by_every_command_that_needs_it_and_stop_now_ends
     ];
     let started = commands.map(|command| scene.start(command));
     for (child, command) in started.into_iter().zip(commands) {
-        let (code, said) = ended_in_time(child);
+        let (code, stderr) = ended_in_time(child);
         let named = format!("its conductor (process {conductor}, which is stopped) has sent nothing for 10 s");
-        assert!(code == Some(2) && said.contains(&named), "{command:?}: {code:?} {said}");
-        assert!(said.contains(&format!("kill -CONT {conductor}")) && said.contains("stop --now"), "{said}");
+        assert!(code == Some(2) && stderr.contains(&named), "{command:?}: {code:?} {stderr}");
+        assert!(stderr.contains(&format!("kill -CONT {conductor}")) && stderr.contains("stop --now"), "{stderr}");
     }
-    let (code, said) = ended_in_time(scene.start(&["stop", "session", "--now"]));
-    assert!(code == Some(0) && said.contains(&format!("ended the conductor, process {conductor}")), "{code:?} {said}");
+    let (code, stderr) = ended_in_time(scene.start(&["stop", "session", "--now"]));
+    assert!(
+        code == Some(0) && stderr.contains(&format!("ended the conductor, process {conductor}")),
+        "{code:?} {stderr}"
+    );
     wait("its runs have ended", || scene.processes("group").is_empty());
     wait("no conductor is left", || scene.conductors().is_empty());
     assert_eq!(scene.states(), [RunState::Cancelled; 3]);
@@ -78,8 +81,8 @@ fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
             });
             let asked = Instant::now();
             signal(child.id(), interrupt);
-            let (code, said) = ended_in_time(child);
-            assert!(asked.elapsed() < Duration::from_secs(5), "{command} {interrupt:?}: {code:?} {said}");
+            let (code, stderr) = ended_in_time(child);
+            assert!(asked.elapsed() < Duration::from_secs(5), "{command} {interrupt:?}: {code:?} {stderr}");
         }
     }
     // What was attached before the conductor was stopped says so, and goes on with it.

@@ -92,11 +92,11 @@ fn runs_that_a_resumed_plan_keeps_are_followed_and_count_as_they_end() {
     scene.plan("others", 1, "while [ ! -e second-gate ]; do sleep 0.02; done");
     scene.detach("others.toml");
     let resumed = scene.start(&["run", "waits.toml", "--session", "session", "--resume"]);
-    let (code, said) = ended_after(resumed, "waiting for the runs that an earlier multicard started", |_| {
+    let (code, stderr) = ended_after(resumed, "waiting for the runs that an earlier multicard started", |_| {
         File::create(scene.path("second-gate")).unwrap();
     });
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("3 existing runs are kept") && said.contains("1 finished, 2 did not finish"), "{said}");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("3 existing runs are kept") && stderr.contains("1 finished, 2 did not finish"), "{stderr}");
     use RunState::{Failed, Finished};
     assert_eq!(scene.states(), [Finished, Failed, Failed, Finished]);
 }

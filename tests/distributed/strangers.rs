@@ -39,7 +39,7 @@ impl Stranger {
             while !ended_copy.load(Ordering::Relaxed) {
                 for (port, inode) in listening() {
                     if seen.insert((port, inode)) && processes.iter().any(|process| owns(*process, inode)) {
-                        held.extend(words.iter().filter_map(|word| said(port, *word)));
+                        held.extend(words.iter().filter_map(|word| connected(port, *word)));
                     }
                 }
             }
@@ -56,7 +56,7 @@ impl Stranger {
     }
 }
 
-fn said(port: u16, word: Option<i64>) -> Option<TcpStream> {
+fn connected(port: u16, word: Option<i64>) -> Option<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     if let Some(word) = word {
         stream.write_all(&word.to_le_bytes()).ok()?;

@@ -280,10 +280,10 @@ fn resuming_runs_only_what_is_missing() {
         let output = command.arg("--resume").env("MULTICARD_WORKER", "/nonexistent/worker").output().unwrap();
         (output.status.code(), text(&output.stderr))
     };
-    let (code, told) = without_worker(&more);
-    assert!(code == Some(0) && told.contains("2 existing runs are kept"), "{told}");
-    let (code, told) = without_worker(&one.replace("repeats = 1", "repeats = 3"));
-    assert!(code == Some(2) && told.contains("MULTICARD_WORKER names /nonexistent/worker"), "{told}");
+    let (code, stderr) = without_worker(&more);
+    assert!(code == Some(0) && stderr.contains("2 existing runs are kept"), "{stderr}");
+    let (code, stderr) = without_worker(&one.replace("repeats = 1", "repeats = 3"));
+    assert!(code == Some(2) && stderr.contains("MULTICARD_WORKER names /nonexistent/worker"), "{stderr}");
     assert_eq!(fs::read_dir(session.join("runs")).unwrap().count(), 2);
 }
 

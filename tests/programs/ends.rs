@@ -151,10 +151,10 @@ fn an_interrupt_ends_the_program_and_all_that_it_started() {
     scene.wait_for("group.out", "up");
     rustix::process::kill_process(Pid::from_child(&workbench), Signal::INT).unwrap();
     let output = workbench.wait_with_output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    let continues = said.lines().find_map(|line| line.strip_prefix("Continue: `multicard run ")).unwrap_or_default();
-    assert!(continues.contains(" --session ") && continues.ends_with(" --resume`"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let continues = stderr.lines().find_map(|line| line.strip_prefix("Continue: `multicard run ")).unwrap_or_default();
+    assert!(continues.contains(" --session ") && continues.ends_with(" --resume`"), "{stderr}");
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
 }
 

@@ -132,8 +132,8 @@ fn an_allocation_goes_on_without_its_conductor_and_the_next_one_finds_its_runs()
     wait("the second run has ended without a conductor", || {
         fs::read_to_string(scene.runs()[1].join("group.jsonl")).is_ok_and(|text| text.contains("supervisor_ended"))
     });
-    let said = scene.attach();
-    assert_eq!(scene.states(), [RunState::Finished; 2], "{said}");
+    let stderr = scene.attach();
+    assert_eq!(scene.states(), [RunState::Finished; 2], "{stderr}");
     assert_eq!(scene.allocations(), jobs);
 }
 

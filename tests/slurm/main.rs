@@ -318,8 +318,8 @@ fn at_each_place(check: impl Fn(&Scene)) {
 fn a_program_runs_to_its_end_and_its_readings_and_its_environment_are_kept() {
     at_each_place(|scene| {
         scene.plan(2, "echo score: 4.5", "");
-        let said = text(&scene.run().stderr);
-        assert_eq!(scene.states(), [RunState::Finished; 2], "{said}");
+        let stderr = text(&scene.run().stderr);
+        assert_eq!(scene.states(), [RunState::Finished; 2], "{stderr}");
         let record = &scene.records()[0];
         let reader = open_reader(&scene.session()).unwrap();
         let whole = reader.run(&record.run).unwrap().unwrap();
@@ -381,8 +381,8 @@ fn the_runs_of_a_killed_conductor_go_on_and_the_next_one_finds_them() {
         let attached = scene.follow();
         wait("another one conducts", || scene.conductors().len() == 1);
         scene.open_gate();
-        let said = attached.output();
-        assert_eq!(scene.states(), [RunState::Finished], "{said}");
+        let stderr = attached.output();
+        assert_eq!(scene.states(), [RunState::Finished], "{stderr}");
     });
 }
 
@@ -420,8 +420,8 @@ fn a_held_job_says_how_it_is_released_and_then_runs() {
     wait("the job is held", || scene.job_states() == ["PENDING"]);
     let job = scene.job();
     let mut attached = scene.follow();
-    let said = attached.lines();
-    while !said.recv_timeout(PATIENCE).expect("the reason is told").contains(&format!("`scontrol release {job}`")) {}
+    let lines = attached.lines();
+    while !lines.recv_timeout(PATIENCE).expect("the reason is told").contains(&format!("`scontrol release {job}`")) {}
     scene.cluster.ask("scontrol", &["release", &job]);
     assert!(attached.0.wait().unwrap().success());
     assert_eq!(scene.states(), [RunState::Finished]);
@@ -438,9 +438,9 @@ fn a_job_that_depends_on_another_one_says_so_and_runs_after_it() {
     scene.plan(1, "true", "");
     scene.detach();
     let mut attached = scene.follow();
-    let said = attached.lines();
+    let lines = attached.lines();
     let words = "the job that it depends on has not ended (Dependency)";
-    while !said.recv_timeout(PATIENCE).expect("the reason is told").contains(words) {}
+    while !lines.recv_timeout(PATIENCE).expect("the reason is told").contains(words) {}
     scene.cluster.ask("scancel", &[first]);
     assert!(attached.0.wait().unwrap().success());
     assert_eq!(scene.states(), [RunState::Finished]);

@@ -144,8 +144,8 @@ fn runs_are_queued_with_a_warning_while_all_nodes_are_drained() {
     scene.set_nodes("DRAIN");
     scene.plan(2, "echo score: 1", "");
     let mut launch = scene.multicard(&["run", "plan.toml", "--session", "session", "--detach"]);
-    let said = text(&succeed(&mut launch).stderr);
-    assert!(said.contains("warning: site lab: 2 of the 2 nodes of partition debug"), "{said}");
+    let stderr = text(&succeed(&mut launch).stderr);
+    assert!(stderr.contains("warning: site lab: 2 of the 2 nodes of partition debug"), "{stderr}");
     wait("the jobs wait", || scene.jobs_left().matches("PENDING").count() == 2);
     scene.set_nodes("RESUME");
     scene.until_all_ended(2);
@@ -294,11 +294,11 @@ fn a_node_that_does_not_share_the_folder_is_found_by_the_test_of_its_site() {
     scene.cluster.kill("n2");
     scene.cluster.start_again("n2");
     scene.cluster.until_idle();
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
     assert!(
-        said.contains("✗ Run: ") && said.contains("put the session on a file system that all nodes share"),
-        "{said}"
+        stdout.contains("✗ Run: ") && stdout.contains("put the session on a file system that all nodes share"),
+        "{stdout}"
     );
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn with_factors(scene: &Scene, factors: &str) {
 }
 
 /// What each rank wrote into its file `said-RANK`.
-fn said(scene: &Scene, ranks: u32) -> Vec<BTreeMap<String, String>> {
+fn environments(scene: &Scene, ranks: u32) -> Vec<BTreeMap<String, String>> {
     let read = |rank| {
         let text = fs::read_to_string(scene.path(&format!("said-{rank}"))).unwrap_or_default();
         let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -76,8 +76,8 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
     with_factors(&scene, "nodes = 2\nranks_per_node = 2");
     let printed = text(&scene.run().stderr);
     assert_eq!(scene.states(), [RunState::Finished], "{printed}");
-    let ranks = said(&scene, 4);
-    for (number, told) in ranks.iter().enumerate() {
+    let ranks = environments(&scene, 4);
+    for (number, environment) in ranks.iter().enumerate() {
         let (rank, local, node) = (number.to_string(), (number % 2).to_string(), (number / 2).to_string());
         for (name, expected) in [
             ("RANK", rank.as_str()),
@@ -94,10 +94,17 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
             ("SLURM_NTASKS", "4"),
             ("SLURM_CPUS_PER_TASK", "2"),
         ] {
-            assert_eq!(told.get(name).map(String::as_str), Some(expected), "rank {number}: {name} in {told:?}");
+            assert_eq!(
+                environment.get(name).map(String::as_str),
+                Some(expected),
+                "rank {number}: {name} in {environment:?}"
+            );
         }
-        assert_eq!(told["SLURMD_NODENAME"], ["n1", "n2"][number / 2]);
-        assert_eq!((&told["MASTER_ADDR"], &told["MASTER_PORT"]), (&ranks[0]["MASTER_ADDR"], &ranks[0]["MASTER_PORT"]));
+        assert_eq!(environment["SLURMD_NODENAME"], ["n1", "n2"][number / 2]);
+        assert_eq!(
+            (&environment["MASTER_ADDR"], &environment["MASTER_PORT"]),
+            (&ranks[0]["MASTER_ADDR"], &ranks[0]["MASTER_PORT"])
+        );
     }
     let record = &scene.records()[0];
     let whole = open_reader(&scene.session()).unwrap().run(&record.run).unwrap().unwrap();
@@ -156,7 +163,7 @@ fn a_real_torchrun_meets_over_two_nodes_and_tells_its_ranks_what_multicard_tells
         "TORCHELASTIC_RESTART_COUNT",
         "TORCHELASTIC_MAX_RESTARTS",
     ];
-    let told = |script: &str, factors: &str| {
+    let variables_of = |script: &str, factors: &str| {
         let scene = Scene::at("lab")?;
         fs::write(scene.path("group.py"), TORCH_GROUP).unwrap();
         scene.plan(1, script, "");
@@ -166,13 +173,13 @@ fn a_real_torchrun_meets_over_two_nodes_and_tells_its_ranks_what_multicard_tells
         let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
         let score = whole.ranks[0].readings.iter().find(|reading| reading.key == "score").map(|reading| reading.value);
         assert_eq!(score, Some(10.0), "the numbers of four ranks");
-        let ranks = said(&scene, 4).into_iter();
+        let ranks = environments(&scene, 4).into_iter();
         Some(ranks.map(|own| names.map(|name| own.get(name).cloned())).collect::<Vec<_>>())
     };
     let torchrun = "exec python3 -m torch.distributed.run --nnodes={nodes} --nproc-per-node=2 --node-rank={node_rank} \
                     --master-addr={master_addr} --master-port={port} group.py said";
-    let Some(of_torchrun) = told(torchrun, "nodes = 2") else { return };
-    let Some(own) = told("exec python3 group.py said", "nodes = 2\nranks_per_node = 2") else { return };
+    let Some(of_torchrun) = variables_of(torchrun, "nodes = 2") else { return };
+    let Some(own) = variables_of("exec python3 group.py said", "nodes = 2\nranks_per_node = 2") else { return };
     assert!(of_torchrun.iter().flatten().all(Option::is_some), "{of_torchrun:?}");
     assert_eq!(of_torchrun, own, "{names:?}");
 }
@@ -268,17 +275,17 @@ fn more_than_there_is_is_refused_before_anything_is_queued() {
         text(&output.stderr)
     };
     let Some(mut scene) = Scene::at("lab") else { return };
-    let said = refused(&scene, "nodes = 3");
-    assert!(said.contains("nodes = 3: the partition of the largest node of site lab has 2 nodes"), "{said}");
-    let said = refused(&scene, "nodes = 2\nranks_per_node = 5");
-    assert!(said.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{said}");
-    let said = refused(&scene, "nodes = 2\nranks_per_node = 5\ngpus = 0");
-    assert!(said.contains("ranks_per_node = 5: the largest node of site lab has 4 CPUs"), "{said}");
-    let said = refused(&scene, "nodes = 2\ngpus = 3");
-    assert!(said.contains("cannot be divided evenly by nodes = 2"), "{said}");
+    let stderr = refused(&scene, "nodes = 3");
+    assert!(stderr.contains("nodes = 3: the partition of the largest node of site lab has 2 nodes"), "{stderr}");
+    let stderr = refused(&scene, "nodes = 2\nranks_per_node = 5");
+    assert!(stderr.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{stderr}");
+    let stderr = refused(&scene, "nodes = 2\nranks_per_node = 5\ngpus = 0");
+    assert!(stderr.contains("ranks_per_node = 5: the largest node of site lab has 4 CPUs"), "{stderr}");
+    let stderr = refused(&scene, "nodes = 2\ngpus = 3");
+    assert!(stderr.contains("cannot be divided evenly by nodes = 2"), "{stderr}");
     scene.site = None;
-    let said = refused(&scene, "nodes = 2");
-    assert!(said.contains("nodes = 2: the run needs 2 machines") && said.contains("--site"), "{said}");
+    let stderr = refused(&scene, "nodes = 2");
+    assert!(stderr.contains("nodes = 2: the run needs 2 machines") && stderr.contains("--site"), "{stderr}");
 }
 
 #[test]
@@ -286,8 +293,8 @@ fn a_plan_tells_the_node_hours_that_it_takes_at_most() {
     let Some(scene) = Scene::at("lab") else { return };
     scene.plan(3, "true", "run_time_s = 1800");
     with_factors(&scene, "nodes = [1, 2]");
-    let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
-    assert!(said.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.50 node-hours"), "{said}");
+    let stdout = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
+    assert!(stdout.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.50 node-hours"), "{stdout}");
 }
 
 /// The samples that the session has of a run.

@@ -11,10 +11,10 @@ fn refused(settings: &str, plan: impl FnOnce(&Scene)) -> Option<String> {
     fs::write(scene.path("config/multicard/sites.toml"), format!("[tried]\n{settings}\n")).unwrap();
     plan(&scene);
     let output = scene.run();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(scene.runs().is_empty() && scene.records().is_empty(), "{said}");
-    Some(said)
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(scene.runs().is_empty() && scene.records().is_empty(), "{stderr}");
+    Some(stderr)
 }
 
 #[test]
@@ -26,8 +26,8 @@ fn what_slurm_would_not_take_is_refused_before_anything_is_queued() {
         ("cpus_per_task = 8", "Requested node configuration is not available"),
         ("qoss = \"x\"", "sites.toml: line 2: unknown field `qoss`"),
     ] {
-        let Some(said) = refused(settings, |scene| scene.plan(1, "true", "")) else { return };
-        assert!(said.contains(words), "{settings}: {said}");
+        let Some(stderr) = refused(settings, |scene| scene.plan(1, "true", "")) else { return };
+        assert!(stderr.contains(words), "{settings}: {stderr}");
     }
 }
 
@@ -37,9 +37,9 @@ fn without_slurm_a_site_is_refused_before_anything_is_queued() {
     scene.plan(1, "true", "");
     let mut command = scene.multicard(&["run", "plan.toml", "--session", "session"]);
     let output = command.env("PATH", scene.path("")).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("there is no Slurm on this machine: sinfo is not on PATH"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("there is no Slurm on this machine: sinfo is not on PATH"), "{stderr}");
     assert!(scene.records().is_empty());
 }
 
@@ -50,14 +50,14 @@ fn a_site_that_is_not_there_and_a_workload_whose_worker_is_not_there_are_refused
         let plan = fs::read_to_string(scene.path("plan.toml")).unwrap().replace("\"tried\"", "\"tired\"");
         fs::write(scene.path("plan.toml"), plan).unwrap();
     };
-    let Some(said) = refused("", missing) else { return };
-    assert!(said.contains("there is no site \"tired\"") && said.contains("did you mean \"tried\""), "{said}");
+    let Some(stderr) = refused("", missing) else { return };
+    assert!(stderr.contains("there is no site \"tired\"") && stderr.contains("did you mean \"tried\""), "{stderr}");
     let built_in = |scene: &Scene| {
         let plan = "version = 1\n[where]\nsite = \"tried\"\n[data]\nset = \"digits\"\n";
         fs::write(scene.path("plan.toml"), plan).unwrap();
     };
-    let Some(said) = refused("", built_in) else { return };
-    assert!(said.contains("MULTICARD_WORKER names /nonexistent/worker"), "{said}");
+    let Some(stderr) = refused("", built_in) else { return };
+    assert!(stderr.contains("MULTICARD_WORKER names /nonexistent/worker"), "{stderr}");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_session_of_this_machine_takes_no_runs_at_a_site() {
     assert!(scene.run().status.success());
     scene.site = site;
     scene.plan(1, "true", "");
-    let said = text(&scene.run().stderr);
-    assert!(said.contains("runs on this machine, and this one at site lab: use another session"), "{said}");
+    let stderr = text(&scene.run().stderr);
+    assert!(stderr.contains("runs on this machine, and this one at site lab: use another session"), "{stderr}");
     assert_eq!(scene.records().len(), 1);
 }

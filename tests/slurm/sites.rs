@@ -14,12 +14,12 @@ fn a_site_is_tried_by_a_run_that_leaves_nothing_behind() {
     let Some(scene) = Scene::at("lab") else { return };
     let before = scene.names();
     let output = succeed(&mut scene.multicard(&["site", "lab"]));
-    let said = text(&output.stdout);
-    assert!(said.starts_with("[lab]\npartition = \"debug\"\n"), "{said}");
-    assert!(said.contains("✓ Partition: debug of 2 × 4 CPUs"), "{said}");
-    assert!(said.contains("✓ Run: a run on ") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
-    let said = text(&succeed(&mut scene.multicard(&["site", "lab", "--nodes", "2"])).stdout);
-    assert!(said.contains("✓ Run: a run on n1, n2 "), "{said}");
+    let stdout = text(&output.stdout);
+    assert!(stdout.starts_with("[lab]\npartition = \"debug\"\n"), "{stdout}");
+    assert!(stdout.contains("✓ Partition: debug of 2 × 4 CPUs"), "{stdout}");
+    assert!(stdout.contains("✓ Run: a run on ") && stdout.contains(env!("CARGO_PKG_VERSION")), "{stdout}");
+    let stdout = text(&succeed(&mut scene.multicard(&["site", "lab", "--nodes", "2"])).stdout);
+    assert!(stdout.contains("✓ Run: a run on n1, n2 "), "{stdout}");
     assert_eq!(scene.names(), before);
 }
 
@@ -29,10 +29,10 @@ fn a_site_whose_prologue_fails_says_so_with_what_the_node_printed() {
     let sites = "[broken]\npartition = \"debug\"\nprologue = [\"echo no module cuda >&2\", \"exit 3\"]\n";
     fs::write(scene.path("config/multicard/sites.toml"), sites).unwrap();
     let output = scene.multicard(&["site", "broken"]).output().unwrap();
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("✗ Run: Slurm job") && said.contains("exited with code 3"), "{said}");
-    assert!(said.contains("end of stderr: no module cuda") && said.contains("edit [broken] in "), "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("✗ Run: Slurm job") && stdout.contains("exited with code 3"), "{stdout}");
+    assert!(stdout.contains("end of stderr: no module cuda") && stdout.contains("edit [broken] in "), "{stdout}");
 }
 
 /// A site whose jobs execute programs by a command that sets a variable.
@@ -42,14 +42,14 @@ const BOXED: &str = "[boxed]\npartition = \"debug\"\ncontainer = [\"env\", \"INS
 fn a_program_and_its_set_up_are_executed_by_the_sites_container() {
     let Some(scene) = Scene::at("boxed") else { return };
     fs::write(scene.path("config/multicard/sites.toml"), BOXED).unwrap();
-    let said = text(&succeed(&mut scene.multicard(&["site", "boxed"])).stdout);
-    assert!(said.contains("container = [\"env\", \"INSIDE=4.5\"]") && said.contains("✓ Run: "), "{said}");
+    let stdout = text(&succeed(&mut scene.multicard(&["site", "boxed"])).stdout);
+    assert!(stdout.contains("container = [\"env\", \"INSIDE=4.5\"]") && stdout.contains("✓ Run: "), "{stdout}");
     scene.plan(1, "echo score: $INSIDE", "");
     let set_up = "[command]\nsetup = [\"sh\", \"-c\", \"echo $INSIDE > prepared\"]\n";
     let plan = fs::read_to_string(scene.path("plan.toml")).unwrap().replacen("[command]\n", set_up, 1);
     fs::write(scene.path("plan.toml"), plan).unwrap();
-    let said = text(&scene.run().stderr);
-    assert_eq!(scene.states(), [RunState::Finished], "{said}");
+    let stderr = text(&scene.run().stderr);
+    assert_eq!(scene.states(), [RunState::Finished], "{stderr}");
     assert_eq!(fs::read_to_string(scene.path("prepared")).unwrap(), "4.5\n");
     let whole = open_reader(&scene.session()).unwrap().run(&scene.records()[0].run).unwrap().unwrap();
     let scores = whole.ranks[0].readings.iter().filter(|reading| reading.key == "score");
@@ -66,15 +66,15 @@ fn a_container_that_is_not_there_and_a_built_in_workload_in_one_are_refused() {
     let file = scene.path("config/multicard/sites.toml");
     fs::write(&file, BOXED.replace("\"env\"", "\"/nonexistent/apptainer\"")).unwrap();
     let output = scene.multicard(&["site", "boxed"]).output().unwrap();
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("✗ Run: ") && said.contains("/nonexistent/apptainer is not found"), "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("✗ Run: ") && stdout.contains("/nonexistent/apptainer is not found"), "{stdout}");
     fs::write(&file, BOXED).unwrap();
     fs::write(scene.path("plan.toml"), "version = 1\n[where]\nsite = \"boxed\"\n[data]\nset = \"digits\"\n").unwrap();
     let output = scene.run();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("do not run in the site's container") && scene.records().is_empty(), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("do not run in the site's container") && scene.records().is_empty(), "{stderr}");
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn a_plan_tells_when_its_runs_would_start_at_a_site_and_what_cannot_run_there() 
     scene.plan(1, "echo {gpus}", "");
     let plan = fs::read_to_string(scene.path("plan.toml")).unwrap() + "[factors]\ngpus = [1, 4, 5]\n";
     fs::write(scene.path("plan.toml"), plan).unwrap();
-    let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
-    assert!(said.contains("2 cells") && said.contains("at site lab, the largest run would start at "), "{said}");
-    assert!(said.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{said}");
+    let stdout = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
+    assert!(stdout.contains("2 cells") && stdout.contains("at site lab, the largest run would start at "), "{stdout}");
+    assert!(stdout.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{stdout}");
 }
 
 #[test]

@@ -71,9 +71,9 @@ impl Scene {
     /// The plan is refused with these words before anything is queued.
     fn check_refusal(&self, words: &str) {
         let output = self.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{words} in {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(words), "{words} in {stderr}");
         assert!(self.runs().is_empty() && self.records().is_empty());
     }
 
@@ -114,13 +114,13 @@ fn ranks_over_two_nodes_have_the_losses_of_one_machine_with_as_many_ranks() {
     let strategies = "strategy = [\"ddp-ds\", \"fsdp\"]\ngpus = 2\n";
     let one_node = "[[constraint]]\nexclude = \"nodes = 1 and strategy = fsdp\"\nreason = \"one suffices\"\n";
     scene.training_plan("plan.toml", &format!("{strategies}nodes = [1, 2]\n{one_node}"));
-    let there = scene.train("session");
+    let runs_at_site = scene.train("session");
     scene.site = None;
     scene.training_plan("plan.toml", strategies);
-    let here = scene.train("here");
-    assert_eq!((there.len(), here.len()), (3, 2));
-    for run in &there {
-        let same = here.iter().find(|run_here| level(run_here, "strategy") == level(run, "strategy")).unwrap();
+    let runs_here = scene.train("here");
+    assert_eq!((runs_at_site.len(), runs_here.len()), (3, 2));
+    for run in &runs_at_site {
+        let same = runs_here.iter().find(|run_here| level(run_here, "strategy") == level(run, "strategy")).unwrap();
         let (nodes, strategy) = (level(run, "nodes"), level(run, "strategy"));
         assert_eq!(losses(run).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4], "{strategy} on {nodes}");
         assert_eq!(losses(run), losses(same), "{strategy} on {nodes}");
@@ -138,7 +138,7 @@ fn ranks_over_two_nodes_have_the_losses_of_one_machine_with_as_many_ranks() {
             assert_eq!(seen, None);
         }
     }
-    for run in 0..there.len() {
+    for run in 0..runs_at_site.len() {
         let names = scene.files(run);
         assert!(!names.iter().any(|name| name.starts_with("multicard-ranks-")), "where ranks met is gone: {names:?}");
     }
@@ -315,9 +315,9 @@ fn what_nodes_do_not_have_is_refused_before_anything_is_queued() {
 #[test]
 fn a_site_is_tried_with_the_worker_that_its_nodes_would_start() {
     let Some(scene) = Scene::at("lab") else { return };
-    let said = text(&succeed(&mut scene.with_worker(&["site", "lab"])).stdout);
+    let stdout = text(&succeed(&mut scene.with_worker(&["site", "lab"])).stdout);
     let version = env!("CARGO_PKG_VERSION");
-    assert!(said.contains(&format!("✓ Worker: {version} with torch ")), "{said}");
+    assert!(stdout.contains(&format!("✓ Worker: {version} with torch ")), "{stdout}");
     // The node does not have the worker.
     let sites =
         format!("[bare]\npartition = \"debug\"\nprologue = [\"mv {0} {0}.away\"]\n", scene.path("worker").display());
@@ -326,10 +326,10 @@ fn a_site_is_tried_with_the_worker_that_its_nodes_would_start() {
     executable::write(&scene.path("worker"), script);
     let mut command = scene.with_worker(&["site", "bare"]);
     let output = command.env("MULTICARD_WORKER", scene.path("worker")).output().unwrap();
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
     assert!(
-        said.contains("✓ Run: ") && said.contains("✗ Worker: ") && said.contains("does not start on the node"),
-        "{said}"
+        stdout.contains("✓ Run: ") && stdout.contains("✗ Worker: ") && stdout.contains("does not start on the node"),
+        "{stdout}"
     );
 }

@@ -11,10 +11,10 @@ use crate::plan::{Alias, Fit, Interactions, Term};
 
 /// The interactions that the design of the latest run must estimate, as places of settings. `None` if no design with a model chose the
 /// cells.
-pub(super) fn asked(cells: &[Cell], settings: &[Setting]) -> Option<Vec<Term>> {
+pub(super) fn requested_interactions(cells: &[Cell], settings: &[Setting]) -> Option<Vec<Term>> {
     let runs = cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.design.is_some());
     let queued = |run: &&crate::analysis::RunSummary| run.started_s.unwrap_or(0.0);
-    let latest = runs.max_by(|one, other| queued(one).total_cmp(&queued(other)))?;
+    let latest = runs.max_by(|a, b| queued(a).total_cmp(&queued(b)))?;
     let design = latest.design.as_ref().filter(|design| design.kind.is_fitted())?;
     let place = |key: &str| settings.iter().position(|setting| *setting.key == *key);
     Some(match &design.interactions {
@@ -82,7 +82,7 @@ fn weighted(weights: &[f64], logs: &[Vec<(u32, f64)>]) -> Combined {
     Combined {
         sample: Sample::Pairs(repeats.iter().filter_map(|(repeat, _)| sum(*repeat)).collect()),
         groups: weights.len(),
-        seen: logs.iter().map(Vec::len).max().unwrap_or(0),
+        repeats: logs.iter().map(Vec::len).max().unwrap_or(0),
     }
 }
 

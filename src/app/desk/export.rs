@@ -28,7 +28,7 @@ pub struct DataExport {
     path: String,
     work: Option<Work>,
     /// How the last export ended, and whether it succeeded.
-    said: Option<(String, bool)>,
+    outcome: Option<(String, bool)>,
 }
 
 struct Work {
@@ -38,7 +38,7 @@ struct Work {
 
 impl Default for DataExport {
     fn default() -> Self {
-        Self { what: What::Runs, format: Format::Csv, path: String::new(), work: None, said: None }
+        Self { what: What::Runs, format: Format::Csv, path: String::new(), work: None, outcome: None }
     }
 }
 
@@ -91,7 +91,7 @@ impl Desk {
         let folder = session.folder.clone();
         let (what, format, stop) = (self.export.what, self.export.format, Arc::<AtomicBool>::default());
         let stopped = Arc::clone(&stop);
-        self.export.said = None;
+        self.export.outcome = None;
         let work = move || export(&folder, &filter, what, format, &path, &|| stopped.load(Ordering::Relaxed));
         self.export.work = Some(Work { promise: on_thread("data export", context, work), stop });
     }
@@ -99,8 +99,8 @@ impl Desk {
     /// Takes over the result of an export.
     pub fn poll_export(&mut self) {
         let Some(ended) = self.export.work.take_if(|work| work.promise.ready().is_some()) else { return };
-        self.export.said = Some(match ended.promise.block_and_take() {
-            Ok(said) => (said, true),
+        self.export.outcome = Some(match ended.promise.block_and_take() {
+            Ok(message) => (message, true),
             Err(message) => (message, false),
         });
     }
@@ -216,9 +216,9 @@ fn menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, commands: &mut 
             }
         }
     });
-    if let Some((said, good)) = &data.said {
+    if let Some((message, good)) = &data.outcome {
         let palette = palette(ui.visuals());
         let colour = if *good { palette.good } else { palette.bad };
-        ui.add(Label::new(RichText::new(said).size(SMALL).color(colour)).wrap());
+        ui.add(Label::new(RichText::new(message).size(SMALL).color(colour)).wrap());
     }
 }

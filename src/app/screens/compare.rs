@@ -15,6 +15,7 @@ mod next_step;
 mod paper;
 mod picture;
 mod recorded;
+mod side;
 mod status;
 mod study_menu;
 mod table;
@@ -281,9 +282,9 @@ impl Executes for CompareScreen {
             CompareCommand::Redo => return self.undo(true, desk),
             CompareCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             CompareCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
-            CompareCommand::Baseline(asked) => {
+            CompareCommand::Baseline(baseline) => {
                 (self.held, self.stale) = (None, true);
-                self.study.baseline = asked;
+                self.study.baseline = baseline;
             }
             CompareCommand::NextBaseline => self.next_baseline(),
             CompareCommand::Study(study) => (self.held, self.study, self.claims) = (None, *study, false),
@@ -382,7 +383,7 @@ impl Screen for CompareScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         match news {
             News::Session => {
                 self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
@@ -477,8 +478,11 @@ impl CompareScreen {
         self.held.iter_mut().for_each(rename);
         self.selected.iter_mut().for_each(rename);
         // A baseline without a session belongs to the open one.
-        if let Some(asked) = self.study.baseline.as_mut().filter(|asked| !asked.contains('=') && sources.len() > 1) {
-            *asked = baseline_name(&CellKey { session: open.name.clone(), cell: asked.clone(), ..CellKey::default() });
+        if let Some(baseline) =
+            self.study.baseline.as_mut().filter(|baseline| !baseline.contains('=') && sources.len() > 1)
+        {
+            *baseline =
+                baseline_name(&CellKey { session: open.name.clone(), cell: baseline.clone(), ..CellKey::default() });
         }
         // Levels of removed sessions must not stay hidden.
         let names = |name: &str| sources.iter().any(|source| source.name == name);

@@ -125,9 +125,9 @@ pub struct FiguresScreen {
     /// Rows of the table in the displayed order.
     order: Vec<usize>,
     /// Outcome of the last export or opening: a message, and whether it succeeded.
-    said: Option<(String, bool)>,
+    outcome: Option<(String, bool)>,
     /// The message about the figure file that was opened last. It names the file's session, and stays when another session is opened.
-    said_of_file: Option<String>,
+    opened_message: Option<String>,
     /// Pixels per point.
     resolution: f64,
     /// Who looks at the preview.
@@ -176,8 +176,8 @@ impl Default for FiguresScreen {
             path: String::new(),
             sort: None,
             order: Vec::new(),
-            said: None,
-            said_of_file: None,
+            outcome: None,
+            opened_message: None,
             resolution: 2.0,
             vision: Vision::Usual,
             composing: Composing::default(),
@@ -223,7 +223,7 @@ impl FiguresScreen {
         }
         let Study { filter, hidden, held, baseline, log, style, order, colours, overrides, .. } = self.study.clone();
         // A series that is not a level of a factor belongs to this figure only.
-        let levels = overrides.levels.into_iter().filter(|one| one.level.contains('=')).collect();
+        let levels = overrides.levels.into_iter().filter(|change| change.level.contains('=')).collect();
         let overrides = Overrides { levels, ..Overrides::default() };
         Study { filter, hidden, held, baseline, log, style, order, colours, overrides, ..study }
     }
@@ -313,7 +313,7 @@ impl Executes for FiguresScreen {
             FiguresCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
             FiguresCommand::Point(part) => self.open = part,
             FiguresCommand::Pick(cell, chart) => self.pick(cell, chart),
-            FiguresCommand::AddPanel => self.said = self.add_panel(desk).err().map(|message| (message, false)),
+            FiguresCommand::AddPanel => self.outcome = self.add_panel(desk).err().map(|message| (message, false)),
             FiguresCommand::Compose(composition, of_kind) => {
                 (self.composing.composition, kind) = (*composition, of_kind);
             }
@@ -376,17 +376,18 @@ impl Screen for FiguresScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         self.keep_sources(desk);
-        let is_of_file = || self.said.as_ref().is_some_and(|(message, _)| Some(message) == self.said_of_file.as_ref());
+        let is_of_file =
+            || self.outcome.as_ref().is_some_and(|(message, _)| Some(message) == self.opened_message.as_ref());
         if news == News::Session && !is_of_file() {
             // It was about the session before.
-            (self.said, self.replaceable) = (None, None);
+            (self.outcome, self.replaceable) = (None, None);
         }
         self.stale |= matches!(news, News::Session | News::Records | News::Compared | News::Looks);
     }
 
-    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+    fn receive_request(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
         if let Intent::Open(file) = intent {
             self.open(file, desk, context);
         }
@@ -433,8 +434,8 @@ impl Screen for FiguresScreen {
         let study = self.drawn_study(desk);
         let out = ["--out".to_owned(), path_word(&self.export_path(desk))];
         let overrides: Vec<String> = override_words(&study)?.iter().map(|word| shell_word(word)).collect();
-        let asked = study_words(desk, &Study { order: Vec::new(), ..study.clone() })?;
-        of_compared(desk, "figure", &[asked, style_words(&study.style), overrides, out.to_vec()].concat())
+        let words = study_words(desk, &Study { order: Vec::new(), ..study.clone() })?;
+        of_compared(desk, "figure", &[words, style_words(&study.style), overrides, out.to_vec()].concat())
     }
 }
 
@@ -465,7 +466,7 @@ fn filter_id() -> Id {
 
 /// Draws the Figures screen.
 fn figures_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    if view.records.summaries.is_empty() && view.sources().iter().all(|one| one.records.summaries.is_empty()) {
+    if view.records.summaries.is_empty() && view.sources().iter().all(|source| source.records.summaries.is_empty()) {
         preview::empty_ui(ui, view, commands);
         return;
     }

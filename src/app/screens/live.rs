@@ -98,7 +98,7 @@ impl Screen for LiveScreen {
         self.shelf.smooth(self.smoothing, context);
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         if matches!(news, News::Session | News::Records | News::Looks) {
             self.take_looks(desk);
         }

@@ -147,7 +147,7 @@ impl Screen for NodeScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         match news {
             News::Node => (self.refreshing, self.looked_time_s) = (false, None),
             News::Sample => {

@@ -410,7 +410,7 @@ impl Screen for PlanScreen {
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         let is_own = desk.session.as_ref().is_some_and(|session| !session.is_sample());
         match news {
             // The sample's plan and cells do not concern the edited plan.
@@ -421,7 +421,7 @@ impl Screen for PlanScreen {
         }
     }
 
-    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+    fn receive_request(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
         match intent {
             Intent::Open(path) => self.execute(PlanCommand::OpenFile(path), desk, context),
             Intent::Edit(plan) => self.open(*plan, None),

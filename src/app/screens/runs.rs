@@ -135,7 +135,7 @@ pub struct RunsScreen {
     tab: Tab,
     page: Option<Page>,
     /// The requested page: run, state, epoch and time of the request.
-    asked: Option<(String, RunState, u32, f64)>,
+    requested_page: Option<(String, RunState, u32, f64)>,
     asking_cancel_all: bool,
     /// The active run for which the question is shown whether to stop it.
     asking_stop: Option<String>,
@@ -272,7 +272,7 @@ impl Executes for RunsScreen {
             }
             RunsCommand::Select(run) => {
                 if self.selected != run {
-                    (self.page, self.asked) = (None, None);
+                    (self.page, self.requested_page) = (None, None);
                 }
                 self.selected = run;
             }
@@ -298,15 +298,15 @@ impl Screen for RunsScreen {
             let old = row.state.is_active() && now_s - time_s >= PAGE_INTERVAL_S;
             *run == row.run && *state == row.state && *epoch == row.epoch && !old
         };
-        if !self.asked.as_ref().is_some_and(is_fresh) {
-            let asked = (row.run.clone(), row.state, row.epoch, now_s);
+        if !self.requested_page.as_ref().is_some_and(is_fresh) {
+            let requested_page = (row.run.clone(), row.state, row.epoch, now_s);
             let request = Request::Page(session.folder.clone(), row.run.clone());
-            self.asked = Some(asked);
+            self.requested_page = Some(requested_page);
             desk.ask(request);
         }
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         if matches!(news, News::Records | News::Queue) {
             self.taken_out.take_if(|run| orders::correct_taken_out(run, desk));
         }

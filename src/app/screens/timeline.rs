@@ -84,7 +84,7 @@ pub struct Pick {
     /// The index of the run.
     pub run: usize,
     /// The row and the event.
-    pub found: Found,
+    pub event: Found,
 }
 
 /// A command of the Timeline screen.
@@ -203,7 +203,7 @@ pub struct TimelineScreen {
     /// The text of the search.
     pub search: String,
     /// The result of the last search, export or opening, and whether it succeeded.
-    pub said: Option<(String, bool)>,
+    pub outcome: Option<(String, bool)>,
     /// The table that is shown.
     pub tab: Tab,
     /// The column that tables are sorted by, and whether in ascending order.
@@ -213,7 +213,7 @@ pub struct TimelineScreen {
     ordered_by: (usize, usize, (usize, bool)),
     opening: Vec<Opening>,
     /// The number of recordings that were opened.
-    asked: usize,
+    opened: usize,
     choosing: Option<Promise<Option<PathBuf>>>,
     reading: Option<Promise<Result<Details, String>>>,
     flows: Flows,
@@ -237,13 +237,13 @@ impl Default for TimelineScreen {
             row: None,
             hovered: None,
             search: String::new(),
-            said: None,
+            outcome: None,
             tab: Tab::Event,
             sort: (usize::MAX, false),
             step_order: Vec::new(),
             ordered_by: (0, 0, (usize::MAX, false)),
             opening: Vec::new(),
-            asked: 0,
+            opened: 0,
             choosing: None,
             reading: None,
             flows: Flows::default(),
@@ -359,8 +359,8 @@ impl TimelineScreen {
     fn select(&mut self, pick: Option<Pick>) {
         self.selected = pick;
         if let Some(pick) = pick {
-            self.row = Some((pick.run, pick.found.row));
-            self.unfold(pick.run, pick.found.row);
+            self.row = Some((pick.run, pick.event.row));
+            self.unfold(pick.run, pick.event.row);
             self.tab = Tab::Event;
         }
     }
@@ -368,7 +368,7 @@ impl TimelineScreen {
     /// Brings the selected event into view.
     fn show_selected(&mut self) {
         let Some((pick, run)) = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?))) else { return };
-        let (start, end) = (pick.found.item.span.0 - run.zero, pick.found.item.span.1 - run.zero);
+        let (start, end) = (pick.event.item.span.0 - run.zero, pick.event.item.span.1 - run.zero);
         let around = (end - start).saturating_mul(4).max(1_000);
         self.show(start.saturating_sub(around), end.saturating_add(around));
     }
@@ -378,7 +378,7 @@ impl TimelineScreen {
         let Some((place, row)) = self.row.or_else(|| self.rows().next()) else { return };
         let Some(run) = self.runs.get(place) else { return };
         let at = match self.selected {
-            Some(pick) if (pick.run, pick.found.row) == (place, row) => Some(pick.found.item.span.0),
+            Some(pick) if (pick.run, pick.event.row) == (place, row) => Some(pick.event.item.span.0),
             _ => None,
         };
         let all = layout::items(run, row, self.span_of(place));
@@ -388,7 +388,7 @@ impl TimelineScreen {
             (Some(at), false) => all.into_iter().filter(|item| item.span.0 < at).max_by_key(|item| item.span.0),
         };
         if let Some(item) = next {
-            self.select(Some(Pick { run: place, found: Found { row, item } }));
+            self.select(Some(Pick { run: place, event: Found { row, item } }));
         }
     }
 }
@@ -451,7 +451,7 @@ impl Executes for TimelineScreen {
             TimelineCommand::Perfetto(place) => self.export_recording(place, context),
             TimelineCommand::Figure => self.export_view(context),
             TimelineCommand::CopyCommand => {
-                self.said = Some(match self.command_line(desk) {
+                self.outcome = Some(match self.command_line(desk) {
                     Ok(command) => {
                         context.copy_text(command.clone());
                         (format!("Copied: {command}"), true)
@@ -473,13 +473,13 @@ impl Screen for TimelineScreen {
         self.keep_folds(&mut desk.settings);
     }
 
-    fn told(&mut self, news: News, desk: &mut Desk) {
+    fn receive_news(&mut self, news: News, desk: &mut Desk) {
         if news == News::Session {
             self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
         }
     }
 
-    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+    fn receive_request(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
         if let Intent::Open(file) = intent {
             self.execute(TimelineCommand::file(file), desk, context);
         }

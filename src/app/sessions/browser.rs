@@ -1,35 +1,26 @@
 //! The browser of all known sessions: search, notes, renaming, archiving and deleting.
 
+mod dialog;
+
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use eframe::egui::{
-    Align, Button, Context, Frame, Id, Key, Label, Layout, Margin, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
-};
+use eframe::egui::{Context, Id};
 use poll_promise::Promise;
 
-use super::{field, plain_name};
-use crate::app::asking::ask_ui;
-use crate::app::command::{Command, SessionsCommand};
-use crate::app::desk::Desk;
+use super::plain_name;
+use crate::app::command::SessionsCommand;
 use crate::app::settings::Settings;
 use crate::app::task::{on_thread, taken};
-use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, filter_of_list, main_button, muted, named, named_text, opens, strong};
+use crate::app::widgets::filter_of_list;
 use crate::conduct::{Client, Order};
-use crate::plan::{Filter, Unordered, counted};
-use crate::remote::{Address, Line, Prompts, host_of_copy};
+use crate::plan::{Filter, Unordered};
+use crate::remote::{Address, Line, Prompts};
 use crate::session::{default_sessions_folder, note_session};
-use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session, tags};
-
-/// Size of the browser, if the window has the room.
-const SIZE: [f32; 2] = [940.0, 560.0];
-/// The share of the list in the width; details of the chosen session are next to it.
-const LIST_SHARE: f32 = 0.56;
-/// Height of a session in the list: name, contents and place below each other.
-const ROW: f32 = 60.0;
+use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session};
+pub use dialog::browser_ui;
 
 /// The browser's state.
 #[derive(Default)]
@@ -54,7 +45,7 @@ pub struct Browser {
     /// The present and the previous folder of the session that was renamed last.
     renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
-    said: Option<Result<String, String>>,
+    outcome: Option<Result<String, String>>,
 }
 
 /// A session and the state of its journal when it was read.
@@ -74,9 +65,16 @@ struct Deleted {
 
 /// The result of an action.
 enum Done {
-    Said(String),
-    Deleted { at: PathBuf, was: PathBuf },
-    Renamed { from: PathBuf, to: PathBuf },
+    /// A message about a note that was written.
+    Noted(String),
+    Deleted {
+        at: PathBuf,
+        was: PathBuf,
+    },
+    Renamed {
+        from: PathBuf,
+        to: PathBuf,
+    },
     PutBack(PathBuf),
 }
 
@@ -203,7 +201,7 @@ impl Browser {
     pub(super) fn execute(&mut self, command: SessionsCommand, settings: &Settings, context: &Context) {
         match command {
             SessionsCommand::Browse(open) => {
-                (self.is_open, self.said, self.asking) = (open, None, None);
+                (self.is_open, self.outcome, self.asking) = (open, None, None);
                 if open {
                     (self.search, self.filter) = (String::new(), Filter::default());
                     self.refresh();
@@ -217,23 +215,23 @@ impl Browser {
             }
             SessionsCommand::Pick(folder) => self.picked = Some(folder),
             SessionsCommand::Note(folder, text) => {
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Said("Noted.".to_owned())));
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Noted("Noted.".to_owned())));
             }
             SessionsCommand::Archive(folder, archive) => {
                 let text = archived(self.heading(&folder).map_or("", |heading| &heading.note), archive);
                 let message =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(message.to_owned())));
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Noted(message.to_owned())));
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
-                Err(message) => self.said = Some(Err(message)),
+                Err(message) => self.outcome = Some(Err(message)),
                 Ok(name) => {
                     if let Some(address) = elsewhere(&folder) {
                         let (host, command) = (address.host(), address.renaming(&name));
                         let message = format!(
                             "The session is on {host}: type `{command}` there, and open the session at its new address."
                         );
-                        self.said = Some(Err(message));
+                        self.outcome = Some(Err(message));
                         return;
                     }
                     self.act(context, move || {
@@ -244,11 +242,11 @@ impl Browser {
             },
             SessionsCommand::Delete(was) => {
                 if let Some(address) = elsewhere(&was) {
-                    let (host, command, copy) = (address.host(), address.there("rm -r"), was.display());
+                    let (host, command, copy) = (address.host(), address.session_command("rm -r"), was.display());
                     let message = format!(
                         "The session is on {host}: type `{command}` there to delete it. Its copy on this machine is in {copy}."
                     );
-                    self.said = Some(Err(message));
+                    self.outcome = Some(Err(message));
                     return;
                 }
                 self.asking = Some(was);
@@ -291,8 +289,8 @@ impl Browser {
             self.refresh();
         }
         if let Some(done) = taken(&mut self.acting) {
-            self.said = Some(done.map(|done| match done {
-                Done::Said(said) => said,
+            self.outcome = Some(done.map(|done| match done {
+                Done::Noted(message) => message,
                 Done::Deleted { at, was } => {
                     // A session that takes its place must not show what was typed about this one.
                     context.data_mut(|data| data.remove::<String>(Id::unique(name_id(&was).as_str())));
@@ -323,274 +321,6 @@ impl Browser {
 /// The name under which the typed new name of a session is stored.
 fn name_id(folder: &Path) -> String {
     format!("session-name {}", folder.display())
-}
-
-fn filter_id() -> Id {
-    Id::unique("sessions-filter")
-}
-
-/// Draws the browser.
-pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &mut Vec<Command>) {
-    let mut asked = Vec::new();
-    let focused = context.memory(|memory| memory.focused());
-    // In other fields, these keys belong to the field.
-    let is_free = focused.is_none_or(|focused| focused == filter_id()) && browser.asking.is_none();
-    let pressed = |key| is_free && context.input(|input| input.key_pressed(key));
-    let room = context.content_rect().size();
-    let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
-    let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
-        ui.set_width(SIZE[0].min(room.x - 80.0));
-        ui.set_height(SIZE[1].min(room.y - 80.0));
-        head_ui(ui, browser, &mut asked);
-        ui.add_space(2.0 * GRID);
-        let (width, height) = (ui.available_width(), ui.available_height());
-        ui.horizontal_top(|ui| {
-            ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
-                ui.set_min_size([LIST_SHARE * width, height].into());
-                list_ui(ui, browser, desk, &mut asked);
-            });
-            ui.add_space(2.0 * GRID);
-            ui.vertical(|ui| {
-                ui.set_width(ui.available_width());
-                let picked = browser.picked.as_ref().and_then(|folder| browser.heading(folder));
-                // A session that was just archived is not listed either, but stays in sight. One that a search left out does not.
-                let is_searched_away = browser.listed.is_empty() && !browser.filter.is_empty();
-                match picked.filter(|_| !is_searched_away) {
-                    Some(heading) => detail_ui(ui, browser, desk, heading, &mut asked),
-                    // The list says why it is empty.
-                    None if browser.listed.is_empty() => {}
-                    None => drop(ui.label(muted(
-                        ui,
-                        "Choose a session to see its contents, write a note on it, rename or delete it.",
-                    ))),
-                }
-            });
-        });
-    });
-    // In the filter, Enter takes the first match if none is chosen.
-    let entered = browser.picked_place().or_else(|| focused.map(|_| 0)).filter(|_| pressed(Key::Enter));
-    let entered = entered.and_then(|place| browser.listed_heading(place)).filter(|heading| !is_open(desk, heading));
-    if let Some(heading) = entered {
-        asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
-    } else if let Some(heading) = browser.next(pressed(Key::ArrowDown), pressed(Key::ArrowUp)) {
-        asked.push(SessionsCommand::Pick(heading.folder.clone()));
-    } else if modal.should_close() {
-        asked.push(SessionsCommand::Browse(false));
-    }
-    asked.extend(ask_delete_ui(context, browser).map(SessionsCommand::AnswerDelete));
-    commands.extend(asked.into_iter().map(Command::Sessions));
-}
-
-/// Asks whether to delete a session; says what would be lost.
-fn ask_delete_ui(context: &Context, browser: &Browser) -> Option<bool> {
-    let folder = browser.asking.as_ref()?;
-    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
-    let runs = browser.heading(folder).map_or_else(|| "runs".to_owned(), held_text);
-    let loss = format!(
-        "It holds {runs}, with their logs and recordings, in {}. Undo restores it until this window is closed; then it is removed for good.",
-        folder.display()
-    );
-    ask_ui(context, "delete a session", &format!("Delete the session {name}?"), &loss, "Delete it", "Keep it")
-}
-
-fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
-    ui.horizontal(|ui| {
-        ui.heading("Sessions");
-        let hint = "Search: h100, tag=paper, precision=fp16, date=2026-11-22 …";
-        let width = (ui.available_width() - 200.0).max(160.0);
-        let (text, unordered) = (&browser.search, browser.unordered.as_ref());
-        let typed = filter_field(ui, filter_id(), ("Search sessions", hint), text, width, &[], unordered);
-        asked.extend(typed.map(SessionsCommand::Search));
-        // While the dialog is only measured, the field cannot take the focus.
-        if opens(ui.ctx(), filter_id()) && !ui.is_sizing_pass() {
-            ui.memory_mut(|memory| memory.request_focus(filter_id()));
-        }
-        let counts = format!("{} of {}", browser.listed.len(), browser.headings.len());
-        ui.label(muted(ui, if browser.reading.is_some() { format!("{counts}, reading …") } else { counts }));
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let close = ui.button("×").on_hover_text("Close (Esc)");
-            close.widget_info(|| named("Close the sessions"));
-            if close.clicked() {
-                asked.push(SessionsCommand::Browse(false));
-            }
-        });
-    });
-    ui.horizontal_wrapped(|ui| {
-        match &browser.said {
-            Some(Ok(said)) => drop(ui.label(said)),
-            Some(Err(reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {reason}"))),
-            None => {}
-        }
-        if let Some(Deleted { was, .. }) = browser.deleted.last() {
-            let name = was.file_name().unwrap_or_default().to_string_lossy();
-            let help = "Ctrl Z. Deleted sessions are removed for good when the window is closed";
-            if ui.button(format!("Undo: restore {name}")).on_hover_text(help).clicked() {
-                asked.push(SessionsCommand::UndoDelete);
-            }
-        }
-        if let Some((now, old)) = browser.renaming() {
-            let new = now.file_name().unwrap_or_default().to_string_lossy();
-            if ui.button(format!("Undo: rename {new} to {old}")).clicked() {
-                asked.push(SessionsCommand::Rename(now.to_owned(), old));
-            }
-        }
-    });
-}
-
-fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<SessionsCommand>) {
-    if browser.listed.is_empty() {
-        ui.label(muted(ui, nothing_listed(browser)));
-        return;
-    }
-    ScrollArea::vertical().id_salt("sessions-list").auto_shrink(false).show_rows(
-        ui,
-        ROW,
-        browser.listed.len(),
-        |ui, rows| {
-            for index in browser.listed.get(rows).unwrap_or_default() {
-                let heading = &browser.headings[*index].heading;
-                row_ui(ui, browser, desk, heading, asked);
-            }
-        },
-    );
-}
-
-/// Why no session is listed.
-fn nothing_listed(browser: &Browser) -> &'static str {
-    match (browser.reading.is_some(), browser.headings.is_empty()) {
-        (true, _) => "Reading the sessions …",
-        (false, true) => "No session yet: launching a plan creates one.",
-        (false, false) if browser.filter.is_empty() => "All sessions are archived: search for “archived” to see them.",
-        (false, false) => "No session matches.",
-    }
-}
-
-/// `16 finished, 2 failed`.
-fn runs_text(heading: &SessionHeading) -> String {
-    let states: Vec<String> = heading.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    if states.is_empty() { "no runs".to_owned() } else { states.join(", ") }
-}
-
-/// `18 runs (16 finished, 2 failed)`.
-fn held_text(heading: &SessionHeading) -> String {
-    let all: usize = heading.runs.values().sum();
-    if all == 0 { runs_text(heading) } else { format!("{} ({})", counted(all, "run"), runs_text(heading)) }
-}
-
-fn is_open(desk: &Desk, heading: &SessionHeading) -> bool {
-    desk.session.as_ref().is_some_and(|session| session.folder == heading.folder)
-}
-
-fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
-    let chosen = browser.picked.as_ref() == Some(&heading.folder);
-    let (rect, response) =
-        ui.allocate_exact_size([ui.available_width() - 3.0 * GRID, ROW].into(), eframe::egui::Sense::click());
-    response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, format!("Session {}", heading.name)));
-    let accent = palette(ui.visuals()).accent;
-    if chosen || response.hovered() {
-        ui.painter().rect_filled(rect, 4.0, accent.gamma_multiply(if chosen { 0.18 } else { 0.08 }));
-    }
-    let inside = eframe::egui::UiBuilder::new().max_rect(rect.shrink2([2.0 * GRID, 2.0].into()));
-    ui.scope_builder(inside, |ui| {
-        ui.style_mut().interaction.selectable_labels = false;
-        ui.spacing_mut().item_spacing.y = 0.0;
-        let open = if is_open(desk, heading) { " · open" } else { "" };
-        ui.horizontal(|ui| {
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                ui.label(muted(ui, heading.date()));
-                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                    ui.add(Label::new(strong(format!("{}{open}", heading.name))).truncate());
-                });
-            });
-        });
-        let note = if heading.note.is_empty() { String::new() } else { format!(" · {}", heading.note) };
-        let text = format!("{} · {}{note}", runs_text(heading), heading.machine());
-        ui.add(Label::new(muted(ui, text)).truncate());
-        let place = match host_of_copy(&heading.folder) {
-            Some(host) => format!("on {host}"),
-            None => format!("in {}", heading.folder.parent().unwrap_or(&heading.folder).display()),
-        };
-        ui.add(Label::new(muted(ui, place).small()).truncate());
-    });
-    if response.clicked() {
-        asked.push(SessionsCommand::Pick(heading.folder.clone()));
-    }
-    if response.double_clicked() {
-        asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
-    }
-}
-
-fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
-    let is_open = is_open(desk, heading);
-    let free = !is_open && browser.acting.is_none();
-    let why_not = if is_open { "It is open: open another session first" } else { "Wait for the current action to end" };
-    ScrollArea::vertical().id_salt("session-detail").auto_shrink(false).show(ui, |ui| {
-        ui.add(Label::new(strong(&heading.name)).wrap());
-        ui.add(Label::new(muted(ui, heading.folder.display().to_string()).small()).wrap().selectable(true));
-        ui.horizontal_wrapped(|ui| {
-            if main_button(ui, !is_open, if is_open { "Open already" } else { "Open" }).clicked() {
-                asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
-            }
-            let archive = !heading.is_archived();
-            if ui.button(if archive { "Archive" } else { "Take out of the archive" }).clicked() {
-                asked.push(SessionsCommand::Archive(heading.folder.clone(), archive));
-            }
-            let delete = ui.add_enabled(free, Button::new("Delete …")).on_disabled_hover_text(why_not);
-            let help = "Asks first, and can be undone until the window is closed";
-            if delete.on_hover_text(help).clicked() {
-                asked.push(SessionsCommand::Delete(heading.folder.clone()));
-            }
-        });
-        ui.add_space(GRID);
-        fact_ui(ui, "Plans", &heading.plans.join(", "));
-        fact_ui(ui, "Runs", &runs_text(heading));
-        fact_ui(ui, "Machine", &heading.whole_machine());
-        for (key, levels) in heading.levels.iter().filter(|(_, levels)| levels.len() > 1) {
-            let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
-            fact_ui(ui, heading.names.get(key).map_or(&**key, |name| &**name), &levels.join(", "));
-        }
-        ui.add_space(GRID);
-        note_ui(ui, heading, asked);
-        ui.add_space(GRID);
-        ui.label(strong("Name"));
-        ui.horizontal(|ui| {
-            let typed = field(ui, &name_id(&heading.folder), "New name of the session", &heading.name);
-            let wanted = free && !typed.text.trim().is_empty();
-            let button = ui.add_enabled(wanted, Button::new("Rename")).on_disabled_hover_text(why_not);
-            if wanted && (button.clicked() || typed.entered) {
-                asked.push(SessionsCommand::Rename(heading.folder.clone(), typed.text));
-            }
-        });
-    });
-}
-
-fn fact_ui(ui: &mut Ui, name: &str, value: &str) {
-    if !value.is_empty() {
-        ui.add(Label::new(muted(ui, format!("{name}: {value}"))).wrap());
-    }
-}
-
-/// Draws the note, which can be edited.
-fn note_ui(ui: &mut Ui, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
-    ui.label(strong("Note"));
-    let id = Id::unique(("session-note", &heading.folder));
-    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| heading.note.clone());
-    let hint = "What this session is about; words with # are tags";
-    let edit = ui.add(TextEdit::multiline(&mut text).hint_text(hint).desired_rows(3).desired_width(f32::INFINITY));
-    edit.widget_info(|| named_text("Note on the session", &text));
-    ui.horizontal_wrapped(|ui| {
-        if ui.add_enabled(text != heading.note, Button::new("Save note")).clicked() {
-            asked.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
-        }
-        tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));
-    });
-    ui.data_mut(|data| {
-        if text == heading.note {
-            data.remove::<String>(id);
-        } else {
-            data.insert_temp(id, text);
-        }
-    });
 }
 
 #[cfg(test)]

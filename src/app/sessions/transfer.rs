@@ -125,7 +125,7 @@ impl Sessions {
     pub(super) fn poll_transfer(&mut self, desk: &mut Desk) {
         let Some(ended) = self.transfer.take_if(|transfer| transfer.promise.ready().is_some()) else { return };
         match ended.promise.block_and_take() {
-            Ok(Done::Archive(said)) => self.transferred = Some((said, true)),
+            Ok(Done::Archive(message)) => self.transferred = Some((message, true)),
             Ok(Done::Session(folder)) => desk.open_session(Request::OpenExisting(folder)),
             Err(ArchiveError::Cancelled) => {}
             Err(error) => {
@@ -191,10 +191,10 @@ pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &
         row(ui, "Export session", &id, EXPORT_FIELD, "a path that ends in .zip", SessionsCommand::Export);
     }
     row(ui, "Import session", "import-path", IMPORT_FIELD, "a .zip, .csv, .jsonl or .json", SessionsCommand::Import);
-    if let Some((said, good)) = &sessions.transferred {
+    if let Some((message, good)) = &sessions.transferred {
         let palette = palette(ui.visuals());
         let colour = if *good { palette.good } else { palette.bad };
-        ui.add(Label::new(RichText::new(said).small().color(colour)).wrap());
+        ui.add(Label::new(RichText::new(message).small().color(colour)).wrap());
     }
 }
 

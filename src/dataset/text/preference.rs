@@ -42,7 +42,7 @@ impl Pairing {
 
     /// Adds a row. Returns its pair, or the pair of the previous row if that row needed this one's answer.
     pub(super) fn next(&mut self, path: &Path, place: Place, row: &Fields) -> Result<Option<Pair>, String> {
-        if let Some(rows) = told(self.template, self.train_on_input, row)? {
+        if let Some(rows) = pair_of_row(self.template, self.train_on_input, row)? {
             return Ok(Some(Pair { path: path.to_owned(), place, rows }));
         }
         let chosen = messages(self.template, self.train_on_input, row)?;
@@ -99,7 +99,7 @@ fn with_answer(messages: &[Message], parts: Vec<String>) -> Vec<Message> {
 }
 
 /// The pair that a row contains itself; `None` if it lacks columns for both answers.
-fn told(template: Template, train_on_input: bool, row: &Fields) -> Result<Option<[Vec<Message>; 2]>, String> {
+fn pair_of_row(template: Template, train_on_input: bool, row: &Fields) -> Result<Option<[Vec<Message>; 2]>, String> {
     let Some((chosen, rejected)) = ANSWERS.into_iter().find(|(a, b)| row.contains_key(*a) || row.contains_key(*b))
     else {
         return Ok(None);
@@ -107,7 +107,7 @@ fn told(template: Template, train_on_input: bool, row: &Fields) -> Result<Option
     let column = |key: &str| {
         row.get(key).ok_or_else(|| format!("the column {key} is missing, though {chosen} and {rejected} exist"))
     };
-    let one = |key: &str, other: &str| -> Result<Vec<Message>, String> {
+    let answer_in = |key: &str, other: &str| -> Result<Vec<Message>, String> {
         match (column(key)?, column(other)?) {
             (Value::Array(turns), Value::Array(_)) => {
                 let keys = if turns.first().is_some_and(|turn| turn.get("from").is_some()) {
@@ -124,7 +124,7 @@ fn told(template: Template, train_on_input: bool, row: &Fields) -> Result<Option
             }
         }
     };
-    Ok(Some([one(chosen, rejected)?, one(rejected, chosen)?]))
+    Ok(Some([answer_in(chosen, rejected)?, answer_in(rejected, chosen)?]))
 }
 
 /// A row's prompt with this answer.

@@ -106,16 +106,16 @@ pub(super) fn filled<'a, const COUNT: usize>(
 
 /// Turns a conversation with one question and one answer into an instruction: the system's text is put before the question.
 fn of_conversation(messages: Vec<Message>) -> Result<Vec<Message>, String> {
-    let asked = messages.iter().filter(|message| message.role == Role::User).count();
-    if asked != 1 {
+    let questions = messages.iter().filter(|message| message.role == Role::User).count();
+    if questions != 1 {
         return Err(format!(
-            "template = instruct takes one question and its answer, but this conversation has {asked}: use template = chat"
+            "template = instruct takes one question and its answer, but this conversation has {questions}: use template = chat"
         ));
     }
-    let (answers, said): (Vec<Message>, Vec<Message>) =
+    let (answers, prompts): (Vec<Message>, Vec<Message>) =
         messages.into_iter().partition(|message| message.role == Role::Assistant);
-    let masked = said.iter().all(|message| message.masked);
-    let texts: Vec<String> = said.into_iter().flat_map(|message| message.parts).collect();
+    let masked = prompts.iter().all(|message| message.masked);
+    let texts: Vec<String> = prompts.into_iter().flat_map(|message| message.parts).collect();
     let question = Message { role: Role::User, parts: vec![instruct(&texts.join("\n\n"), "")], masked };
     Ok([question].into_iter().chain(answers).collect())
 }

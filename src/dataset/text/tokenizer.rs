@@ -124,9 +124,9 @@ impl Tokenizer {
 
     /// Why the tokenizer does not fit a model; `None` if it does.
     pub(super) fn is_foreign(&self, model: &ModelConfig) -> Option<String> {
-        let (name, there, known) = (&model.name, model.vocabulary, self.vocabulary);
-        (known > there).then(|| {
-            format!("it has {known} tokens, but {name} has {there}: it belongs to another model; use the tokenizer of {name}")
+        let (name, model_tokens, tokens) = (&model.name, model.vocabulary, self.vocabulary);
+        (tokens > model_tokens).then(|| {
+            format!("it has {tokens} tokens, but {name} has {model_tokens}: it belongs to another model; use the tokenizer of {name}")
         })
     }
 

@@ -84,7 +84,7 @@ mod tests {
         (1..=count as i64).map(run).collect()
     }
 
-    fn of(runs: &[RunSummary], study: &Study) -> Comparison {
+    fn compared(runs: &[RunSummary], study: &Study) -> Comparison {
         compare(&[Source { session: "", runs, reports: &[] }], study)
     }
 
@@ -93,12 +93,12 @@ mod tests {
         let (many, few) = (runs(MOST_PLACES + 1), runs(MOST_PLACES));
         for form in [Form::Bars, Form::Memory, Form::Repeats, Form::Map] {
             let study = Study { form, measure: Some("step_time_s".into()), ..Study::default() };
-            let drawn = of(&many, &study);
+            let drawn = compared(&many, &study);
             assert!(drawn.charts.iter().all(Chart::is_empty), "{form:?}");
             let note = &drawn.charts[0].notes[0];
             assert!(note.contains("1001") && note.contains("filter") && note.contains("--form scatter"), "{note}");
             assert_eq!(drawn.table.rows.len(), many.len());
-            assert!(!of(&few, &study).charts[0].is_empty(), "{form:?}");
+            assert!(!compared(&few, &study).charts[0].is_empty(), "{form:?}");
         }
     }
 
@@ -111,9 +111,9 @@ mod tests {
             columns: Place::Setting("batch_size".into()),
             ..Study::default()
         };
-        let drawn = of(&runs(MOST_PANELS + 1), &study);
+        let drawn = compared(&runs(MOST_PANELS + 1), &study);
         assert!(drawn.charts.iter().all(Chart::is_empty));
         assert!(drawn.charts[0].notes[0].contains("101 panels"), "{:?}", drawn.charts[0].notes);
-        assert!(!of(&runs(MOST_PANELS), &study).charts[0].is_empty());
+        assert!(!compared(&runs(MOST_PANELS), &study).charts[0].is_empty());
     }
 }

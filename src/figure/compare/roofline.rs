@@ -127,7 +127,7 @@ fn drawn(roofs: &[Roof], (low, high): (f64, f64), factor: f64) -> Vec<Series> {
         let points =
             vec![point(low, low * roof.bytes_per_s), point(ridge, roof.flop_per_s), point(high, roof.flop_per_s)];
         let mut label = name(roof);
-        match labelled.filter(|(_, of)| of / roof.flop_per_s < NEAR) {
+        match labelled.filter(|(_, labelled_flop_per_s)| labelled_flop_per_s / roof.flop_per_s < NEAR) {
             Some((place, _)) => {
                 let first: &mut Series = &mut series[place];
                 first.name = format!("{}, {label}", first.name);

@@ -23,7 +23,7 @@ fn four() -> Vec<RunSummary> {
     runs(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)])
 }
 
-fn of(runs: &[RunSummary], study: &Study) -> Comparison {
+fn compared(runs: &[RunSummary], study: &Study) -> Comparison {
     compare(&[Source { session: "", runs, reports: &[] }], study)
 }
 
@@ -55,14 +55,14 @@ fn facts_that_part_repeats_are_offered_also_while_they_are_pooled() {
     }
     let shown = |pool: &[&str]| {
         let study = Study { pool: pool.iter().map(|key| (*key).into()).collect(), ..Study::default() };
-        let shown = of(&runs, &study);
+        let shown = compared(&runs, &study);
         assert_eq!(shown.made_with, [("hostname".into(), "Machine".to_owned())]);
         (shown.cells.len(), shown.settings.iter().any(|one| one.setting.key == "made_with"))
     };
     assert_eq!(shown(&[]), (4, true));
     assert_eq!(shown(&["hostname"]), (2, false));
     let pooled = |key: &str, form: Form| {
-        let missing = of(&runs, &Study { pool: vec![key.into()], form, ..Study::default() }).missing;
+        let missing = compared(&runs, &Study { pool: vec![key.into()], form, ..Study::default() }).missing;
         missing.into_iter().filter(|line| line.starts_with("pool")).collect::<Vec<_>>()
     };
     assert!(pooled("hostname", Form::Bars).is_empty());
@@ -75,15 +75,15 @@ fn facts_that_part_repeats_are_offered_also_while_they_are_pooled() {
 #[test]
 fn rows_are_groups_and_colours_bars_and_what_is_left_joins_the_rows() {
     let runs = four();
-    let auto = of(&runs, &Study::default());
+    let auto = compared(&runs, &Study::default());
     assert_eq!(auto.charts[0].x.categories, ["fp32", "fp16"]);
     let names: Vec<&str> = auto.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["1 GPU", "2 GPUs"]);
-    let by_columns = of(&runs, &Study { columns: Place::Setting("precision".into()), ..Study::default() });
+    let by_columns = compared(&runs, &Study { columns: Place::Setting("precision".into()), ..Study::default() });
     let titles: Vec<&str> = by_columns.charts[0].panels.iter().map(|panel| panel.title.as_str()).collect();
     assert_eq!(titles, ["fp32", "fp16"]);
     let plain = Study { rows: Place::Nothing, colour: Place::Nothing, columns: Place::Nothing, ..Study::default() };
-    let plain = of(&runs, &plain);
+    let plain = compared(&runs, &plain);
     // Each cell has a bar of its own.
     assert_eq!(plain.charts[0].x.categories, ["fp32 · 1 GPU", "fp32 · 2 GPUs", "fp16 · 1 GPU", "fp16 · 2 GPUs"]);
     assert_eq!(plain.charts[0].series().map(|series| series.points.len()).sum::<usize>(), 4);
@@ -93,9 +93,9 @@ fn rows_are_groups_and_colours_bars_and_what_is_left_joins_the_rows() {
 fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
     let runs = four();
     let study = Study { colour: Place::Setting("precision".into()), ..Study::default() };
-    let all = of(&runs, &study);
+    let all = compared(&runs, &study);
     let hidden = Study { hidden: vec![("precision".into(), Level::text("fp32"))], ..study };
-    let fewer = of(&runs, &hidden);
+    let fewer = compared(&runs, &hidden);
     let look = Look::Level(Level::text("fp16"), 2);
     assert!(all.charts[0].series().any(|series| series.look == look));
     assert!(fewer.charts[0].series().all(|series| series.look == look));
@@ -104,9 +104,9 @@ fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
 #[test]
 fn hiding_the_level_of_the_baseline_turns_no_chart_round() {
     let runs = four();
-    let all = of(&runs, &Study::default());
+    let all = compared(&runs, &Study::default());
     let hidden = Study { hidden: vec![("gpus".into(), Level::Integer(1))], ..Study::default() };
-    let fewer = of(&runs, &hidden);
+    let fewer = compared(&runs, &hidden);
     assert_eq!(fewer.cells.len(), 2);
     assert_eq!(fewer.arrangement, all.arrangement);
     let names: Vec<&str> = fewer.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
@@ -126,7 +126,7 @@ fn the_usual_table_has_the_speed_up_of_the_screen_by_the_same_measure_over_the_s
             }
         }
         let sources = [Source { session: "", runs: &runs, reports: &[] }];
-        let tables = [of(&runs, &Study::default()).table, table(&sources, &preset("times").unwrap())];
+        let tables = [compared(&runs, &Study::default()).table, table(&sources, &preset("times").unwrap())];
         for (key, name) in [("ratio", "Speed-up by training time"), ("verdict", "Verdict")] {
             let [on_screen, usual] = tables.each_ref().map(|table| {
                 let place = table.columns.iter().position(|column| column.key == *key).unwrap();
@@ -143,11 +143,11 @@ fn the_usual_table_has_the_speed_up_of_the_screen_by_the_same_measure_over_the_s
 
 #[test]
 fn a_filter_names_the_key_or_the_level_that_was_meant() {
-    let missing = |filter: &str| of(&four(), &Study { filter: filter.to_owned(), ..Study::default() }).missing;
+    let missing = |filter: &str| compared(&four(), &Study { filter: filter.to_owned(), ..Study::default() }).missing;
     assert_eq!(missing("batch=16"), ["filter: no cell has batch; did you mean \"batch_size\"?"]);
     assert_eq!(missing("precision=fp31"), ["filter: no cell has precision = fp31; did you mean \"fp32\"?"]);
     assert!(missing("precision=fp32 or gpus=2").is_empty());
-    let ordered = of(&four(), &Study { filter: "precision>16 gpus=2".to_owned(), ..Study::default() });
+    let ordered = compared(&four(), &Study { filter: "precision>16 gpus=2".to_owned(), ..Study::default() });
     assert!(ordered.missing[0].starts_with("filter: precision>16: levels of precision that are no numbers"));
     assert_eq!((ordered.missing.len(), ordered.cells.len()), (1, 4), "a figure of an earlier version opens");
 }
@@ -156,11 +156,11 @@ fn a_filter_names_the_key_or_the_level_that_was_meant() {
 fn a_session_of_recorded_runs_alone_shows_their_values_marked() {
     let mut runs = four();
     runs.iter_mut().for_each(|run| run.recording = Recording::BuiltIn);
-    let shown = of(&runs, &Study::default());
+    let shown = compared(&runs, &Study::default());
     assert_eq!(shown.cells.len(), 4);
     assert!(shown.missing.iter().any(|line| line.contains("every run was recorded")), "{:?}", shown.missing);
     runs[0].trace = Some(fixture::nothing_recorded());
-    let shown = of(&runs, &Study::default());
+    let shown = compared(&runs, &Study::default());
     let note = format!("nothing was recorded of 1 of {} runs: the mark", runs.len());
     assert!(shown.missing.iter().any(|line| line.contains(&note)), "{:?}", shown.missing);
 }
@@ -170,13 +170,13 @@ fn a_factor_that_is_held_leaves_the_cells_of_its_level_and_is_told_with_what_is_
     let runs = four();
     let mut study = Study::default();
     study.hold("gpus".into(), Some(Level::Integer(2)));
-    let held = of(&runs, &study);
+    let held = compared(&runs, &study);
     assert_eq!((held.cells.len(), held.all_cells), (2, 4));
     assert_eq!(held.charts[0].x.categories, ["fp32", "fp16"]);
     let settings: Vec<&str> = held.settings.iter().map(|levels| &*levels.setting.key).collect();
     assert!(settings.contains(&"gpus"), "it can be changed: {settings:?}");
     study.hold("gpus".into(), Some(Level::Integer(7)));
-    let gone = of(&runs, &study);
+    let gone = compared(&runs, &study);
     assert_eq!(gone.cells.len(), 4);
     assert!(gone.missing.iter().any(|line| line.contains("held at gpus = 7: no cell has it")), "{:?}", gone.missing);
     study.hold("gpus".into(), None);
@@ -186,11 +186,11 @@ fn a_factor_that_is_held_leaves_the_cells_of_its_level_and_is_told_with_what_is_
 #[test]
 fn levels_have_the_order_and_the_colours_that_a_study_gives_them_and_without_it_the_usual_ones() {
     let runs = four();
-    let usual = of(&runs, &Study::default());
+    let usual = compared(&runs, &Study::default());
     let mut study = Study::default();
     study.put_in_order("precision".into(), vec![Level::text("fp16")]);
     study.paint("gpus".into(), Level::Integer(2), Some(5));
-    let own = of(&runs, &study);
+    let own = compared(&runs, &study);
     assert_eq!(own.charts[0].x.categories, ["fp16", "fp32"]);
     let first = |comparison: &Comparison| comparison.table.rows[0].cell.clone();
     assert_eq!((first(&usual).as_str(), first(&own).as_str()), ("fp32-1-ddp-ds", "fp16-1-ddp-ds"));
@@ -211,7 +211,7 @@ fn levels_have_the_order_and_the_colours_that_a_study_gives_them_and_without_it_
 fn the_ratio_of_a_time_is_above_one_where_it_is_faster_and_of_memory_where_it_is_more() {
     let mut runs = four();
     let ratio = |runs: &[RunSummary], measure: &str| {
-        let comparison = of(runs, &Study { measure: Some(measure.into()), ..Study::default() });
+        let comparison = compared(runs, &Study { measure: Some(measure.into()), ..Study::default() });
         let points = comparison.charts[0].series().flat_map(|series| series.points.clone());
         let fp16 = points.into_iter().find(|point| point.cell.as_ref().unwrap().cell == "fp16-1-ddp-ds");
         fp16.unwrap().ratio.unwrap().median
@@ -228,7 +228,7 @@ fn the_ratio_of_a_time_is_above_one_where_it_is_faster_and_of_memory_where_it_is
 fn memory_that_is_the_same_by_every_measure_is_one_bar_and_a_sentence() {
     let mut runs = four();
     let bars = |runs: &[RunSummary]| {
-        let chart = of(runs, &Study { form: Form::Memory, ..Study::default() }).charts.remove(0);
+        let chart = compared(runs, &Study { form: Form::Memory, ..Study::default() }).charts.remove(0);
         let names: Vec<String> = chart.legend().iter().map(|series| series.name.clone()).collect();
         (names, chart.notes)
     };
@@ -262,7 +262,7 @@ fn the_same_cell_of_two_sessions_is_two_rows_and_its_session_a_setting() {
 #[test]
 fn values_are_those_of_the_command_line_s_tables() {
     let runs = four();
-    let own = of(&runs, &Study { measure: Some("step_time_s".into()), ..Study::default() });
+    let own = compared(&runs, &Study { measure: Some("step_time_s".into()), ..Study::default() });
     let times = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("times").unwrap());
     let values = |table: &Table, key: &str| {
         let column = table.columns.iter().position(|column| column.key == key).unwrap();
@@ -285,7 +285,7 @@ fn nothing_makes_an_empty_comparison() {
 #[test]
 fn a_filter_chooses_cells_by_words_and_levels_and_one_that_cannot_be_read_hides_none() {
     let runs = four();
-    let shown = |filter: &str| of(&runs, &Study { filter: filter.to_owned(), ..Study::default() }).cells.len();
+    let shown = |filter: &str| compared(&runs, &Study { filter: filter.to_owned(), ..Study::default() }).cells.len();
     for (filter, cells) in [
         ("FP16 2", 1),
         ("precision=fp16 gpus>=2", 1),
@@ -309,7 +309,7 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
         }
     }
     let runs = [summarise_run(&record)];
-    let parts = of(&runs, &Study { form: Form::Parts, ..Study::default() });
+    let parts = compared(&runs, &Study { form: Form::Parts, ..Study::default() });
     assert_eq!(parts.charts[0].y.name, "Mean step time", "\"Step time\" is a median");
     let series_of = |name: &str| {
         let series = parts.charts[0].series().find(|series| series.name == name).unwrap();
@@ -353,7 +353,7 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
         vec![summarise_run(&record)]
     };
     let shown = |runs: &[RunSummary]| {
-        let comparison = of(runs, &Study::default());
+        let comparison = compared(runs, &Study::default());
         let drawn = comparison.charts[0].series().any(|series| !series.points.is_empty());
         (comparison.measure.to_string(), drawn)
     };
@@ -364,7 +364,7 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
     assert_eq!(shown(&run(&[], false)), shows("total_time_s"));
     let with_steps = run(&["bandwidth", "program_time_s"], true);
     assert!(["training_time_s", "step_time_s"].contains(&shown(&with_steps).0.as_str()));
-    let asked = of(&with_steps, &Study { measure: Some("bandwidth".into()), ..Study::default() });
+    let asked = compared(&with_steps, &Study { measure: Some("bandwidth".into()), ..Study::default() });
     assert_eq!(&*asked.measure, "bandwidth");
 }
 
@@ -377,15 +377,15 @@ fn without_the_first() -> Vec<RunSummary> {
 
 #[test]
 fn levels_keep_the_factors_order_whatever_arrives_first() {
-    let auto = of(&without_the_first(), &Study::default());
+    let auto = compared(&without_the_first(), &Study::default());
     let names: Vec<&str> = auto.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["1 GPU", "2 GPUs"], "the first cell that is there is of two");
     let study =
         Study { rows: Place::Setting("gpus".into()), colour: Place::Setting("precision".into()), ..Study::default() };
-    let turned = of(&without_the_first(), &study);
+    let turned = compared(&without_the_first(), &study);
     assert_eq!(turned.charts[0].x.categories, ["1 GPU", "2 GPUs"]);
     let columns = Study { columns: Place::Setting("gpus".into()), ..Study::default() };
-    let columns = of(&without_the_first(), &columns);
+    let columns = compared(&without_the_first(), &columns);
     let titles: Vec<&str> = columns.charts[0].panels.iter().map(|panel| panel.title.as_str()).collect();
     assert_eq!(titles, ["1 GPU", "2 GPUs"]);
 }
@@ -400,7 +400,7 @@ fn cells_without_a_value_have_no_empty_bar_and_are_named_with_their_reason() {
         summarise_run(&record)
     };
     runs.push(step(RunState::TimedOut));
-    let bars = of(&runs, &Study::default());
+    let bars = compared(&runs, &Study::default());
     assert_eq!(bars.charts[0].x.categories, ["fp32", "fp16"], "no room is left for what is not there");
     let points: Vec<f64> = bars.charts[0].series().flat_map(|series| &series.points).map(|point| point.x).collect();
     assert!(points.iter().all(|x| [0.0, 1.0].contains(x)), "{points:?}");
@@ -428,7 +428,7 @@ fn cells_of_a_program_stand_in_the_groups_of_the_built_in_ones_though_they_have_
         baseline: Some("each workload=script".to_owned()),
         ..Study::default()
     };
-    let comparison = of(&runs, &study);
+    let comparison = compared(&runs, &study);
     assert_eq!(comparison.charts[0].x.categories, ["fp32", "fp16"]);
     assert_eq!(comparison.charts[0].series().count(), 2);
     assert_eq!(comparison.baseline, Some((None, "workload = script".to_owned())));
@@ -449,7 +449,7 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
         })
     });
     all.extend(recorded.into_iter().flatten());
-    let comparison = of(&all, &preset("trace-cost").unwrap());
+    let comparison = compared(&all, &preset("trace-cost").unwrap());
     assert_eq!(comparison.baseline, Some((None, "trace = off".to_owned())));
     let percent =
         |series: &Series| series.points.iter().map(|point| (point.value.median * 10.0).round() / 10.0).collect();
@@ -471,11 +471,11 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
         table.notes
     );
     all.retain(|run| run.recording != Recording::Traced);
-    let one = of(&all, &preset("trace-cost").unwrap());
+    let one = compared(&all, &preset("trace-cost").unwrap());
     let names: Vec<&str> = one.charts[0].series().map(|series| &*series.name).collect();
     assert_eq!(names, ["Trace off", "Trace built-in"], "one tracer is named too");
     all.retain(|run| run.recording == Recording::Plain);
-    let none = of(&all, &preset("trace-cost").unwrap());
+    let none = compared(&all, &preset("trace-cost").unwrap());
     assert!(none.charts[0].is_empty());
     let notes = [
         "There is nothing to compare: every finished cell is its own baseline (trace = off).",
@@ -488,7 +488,7 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
 fn of_too_many_activities_those_left_out_are_named() {
     let runs: Vec<RunSummary> =
         (1..=12).map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "single"), 1, 0.1))).collect();
-    let activity = of(&runs, &Study { form: Form::Activity, ..Study::default() });
+    let activity = compared(&runs, &Study { form: Form::Activity, ..Study::default() });
     assert_eq!(activity.charts[0].panels.len(), 8);
     let drawing_note = "8 of 12 cells are drawn, without 9 GPUs; 10 GPUs; 11 GPUs; 12 GPUs: filter to see these.";
     assert!(activity.charts[0].notes.iter().any(|note| note == drawing_note), "{:?}", activity.charts[0].notes);

@@ -224,8 +224,8 @@ fn addition(
         AnnotationKind::Bracket => {
             let judged = verdict.unwrap_or_else(|| Err("it does not name two cells".to_owned()))?;
             let position = |cell: &CellKey| {
-                let mut places = chart.panels.iter().enumerate().flat_map(|(panel, of)| {
-                    let series = of.series.iter().enumerate();
+                let mut places = chart.panels.iter().enumerate().flat_map(|(panel, part)| {
+                    let series = part.series.iter().enumerate();
                     series.flat_map(move |(nth, series)| {
                         series
                             .points

@@ -266,8 +266,8 @@ mod tests {
             );
             lacking(&Site::default(), &AllocationSize { nodes, cpus, devices: 1 }, &text)
         };
-        let told = lacks(1, 4, ["drained", "down*"]).unwrap();
-        assert!(told.starts_with("2 of the 2 nodes of partition debug"), "{told}");
+        let message = lacks(1, 4, ["drained", "down*"]).unwrap();
+        assert!(message.starts_with("2 of the 2 nodes of partition debug"), "{message}");
         assert!(lacks(2, 4, ["idle", "draining"]).unwrap().starts_with("1 of the 2 nodes"));
         assert!(lacks(1, 4, ["idle*", "drained"]).is_some(), "a node that does not respond takes no jobs");
         assert_eq!(lacks(1, 4, ["allocated", "drained"]), None, "one node is enough");
@@ -289,8 +289,8 @@ mod tests {
         let node = node_among(&site(None, Some("gpu")), &fixture::cpu_node(), &all).unwrap();
         assert_eq!((node.gpus.len(), node.nodes), (MOST_DEVICES as usize, u32::MAX));
         let size = AllocationSize { nodes: 1, cpus: 1, devices: 1 };
-        let told = lacking(&site(None, None), &size, &format!("{line}|down\n{line}|drained\n")).unwrap();
-        assert!(told.starts_with("4294967295 of the 4294967295 nodes"), "{told}");
+        let message = lacking(&site(None, None), &size, &format!("{line}|down\n{line}|drained\n")).unwrap();
+        assert!(message.starts_with("4294967295 of the 4294967295 nodes"), "{message}");
     }
 
     proptest! {
@@ -306,8 +306,8 @@ mod tests {
                 Ok(node) => prop_assert!(node.nodes > 0 && node.gpus.len() <= MOST_DEVICES as usize),
                 Err(reason) => prop_assert!(reason.starts_with("site lab: ")),
             }
-            let told = lacking(&site, &AllocationSize { nodes, cpus: 1, devices: 1 }, &text);
-            prop_assert!(told.is_none_or(|told| told.contains(" of the ")));
+            let message = lacking(&site, &AllocationSize { nodes, cpus: 1, devices: 1 }, &text);
+            prop_assert!(message.is_none_or(|message| message.contains(" of the ")));
         }
     }
 }

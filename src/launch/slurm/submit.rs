@@ -218,7 +218,8 @@ mod tests {
             }
             Ok((0..).zip(part).map(|(task, _)| JobId { id: 9, task: Some(task) }).collect())
         });
-        let said: Vec<_> = answers.iter().map(|answer| answer.try_recv().ok().map(|answer| answer.is_ok())).collect();
-        assert_eq!(said, [Some(true), None, Some(true), Some(false), Some(true)]);
+        let outcomes: Vec<_> =
+            answers.iter().map(|answer| answer.try_recv().ok().map(|answer| answer.is_ok())).collect();
+        assert_eq!(outcomes, [Some(true), None, Some(true), Some(false), Some(true)]);
     }
 }

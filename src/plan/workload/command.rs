@@ -65,7 +65,7 @@ pub struct Command {
     pub time_limit_s: Option<f64>,
     /// Names, units and help of its factors.
     #[serde(default)]
-    pub factors: Vec<Said>,
+    pub factors: Vec<DeclaredFactor>,
     /// Where its readings come from.
     #[serde(default)]
     pub readings: ReadingsSpec,
@@ -73,7 +73,7 @@ pub struct Command {
 
 /// The name, unit and help that a plan gives to a factor of its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct DeclaredFactor {
     /// The factor's key.
     pub key: Key,
     /// Its name on screen.
@@ -217,7 +217,7 @@ pub fn own_measures() -> Vec<DeclaredMeasure> {
 
 /// A factor made from its levels; the first level is the default. If a built-in workload has the same key, the factor
 /// takes over its name, its unit, and the order of levels that decides colours.
-pub fn factor_of_levels(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
+pub fn factor_of_levels(key: &Key, levels: &[Level], texts: Option<&DeclaredFactor>) -> Factor {
     let known = workloads().iter().find_map(|spec| spec.factor(key));
     let first = levels.first().cloned().unwrap_or(Level::text(""));
     let names: Vec<Arc<str>> = levels.iter().filter_map(|level| level.as_text().map(Arc::from)).collect();

@@ -63,7 +63,7 @@ pub struct Course {
     losses: Losses,
     keys: HashSet<Key>,
     /// The first step with a reported duration, and the sum of the durations of the steps after it.
-    said: Option<(FoundStep, f64)>,
+    reported: Option<(FoundStep, f64)>,
     /// The clock of the times that the program reports, and the steps that were logged with such times before it was known to be right.
     clock: ProgramClock,
     unsure: Vec<Logged>,
@@ -91,7 +91,7 @@ impl Course {
             phase: None,
             losses: Losses::default(),
             keys: HashSet::new(),
-            said: None,
+            reported: None,
             clock: ProgramClock::new(started_s),
             unsure: Vec::new(),
             warned: HashSet::new(),
@@ -150,17 +150,17 @@ impl Course {
             self.add_loss(&last);
             self.end_epoch(last.epoch, now_s, events);
             let since_s = |first: &FoundStep| (self.end_s(&last.step) - self.end_s(first)).max(0.0);
-            let late = self.said.filter(|(first, said_s)| *said_s > 2.0 * since_s(first) + READ_LATE_S);
+            let late = self.reported.filter(|(first, reported_s)| *reported_s > 2.0 * since_s(first) + READ_LATE_S);
             let life_s = (now_s - self.started_s).max(0.0);
-            if let Some((_, said_s)) = late.filter(|(_, said_s)| *said_s > life_s + READ_LATE_S) {
+            if let Some((_, reported_s)) = late.filter(|(_, reported_s)| *reported_s > life_s + READ_LATE_S) {
                 let message = format!(
-                    "the program reported {said_s:.1} s of steps but ran for only {life_s:.1} s: its step times are impossible; report \
+                    "the program reported {reported_s:.1} s of steps but ran for only {life_s:.1} s: its step times are impossible; report \
                          milliseconds as duration_ms"
                 );
                 self.warn("late", message, now_s, events);
-            } else if let Some((_, said_s)) = late {
+            } else if let Some((_, reported_s)) = late {
                 let message = format!(
-                    "{said_s:.1} s of steps were reported together, after they had ended, so their energy, clocks and load are unknown; \
+                    "{reported_s:.1} s of steps were reported together, after they had ended, so their energy, clocks and load are unknown; \
                          let the program report each step when it ends, or with its time_s"
                 );
                 self.warn("late", message, now_s, events);
@@ -219,7 +219,7 @@ impl Course {
         let newest = self.waiting.last().or(self.last.as_ref()).map(|newest| (newest.number, newest.epoch));
         let epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
         let number = match step.step {
-            Some(said) => self.steps.next(said, step.steps, epoch),
+            Some(number) => self.steps.next(number, step.steps, epoch),
             None => self.steps.following(),
         };
         if step.loss.is_some_and(|loss| !loss.is_finite()) {
@@ -314,20 +314,20 @@ impl Course {
             self.leave_out_impossible_waits(&mut waiting, most_s, events);
         }
         for mut logged in waiting {
-            let said_s = logged.step.duration_s;
-            self.said = match (self.said, said_s) {
-                (Some((first, sum_s)), Some(said_s)) => Some((first, sum_s + said_s)),
+            let reported_s = logged.step.duration_s;
+            self.reported = match (self.reported, reported_s) {
+                (Some((first, sum_s)), Some(reported_s)) => Some((first, sum_s + reported_s)),
                 (None, Some(_)) => Some((logged.step, 0.0)),
-                (said, None) => said,
+                (reported, None) => reported,
             };
-            let is_timed = said_s.is_some() || each_s.is_some() && self.times_step;
-            logged.duration_s = said_s.or(each_s).unwrap_or(0.0);
+            let is_timed = reported_s.is_some() || each_s.is_some() && self.times_step;
+            logged.duration_s = reported_s.or(each_s).unwrap_or(0.0);
             logged.warm_up = logged.step.warm_up.unwrap_or_else(|| self.is_warm_up(logged.number)) || !is_timed;
             let phase = if logged.warm_up { Phase::WarmUp } else { Phase::Steady };
             if self.phase != Some(phase) {
                 self.phase = Some(phase);
                 let at_s = self.end_s(&logged.step);
-                let began_s = said_s.map_or(self.since_s, |said_s| end_s - said_s) + (at_s - end_s);
+                let began_s = reported_s.map_or(self.since_s, |reported_s| end_s - reported_s) + (at_s - end_s);
                 events.push((began_s.max(self.started_s).min(at_s).max(0.0), Event::Phase { phase }));
             }
             if let Some(last) = self.last.take() {

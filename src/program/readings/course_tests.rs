@@ -4,7 +4,7 @@ use super::super::fields::Fields;
 use super::*;
 use crate::protocol::{EventLine, read_event_line};
 
-fn said(step: u64, at_s: f64) -> FoundStep {
+fn found_step(step: u64, at_s: f64) -> FoundStep {
     FoundStep { step: Some(step), at_s, ..FoundStep::default() }
 }
 
@@ -39,9 +39,9 @@ fn warnings(events: &[Event]) -> Vec<&str> {
 
 #[test]
 fn a_step_takes_what_the_program_says_or_the_time_since_the_one_before() {
-    let explicit = FoundStep { duration_s: Some(0.25), ..said(3, 2.0) };
+    let explicit = FoundStep { duration_s: Some(0.25), ..found_step(3, 2.0) };
     assert_eq!(
-        of_steps(&[said(1, 1.0), said(2, 1.5), explicit, said(4, 3.0)]),
+        of_steps(&[found_step(1, 1.0), found_step(2, 1.5), explicit, found_step(4, 3.0)]),
         [(1, 1, 1.0, false), (2, 1, 0.5, true), (3, 1, 0.25, true), (4, 1, 1.0, true)],
         "the first holds the start of the program"
     );
@@ -51,10 +51,18 @@ fn a_step_takes_what_the_program_says_or_the_time_since_the_one_before() {
 fn a_step_during_which_the_clock_was_set_counts_no_time() {
     for (by_s, after_s) in [(3600.0, 3602.6), (-1.5, 1.1), (0.3, 2.9), (-0.3, 2.3)] {
         let (mut course, mut events) = (Course::new(0.0, WarmUp::Steps(0)), Vec::new());
-        course.take(&mut [said(1, 1.0), said(2, 1.5), said(3, 2.0)].map(Found::Step).to_vec(), 2.5, &mut events);
+        course.take(
+            &mut [found_step(1, 1.0), found_step(2, 1.5), found_step(3, 2.0)].map(Found::Step).to_vec(),
+            2.5,
+            &mut events,
+        );
         course.clock_set(2.5, after_s, by_s);
         let later = [2.75, 3.25].map(|at_s| at_s + by_s);
-        course.take(&mut vec![Found::Step(said(4, later[0])), Found::Step(said(5, later[1]))], 99.0, &mut events);
+        course.take(
+            &mut vec![Found::Step(found_step(4, later[0])), Found::Step(found_step(5, later[1]))],
+            99.0,
+            &mut events,
+        );
         let events: Vec<_> = events.into_iter().map(|(_, event)| event).collect();
         let counted: Vec<_> = steps(&events).into_iter().map(|(number, _, _, counts)| (number, counts)).collect();
         assert_eq!(counted, [(1, false), (2, true), (3, true), (4, false), (5, true)], "{by_s}");
@@ -65,17 +73,18 @@ fn a_step_during_which_the_clock_was_set_counts_no_time() {
 
 #[test]
 fn steps_that_are_logged_now_and_then_and_steps_that_are_read_at_once_share_their_time() {
-    assert_eq!(of_steps(&[said(10, 1.0), said(20, 3.0)]), [(10, 1, 1.0, false), (20, 1, 0.2, true)]);
-    let counted = of_steps(&[said(1, 1.0), said(2, 3.0), said(3, 3.0), said(5, 3.0)]);
+    assert_eq!(of_steps(&[found_step(10, 1.0), found_step(20, 3.0)]), [(10, 1, 1.0, false), (20, 1, 0.2, true)]);
+    let counted = of_steps(&[found_step(1, 1.0), found_step(2, 3.0), found_step(3, 3.0), found_step(5, 3.0)]);
     assert_eq!(counted, [(1, 1, 1.0, false), (2, 1, 0.5, true), (3, 1, 0.5, true), (5, 1, 0.5, true)]);
 }
 
 #[test]
 fn steps_that_are_said_long_after_they_ended_are_told_to_lack_their_time() {
-    let timed = |step, at_s| Found::Step(FoundStep { duration_s: Some(0.1), ..said(step, at_s) });
+    let timed = |step, at_s| Found::Step(FoundStep { duration_s: Some(0.1), ..found_step(step, at_s) });
     let at_the_end = events(WarmUp::Steps(0), &[(1..=50).map(|step| timed(step, 20.0)).collect()]);
     assert!(warnings(&at_the_end)[0].starts_with("4.9 s of steps were reported together"), "{at_the_end:?}");
-    let in_milliseconds = |step| Found::Step(FoundStep { duration_s: Some(100.0), ..said(step, 0.1 * step as f64) });
+    let in_milliseconds =
+        |step| Found::Step(FoundStep { duration_s: Some(100.0), ..found_step(step, 0.1 * step as f64) });
     let impossible = events(WarmUp::Steps(0), &[(1..=50).map(in_milliseconds).collect()]);
     assert_eq!(warnings(&impossible).len(), 1, "{impossible:?}");
     assert!(warnings(&impossible)[0].contains("impossible"), "the program ran for 100 s: {impossible:?}");
@@ -93,12 +102,12 @@ fn time_of_another_phase_is_not_a_steps() {
         WarmUp::Steps(0),
         &[vec![
             phase(Phase::Steady, 5.0),
-            Found::Step(said(1, 6.0)),
+            Found::Step(found_step(1, 6.0)),
             phase(Phase::Evaluate, 6.0),
-            Found::Step(said(2, 9.0)),
+            Found::Step(found_step(2, 9.0)),
             phase(Phase::Evaluate, 9.0),
             phase(Phase::Steady, 20.0),
-            Found::Step(said(3, 21.0)),
+            Found::Step(found_step(3, 21.0)),
         ]],
     );
     assert_eq!(steps(&log), [(1, 1, 1.0, true), (2, 1, 3.0, false), (3, 1, 1.0, true)]);
@@ -113,7 +122,7 @@ fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
         epoch: Some(epoch),
         steps,
         duration_s: Some(1.0),
-        ..said(step, at_s)
+        ..found_step(step, at_s)
     };
     let from_zero = [
         step_at(0.0, 0, None, 1.0),
@@ -126,7 +135,7 @@ fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
         [(1, 1), (2, 1), (3, 2), (4, 2)]
     );
     // Every tenth of 25 steps; the epochs are not said, but the count had come to its end.
-    let bar = |step, at_s| FoundStep { steps: Some(25), duration_s: Some(1.0), ..said(step, at_s) };
+    let bar = |step, at_s| FoundStep { steps: Some(25), duration_s: Some(1.0), ..found_step(step, at_s) };
     let bars = [bar(10, 1.0), bar(20, 2.0), bar(25, 3.0), bar(10, 4.0)];
     assert_eq!(of_steps(&bars).iter().map(|step| step.0).collect::<Vec<_>>(), [10, 20, 25, 35]);
     let fractions = [
@@ -142,7 +151,7 @@ fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
 fn steps_that_go_back_replace_the_earlier_ones_and_that_is_said() {
     let log = events(
         WarmUp::Steps(0),
-        &[vec![said(1, 1.0), said(2, 2.0), said(3, 3.0), said(2, 9.0), said(3, 11.0)]
+        &[vec![found_step(1, 1.0), found_step(2, 2.0), found_step(3, 3.0), found_step(2, 9.0), found_step(3, 11.0)]
             .into_iter()
             .map(Found::Step)
             .collect()],
@@ -156,7 +165,7 @@ fn steps_that_go_back_replace_the_earlier_ones_and_that_is_said() {
 fn a_clock_that_is_set_back_times_no_step() {
     let log = events(
         WarmUp::Steps(0),
-        &[vec![said(1, 10.0), said(2, 5.0), said(3, 6.0)].into_iter().map(Found::Step).collect()],
+        &[vec![found_step(1, 10.0), found_step(2, 5.0), found_step(3, 6.0)].into_iter().map(Found::Step).collect()],
     );
     assert_eq!(steps(&log), [(1, 1, 10.0, false), (2, 1, 0.0, false), (3, 1, 1.0, true)]);
     assert!(warnings(&log)[0].contains("the clock was set back"), "{log:?}");
@@ -165,7 +174,7 @@ fn a_clock_that_is_set_back_times_no_step() {
 #[test]
 fn more_about_a_step_joins_it() {
     let loss = |step: Option<u64>, loss| FoundStep { step, loss: Some(loss), at_s: 2.0, ..FoundStep::default() };
-    let (first, second) = (Found::Step(said(1, 2.0)), Found::Step(loss(Some(1), 0.5)));
+    let (first, second) = (Found::Step(found_step(1, 2.0)), Found::Step(loss(Some(1), 0.5)));
     let together = events(WarmUp::Steps(0), &[vec![first.clone(), second.clone()]]);
     let apart = events(WarmUp::Steps(0), &[vec![first], vec![second.clone()], vec![second]]);
     for (log, count) in [(together, 1), (apart, 2)] {
@@ -177,7 +186,7 @@ fn more_about_a_step_joins_it() {
 
 #[test]
 fn the_first_steps_of_the_run_are_warm_up_wherever_it_begins() {
-    let step_of = |step| FoundStep { duration_s: Some(1.0), ..said(step, step as f64) };
+    let step_of = |step| FoundStep { duration_s: Some(1.0), ..found_step(step, step as f64) };
     let log = events(WarmUp::Steps(2), &[(501..505).map(|step| Found::Step(step_of(step))).collect()]);
     assert_eq!(steps(&log).iter().map(|step| step.3).collect::<Vec<_>>(), [false, false, true, true]);
     let own = FoundStep { warm_up: Some(false), ..step_of(1) };
@@ -187,7 +196,7 @@ fn the_first_steps_of_the_run_are_warm_up_wherever_it_begins() {
 #[test]
 fn the_end_of_the_warm_up_is_found_by_step_times() {
     let end_s = |step: u64| if step <= 3 { 30.0 * step as f64 } else { 90.0 + 0.1 * (step - 3) as f64 };
-    let step_of = |step| FoundStep { duration_s: Some(end_s(step) - end_s(step - 1)), ..said(step, end_s(step)) };
+    let step_of = |step| FoundStep { duration_s: Some(end_s(step) - end_s(step - 1)), ..found_step(step, end_s(step)) };
     let log = events(WarmUp::Found, &[(1..=100).map(|step| Found::Step(step_of(step))).collect()]);
     let first = steps(&log).iter().find(|step| step.3).unwrap().0;
     assert!((40..=60).contains(&first), "{first}");
@@ -206,7 +215,7 @@ fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
         loss: Some(loss),
         units: Some(units),
         duration_s: Some(1.0),
-        ..said(step, step as f64)
+        ..found_step(step, step as f64)
     };
     let found = vec![step_with(1, 1.0, 1.0, 30.0), step_with(2, 1.0, 4.0, 10.0), step_with(3, 2.0, 0.5, 10.0)];
     let mut found: Vec<_> = found.into_iter().map(Found::Step).collect();
@@ -224,8 +233,9 @@ fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
 
 #[test]
 fn losses_of_steps_that_are_repeated_from_a_checkpoint_count_once() {
-    let step_with =
-        |step: u64, loss| Found::Step(FoundStep { loss: Some(loss), duration_s: Some(1.0), ..said(step, step as f64) });
+    let step_with = |step: u64, loss| {
+        Found::Step(FoundStep { loss: Some(loss), duration_s: Some(1.0), ..found_step(step, step as f64) })
+    };
     let found = vec![
         step_with(1, 5.0),
         step_with(2, 3.0),
@@ -250,7 +260,7 @@ fn losses_of_steps_that_are_repeated_from_a_checkpoint_count_once() {
 
 #[test]
 fn a_loss_that_is_not_a_number_is_said_once_and_kept() {
-    let step_of = |step: u64| Found::Step(FoundStep { loss: Some(f64::NAN), ..said(step, step as f64) });
+    let step_of = |step: u64| Found::Step(FoundStep { loss: Some(f64::NAN), ..found_step(step, step as f64) });
     let log = events(WarmUp::Steps(0), &[vec![step_of(1)], vec![step_of(2)]]);
     assert_eq!(warnings(&log), ["the loss of step 1 is not a finite number"]);
     assert!(log.iter().any(|event| matches!(event, Event::Step { step: 2, loss, .. } if loss.is_nan())));
@@ -316,7 +326,7 @@ proptest! {
         let (mut step, mut at_s, mut found) = (0, 0.0, Vec::new());
         for (advance, passed_s) in &gaps {
             (step, at_s) = (step + advance, at_s + passed_s);
-            found.push(Found::Step(said(step, at_s)));
+            found.push(Found::Step(found_step(step, at_s)));
         }
         let log = events(WarmUp::Steps(0), &[found]);
         let logged = steps(&log);
@@ -337,10 +347,10 @@ fn what_no_line_of_a_log_can_hold_is_not_logged() {
     assert!(refused("wait_s", -1.0).contains("must be a number from 0"));
 
     // By a clock that starts with the program, a step may have begun before 1970; by another one, decades may have passed.
-    let early = FoundStep { duration_s: Some(2.0), ..said(1, 1.0) };
+    let early = FoundStep { duration_s: Some(2.0), ..found_step(1, 1.0) };
     let (mut course, mut events) = (Course::new(1.7e9, WarmUp::Steps(0)), Vec::new());
     course.take(
-        &mut vec![Found::Step(early), Found::Step(said(2, 2.0)), Found::Step(said(3, 9e10))],
+        &mut vec![Found::Step(early), Found::Step(found_step(2, 2.0)), Found::Step(found_step(3, 9e10))],
         99.0,
         &mut events,
     );
@@ -353,8 +363,8 @@ fn what_no_line_of_a_log_can_hold_is_not_logged() {
 
 #[test]
 fn the_end_of_a_run_is_logged_unless_the_count_has_passed_it() {
-    let of = |step| FoundStep { steps: Some(3), ..said(step, step as f64) };
-    let log = events(WarmUp::Steps(0), &[(2..=4).map(|step| Found::Step(of(step))).collect()]);
+    let step_of_3 = |step| FoundStep { steps: Some(3), ..found_step(step, step as f64) };
+    let log = events(WarmUp::Steps(0), &[(2..=4).map(|step| Found::Step(step_of_3(step))).collect()]);
     let ends: Vec<_> = log
         .iter()
         .filter_map(|event| if let Event::Step { step, steps, .. } = event { Some((*step, *steps)) } else { None })
@@ -364,7 +374,7 @@ fn the_end_of_a_run_is_logged_unless_the_count_has_passed_it() {
 
 #[test]
 fn steps_may_take_up_to_twice_the_time_over_which_they_were_reported() {
-    let timed = |step| Found::Step(FoundStep { duration_s: Some(1.4), ..said(step, step as f64) });
+    let timed = |step| Found::Step(FoundStep { duration_s: Some(1.4), ..found_step(step, step as f64) });
     let log = events(WarmUp::Steps(0), &[(1..=21).map(timed).collect()]);
     assert!(warnings(&log).is_empty(), "{log:?}");
 }
@@ -378,7 +388,7 @@ fn placed(steps: u64, told_s: impl Fn(f64) -> f64) -> (Vec<(f64, f64)>, Vec<Even
         let read_s = 1_000.0 + 0.02 * *read_together.last().unwrap() as f64;
         let found = |step: &u64| {
             let at_s = 1_000.0 + told_s(0.02 * *step as f64);
-            Found::Step(FoundStep { read_s: Some(read_s), loss: Some(1.0), ..said(*step, at_s) })
+            Found::Step(FoundStep { read_s: Some(read_s), loss: Some(1.0), ..found_step(*step, at_s) })
         };
         course.take(&mut read_together.iter().map(found).collect(), read_s, &mut log);
     }
@@ -427,11 +437,11 @@ fn reported_times_that_are_no_times_of_the_machines_clock_give_durations_but_do_
 #[test]
 fn more_about_a_step_stays_with_it_when_its_reported_time_turns_out_to_be_wrong() {
     let (mut course, mut log) = (Course::new(1_000.0, WarmUp::Steps(0)), Vec::new());
-    let step = |at_s: f64| Found::Step(FoundStep { read_s: Some(1_001.0), ..said(1, at_s) });
-    let loss = Found::Step(FoundStep { loss: Some(0.5), ..said(1, 1_001.0) });
+    let step = |at_s: f64| Found::Step(FoundStep { read_s: Some(1_001.0), ..found_step(1, at_s) });
+    let loss = Found::Step(FoundStep { loss: Some(0.5), ..found_step(1, 1_001.0) });
     course.take(&mut vec![step(1_001.0)], 1_001.0, &mut log);
     course.take(&mut vec![loss], 1_001.0, &mut log);
-    let late = FoundStep { read_s: Some(1_002.0), ..said(2, 9_000.0) };
+    let late = FoundStep { read_s: Some(1_002.0), ..found_step(2, 9_000.0) };
     course.take(&mut vec![Found::Step(late)], 1_002.0, &mut log);
     let mut losses = log.iter().filter_map(|(_, event)| match event {
         Event::Step { step: 1, loss, .. } => Some(*loss),
@@ -446,7 +456,7 @@ fn waits_that_are_longer_than_their_steps_are_left_out_and_said_once() {
         let wait = |event: &Event| if let Event::Step { load_wait_s, .. } = event { Some(*load_wait_s) } else { None };
         log.iter().filter_map(wait).collect()
     };
-    let waited = |step: u64, wait_s| FoundStep { wait_s: Some(wait_s), ..said(step, step as f64) };
+    let waited = |step: u64, wait_s| FoundStep { wait_s: Some(wait_s), ..found_step(step, step as f64) };
     // Steps of 1 s by their lines; several lines are read together.
     let by_lines = events(
         WarmUp::Steps(0),
@@ -459,7 +469,7 @@ fn waits_that_are_longer_than_their_steps_are_left_out_and_said_once() {
         "{warning}"
     );
     // The duration arrives in a line of its own.
-    let timed = FoundStep { duration_s: Some(0.01), ..said(1, 1.0) };
+    let timed = FoundStep { duration_s: Some(0.01), ..found_step(1, 1.0) };
     let apart = events(WarmUp::Steps(0), &[vec![Found::Step(waited(1, 0.5))], vec![Found::Step(timed)]]);
     assert_eq!(format!("{:?}", waits(&apart)), "[0.5, NaN]");
     assert_eq!(warnings(&apart).len(), 1, "{apart:?}");

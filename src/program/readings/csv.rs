@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::fields::{Fields, Names, WORDS};
 use super::growing::{Growing, Part};
-use super::json::SAID;
+use super::json::MOST_REFUSED;
 use super::{Found, Lines, Source};
 use crate::analysis::counted;
 use crate::plan::command::ReadingsSpec;
@@ -66,7 +66,7 @@ impl Source for Csv {
         if last {
             lines.finish(|_, line| table.line(line, now_s, found));
             let Table { name, rows, refused, .. } = table;
-            if *refused > SAID {
+            if *refused > MOST_REFUSED {
                 found.push(Found::Warning(format!("{name}: {refused} of {rows} rows could not be read")));
             }
             if *rows == 0 {
@@ -117,7 +117,7 @@ impl Table {
             Ok(fields) => fields.found(now_s, found),
             Err(why) => {
                 self.refused += 1;
-                if self.refused <= SAID {
+                if self.refused <= MOST_REFUSED {
                     let Self { name, seen, .. } = self;
                     found.push(Found::Warning(format!("{name}, row {}: {why}; the row was left out", seen.place)));
                 }
@@ -242,8 +242,8 @@ mod tests {
         let reading = Found::Reading { key: "lr,_now".into(), value: 1e-3, step: Some(2), epoch: None };
         assert_eq!(poll(&mut source, false), [step(2, Some(0.25)), reading]);
         let end = poll(&mut source, true);
-        let [Found::Warning(said)] = &end[..] else { panic!("{end:?}") };
-        assert!(said.starts_with("metrics.csv, row 4: it has 2 cells, but the first row has 5"), "{said}");
+        let [Found::Warning(warning)] = &end[..] else { panic!("{end:?}") };
+        assert!(warning.starts_with("metrics.csv, row 4: it has 2 cells, but the first row has 5"), "{warning}");
     }
 
     #[test]
@@ -313,8 +313,8 @@ mod tests {
         let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
         append(&path, "step,loss,,loss,\n1,0.5,,9,\n2,0.25,,9,\n");
         let found = poll(&mut source, true);
-        let [Found::Warning(said), rest @ ..] = &found[..] else { panic!("{found:?}") };
-        assert!(said.starts_with("metrics.csv: the first row names \"loss\" more than once"), "{said}");
+        let [Found::Warning(warning), rest @ ..] = &found[..] else { panic!("{found:?}") };
+        assert!(warning.starts_with("metrics.csv: the first row names \"loss\" more than once"), "{warning}");
         assert_eq!(rest, [step(1, Some(0.5)), step(2, Some(0.25))]);
     }
 
@@ -345,6 +345,9 @@ mod tests {
         let mut source = Csv::new(folder.path().join("metrics.csv"), &ReadingsSpec::default());
         assert!(poll(&mut source, false).is_empty());
         let end = poll(&mut source, true);
-        assert!(matches!(&end[..], [Found::Warning(said)] if said.contains("the program wrote no row")), "{end:?}");
+        assert!(
+            matches!(&end[..], [Found::Warning(warning)] if warning.contains("the program wrote no row")),
+            "{end:?}"
+        );
     }
 }

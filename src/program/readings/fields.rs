@@ -250,9 +250,9 @@ mod tests {
     use super::*;
 
     fn found(fields: &[(&str, &str)]) -> Vec<Found> {
-        let (mut said, mut found) = (Fields::default(), Vec::new());
-        fields.iter().for_each(|(name, text)| said.text(name, text).unwrap());
-        said.found(9.0, &mut found);
+        let (mut line_fields, mut found) = (Fields::default(), Vec::new());
+        fields.iter().for_each(|(name, text)| line_fields.text(name, text).unwrap());
+        line_fields.found(9.0, &mut found);
         found
     }
 
@@ -308,9 +308,9 @@ mod tests {
     #[test]
     fn a_wait_that_is_longer_than_the_step_is_refused_in_either_order() {
         for fields in [[("duration_s", "0.01"), ("wait_s", "0.5")], [("wait_s", "0.5"), ("duration_ms", "10")]] {
-            let mut said = Fields::default();
-            said.text(fields[0].0, fields[0].1).unwrap();
-            let refused = said.text(fields[1].0, fields[1].1).unwrap_err();
+            let mut line_fields = Fields::default();
+            line_fields.text(fields[0].0, fields[0].1).unwrap();
+            let refused = line_fields.text(fields[1].0, fields[1].1).unwrap_err();
             assert_eq!(refused, "wait_s is 0.5, but must be part of the step's 0.01 s");
         }
         let mut rounded = Fields::default();
@@ -336,8 +336,8 @@ mod tests {
         assert_eq!(names.meaning("Loss/train", "a.csv", &mut found), "loss");
         assert_eq!(names.meaning("Loss/train", "a.csv", &mut found), "loss");
         assert_eq!(names.meaning("train_loss", "a.csv", &mut found), "train_loss", "the second of its kind");
-        let [Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
-        assert!(said.contains(r#"names = { "Loss/train" = "loss" }"#), "{said}");
+        let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert!(warning.contains(r#"names = { "Loss/train" = "loss" }"#), "{warning}");
         let mut plain = Names::new(&BTreeMap::new(), false);
         assert_eq!(plain.meaning("Loss/train", "a.csv", &mut found), "Loss/train");
     }
@@ -351,8 +351,8 @@ mod tests {
         names.see("loss", "a.csv", &mut found);
         assert_eq!(names.meaning("loss", "a.csv", &mut found), "loss");
         assert_eq!(names.meaning("train/loss", "a.csv", &mut found), "train/loss");
-        let [Found::Warning(_), Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
-        assert!(said.starts_with(r#"a.csv: "train/loss" was taken for loss until "loss" appeared"#), "{said}");
+        let [Found::Warning(_), Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert!(warning.starts_with(r#"a.csv: "train/loss" was taken for loss until "loss" appeared"#), "{warning}");
         let mut of_records = Names::new(&BTreeMap::new(), true).besides(&["step"]);
         assert_eq!(of_records.meaning("global_step", "events", &mut found), "global_step");
         assert_eq!(found.len(), 2);

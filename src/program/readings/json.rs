@@ -11,7 +11,7 @@ use super::{Found, Lines, Source};
 use crate::plan::command::ReadingsSpec;
 
 /// The number of unreadable lines that are reported one by one; further ones are only counted.
-pub(super) const SAID: u64 = 3;
+pub(super) const MOST_REFUSED: u64 = 3;
 
 /// JSON lines that a program appends to a file.
 pub(super) struct JsonLines {
@@ -62,7 +62,7 @@ impl Source for JsonLines {
                 Ok(_) => *of_others += 1,
                 Err(why) => {
                     *refused += 1;
-                    if *refused <= SAID {
+                    if *refused <= MOST_REFUSED {
                         found.push(Found::Warning(format!("{name}:{count}: {why}; the line was left out")));
                     }
                 }
@@ -77,7 +77,7 @@ impl Source for JsonLines {
         })?;
         if last {
             lines.finish(&mut take);
-            if *refused > SAID {
+            if *refused > MOST_REFUSED {
                 found.push(Found::Warning(format!("{name}: {refused} of {count} lines could not be read")));
             }
             if *of_others > 0 && *of_others + *refused == *count {
@@ -258,10 +258,10 @@ mod tests {
     #[test]
     fn lines_of_other_ranks_alone_are_told_to_count_nothing() {
         let found = read("{\"rank\":1,\"step\":1,\"loss\":1}\n{\"rank\":2,\"step\":1,\"loss\":2}\n");
-        let [Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
+        let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
         assert!(
-            said.starts_with("readings.jsonl: no line of rank 0") && said.contains("2 lines of other ranks"),
-            "{said}"
+            warning.starts_with("readings.jsonl: no line of rank 0") && warning.contains("2 lines of other ranks"),
+            "{warning}"
         );
     }
 

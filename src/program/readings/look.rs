@@ -48,13 +48,13 @@ impl Look {
         if has(|found| matches!(found, Found::Step(_))) && (self.speaker.is_none() || is_certain) {
             self.speaker = Some(speaker);
             if !is_certain {
-                found.push(said(&format!("steps were guessed from {guess}")));
+                found.push(guess_warning(&format!("steps were guessed from {guess}")));
             }
         }
         let is_new = speaker == Speaker::Output && self.speaker.is_none() && !self.has_guessed_readings;
         if is_new && has(|found| matches!(found, Found::Reading { .. })) {
             self.has_guessed_readings = true;
-            found.push(said(&format!("readings were guessed from {guess}, which contains no step number")));
+            found.push(guess_warning(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
             Found::Step(_) | Found::Phase { .. } => self.speaker == Some(speaker),
@@ -66,7 +66,7 @@ impl Look {
     }
 }
 
-fn said(guess: &str) -> Found {
+fn guess_warning(guess: &str) -> Found {
     Found::Warning(format!("{guess}; declare it in [command.readings] to be certain"))
 }
 
@@ -88,9 +88,9 @@ impl Source for Look {
     }
 
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        let (mut said, mut logged, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        let program = self.program.poll(last, now_s, &mut said);
-        self.pass(Speaker::Program, "", said, found);
+        let (mut declared, mut logged, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let program = self.program.poll(last, now_s, &mut declared);
+        self.pass(Speaker::Program, "", declared, found);
         let event_files = self.event_files.poll(last, now_s, &mut logged);
         if self.speaker != Some(Speaker::Program) {
             self.pass(Speaker::EventFiles, "TensorBoard's event files", logged, found);

@@ -207,8 +207,8 @@ fn a_guess_is_said_once_and_gives_way_to_what_the_program_says() {
     let path = folder.path().join("readings.jsonl");
     let mut look = Look::new(JsonLines::of_program(path.clone()), folder.path());
     let first = line(&mut look, "step 1 loss 0.5");
-    let [Found::Warning(said), Found::Step(_)] = &first[..] else { panic!("{first:?}") };
-    assert!(said.contains("steps were guessed from output such as \"step … loss …\""), "{said}");
+    let [Found::Warning(warning), Found::Step(_)] = &first[..] else { panic!("{first:?}") };
+    assert!(warning.contains("steps were guessed from output such as \"step … loss …\""), "{warning}");
     assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
     fs::write(&path, "{\"step\":3,\"loss\":0.3}\n").unwrap();
     assert!(matches!(poll(&mut look, false)[..], [Found::Step(step)] if step.loss == Some(0.3)));
@@ -236,7 +236,7 @@ fn a_reading_without_a_step_is_said_to_be_a_guess() {
     let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
     let first = line(&mut look, "loss: 0.5");
     assert!(
-        matches!(&first[..], [Found::Warning(said), Found::Reading { .. }] if said.contains("guessed")),
+        matches!(&first[..], [Found::Warning(warning), Found::Reading { .. }] if warning.contains("guessed")),
         "{first:?}"
     );
     assert_eq!(line(&mut look, "loss: 0.4").len(), 1);

@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::fields::{Fields, Names};
-use super::json::SAID;
+use super::json::MOST_REFUSED;
 use super::{Found, Source, Stream};
 use crate::plan::command::{ReadingsSpec, compiled};
 
@@ -55,7 +55,7 @@ impl Source for Patterns {
                 }
                 Err(why) => {
                     *refused += 1;
-                    if *refused <= SAID {
+                    if *refused <= MOST_REFUSED {
                         let line = super::fields::shown(line);
                         found.push(Found::Warning(format!("the pattern '{regex}' matches {line}, but {why}")));
                     }
@@ -71,7 +71,7 @@ impl Source for Patterns {
                 let lines = if lines == 1 { "the only line".to_owned() } else { format!("any of the {lines} lines") };
                 found.push(Found::Warning(format!("the pattern '{regex}' does not match {lines} of output")));
             }
-            if refused > SAID {
+            if refused > MOST_REFUSED {
                 found.push(Found::Warning(format!(
                     "{refused} lines match a pattern, but have no number where the pattern expects one"
                 )));

@@ -56,8 +56,9 @@ static NAMED_UNIT: LazyLock<Option<Regex>> =
 /// The numbers of a line in order.
 pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
     let (Some(number), Some(none), Some(units)) = (&*NUMBER, &*NO_NUMBERS, &*UNIT) else { return Vec::new() };
-    let barred: Vec<(usize, usize)> = none.find_iter(line).map(|found| (found.start(), found.end())).collect();
-    let (mut found, mut from, mut gap_from): (Vec<Printed<'_>>, _, _) = (Vec::new(), 0, 0);
+    let barred: Vec<(usize, usize)> =
+        none.find_iter(line).map(|barred_number| (barred_number.start(), barred_number.end())).collect();
+    let (mut numbers, mut from, mut gap_from): (Vec<Printed<'_>>, _, _) = (Vec::new(), 0, 0);
     while let Some(digits) = number.find_at(line, from) {
         let at = digits.start();
         if let Some((_, end)) = barred.iter().find(|(start, end)| (*start..*end).contains(&at)) {
@@ -80,21 +81,21 @@ pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
         let gap = &line[gap_from..at];
         from = unit.map_or(end, |unit| end + unit.end());
         gap_from = from;
-        let follows = found.last_mut().filter(|_| gap.trim() == "(");
+        let follows = numbers.last_mut().filter(|_| gap.trim() == "(");
         if let Some(last) = follows {
             last.has_mean = true;
             continue;
         }
         let (name, named_unit) = name_of(gap);
         let unit = unit.map_or(named_unit, |unit| unit.as_str());
-        found.push(Printed { name, gap, at, text, value, unit, has_mean: false });
+        numbers.push(Printed { name, gap, at, text, value, unit, has_mean: false });
     }
     // A program that prints one decimal comma prints all decimals so.
-    if found.iter().any(|number| number.value.is_none() && number.text.matches(',').count() == 1) {
-        found.iter_mut().filter(|number| number.may_have_decimals()).for_each(|number| number.value = None);
+    if numbers.iter().any(|number| number.value.is_none() && number.text.matches(',').count() == 1) {
+        numbers.iter_mut().filter(|number| number.may_have_decimals()).for_each(|number| number.value = None);
     }
-    found.iter_mut().filter(|number| number.is_of_unknown_unit()).for_each(|number| number.value = None);
-    found
+    numbers.iter_mut().filter(|number| number.is_of_unknown_unit()).for_each(|number| number.value = None);
+    numbers
 }
 
 /// The end of the number that begins with these digits, and its value if its separators show it.
@@ -470,7 +471,8 @@ mod tests {
             assert_eq!(pattern_of(line), "", "{line}");
         }
         let pattern = Regex::new(&pattern_of("patches: 7")).expect("a regular expression");
-        let read = |line: &'static str| pattern.captures(line).and_then(|found| Some(found.name("patches")?.as_str()));
+        let read =
+            |line: &'static str| pattern.captures(line).and_then(|captures| Some(captures.name("patches")?.as_str()));
         assert_eq!(
             ["patches: 1e-3.", "patches: -2.5, 3", "patches: 1,234 ms"].map(read),
             [Some("1e-3"), Some("-2.5"), Some("1,234")]

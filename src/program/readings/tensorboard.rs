@@ -401,18 +401,18 @@ fn scalars(event: &[u8], take: &mut impl FnMut(Scalar)) -> Result<(), String> {
 
 /// The tag and the number of a `Summary.Value`; `None` if it is not a scalar.
 fn value_of(value: &[u8]) -> Result<Option<(String, f64)>, String> {
-    let (mut tag, mut found) = (String::new(), None);
+    let (mut tag, mut scalar) = (String::new(), None);
     fields(value, |number, value| {
         match (number, value) {
             (1, Value::Bytes(bytes)) => tag = String::from_utf8_lossy(bytes).into_owned(),
-            (2, Value::Fixed32(bytes)) => found = Some(f64::from(f32::from_le_bytes(bytes))),
-            (8, Value::Bytes(tensor)) => found = number_of(tensor)?,
+            (2, Value::Fixed32(bytes)) => scalar = Some(f64::from(f32::from_le_bytes(bytes))),
+            (8, Value::Bytes(tensor)) => scalar = number_of(tensor)?,
             _ => {}
         }
         Ok(())
     })?;
     // The plug-in for hyperparameters stores its own values as summaries.
-    Ok(found.filter(|_| !tag.starts_with("_hparams_")).map(|value| (tag, value)))
+    Ok(scalar.filter(|_| !tag.starts_with("_hparams_")).map(|value| (tag, value)))
 }
 
 /// The number of a `TensorProto` with one element.

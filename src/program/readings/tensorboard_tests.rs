@@ -79,8 +79,8 @@ fn damage_is_named_and_what_can_be_read_is() {
         assert!(found.len() <= all, "{place}");
         // A length that is damaged ends what can be read, as nobody knows where the next record starts.
         match &damages[..] {
-            [said] if said.contains("what follows is left out") => framing += 1,
-            [said] if said.contains("is damaged and was left out") => data += 1,
+            [damage] if damage.contains("what follows is left out") => framing += 1,
+            [damage] if damage.contains("is damaged and was left out") => data += 1,
             other => panic!("{place}: {other:?}"),
         }
     }
@@ -134,7 +134,7 @@ fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left
     assert!(of_folder, "{found:?}");
     let guessed = found
         .iter()
-        .any(|found| matches!(found, Found::Warning(said) if said.contains("\"train/loss\" was taken for loss")));
+        .any(|found| matches!(found, Found::Warning(warning) if warning.contains("\"train/loss\" was taken for loss")));
     assert!(guessed, "{found:?}");
 }
 

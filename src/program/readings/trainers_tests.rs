@@ -12,9 +12,9 @@ fn read(before: &[&str], line: &str) -> (Option<FoundStep>, Vec<(String, f64)>, 
     let (mut step, mut readings, mut untaken) = (None, Vec::new(), Vec::new());
     for found in found {
         match found {
-            Found::Step(said) => step = Some(said),
+            Found::Step(found_step) => step = Some(found_step),
             Found::Reading { key, value, .. } => readings.push((key.to_string(), value)),
-            Found::Untaken(said) => untaken.push(said),
+            Found::Untaken(part) => untaken.push(part),
             other => panic!("{line}: {other:?}"),
         }
     }

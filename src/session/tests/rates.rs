@@ -4,7 +4,7 @@ use super::*;
 use crate::protocol::{Device, Rate, RateLine};
 
 /// What a worker says of a device, as commands of a shell.
-fn said(lines: &[RateLine]) -> String {
+fn echoed(lines: &[RateLine]) -> String {
     lines.iter().map(|line| format!("echo '{}'; ", serde_json::to_string(line).unwrap())).collect()
 }
 
@@ -23,7 +23,7 @@ fn rate() -> RateLine {
 
 /// Measures the CPUs until a file `go` lies beside the worker, whose process is in the file `pid`; trains well.
 fn until_go() -> String {
-    let (before, after) = (said(&[device("cpu", None), begins()]), said(&[rate()]));
+    let (before, after) = (echoed(&[device("cpu", None), begins()]), echoed(&[rate()]));
     let waits = "until [ -e \"$at/go\" ]; do sleep 0.01; done";
     format!(
         "if [ \"$1\" = rates ]; then at=$(dirname \"$0\"); echo $$ > \"$at/pid\"; {before}{waits}; {after}exit; fi\n{WELL}"
@@ -72,7 +72,7 @@ fn no_run_starts_while_the_machine_is_measured_also_of_a_queue_that_was_paused()
 #[test]
 fn what_was_measured_before_a_device_failed_is_kept() {
     let (first, second) = (device("first", Some("GPU-0")), RateLine::Failed { message: "it fell off".to_owned() });
-    let (first, second) = (said(&[first, begins(), rate()]), said(&[second]));
+    let (first, second) = (echoed(&[first, begins(), rate()]), echoed(&[second]));
     let mut scene = Scene::new(&format!("if [ \"$4\" = GPU-0 ]; then {first}else {second}exit 1; fi"));
     scene.machine.node = fixture::gpu_node(3);
     let mut session = scene.open();

@@ -100,8 +100,8 @@ mod tests {
             toml: String::new(),
             workloads: Vec::new(),
         };
-        let progress = &mut |done: u64, of: u64| {
-            assert_eq!((u64::from(made.get()), of), (done + 1, 3));
+        let progress = &mut |done: u64, total: u64| {
+            assert_eq!((u64::from(made.get()), total), (done + 1, 3));
             if done == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let runs = [1, 2, 3].into_iter().map(run);

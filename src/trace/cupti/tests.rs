@@ -417,7 +417,7 @@ fn what_lies_between_windows_is_neither_recorded_time_nor_idle_nor_part_of_a_ste
     let gaps: Vec<_> = trace.gaps.iter().map(|gap| (gap.start_ns, gap.length_ns)).collect();
     assert_eq!(gaps, [0, 1, 2].map(|window| (window * 10_000_000 + 300_000, 300_000)));
     let note = "recorded in 3 windows: sums are of the 0.003 s in them, not of all 0.021 s";
-    assert!(trace.notes.iter().any(|said| said.starts_with(note)), "{:?}", trace.notes);
+    assert!(trace.notes.iter().any(|note_text| note_text.starts_with(note)), "{:?}", trace.notes);
     assert_eq!(trace.summary("f", None).span_s, Some(0.021));
     // A part of the recording: the second window and half of the third one.
     let part = Window { from_s: Some(0.005), to_s: Some(0.0205) };
@@ -425,7 +425,7 @@ fn what_lies_between_windows_is_neither_recorded_time_nor_idle_nor_part_of_a_ste
     // As in any recording, a GPU is idle from its last work in the part to the part's end.
     assert_eq!((trace.wall_ns, trace.per_gpu[0].busy_ns, trace.per_gpu[0].idle_ns), (1_500_000, 600_000, 500_000));
     let timeline = Timeline::open(&file, &mut go_on).unwrap();
-    assert!(timeline.warnings().iter().any(|said| said.starts_with(note)), "{:?}", timeline.warnings());
+    assert!(timeline.warnings().iter().any(|note_text| note_text.starts_with(note)), "{:?}", timeline.warnings());
     let split = timeline.split(&mut go_on).unwrap();
     let spans: Vec<_> = split.steps.iter().map(|step| (step.span.1 - step.span.0, step.warm_up)).collect();
     // The first step of a window does not count. It begins with the window if there is an unrecorded time before.

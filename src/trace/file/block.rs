@@ -105,13 +105,13 @@ impl Header {
         }
         let content = match header[5] {
             ENTRIES => Content::Entries,
-            of @ (ROWS | TILES) => {
+            kind @ (ROWS | TILES) => {
                 let (lane, count, start, end) = (u32_at(8), u32_at(12), i64_at(16), i64_at(24));
-                let most = if of == ROWS { MOST_ROWS } else { MOST_TILES };
+                let most = if kind == ROWS { MOST_ROWS } else { MOST_TILES };
                 if count == 0 || count as usize > most || check_span((start, end)).is_err() {
                     return Err(NoHeader::Damaged);
                 }
-                if of == ROWS {
+                if kind == ROWS {
                     Content::Rows { lane, count, start, end }
                 } else {
                     Content::Tiles { lane, count, start, end }

@@ -148,8 +148,8 @@ impl<'a> EventsFile<'a> {
         while at < self.size {
             let header = match self.header(at)? {
                 Ok(header) => header,
-                Err(found) => {
-                    if let NoHeader::Version(version) = found {
+                Err(error) => {
+                    if let NoHeader::Version(version) = error {
                         later.get_or_insert(version);
                     }
                     // If the previous block gives a wrong size, it may contain other blocks.
@@ -278,10 +278,10 @@ impl<'a> EventsFile<'a> {
                             self.head.gpus.push(gpu.clone());
                         }
                     }
-                    for (known, said) in
+                    for (known, texts) in
                         [(&mut self.head.warnings, &head.warnings), (&mut self.head.notes, &head.notes)]
                     {
-                        for text in said {
+                        for text in texts {
                             if !known.contains(text) {
                                 known.push(text.clone());
                             }
@@ -350,8 +350,9 @@ impl<'a> EventsFile<'a> {
     }
 
     fn blocks(&self, kind: Kind) -> Vec<(&Block, &KnownLane)> {
-        let is_wanted =
-            |found: Kind| found == kind || kind == Kind::Range && matches!(found, Kind::Collective | Kind::Domain);
+        let is_wanted = |recorded: Kind| {
+            recorded == kind || kind == Kind::Range && matches!(recorded, Kind::Collective | Kind::Domain)
+        };
         let known = self.blocks.iter().filter_map(|block| Some((block, self.lane(block)?)));
         known.filter(|(_, known)| is_wanted(known.lane.kind)).collect()
     }

@@ -153,18 +153,18 @@ mod tests {
     #[test]
     fn files_of_one_rank_are_one_process_unless_they_cover_the_same_time() {
         let mut ranks = Ranks::default();
-        let mut of = |rank, pid, file: &str, worker: &str, span: (i64, i64)| {
+        let mut process_of = |rank, pid, file: &str, worker: &str, span: (i64, i64)| {
             let place = ranks.process(&facts(rank, pid), (file, worker.to_owned()), Some(span.0));
             ranks.finish(place, Some(span), None);
             ranks.get(place).id
         };
-        assert_eq!(of(Some(0), 7, "a", "a", (0, 10)), 7);
-        assert_eq!(of(Some(0), 7, "b", "b", (10, 20)), 7);
-        assert_eq!(of(Some(1), 7, "c", "c", (0, 10)), 7 + (1 << 32));
-        assert_eq!(of(Some(0), 7, "d", "d", (15, 25)), 7 + (2 << 32));
-        assert_eq!(of(None, 9, "w.1", "w", (0, 10)), 9);
-        assert_eq!(of(None, 9, "w.2", "w", (10, 20)), 9);
-        assert_eq!(of(None, 9, "v.1", "v", (20, 30)), 9 + (1 << 32));
+        assert_eq!(process_of(Some(0), 7, "a", "a", (0, 10)), 7);
+        assert_eq!(process_of(Some(0), 7, "b", "b", (10, 20)), 7);
+        assert_eq!(process_of(Some(1), 7, "c", "c", (0, 10)), 7 + (1 << 32));
+        assert_eq!(process_of(Some(0), 7, "d", "d", (15, 25)), 7 + (2 << 32));
+        assert_eq!(process_of(None, 9, "w.1", "w", (0, 10)), 9);
+        assert_eq!(process_of(None, 9, "w.2", "w", (10, 20)), 9);
+        assert_eq!(process_of(None, 9, "v.1", "v", (20, 30)), 9 + (1 << 32));
         let names: Vec<String> = ranks.names().into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["rank 0 (a)", "rank 1", "rank 0 (d)", "process 9 (w.1)", "process 9 (v.1)"]);
         let notes = ranks.notes(Some(4));

@@ -61,7 +61,7 @@ fn recorded_traces_have_the_sums_of_their_json() {
     assert!(files.len() >= 3, "{files:?}");
     for file in files {
         let (sums, trace) = (sums(&text_of(&file)), imported(&file));
-        let of = |category: &str| -> BTreeMap<&str, (u64, u64)> {
+        let sums_of = |category: &str| -> BTreeMap<&str, (u64, u64)> {
             let category_sums = sums.iter().filter(|((known, _), _)| known == category);
             category_sums.map(|((_, name), sum)| (name.as_str(), *sum)).collect()
         };
@@ -75,14 +75,14 @@ fn recorded_traces_have_the_sums_of_their_json() {
             *sum = (sum.0 + range.statistics.calls, sum.1 + range.statistics.total_ns);
         }
         for category in ["cpu_op", "user_annotation"] {
-            assert_eq!(named.remove(category).unwrap_or_default(), of(category), "{} {category}", file.display());
+            assert_eq!(named.remove(category).unwrap_or_default(), sums_of(category), "{} {category}", file.display());
         }
         let kernels: BTreeMap<&str, (u64, u64)> = (trace.kernels.iter())
             .map(|kernel| (kernel.name.as_str(), (kernel.statistics.calls, kernel.statistics.total_ns)))
             .collect();
-        assert_eq!(kernels, of("kernel"), "{}", file.display());
+        assert_eq!(kernels, sums_of("kernel"), "{}", file.display());
         let total = |categories: &[&str]| {
-            categories.iter().flat_map(|category| of(category).into_values()).fold(0, |all, sum| all + sum.1)
+            categories.iter().flat_map(|category| sums_of(category).into_values()).fold(0, |all, sum| all + sum.1)
         };
         let calls: u64 = trace.api.iter().map(|call| call.statistics.total_ns).sum();
         assert_eq!(calls, total(&["cuda_runtime", "cuda_driver"]), "{}", file.display());

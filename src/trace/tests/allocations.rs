@@ -29,7 +29,7 @@ fn with(rows: &[(i64, i64, i64, i64, i64)]) -> Fixture {
     Fixture::new().sql(TABLE).sql(&insert).call(5, 9, 5).call(400, 500, 5).kernel(20, 450, 3)
 }
 
-fn of(memory: &str, gpu: Option<i64>, numbers: [u64; 8]) -> Allocations {
+fn allocations(memory: &str, gpu: Option<i64>, numbers: [u64; 8]) -> Allocations {
     let [allocated, allocated_bytes, released, released_bytes, unseen, unseen_bytes, most_bytes, last_bytes] = numbers;
     let memory = memory.to_owned();
     Allocations {
@@ -64,19 +64,19 @@ fn reports_and_what_is_kept_of_them_say_the_same_of_every_window() {
     fs::write(&report, with(&ROWS).bytes()).unwrap();
     let tell = &mut |_| ControlFlow::Continue(());
     keep_events(&report, &kept, tell).unwrap();
-    let host = of("pinned", None, [1, 64, 0, 0, 0, 0, 64, 64]);
+    let host = allocations("pinned", None, [1, 64, 0, 0, 0, 0, 64, 64]);
     for (from_s, to_s, expected) in [
-        (None, None, vec![of("device", Some(0), [3, 1508, 2, 1077, 1, 77, 1500, 508]), host.clone()]),
+        (None, None, vec![allocations("device", Some(0), [3, 1508, 2, 1077, 1, 77, 1500, 508]), host.clone()]),
         (
             Some(50e-9),
             None,
             vec![
                 // What was live when the window began was never exceeded.
-                of("device", Some(0), [1, 8, 2, 1077, 1, 77, 1500, 508]),
-                of("pinned", None, [0, 0, 0, 0, 0, 0, 64, 64]),
+                allocations("device", Some(0), [1, 8, 2, 1077, 1, 77, 1500, 508]),
+                allocations("pinned", None, [0, 0, 0, 0, 0, 0, 64, 64]),
             ],
         ),
-        (None, Some(35e-9), vec![of("device", Some(0), [1, 1000, 0, 0, 0, 0, 1000, 1000]), host]),
+        (None, Some(35e-9), vec![allocations("device", Some(0), [1, 1000, 0, 0, 0, 0, 1000, 1000]), host]),
         (None, Some(6e-9), vec![]),
     ] {
         // Windows count from the first call, at 5 ns.

@@ -9,7 +9,7 @@ use super::golden::report;
 use crate::trace::{TraceError, Window, csv, import};
 
 /// What an import of a file with these bytes says.
-fn said(bytes: &[u8]) -> String {
+fn refusal_of(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run 1?#%.sqlite");
     std::fs::write(&file, bytes).unwrap();
@@ -33,7 +33,7 @@ fn files_of_something_else_are_named_as_what_they_are() {
         (b"\x1f\x8b\x08", "compressed with gzip"),
         (&noise, "not an SQLite file, or an encrypted one"),
     ] {
-        let message = said(bytes);
+        let message = refusal_of(bytes);
         assert!(message.contains(expected), "{expected}: {message}");
         assert!(message.contains("run 1?#%.sqlite") && message.contains("nsys export --type sqlite"), "{message}");
     }
@@ -59,10 +59,10 @@ fn databases_of_something_else_are_refused_with_their_tables() {
 fn a_report_cut_off_anywhere_is_refused() {
     let (bytes, _) = report("single_100");
     for part in [1, 3, 5, 8, 15] {
-        let message = said(&bytes[..bytes.len() * part / 16]);
+        let message = refusal_of(&bytes[..bytes.len() * part / 16]);
         assert!(message.contains("cut off: its header declares"), "{message}");
     }
-    let message = said(&bytes[..bytes.len() - 1]);
+    let message = refusal_of(&bytes[..bytes.len() - 1]);
     assert!(message.contains("cut off"), "{message}");
 }
 

@@ -368,13 +368,13 @@ fn read(
     sizes: &Sizes,
     watch: &mut Watch<'_>,
 ) -> Result<(), TraceError> {
-    let (mut read, mut told) = (0, Ok(()));
+    let (mut read, mut watched) = (0, Ok(()));
     timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
         let Some(item) = row.item(event) else { return true };
         read += 1;
         if read % TELL_EVENTS == 0 {
-            told = watch.look(read as usize);
-            if told.is_err() {
+            watched = watch.look(read as usize);
+            if watched.is_err() {
                 return false;
             }
         }
@@ -405,7 +405,7 @@ fn read(
         }
         true
     })?;
-    told?;
+    watched?;
     watch.done(row.events as usize)
 }
 

@@ -13,7 +13,7 @@ use crate::shim::llama::{self, Adapted, Weight};
 use crate::work::{Counted, Product, Sides, Work};
 
 /// Selects what to take of a parameter: its values or its gradient.
-pub type Of<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
+pub type Pick<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
 
 /// How a model is built and run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -238,11 +238,11 @@ impl Linear {
     }
 
     /// The projections by name, as views of the joint matrix; empty if it is quantised.
-    fn named(&self, of: Of) -> Result<Vec<(&'static str, Tensor)>, TchError> {
+    fn named(&self, pick: Pick) -> Result<Vec<(&'static str, Tensor)>, TchError> {
         let Weight::Whole(weight) = &self.weight else { return Ok(Vec::new()) };
         let mut start = 0;
         let view = |(name, out): &(&'static str, i64)| {
-            let part = of(weight)?.f_narrow(0, start, *out)?;
+            let part = pick(weight)?.f_narrow(0, start, *out)?;
             start += out;
             Ok((*name, part))
         };
@@ -250,12 +250,12 @@ impl Linear {
     }
 
     /// The adapters by name: A `[rank, in]` and B `[out, rank]`, as views.
-    fn named_adapters(&self, of: Of) -> Result<Vec<(&'static str, [Tensor; 2])>, TchError> {
+    fn named_adapters(&self, pick: Pick) -> Result<Vec<(&'static str, [Tensor; 2])>, TchError> {
         let Some(Adapters { a, b, .. }) = &self.adapters else { return Ok(Vec::new()) };
         let rank = a.size()[0] / b.len() as i64;
         let view = |(index, (place, _, b)): (usize, &(usize, i64, Tensor))| {
-            let a = of(a)?.f_narrow(0, index as i64 * rank, rank)?;
-            Ok((self.parts[*place].0, [a, of(b)?]))
+            let a = pick(a)?.f_narrow(0, index as i64 * rank, rank)?;
+            Ok((self.parts[*place].0, [a, pick(b)?]))
         };
         b.iter().enumerate().map(view).collect()
     }
@@ -339,26 +339,26 @@ impl Block {
         norms.chain(self.linears().into_iter().flat_map(Linear::tensors)).map(Tensor::shallow_clone).collect()
     }
 
-    /// The block's weights without adapters, with the names that Hugging Face's files give to the weights of block `index`. `of` selects
+    /// The block's weights without adapters, with the names that Hugging Face's files give to the weights of block `index`. `pick` selects
     /// values or gradients.
-    pub fn named(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
+    pub fn named(&self, index: usize, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let name = |part: &str| format!("model.layers.{index}.{part}.weight");
         let mut named = vec![
-            (name("input_layernorm"), of(&self.attention_norm)?),
-            (name("post_attention_layernorm"), of(&self.ffn_norm)?),
+            (name("input_layernorm"), pick(&self.attention_norm)?),
+            (name("post_attention_layernorm"), pick(&self.ffn_norm)?),
         ];
         for linear in self.linears() {
-            named.extend(linear.named(of)?.into_iter().map(|(part, tensor)| (name(part), tensor)));
+            named.extend(linear.named(pick)?.into_iter().map(|(part, tensor)| (name(part), tensor)));
         }
         Ok(named)
     }
 
-    /// The block's adapters as views, with the names that PEFT's files give to the adapters of block `index`. `of` selects values or
+    /// The block's adapters as views, with the names that PEFT's files give to the adapters of block `index`. `pick` selects values or
     /// gradients.
-    pub fn named_adapters(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
+    pub fn named_adapters(&self, index: usize, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for linear in self.linears() {
-            for (part, [a, b]) in linear.named_adapters(of)? {
+            for (part, [a, b]) in linear.named_adapters(pick)? {
                 let name = |which| format!("base_model.model.model.layers.{index}.{part}.lora_{which}.weight");
                 named.extend([(name("A"), a), (name("B"), b)]);
             }

@@ -7,7 +7,7 @@ use multicard::dataset::text::IGNORED_LABEL;
 use multicard::plan::llm::ModelConfig;
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::block::{Batch, Block, Of, Options, Place, Quantised, rms_norm};
+use super::block::{Batch, Block, Options, Pick, Place, Quantised, rms_norm};
 use super::weights::Checkpoint;
 use crate::module::{Module, Pass, Tensors, byte_count};
 use crate::shim::llama::{self, Adapted, Weight};
@@ -158,25 +158,25 @@ impl Llama {
         result
     }
 
-    /// All weights except adapters and those in NF4 or FP8, by their names in Hugging Face's files, as views. `of` selects values or
+    /// All weights except adapters and those in NF4 or FP8, by their names in Hugging Face's files, as views. `pick` selects values or
     /// gradients.
-    pub fn named_weights(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
-        let mut named = vec![(EMBEDDING.to_owned(), of(&self.embedding)?)];
+    pub fn named_weights(&self, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
+        let mut named = vec![(EMBEDDING.to_owned(), pick(&self.embedding)?)];
         for index in 0..self.blocks.len() {
-            named.extend(self.block(index, |block| block.named(index, of))?);
+            named.extend(self.block(index, |block| block.named(index, pick))?);
         }
-        named.push((NORM.to_owned(), of(&self.norm)?));
+        named.push((NORM.to_owned(), pick(&self.norm)?));
         if let Some(output) = &self.output {
-            named.push((OUTPUT.to_owned(), of(output)?));
+            named.push((OUTPUT.to_owned(), pick(output)?));
         }
         Ok(named)
     }
 
-    /// All adapters by their names in PEFT's files, as views. `of` selects values or gradients.
-    pub fn named_adapters(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
+    /// All adapters by their names in PEFT's files, as views. `pick` selects values or gradients.
+    pub fn named_adapters(&self, pick: Pick) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for index in 0..self.blocks.len() {
-            named.extend(self.block(index, |block| block.named_adapters(index, of))?);
+            named.extend(self.block(index, |block| block.named_adapters(index, pick))?);
         }
         Ok(named)
     }

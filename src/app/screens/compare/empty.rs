@@ -2,7 +2,7 @@
 
 use eframe::egui::{Align, Layout, Ui};
 
-use super::{View, controls, metrics};
+use super::{View, metrics, side};
 use crate::app::command::{Command, ScreenName};
 use crate::app::theme::GRID;
 use crate::app::widgets::{main_button, muted, text_width};
@@ -40,10 +40,10 @@ pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
         ui.add_space(2.0 * GRID);
         // Centred together: the texts, with the space around and between them.
-        let texts = text_width(ui, controls::ADD_SESSION) + text_width(ui, metrics::ATTACH);
+        let texts = text_width(ui, side::ADD_SESSION) + text_width(ui, metrics::ATTACH);
         let width = texts + 4.0 * ui.spacing().button_padding.x + ui.spacing().item_spacing.x;
         ui.allocate_ui_with_layout([width, 0.0].into(), Layout::left_to_right(Align::Center), |ui| {
-            controls::add_session_ui(ui, view, commands);
+            side::add_session_ui(ui, view, commands);
             metrics::attach_ui(ui, view, commands);
         });
     });

@@ -3,7 +3,7 @@
 use eframe::egui::{CentralPanel, Frame, Id, Margin, Panel, Ui};
 
 use super::picture::Picture;
-use super::{CompareCommand, View, charts, claims, controls, empty, paper, status, table, to_history};
+use super::{CompareCommand, View, charts, claims, controls, empty, paper, side, status, table, to_history};
 use crate::app::cell_table::height_of_rows;
 use crate::app::command::Command;
 use crate::app::theme::palette;
@@ -45,7 +45,7 @@ pub(super) fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command
         ui,
         |ui| {
             ui.take_available_width();
-            controls::side_ui(ui, view, picture, commands);
+            side::side_ui(ui, view, picture, commands);
         },
     );
     let height = ui.available_height() - CONTROLS;

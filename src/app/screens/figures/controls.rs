@@ -233,7 +233,7 @@ fn export_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if copy.on_hover_text(hint).clicked() {
         commands.push(Command::from(FiguresCommand::CopyMethods));
     }
-    if let Some((message, good)) = &figures.said {
+    if let Some((message, good)) = &figures.outcome {
         let palette = palette(ui.visuals());
         ui.add_space(GRID);
         ui.colored_label(if *good { palette.good } else { palette.bad }, message);

@@ -70,7 +70,7 @@ impl FiguresScreen {
         }
         let (path, sources, study, dpi) = (self.export_path(desk), desk.sources(), self.drawn_study(desk), self.dpi);
         let composed = self.asked_composition(desk);
-        (self.said, self.replaceable) = (None, None);
+        (self.outcome, self.replaceable) = (None, None);
         self.exporting = Some(on_thread("figure export", context, move || {
             let replaces = path.is_file();
             if !may_replace && replaces && read_file(&path).is_err() {
@@ -90,7 +90,7 @@ impl FiguresScreen {
             return;
         }
         let (sources, study) = (desk.sources(), self.drawn_study(desk));
-        self.said = None;
+        self.outcome = None;
         self.describing = Some(on_thread("methods paragraph", context, move || {
             let origins: Vec<Origin> = sources.iter().map(origin).collect::<Result<_, _>>()?;
             Ok(figure::methods(&analysed(&sources), &study, &origins))
@@ -107,22 +107,22 @@ impl FiguresScreen {
                 tell(format!("Copied: methods paragraph, {words}"));
                 context.copy_text(text);
             }
-            Some(Err(message)) => self.said = Some((message, false)),
+            Some(Err(message)) => self.outcome = Some((message, false)),
             None => {}
         }
         match taken(&mut self.choosing) {
             Some(Some(path)) => self.path = path.display().to_string(),
-            Some(None) => self.said = Some((NO_FILE_CHOSEN.to_owned(), false)),
+            Some(None) => self.outcome = Some((NO_FILE_CHOSEN.to_owned(), false)),
             None => {}
         }
         match taken(&mut self.exporting) {
             Some(Ok((path, true))) => tell(format!("Replaced: {}", path.display())),
             Some(Ok((path, false))) => tell(format!("Written: {}", path.display())),
-            Some(Err(Refusal::Failed(message))) => self.said = Some((message, false)),
+            Some(Err(Refusal::Failed(message))) => self.outcome = Some((message, false)),
             Some(Err(Refusal::Exists(path))) => {
                 let message =
                     format!("{} exists and is no figure of multicard: press Replace to overwrite it.", path.display());
-                (self.said, self.replaceable) = (Some((message, false)), Some(path));
+                (self.outcome, self.replaceable) = (Some((message, false)), Some(path));
             }
             None => {}
         }

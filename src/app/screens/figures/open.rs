@@ -16,7 +16,7 @@ impl FiguresScreen {
     /// Starts reading a figure file.
     pub(super) fn open(&mut self, file: PathBuf, desk: &mut Desk, context: &Context) {
         desk.screen = ScreenName::FIGURES;
-        self.said = None;
+        self.outcome = None;
         let path = file.clone();
         self.opening = Some((file, on_thread("figure reader", context, move || read_file(&path))));
     }
@@ -26,9 +26,9 @@ impl FiguresScreen {
         let Some((file, read)) = taken_about(&mut self.opening) else { return };
         match read {
             Ok(provenance) => self.show_figure(&file, provenance, desk, context),
-            Err(error) => self.said = Some((format!("{}: {error}", file.display()), false)),
+            Err(error) => self.outcome = Some((format!("{}: {error}", file.display()), false)),
         }
-        self.said_of_file = self.said.as_ref().map(|(message, _)| message.clone());
+        self.opened_message = self.outcome.as_ref().map(|(message, _)| message.clone());
     }
 
     fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk, context: &Context) {
@@ -52,7 +52,7 @@ impl FiguresScreen {
         let problems: String = problems.collect();
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let Some(origin) = origin else {
-            self.said = Some((format!("opened {name}, which names no session{problems}"), true));
+            self.outcome = Some((format!("opened {name}, which names no session{problems}"), true));
             return;
         };
         let others: Vec<&str> = provenance.sessions[1..].iter().map(|origin| origin.session.as_str()).collect();
@@ -64,9 +64,9 @@ impl FiguresScreen {
         // What its file says and cannot be read is left out of the picture.
         let also = also + &problems;
         match folder {
-            _ if is_open => self.said = Some((format!("opened {name} of session {origin}{also}"), true)),
+            _ if is_open => self.outcome = Some((format!("opened {name} of session {origin}{also}"), true)),
             Some(folder) => {
-                self.said = Some((format!("opened {name} with session {origin}{also}"), true));
+                self.outcome = Some((format!("opened {name} with session {origin}{also}"), true));
                 desk.open_session(Request::OpenExisting(folder));
             }
             None => {
@@ -74,7 +74,7 @@ impl FiguresScreen {
                     "{name} shows session {origin}, which is not known here: open that session to see the figure. \
                      multicard figure FILE --format json prints the contents of the file",
                 );
-                self.said = Some((message, false));
+                self.outcome = Some((message, false));
             }
         }
     }

@@ -157,7 +157,7 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command
 pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     ui.vertical_centered(|ui| {
         ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
-        if let Some((message, good)) = &view.own.said {
+        if let Some((message, good)) = &view.own.outcome {
             let palette = palette(ui.visuals());
             ui.colored_label(if *good { palette.good } else { palette.bad }, message);
             ui.add_space(2.0 * GRID);

@@ -190,7 +190,7 @@ fn a_dialog_that_gives_no_file_is_answered_with_the_field_for_the_path() {
     let mut state = state_with(folder.path(), small());
     state.own_mut::<FiguresScreen>().choosing = Some(Promise::from_ready(None));
     settle(&mut state);
-    let (message, _) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, _) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(message.contains("type the path here"), "{message}");
 }
 
@@ -200,15 +200,15 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
     let mut state = state_with(folder.path(), small());
     send(&mut state, FiguresCommand::Path("figure.gif".to_owned()));
     send(&mut state, FiguresCommand::Export);
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains(".svg, .pdf or .png"), "{message}");
     // The folder holds no session whose plans could be told.
     send(&mut state, FiguresCommand::Path(folder.path().join("a.svg").display().to_string()));
     send(&mut state, FiguresCommand::Export);
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains("reading the plans"), "{message}");
     send(&mut state, FiguresCommand::CopyMethods);
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains("reading the plans"), "{message}");
     change(&mut state, |study| study.filter = "fp16 )".to_owned());
     assert!(state.own::<FiguresScreen>().page().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
@@ -220,10 +220,10 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
 #[test]
 fn what_was_said_of_a_figure_of_another_session_goes_with_it_and_runs_that_are_being_read_are_not_missing() {
     let mut state = state_with(Path::new("/sessions/study"), small());
-    state.own_mut::<FiguresScreen>().said = Some(("Written: /sessions/study/figures/times.pdf".to_owned(), true));
+    state.own_mut::<FiguresScreen>().outcome = Some(("Written: /sessions/study/figures/times.pdf".to_owned(), true));
     state.take(crate::app::UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
     settle(&mut state);
-    assert_eq!(state.own::<FiguresScreen>().said, None);
+    assert_eq!(state.own::<FiguresScreen>().outcome, None);
     let harness = harness(state);
     assert!(harness.query_by_label("Reading the runs …").is_some());
     assert!(harness.query_by_label("No figures yet").is_none());
@@ -271,12 +271,12 @@ fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
     std::fs::copy(&file, &lost).unwrap();
     std::fs::remove_dir_all(&session).unwrap();
     send(&mut state, FiguresCommand::Open(lost));
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains("session study, which is not known here"), "{message}");
     let foreign = folder.path().join("foreign.png");
     std::fs::write(&foreign, b"\x89PNG\r\n\x1a\n").unwrap();
     send(&mut state, FiguresCommand::Open(foreign));
-    assert!(state.own::<FiguresScreen>().said.clone().unwrap().0.contains("cut short or damaged"));
+    assert!(state.own::<FiguresScreen>().outcome.clone().unwrap().0.contains("cut short or damaged"));
 }
 
 #[test]
@@ -399,13 +399,13 @@ fn a_file_that_is_no_figure_is_replaced_only_by_a_button_that_says_so() {
     send(&mut state, FiguresCommand::Path(thesis.display().to_string()));
     for _ in 0..2 {
         send(&mut state, FiguresCommand::Export);
-        let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+        let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
         assert!(!good && message.contains("is no figure of multicard: press Replace"), "{message}");
     }
     let mut harness = harness(state);
     harness.get_by_label("Replace").click();
     act(&mut harness);
-    let (message, _) = harness.state().0.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, _) = harness.state().0.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(message.contains("reading the plans"), "the folder holds no session, so nothing is written: {message}");
     assert_eq!(std::fs::read_to_string(&thesis).unwrap(), "mine");
     assert!(harness.query_by_label("Replace").is_none());

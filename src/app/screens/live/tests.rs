@@ -189,7 +189,7 @@ fn plots_that_go_on_below_the_edge_of_the_smallest_window_have_a_scroll_bar() {
 fn newest(state: &State, kind: Kind) -> Vec<f64> {
     let scene = scene_of(state);
     let panels = scene.panels();
-    let (_, curves) = panels.iter().find(|(of, _)| *of == kind).unwrap();
+    let (_, curves) = panels.iter().find(|(shown, _)| *shown == kind).unwrap();
     curves.iter().map(|curve| curve.at(&scene, None).map_or(f64::NAN, |[_, y]| y)).collect()
 }
 

@@ -108,7 +108,7 @@ pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             }
             if let Some(far) = far.as_ref().filter(|_| is_missing) {
                 ui.label(muted(ui, "Type:"));
-                let typed = far.multicard_there(&command(files));
+                let typed = far.multicard_command(&command(files));
                 ui.add(Label::new(RichText::new(&typed).monospace()).selectable(true));
                 let copy = ui.small_button("Copy");
                 copy.widget_info(|| named(&format!("Copy the command that gets {}", files.key)));
@@ -130,7 +130,7 @@ pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         if let Some(work) = machine.work.as_ref().filter(|work| work.key == files.key) {
             work_ui(ui, work, files.by, commands);
         }
-        match machine.outcome.as_ref().filter(|(of, _)| *of == files.key) {
+        match machine.outcome.as_ref().filter(|(key, _)| *key == files.key) {
             Some((_, Ok(text))) => {
                 ui.label(muted(ui, text));
             }

@@ -51,8 +51,8 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
             if field.on_hover_text("Runs of each cell. From six on, tables have confidence intervals.").changed() {
                 edit::<PlanCommand>(commands, plan, Some("repeats"), |plan| plan.repeats = repeats);
             }
-            if let Some(seen) = SpreadSeen::of_plan(&view.own.spreads, plan) {
-                ui.label(muted(ui, repeats_remark(&seen, REMARKED_PRECISION)));
+            if let Some(spread) = SpreadSeen::of_plan(&view.own.spreads, plan) {
+                ui.label(muted(ui, repeats_remark(&spread, REMARKED_PRECISION)));
             }
         });
         blocks_ui(ui, view, commands);
@@ -215,7 +215,7 @@ fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let (text, colour) = match (&where_checked, outlook.and_then(|outlook| outlook.data.as_ref())) {
         (Some(where_checked), Some(_)) => (where_checked, palette.muted),
         (_, None) => (&rule.help, palette.muted),
-        (None, Some(Ok(found))) => (found, palette.muted),
+        (None, Some(Ok(checked))) => (checked, palette.muted),
         (None, Some(Err(missing))) => (missing, palette.warning),
     };
     ui.label(RichText::new(text).size(SMALL).color(colour));
@@ -304,7 +304,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
 
 /// Draws the choice between full and quick runs.
 fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
-    let mut asked = None;
+    let mut choice = None;
     ui.label("Runs");
     ui.horizontal(|ui| {
         let choices = [
@@ -320,7 +320,7 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
             radio
                 .widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Runs {}", mode.name())));
             if radio.clicked() && !chosen {
-                asked = Some(mode);
+                choice = Some(mode);
             }
         }
         if let Some(precision) = now.step_precision() {
@@ -330,11 +330,11 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
             let field = ui.add(field.prefix("±").suffix(" %"));
             field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Precision of the mean step"));
             if field.changed() {
-                asked = Some(Mode::Quick { step_precision: (percent / 100.0).clamp(least, most) });
+                choice = Some(Mode::Quick { step_precision: (percent / 100.0).clamp(least, most) });
             }
         }
     });
-    asked
+    choice
 }
 
 /// Choices next to each other, on several lines if they are too wide.
@@ -347,7 +347,13 @@ fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
 
 /// Gives a choice of tracing its accessible name, and its help or the reason why it cannot be chosen. Returns whether it was clicked; a
 /// choice with a reason takes the focus, so that the reason can be read, but no clicks.
-fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> bool {
+fn choice_clicked(
+    choice: Response,
+    name: &str,
+    (chosen, role): (bool, Role),
+    help: &str,
+    refusal: Option<&str>,
+) -> bool {
     let can = refusal.is_none();
     let name =
         refusal.map_or_else(|| format!("Trace {name}"), |reason| format!("Trace {name}, cannot be chosen: {reason}"));
@@ -376,7 +382,7 @@ pub(super) fn tracer_refusal(tracer: Tracer, programs: bool, node: Option<&Node>
 
 /// Draws the choice of tracers: one or several. Each tracer records separate runs of every cell.
 fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, Option<&Node>)) -> Option<Tracer> {
-    let mut asked = None;
+    let mut choice = None;
     ui.label("Trace");
     wrapped(ui, width, |ui| {
         let untraced = node.and_then(|node| node.tracer.as_ref().err());
@@ -404,8 +410,8 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
             let refusal = reason.as_deref().filter(|_| !chosen);
             let tick = tick_ui(ui, chosen, refusal.is_none(), tracer.name());
             let help = reason.as_deref().unwrap_or(help);
-            if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal) {
-                asked = Some(tracer);
+            if choice_clicked(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal) {
+                choice = Some(tracer);
             }
         }
         let count = now.tracers().len();
@@ -415,13 +421,13 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
             ui.label(muted(ui, format!("each cell {count} times, once under each"))).on_hover_text(help);
         }
     });
-    asked
+    choice
 }
 
 /// Draws the choice of the part of traced runs that is recorded. Runs of programs are always recorded as a whole, and
 /// only the built-in tracer records windows.
 fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (bool, bool)) -> Option<Capture> {
-    let mut asked = None;
+    let mut choice = None;
     ui.label("Traced part");
     wrapped(ui, width, |ui| {
         for (capture, name, help) in [
@@ -455,8 +461,8 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
             let radio = radio_ui(ui, chosen, refusal.is_none(), name);
-            if told(radio, name, (chosen, Role::RadioButton), help, refusal) && !chosen {
-                asked = Some(capture);
+            if choice_clicked(radio, name, (chosen, Role::RadioButton), help, refusal) && !chosen {
+                choice = Some(capture);
             }
         }
         let number = |ui: &mut Ui, name: &str, value: &mut u64, least: u64| {
@@ -468,26 +474,26 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
             Capture::First { seconds } => {
                 let mut whole_s = seconds.round() as u64;
                 if number(ui, "Seconds that are recorded", &mut whole_s, 1) {
-                    asked = Some(Capture::First { seconds: whole_s as f64 });
+                    choice = Some(Capture::First { seconds: whole_s as f64 });
                 }
             }
             Capture::Steps { mut first, mut last } => {
                 let changed = number(ui, "First step that is recorded", &mut first, 1);
                 if number(ui, "Last step that is recorded", &mut last, first) || changed {
-                    asked = Some(Capture::Steps { first, last: last.max(first) });
+                    choice = Some(Capture::Steps { first, last: last.max(first) });
                 }
             }
             Capture::Windows { mut recorded, mut period } => {
                 let changed = number(ui, "Steps that are recorded in a period", &mut recorded, 2);
                 let least = recorded.saturating_add(Capture::LEAST_REST);
                 if number(ui, "Steps in a period", &mut period, least) || changed {
-                    asked = Some(Capture::Windows { recorded, period: period.max(least) });
+                    choice = Some(Capture::Windows { recorded, period: period.max(least) });
                 }
             }
             Capture::Whole => {}
         }
     });
-    asked
+    choice
 }
 
 /// An optional limit.
@@ -500,9 +506,9 @@ struct Limit {
 }
 
 fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>> {
-    let mut asked = None;
+    let mut choice = None;
     if tick_ui(ui, now.is_some(), true, limit.name).clicked() {
-        asked = Some(if now.is_some() { None } else { Some(limit.first) });
+        choice = Some(if now.is_some() { None } else { Some(limit.first) });
     }
     match now {
         Some(now) => {
@@ -511,7 +517,7 @@ fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>>
             let field = ui.add(field);
             field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{} value", limit.name)));
             if field.changed() {
-                asked = Some(Some(value));
+                choice = Some(Some(value));
             }
         }
         None => {
@@ -519,7 +525,7 @@ fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>>
         }
     }
     ui.end_row();
-    asked
+    choice
 }
 
 /// A text field that applies its text when it loses the focus. Returns the field, and the text if it changed.

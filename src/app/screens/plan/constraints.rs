@@ -18,26 +18,26 @@ pub(super) type Texts = Vec<(String, String)>;
 pub(super) struct Typed {
     texts: Texts,
     /// The constraints that the plan had when they were typed.
-    of: Vec<Constraint>,
+    typed_for: Vec<Constraint>,
 }
 
 impl Typed {
     /// Texts that were just typed.
     pub(super) fn new(texts: Texts, plan: &Plan) -> Self {
-        Self { texts, of: plan.constraints.clone() }
+        Self { texts, typed_for: plan.constraints.clone() }
     }
 
     /// Applies the texts to the plan if all of them are valid.
     pub(super) fn settle(&mut self, document: &mut Document) {
         let plan = document.plan();
-        if self.of != plan.constraints {
+        if self.typed_for != plan.constraints {
             return;
         }
         let read: Result<Vec<Constraint>, _> =
             self.texts.iter().map(|(exclude, reason)| plan.constraint(exclude, reason)).collect();
-        if let Ok(constraints) = read.map(|read| (read != self.of).then_some(read)) {
+        if let Ok(constraints) = read.map(|read| (read != self.typed_for).then_some(read)) {
             let Some(constraints) = constraints else { return };
-            self.of.clone_from(&constraints);
+            self.typed_for.clone_from(&constraints);
             document.edit(Plan { constraints, ..Plan::clone(plan) }, Some("constraints"));
         }
     }
@@ -45,7 +45,7 @@ impl Typed {
 
 impl PlanScreen {
     fn constraint_texts(&self) -> Texts {
-        let typed = self.constraints.as_ref().filter(|typed| typed.of == self.plan().constraints);
+        let typed = self.constraints.as_ref().filter(|typed| typed.typed_for == self.plan().constraints);
         let text = |one: &Constraint| (one.exclude.to_string(), one.reason.clone());
         typed.map_or_else(|| self.plan().constraints.iter().map(text).collect(), |typed| typed.texts.clone())
     }

@@ -100,7 +100,7 @@ mod tests {
     use crate::plan::fixture::{cpu_node, gpu_node};
     use crate::plan::image;
 
-    fn of(key: &str) -> Factor {
+    fn factor_of(key: &str) -> Factor {
         image::spec().factor(key).unwrap().clone()
     }
 
@@ -111,23 +111,26 @@ mod tests {
     #[test]
     fn levels_are_ticked_in_the_order_of_the_registry_and_numbers_by_value() {
         let plan = Plan::new("p", image::spec());
-        let plan = toggled(&plan, &of("precision"), &Level::text("bf16")).unwrap();
-        let plan = toggled(&plan, &of("precision"), &Level::text("fp64")).unwrap();
+        let plan = toggled(&plan, &factor_of("precision"), &Level::text("bf16")).unwrap();
+        let plan = toggled(&plan, &factor_of("precision"), &Level::text("fp64")).unwrap();
         assert_eq!(ticked(&plan, "precision"), ["fp32", "fp64", "bf16"]);
-        let plan =
-            with_levels(&plan, &of("batch_size"), &[Level::Integer(128), Level::Integer(32), Level::Integer(64)]);
+        let plan = with_levels(
+            &plan,
+            &factor_of("batch_size"),
+            &[Level::Integer(128), Level::Integer(32), Level::Integer(64)],
+        );
         assert_eq!(ticked(&plan, "batch_size"), ["32", "64", "128"]);
     }
 
     #[test]
     fn the_last_level_stays() {
         let plan = Plan::new("p", image::spec());
-        assert!(toggled(&plan, &of("precision"), &Level::text("fp32")).is_none());
+        assert!(toggled(&plan, &factor_of("precision"), &Level::text("fp32")).is_none());
     }
 
     #[test]
     fn typed_numbers_are_checked_against_the_factors_range() {
-        let image_size = &of("image_size");
+        let image_size = &factor_of("image_size");
         assert_eq!(typed_levels(image_size, " 64, 96,128 ").unwrap().len(), 3);
         for (text, part) in [
             ("", "type one number"),
@@ -140,14 +143,14 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         for text in ["nan", "inf", "-1", "1e400"] {
-            assert!(typed_levels(&of("learning_rate"), text).is_err(), "{text}");
+            assert!(typed_levels(&factor_of("learning_rate"), text).is_err(), "{text}");
         }
-        assert_eq!(typed_levels(&of("learning_rate"), "1e-3").unwrap(), [Level::Number(0.001)]);
+        assert_eq!(typed_levels(&factor_of("learning_rate"), "1e-3").unwrap(), [Level::Number(0.001)]);
     }
 
     #[test]
     fn a_list_of_gpus_is_one_level_and_stands_behind_the_names() {
-        let gpu_set = &of("gpu_set");
+        let gpu_set = &factor_of("gpu_set");
         let plan = Plan::new("p", image::spec());
         let plan = with_levels(&plan, gpu_set, &typed_levels(gpu_set, "2, 0; 1,3").unwrap());
         let plan = toggled(&plan, gpu_set, &Level::text("spread")).unwrap();
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn all_gpus_of_the_machine_are_offered_and_always_one_two_and_four() {
         let texts = |node: &Node| -> Vec<String> {
-            offered(&of("gpus"), &[Level::Integer(1)], Some(node)).iter().map(ToString::to_string).collect()
+            offered(&factor_of("gpus"), &[Level::Integer(1)], Some(node)).iter().map(ToString::to_string).collect()
         };
         assert_eq!(texts(&cpu_node()), ["1", "2", "4"]);
         assert_eq!(texts(&gpu_node(3)), ["1", "2", "3", "4"]);
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_ticked_number_that_is_not_usual_is_offered_in_its_place() {
-        let levels = offered(&of("image_size"), &[Level::Integer(150)], None);
+        let levels = offered(&factor_of("image_size"), &[Level::Integer(150)], None);
         assert_eq!(levels[2], Level::Integer(150));
     }
 }

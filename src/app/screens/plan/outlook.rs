@@ -242,8 +242,8 @@ impl Probe<'_> {
 }
 
 fn set(levels: &mut [(Key, Level)], key: &str, level: &Level) {
-    if let Some((_, there)) = levels.iter_mut().find(|(name, _)| *name == key) {
-        *there = level.clone();
+    if let Some((_, current)) = levels.iter_mut().find(|(name, _)| *name == key) {
+        *current = level.clone();
     }
 }
 

@@ -50,23 +50,23 @@ impl SearchTexts {
 pub(super) struct Typed {
     texts: SearchTexts,
     /// The search that the plan had when they were typed.
-    of: Option<Search>,
+    typed_for: Option<Search>,
 }
 
 impl Typed {
     /// Texts that were just typed.
     pub(super) fn new(texts: SearchTexts, plan: &Plan) -> Self {
-        Self { texts, of: plan.search.clone() }
+        Self { texts, typed_for: plan.search.clone() }
     }
 
     /// Applies the texts to the plan if both are valid.
     pub(super) fn settle(&mut self, document: &mut Document) {
         let plan = document.plan();
-        let Some(before) = plan.search.as_ref().filter(|_| self.of == plan.search) else { return };
+        let Some(before) = plan.search.as_ref().filter(|_| self.typed_for == plan.search) else { return };
         let (Ok(goal), Ok(keep)) = (self.texts.goal(), self.texts.keep()) else { return };
         let search = Some(Search { goal, keep, ..before.clone() });
-        if search != self.of {
-            self.of.clone_from(&search);
+        if search != self.typed_for {
+            self.typed_for.clone_from(&search);
             document.edit(Plan { search, ..Plan::clone(plan) }, Some("search"));
         }
     }
@@ -76,7 +76,7 @@ impl PlanScreen {
     /// The typed texts; `None` for a plan without a search.
     fn search_texts(&self) -> Option<SearchTexts> {
         let search = self.plan().search.as_ref()?;
-        let typed = self.search.as_ref().filter(|typed| typed.of.as_ref() == Some(search));
+        let typed = self.search.as_ref().filter(|typed| typed.typed_for.as_ref() == Some(search));
         Some(typed.map_or_else(|| SearchTexts::of(search), |typed| typed.texts.clone()))
     }
 

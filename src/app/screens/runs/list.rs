@@ -162,8 +162,8 @@ pub fn choose_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             (key(view, field), name.to_owned())
         })
         .collect();
-    let asked = columns::columns_ui(ui, "Columns", &view.settings.columns_of(Listed::Runs), &named, &[], |_| {});
-    commands.extend(asked.map(|columns| Command::Columns(Listed::Runs, columns)));
+    let changed = columns::columns_ui(ui, "Columns", &view.settings.columns_of(Listed::Runs), &named, &[], |_| {});
+    commands.extend(changed.map(|columns| Command::Columns(Listed::Runs, columns)));
 }
 
 fn title(view: View<'_>, field: Field) -> &str {

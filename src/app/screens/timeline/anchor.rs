@@ -73,12 +73,12 @@ impl TimelineScreen {
     /// Places the selected event at time 0, and the first event with the same name in each other run as well.
     pub(super) fn align_at_selected(&mut self, context: &Context) {
         let selected = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?)));
-        let Some((pick, run)) = selected.filter(|(pick, _)| pick.found.item.events == 1) else {
-            self.said = Some(("Select a single event first; zoom in if it is drawn with others.".to_owned(), false));
+        let Some((pick, run)) = selected.filter(|(pick, _)| pick.event.item.events == 1) else {
+            self.outcome = Some(("Select a single event first; zoom in if it is drawn with others.".to_owned(), false));
             return;
         };
-        let name = run.timeline.name(pick.found.item.label).to_owned();
-        let at = pick.found.item.span.0;
+        let name = run.timeline.name(pick.event.item.label).to_owned();
+        let at = pick.event.item.span.0;
         self.align(Anchor::Event(name));
         self.runs[pick.run].zero = at;
         let own = self.runs[pick.run].order;
@@ -116,7 +116,7 @@ impl TimelineScreen {
         for anchoring in std::mem::take(&mut self.anchoring) {
             match anchoring.try_take() {
                 Ok(Ok(firsts)) => self.lay_firsts(firsts),
-                Ok(Err(error)) => self.said = Some((error, false)),
+                Ok(Err(error)) => self.outcome = Some((error, false)),
                 Err(anchoring) => self.anchoring.push(anchoring),
             }
         }
@@ -134,7 +134,8 @@ impl TimelineScreen {
         }
         if !without.is_empty() {
             let (runs, name) = (without.join(", "), self.anchor.name());
-            self.said = Some((format!("No event named {name} in {runs}: aligned at its first event instead."), false));
+            self.outcome =
+                Some((format!("No event named {name} in {runs}: aligned at its first event instead."), false));
         }
     }
 }

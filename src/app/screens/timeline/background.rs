@@ -76,21 +76,21 @@ impl TimelineScreen {
         }
         match taken(&mut self.finding) {
             Some(Ok(Some(pick))) => {
-                self.said = None;
+                self.outcome = None;
                 self.select(Some(pick));
                 self.show_selected();
             }
             Some(Ok(None)) => {
                 let message = format!("No event whose name contains \"{}\" after the selection.", self.search);
-                self.said = Some((message, false));
+                self.outcome = Some((message, false));
             }
-            Some(Err(error)) => self.said = Some((error, false)),
+            Some(Err(error)) => self.outcome = Some((error, false)),
             None => {}
         }
         if let Some(ended) = self.exporting.take_if(|exporting| exporting.has_ended()) {
-            self.said = Some(match ended.result() {
-                Ok(said) => (said, true),
-                Err(said) => (said, false),
+            self.outcome = Some(match ended.result() {
+                Ok(message) => (message, true),
+                Err(message) => (message, false),
             });
         }
     }
@@ -103,7 +103,7 @@ impl TimelineScreen {
         }
         let from = self.selected.map_or(0, |pick| pick.run);
         let after = |place: usize| match self.selected {
-            Some(pick) if pick.run == place => pick.found.item.span.0,
+            Some(pick) if pick.run == place => pick.event.item.span.0,
             _ => i64::MIN,
         };
         let runs: Vec<(usize, Arc<Timeline>, i64)> = (self.runs.iter().enumerate().skip(from))
@@ -112,9 +112,9 @@ impl TimelineScreen {
         self.finding = Some(on_thread("timeline search", context, move || {
             for (run, timeline, after) in runs {
                 let labels = timeline.matching(&text);
-                let found = timeline.next(&labels, after).map_err(|error| error.to_string())?;
-                if let Some(found) = found {
-                    return Ok(Some(Pick { run, found }));
+                let event = timeline.next(&labels, after).map_err(|error| error.to_string())?;
+                if let Some(event) = event {
+                    return Ok(Some(Pick { run, event }));
                 }
             }
             Ok(None)
@@ -131,7 +131,7 @@ impl TimelineScreen {
                     }
                 }
             }
-            Some(Err(error)) => self.said = Some((error, false)),
+            Some(Err(error)) => self.outcome = Some((error, false)),
             None => {}
         }
         if self.reading.is_some() || desk.screen != ScreenName::TIMELINE {

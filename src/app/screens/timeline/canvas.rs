@@ -50,8 +50,8 @@ pub fn canvas_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Timelin
     ui.data_mut(|data| data.insert_temp(pointed_id(), None::<i64>));
     let room = ui.available_rect_before_wrap();
     let groups = groups(state, room);
-    let found = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
-    let hovered = found.last();
+    let hovered_events = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
+    let hovered = hovered_events.last();
     if hovered != state.hovered {
         commands.push(TimelineCommand::Hover(hovered));
     }
@@ -454,7 +454,7 @@ fn event_at(state: &TimelineScreen, scale: Scale, drawn: &[Drawn], at: Pos2) -> 
     let Range { start: top, end: bottom } = layout::shelf(drawn_row, shelf);
     let x = scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero);
     let y = rect.top() + top + 1.0..=rect.top() + bottom - 1.0;
-    Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, y)))
+    Some((Pick { run: place, event: Found { row, item } }, Rect::from_x_y_ranges(x, y)))
 }
 
 /// Handles hover, clicks, drags and the wheel. Returns the event that the pointer rests on.
@@ -524,9 +524,9 @@ fn pointer(
 fn outline_selected(ui: &Ui, state: &TimelineScreen, scale: Scale, drawn: &[Drawn]) {
     let Some(pick) = state.selected else { return };
     let Some(run) = state.runs.get(pick.run) else { return };
-    let picked_row = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
+    let picked_row = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.event.row));
     let Some((rect, ..)) = picked_row else { return };
-    let (item, Some(row)) = (pick.found.item, run.timeline.rows().get(pick.found.row)) else { return };
+    let (item, Some(row)) = (pick.event.item, run.timeline.rows().get(pick.event.row)) else { return };
     let Range { start: top, end: bottom } = layout::shelf(row, item.shelf);
     let x =
         scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero).max(scale.x(item.span.0 - run.zero) + 2.0);
@@ -539,7 +539,7 @@ fn outline_selected(ui: &Ui, state: &TimelineScreen, scale: Scale, drawn: &[Draw
 pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     let Some(run) = state.runs.get(pick.run) else { return Vec::new() };
     let timeline = &run.timeline;
-    let item = &pick.found.item;
+    let item = &pick.event.item;
     let length = item.span.1 - item.span.0;
     let mut lines = Vec::new();
     let (name, class) = (timeline.name(item.label), timeline.class(item.label));
@@ -565,14 +565,14 @@ pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
         lines.push(format!("{}, {}/s", bytes_text(bytes as f64), bytes_text(rate)));
     }
     lines.extend(flow::words(state, pick));
-    let live = timeline.rows().get(pick.found.row).and_then(|row| row.live());
+    let live = timeline.rows().get(pick.event.row).and_then(|row| row.live());
     if let Some((before, after)) = live.and_then(|live| Some((live.at(item.span.0)?, live.at(item.span.1 + 1)?))) {
         lines.push(format!("Live afterwards: {} of the memory allocated since the recording began", bytes_text(after)));
         if before == after && item.events == 1 && timeline.name(item.label).ends_with("released") {
             lines.push("Its allocation was not recorded, because it happened before the recording.".to_owned());
         }
     }
-    if let Some(row) = timeline.rows().get(pick.found.row) {
+    if let Some(row) = timeline.rows().get(pick.event.row) {
         lines.push(format!("{}: {}", row.group, row.name));
     }
     lines

@@ -71,7 +71,7 @@ pub fn work_ui(ui: &mut Ui, timeline: &TimelineScreen, commands: &mut Vec<Timeli
         let cancel = TimelineCommand::CancelExport;
         task_ui(ui, "Writing", "Cancel writing", exporting.done(), cancel, commands);
     }
-    if let Some((message, good)) = &timeline.said {
+    if let Some((message, good)) = &timeline.outcome {
         let palette = palette(ui.visuals());
         ui.colored_label(if *good { palette.good } else { palette.bad }, message);
     }
@@ -80,14 +80,14 @@ pub fn work_ui(ui: &mut Ui, timeline: &TimelineScreen, commands: &mut Vec<Timeli
 /// Draws running work with the button that cancels it.
 fn task_ui(
     ui: &mut Ui,
-    said: &str,
+    task: &str,
     cancel: &str,
     done: f32,
     command: TimelineCommand,
     commands: &mut Vec<TimelineCommand>,
 ) {
     ui.horizontal(|ui| {
-        ui.label(said);
+        ui.label(task);
         ui.add(ProgressBar::new(done).desired_width(200.0).show_percentage());
         if deliberate::clicked(&ui.button(cancel), cancel) {
             commands.push(command);

@@ -41,7 +41,7 @@ impl TimelineScreen {
     pub(super) fn poll_flows(&mut self, context: &Context) {
         if let Some((pick, flow)) = taken_about(&mut self.flows.reading) {
             if let Err(error) = &flow {
-                self.said = Some((error.to_string(), false));
+                self.outcome = Some((error.to_string(), false));
             }
             self.flows.known.push((pick, flow.ok()));
         }
@@ -53,10 +53,10 @@ impl TimelineScreen {
         let next = wanted.into_iter().flatten().find_map(|pick| {
             let timeline = &self.runs.get(pick.run)?.timeline;
             let is_known = self.flows.known.iter().any(|(known, _)| *known == pick);
-            (!is_known && timeline.has_flow(&pick.found)).then(|| (pick, Arc::clone(timeline)))
+            (!is_known && timeline.has_flow(&pick.event)).then(|| (pick, Arc::clone(timeline)))
         });
         if let Some((pick, timeline)) = next {
-            let work = move || timeline.flow(&pick.found);
+            let work = move || timeline.flow(&pick.event);
             self.flows.reading = Some((pick, on_thread("timeline flow", context, work)));
         }
     }
@@ -91,16 +91,16 @@ fn collective(flow: &Flow, own: Found) -> Found {
 pub(super) fn words(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     let (Some(run), Some(flow)) = (state.runs.get(pick.run), state.flow(pick)) else { return Vec::new() };
     let timeline = &run.timeline;
-    let start = pick.found.item.span.0;
+    let start = pick.event.item.span.0;
     let mut words = Vec::new();
     match flow.call {
         Some(call) => {
             let name = timeline.name(call.item.label);
-            let did = if timeline.class(pick.found.item.label) == Class::Memory { "Done" } else { "Launched" };
+            let did = if timeline.class(pick.event.item.label) == Class::Memory { "Done" } else { "Launched" };
             let before = time_text(start - call.item.span.0);
             words.push(format!("{did} by {name}, {before} before, on {}", timeline.rows()[call.row].name));
         }
-        None if timeline.is_launched(&pick.found) => {
+        None if timeline.is_launched(&pick.event) => {
             words.push("The call that launched it was not recorded.".to_owned());
         }
         None => {}
@@ -110,7 +110,7 @@ pub(super) fn words(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
         let others = if more.is_empty() { String::new() } else { format!(", and to {} more", more.len()) };
         words.push(format!("Led to {name}, {later} later, on {}{others}", timeline.rows()[first.row].name));
     }
-    let begun = collective(flow, pick.found).item.span.0;
+    let begun = collective(flow, pick.event).item.span.0;
     for peer in &flow.peers {
         let when = match peer.item.span.0 - begun {
             0 => "at the same time".to_owned(),
@@ -137,15 +137,15 @@ pub(super) fn buttons_ui(ui: &mut Ui, state: &TimelineScreen, pick: &Pick, comma
         return;
     }
     ui.horizontal_wrapped(|ui| {
-        for (name, found) in &ways {
+        for (name, event) in &ways {
             if ui.button(name.as_str()).clicked() {
-                commands.push(TimelineCommand::Select(Some(Pick { run: pick.run, found: *found })));
+                commands.push(TimelineCommand::Select(Some(Pick { run: pick.run, event: *event })));
                 commands.push(TimelineCommand::ShowSelected);
             }
         }
         let hover = "Zooms to this event and all events that are connected with it";
         if ui.button("Show all of these").on_hover_text(hover).clicked() {
-            let spans = ways.iter().map(|(_, found)| found.item.span).chain([pick.found.item.span]);
+            let spans = ways.iter().map(|(_, event)| event.item.span).chain([pick.event.item.span]);
             let (from, to) = spans.fold((i64::MAX, i64::MIN), |all, span| (all.0.min(span.0), all.1.max(span.1)));
             let margin = to.saturating_sub(from) / 10 + 1;
             let [from, to] = [from - margin, to + margin].map(|at| at.saturating_sub(run.zero));
@@ -158,16 +158,16 @@ pub(super) fn buttons_ui(ui: &mut Ui, state: &TimelineScreen, pick: &Pick, comma
 pub(super) fn links_ui(ui: &Ui, state: &TimelineScreen, lines: &[(Line, f32)], top: f32, scale: Scale) {
     let Some((pick, run)) = state.selected.and_then(|pick| Some((pick, state.runs.get(pick.run)?))) else { return };
     let Some(flow) = state.flow(&pick) else { return };
-    let start = |found: &Found| -> Option<Pos2> {
-        let line = Line::Row(pick.run, found.row);
+    let start = |event: &Found| -> Option<Pos2> {
+        let line = Line::Row(pick.run, event.row);
         let at = lines.iter().find(|(known, _)| *known == line)?.1;
-        let Range { start, end } = layout::shelf(run.timeline.rows().get(found.row)?, found.item.shelf);
-        Some(pos2(scale.x(found.item.span.0.saturating_sub(run.zero)), top + at + f32::midpoint(start, end)))
+        let Range { start, end } = layout::shelf(run.timeline.rows().get(event.row)?, event.item.shelf);
+        Some(pos2(scale.x(event.item.span.0.saturating_sub(run.zero)), top + at + f32::midpoint(start, end)))
     };
     let times = scale.left..=scale.left + scale.width;
     let painter = ui.painter_at(Rect::from_x_y_ranges(times, ui.clip_rect().y_range()).intersect(ui.clip_rect()));
     let stroke = Stroke::new(1.5, ui.visuals().text_color());
-    for Link { from, to, is_launch } in links(flow, pick.found) {
+    for Link { from, to, is_launch } in links(flow, pick.event) {
         // Rows that are folded have no place.
         let (Some(from), Some(to)) = (start(&from), start(&to)) else { continue };
         painter.line_segment([from, to], stroke);

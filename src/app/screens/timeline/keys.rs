@@ -14,7 +14,7 @@ impl TimelineScreen {
     /// Sends the commands of the keys that were pressed.
     pub(super) fn take_keys(&self, keys: &mut Keys<'_>) {
         let centre = self.view.0 + (self.view.1 - self.view.0) / 2;
-        let here = self.selected.and_then(|pick| Some(pick.found.item.span.0 - self.runs.get(pick.run)?.zero));
+        let here = self.selected.and_then(|pick| Some(pick.event.item.span.0 - self.runs.get(pick.run)?.zero));
         let around = canvas::pointed(keys.context).or(here);
         let next_anchor = match self.anchor {
             Anchor::Start => Anchor::Epoch(1),

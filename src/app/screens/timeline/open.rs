@@ -56,20 +56,20 @@ impl TimelineScreen {
     pub(super) fn open_recording(&mut self, file: PathBuf, name: String, desk: &mut Desk, context: &Context) {
         desk.screen = ScreenName::TIMELINE;
         let mut cells = desk.records.summaries.iter();
-        self.said = None;
+        self.outcome = None;
         let is_known = self.runs.iter().map(|run| &run.file).chain(self.opening.iter().map(|one| &one.file));
         if is_known.into_iter().any(|known| *known == file) {
-            self.said = Some((format!("{name} is already shown"), true));
+            self.outcome = Some((format!("{name} is already shown"), true));
             return;
         }
         let from = file.clone();
         let task = Task::start("timeline opener", context, move |tell| open(&from, &StepsFrom::Found, tell));
-        self.asked += 1;
+        self.opened += 1;
         // The folder of a run has the name of the run; the name on screen may be another one.
         let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         let is_of = |summary: &&RunSummary| summary.run == name || summary.run == folder;
         let cell = cells.find(is_of).map(|summary| summary.cell.clone());
-        self.opening.push(Opening { order: self.asked, name, file, cell, task });
+        self.opening.push(Opening { order: self.opened, name, file, cell, task });
     }
 
     /// Opens the run at an index again, divided into other steps. The new run takes the place of the old one.
@@ -78,7 +78,7 @@ impl TimelineScreen {
         if self.opening.iter().any(|one| one.file == run.file) {
             return;
         }
-        self.said = None;
+        self.outcome = None;
         let file = run.file.clone();
         let task = Task::start("timeline opener", context, move |tell| open(&file, &steps, tell));
         let (order, name, file, cell) = (run.order, run.name.clone(), run.file.clone(), run.cell.clone());
@@ -92,7 +92,7 @@ impl TimelineScreen {
                 let name = name_of(&file);
                 self.open_recording(file, name, desk, context);
             }
-            Some(None) => self.said = Some((NOTHING_CHOSEN.to_owned(), true)),
+            Some(None) => self.outcome = Some((NOTHING_CHOSEN.to_owned(), true)),
             None => {}
         }
         let ended: Vec<Opening> = self.opening.extract_if(.., |opening| opening.task.has_ended()).collect();
@@ -134,9 +134,9 @@ impl TimelineScreen {
                     }
                 }
                 Err(TraceError::Cancelled) => {
-                    self.said = Some((format!("{name} was not opened, because it was cancelled"), true));
+                    self.outcome = Some((format!("{name} was not opened, because it was cancelled"), true));
                 }
-                Err(error) => self.said = Some((error.to_string(), false)),
+                Err(error) => self.outcome = Some((error.to_string(), false)),
             }
         }
     }

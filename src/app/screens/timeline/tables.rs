@@ -108,15 +108,15 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         ui.add(Label::new(line).selectable(true));
     }
     flow::buttons_ui(ui, state, &pick, commands);
-    if let Some(run) = state.runs.get(pick.run).filter(|_| pick.found.item.events == 1) {
+    if let Some(run) = state.runs.get(pick.run).filter(|_| pick.event.item.events == 1) {
         let hover = "Divides this recording into steps: each event of this name begins a step. If it is a range, it is a step itself. The \
                      caveats of the recording say which events divide it.";
         if ui.button("Steps begin at this event").on_hover_text(hover).clicked() {
-            let name = run.timeline.name(pick.found.item.label).to_owned();
+            let name = run.timeline.name(pick.event.item.label).to_owned();
             commands.push(TimelineCommand::Divide(pick.run, StepsFrom::Named(name)));
         }
     }
-    if state.runs.len() > 1 && pick.found.item.events == 1 {
+    if state.runs.len() > 1 && pick.event.item.events == 1 {
         let hover =
             "Places this event at time 0, and the first event of the same name in each other recording as well (X)";
         if ui.button("Align runs at this event").on_hover_text(hover).clicked() {
@@ -180,7 +180,7 @@ fn headings(ui: &mut Ui, state: &TimelineScreen, splits: &[(&Shown, &Split)], co
 
 /// A line of a table: its key, and a number for each column.
 struct Line<T> {
-    of: T,
+    key: T,
     numbers: Vec<Option<f64>>,
 }
 
@@ -207,7 +207,7 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
             let first = times.first().copied().flatten();
             let differences = times.iter().skip(1).map(|time| Some(time.as_ref()? - first?));
             let numbers = times.iter().copied().chain(differences).collect();
-            Line { of: part, numbers }
+            Line { key: part, numbers }
         })
         .filter(|line| line.numbers.iter().flatten().any(|number| *number > 0.0))
         .collect();
@@ -232,11 +232,11 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         }
         ui.end_row();
         for line in &lines {
-            ui.label(line.of.name());
+            ui.label(line.key.name());
             for (place, number) in line.numbers.iter().enumerate() {
                 number_ui(ui, *number, place >= runs);
             }
-            if let (1, Some(time)) = (runs, splits[0].1.part(line.of)) {
+            if let (1, Some(time)) = (runs, splits[0].1.part(line.key)) {
                 let [share, low, high] =
                     [time.share, time.interval.0, time.interval.1].map(|share| significant(100.0 * share));
                 ui.label(format!("{share} % [{low}, {high}]"));

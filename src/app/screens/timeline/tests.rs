@@ -56,7 +56,7 @@ fn state_of(files: &[(&str, PathBuf)], folder: &Path) -> State {
         // As the window opens them, without its cache in the user's folders.
         send(&mut state, TimelineCommand::Open(events, (*name).to_owned()));
     }
-    assert_eq!(state.own::<TimelineScreen>().runs.len(), files.len(), "{:?}", state.own::<TimelineScreen>().said);
+    assert_eq!(state.own::<TimelineScreen>().runs.len(), files.len(), "{:?}", state.own::<TimelineScreen>().outcome);
     state
 }
 
@@ -209,11 +209,11 @@ fn hovering_tells_name_time_bytes_and_what_launched_an_event() {
     send(&mut state, TimelineCommand::Search("memcpy host".to_owned()));
     send(&mut state, TimelineCommand::Find);
     let pick = state.own::<TimelineScreen>().selected.unwrap();
-    assert!(pick.found.item.bytes.is_some());
+    assert!(pick.event.item.bytes.is_some());
     let mut harness = harness(state);
     harness.run_steps(2);
     // The selected event lies in the middle ninth of the view; its row is found by its name.
-    let picked_row = &now(&harness).runs[0].timeline.rows()[pick.found.row];
+    let picked_row = &now(&harness).runs[0].timeline.rows()[pick.event.row];
     let name = format!(
         "{}: {}, {} events",
         picked_row.group,
@@ -226,7 +226,7 @@ fn hovering_tells_name_time_bytes_and_what_launched_an_event() {
     answer(&mut harness);
     answer(&mut harness);
     let hovered = now(&harness).hovered.unwrap();
-    assert_eq!(hovered.found.item, pick.found.item);
+    assert_eq!(hovered.event.item, pick.event.item);
     let lines = canvas::about(now(&harness), &hovered).join("\n");
     for text in ["[CUDA memcpy Host-to-Device]", " µs long, starts at ", "B/s", "Launched by cudaMemcpyAsync"] {
         assert!(lines.contains(text), "{text}: {lines}");
@@ -245,10 +245,10 @@ fn search_goes_from_event_to_event_and_says_when_there_is_none() {
         send(&mut state, TimelineCommand::Find);
         let pick = state.own::<TimelineScreen>().selected.unwrap();
         let run = &state.own::<TimelineScreen>().runs[0];
-        assert!(run.timeline.name(pick.found.item.label).to_lowercase().contains("gemm"));
-        let (start, end) = (pick.found.item.span.0 - run.zero, pick.found.item.span.1 - run.zero);
+        assert!(run.timeline.name(pick.event.item.label).to_lowercase().contains("gemm"));
+        let (start, end) = (pick.event.item.span.0 - run.zero, pick.event.item.span.1 - run.zero);
         assert!(state.own::<TimelineScreen>().view.0 < start && end < state.own::<TimelineScreen>().view.1);
-        seen.push(pick.found.item.span.0);
+        seen.push(pick.event.item.span.0);
     }
     assert!(seen[0] < seen[1] && seen[1] < seen[2]);
     send(&mut state, TimelineCommand::Search("no such kernel".to_owned()));
@@ -256,7 +256,7 @@ fn search_goes_from_event_to_event_and_says_when_there_is_none() {
     assert!(
         state
             .own::<TimelineScreen>()
-            .said
+            .outcome
             .as_ref()
             .unwrap()
             .0
@@ -321,9 +321,9 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
     assert_eq!((chart.panels.len(), chart.y.categories.len()), (1, 1), "{:?}", chart.y.categories);
     assert!(chart.panels[0].title == "pageable" && chart.y.categories[0] != group);
     send(&mut state, TimelineCommand::Figure);
-    let (said, good) = state.own::<TimelineScreen>().said.clone().unwrap();
-    assert!(good && said.contains(".activity.pdf"), "{said}");
-    let written = PathBuf::from(said.trim_start_matches("Wrote ").trim_end_matches('.'));
+    let (message, good) = state.own::<TimelineScreen>().outcome.clone().unwrap();
+    assert!(good && message.contains(".activity.pdf"), "{message}");
+    let written = PathBuf::from(message.trim_start_matches("Wrote ").trim_end_matches('.'));
     assert!(std::fs::read(written).unwrap().starts_with(b"%PDF"));
 }
 
@@ -356,7 +356,7 @@ fn a_message_does_not_move_the_rows() {
     let top = |harness: &Window| harness.get_by_label_contains("Timeline from").rect().top();
     let before = top(&harness);
     let message = "No event has this name. ".repeat(20);
-    harness.state_mut().0.own_mut::<TimelineScreen>().said = Some((message, false));
+    harness.state_mut().0.own_mut::<TimelineScreen>().outcome = Some((message, false));
     harness.run_steps(2);
     assert!(harness.query_by_label_contains("No event has this name").is_some());
     assert_eq!(top(&harness), before);
@@ -485,7 +485,7 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     answer(&mut harness);
     press(&mut harness, eframe::egui::Key::ArrowRight);
     press(&mut harness, eframe::egui::Key::ArrowRight);
-    assert_eq!(now(&harness).selected.unwrap().found.item.bytes, Some(2_000_000_000));
+    assert_eq!(now(&harness).selected.unwrap().event.item.bytes, Some(2_000_000_000));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::{Key, Modifiers};
+use eframe::egui::{Key, Modifiers, Ui};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
+use super::dialog::held_text;
 use super::*;
+use crate::app::command::Command;
 use crate::app::dressed::dressed;
 use crate::app::{Settings, Window as State};
 use crate::plan::fixture::cpu_node;

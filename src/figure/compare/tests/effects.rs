@@ -61,7 +61,7 @@ fn effects_that_a_design_does_not_tell_apart_are_named_together_in_table_and_fig
         "{words}"
     );
     assert!(table.notes.iter().any(|note| note.contains("fitted to the logarithms")), "{:?}", table.notes);
-    let tornado = of(&runs, &preset("tornado").unwrap());
+    let tornado = compared(&runs, &preset("tornado").unwrap());
     assert!(
         tornado.charts[0].x.categories.iter().all(|name| name.contains(" + ")),
         "{:?}",
@@ -72,10 +72,10 @@ fn effects_that_a_design_does_not_tell_apart_are_named_together_in_table_and_fig
 #[test]
 fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
     let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)], 3);
-    let tornado = of(&runs, &preset("tornado").unwrap());
+    let tornado = compared(&runs, &preset("tornado").unwrap());
     let names = &tornado.charts[0].x.categories;
     assert_eq!(names, &["fp16 over fp32", "2 GPUs over 1", "fp16 × 2 GPUs"]);
-    let interactions = of(&runs, &preset("interactions").unwrap());
+    let interactions = compared(&runs, &preset("interactions").unwrap());
     let chart = &interactions.charts[0];
     assert_eq!(
         (chart.title.as_str(), &chart.x.categories[..]),
@@ -88,14 +88,14 @@ fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
         colour: Place::Setting("precision".into()),
         ..preset("interactions").unwrap()
     };
-    assert_eq!(of(&runs, &asked).charts[0].title, "GPUs × Precision");
+    assert_eq!(compared(&runs, &asked).charts[0].title, "GPUs × Precision");
 }
 
 #[test]
 fn in_a_chart_of_effects_no_two_factors_share_a_colour_since_none_has_one() {
     let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp64", 1, 0.9), ("fp64", 2, 0.5)], 3);
     for id in ["effects", "tornado"] {
-        let shown = of(&runs, &preset(id).unwrap());
+        let shown = compared(&runs, &preset(id).unwrap());
         let looks: Vec<&Look> = shown.charts[0].series().map(|series| &series.look).collect();
         assert!(looks.len() > 1 && looks.iter().all(|look| **look == Look::Grey), "{id}: {looks:?}");
     }
@@ -105,7 +105,7 @@ fn in_a_chart_of_effects_no_two_factors_share_a_colour_since_none_has_one() {
 fn interactions_of_an_incomplete_grid_are_drawn_without_the_level_that_lacks_cells_and_name_it() {
     // The third level has no cell on two GPUs, and two complete pairs of levels remain.
     let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05), ("bf16", 1, 0.1)];
-    let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
+    let shown = compared(&repeated(&times, 3), &preset("interactions").unwrap());
     let chart = &shown.charts[0];
     assert_eq!(chart.x.categories, ["fp32", "fp16"]);
     let lines: Vec<(&str, usize)> = chart.series().map(|line| (line.name.as_str(), line.points.len())).collect();
@@ -117,7 +117,7 @@ fn interactions_of_an_incomplete_grid_are_drawn_without_the_level_that_lacks_cel
 #[test]
 fn without_a_plot_of_interactions_a_note_says_which_cells_are_needed_and_what_to_do() {
     let times = [("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1)];
-    let shown = of(&repeated(&times, 3), &preset("interactions").unwrap());
+    let shown = compared(&repeated(&times, 3), &preset("interactions").unwrap());
     assert!(shown.charts[0].is_empty());
     let note = &shown.charts[0].notes[0];
     assert!(note.contains("all four combinations of two levels") && note.contains("Run such cells"), "{note}");

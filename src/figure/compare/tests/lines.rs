@@ -6,7 +6,7 @@ use crate::figure::Over;
 #[test]
 fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
     let runs = four();
-    let scaling = of(&runs, &Study { form: Form::Scaling, ..Study::default() });
+    let scaling = compared(&runs, &Study { form: Form::Scaling, ..Study::default() });
     let [time, efficiency] = scaling.charts.as_slice() else { panic!("{} charts", scaling.charts.len()) };
     let ideal = time.series().find(|series| series.role == Role::Ideal).unwrap();
     let (first, last) = (&ideal.points[0], ideal.points.last().unwrap());
@@ -34,7 +34,7 @@ fn scaling_has_one_line_where_nodes_follow_from_gpus_and_one_a_spread_where_they
     };
     let lines = |counts: &[(i64, i64)]| -> Vec<usize> {
         let runs: Vec<_> = counts.iter().flat_map(|count| [spread(count, 1), spread(count, 2)]).collect();
-        let scaling = of(&runs, &Study { form: Form::Scaling, ..Study::default() });
+        let scaling = compared(&runs, &Study { form: Form::Scaling, ..Study::default() });
         let measured = scaling.charts[0].series().filter(|series| series.role != Role::Ideal);
         measured.map(|series| series.points.len()).collect()
     };
@@ -46,7 +46,7 @@ fn scaling_has_one_line_where_nodes_follow_from_gpus_and_one_a_spread_where_they
 fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
     let runs = runs(&[("fp32", 1, 0.4)]);
     let chart = |place: usize, over: Over| -> Vec<(f64, f64)> {
-        let comparison = of(&runs, &Study { form: Form::Loss, over, ..Study::default() });
+        let comparison = compared(&runs, &Study { form: Form::Loss, over, ..Study::default() });
         let points = comparison.charts[place].series().flat_map(|series| series.points.clone());
         points.map(|point| (point.x, point.value.median)).collect()
     };
@@ -66,7 +66,7 @@ fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
 fn one_epoch_makes_no_line_so_that_losses_are_drawn_over_steps_and_other_values_are_said() {
     let mut runs = runs(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)]);
     runs.iter_mut().for_each(|run| run.epochs.retain(|epoch| epoch.epoch == 1));
-    let comparison = of(&runs, &Study { form: Form::Loss, ..Study::default() });
+    let comparison = compared(&runs, &Study { form: Form::Loss, ..Study::default() });
     let [train, test, ..] = comparison.charts.as_slice() else { panic!("{:?}", comparison.charts) };
     assert!(train.series().all(|series| series.points.len() == 20), "{train:?}");
     assert!(train.notes.contains(&"There is one epoch: training loss is drawn over steps.".to_owned()), "{train:?}");
@@ -80,7 +80,7 @@ fn one_epoch_makes_no_line_so_that_losses_are_drawn_over_steps_and_other_values_
 fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
     let cells: Vec<(&str, i64, f64)> =
         ["fp32", "fp16"].into_iter().flat_map(|name| (1..=12).map(move |gpus| (name, gpus, 0.1))).collect();
-    let comparison = of(&runs(&cells), &Study { form: Form::Loss, ..Study::default() });
+    let comparison = compared(&runs(&cells), &Study { form: Form::Loss, ..Study::default() });
     let chart = &comparison.charts[0];
     assert_eq!(
         (chart.legend().len(), chart.notes[0].as_str()),
@@ -99,7 +99,7 @@ fn of_too_many_lines_the_foremost_cell_is_drawn() {
         let mut points = comparison.charts[0].series().flat_map(|series| &series.points);
         points.any(|point| point.cell.as_ref() == Some(key))
     };
-    let plain = of(&runs, &study);
+    let plain = compared(&runs, &study);
     let last = plain.cells.last().unwrap().0.clone();
     assert!(!draws(&plain, &last), "{} lines are drawn", plain.charts[0].series().count());
     let chosen = compare_with(&[Source { session: "", runs: &runs, reports: &[] }], &study, Some(&last));

@@ -93,7 +93,7 @@ fn points_of_more_colours_than_there_are_have_one_and_a_note_says_so() {
             across: Some("throughput".into()),
             ..Study::default()
         };
-        let chart = of(&runs, &study).charts.remove(0);
+        let chart = compared(&runs, &study).charts.remove(0);
         (chart.series().count(), chart.notes.iter().any(|note| note.contains("could not be told apart by colours")))
     };
     assert_eq!(drawn(64), (64, false));
@@ -111,6 +111,6 @@ fn the_front_of_many_cells_is_found() {
         }
     }
     let study = Study { form: Form::Pareto, measure: Some("step_time_s".into()), ..Study::default() };
-    let notes = of(&runs, &study).charts[0].notes.join(" ");
+    let notes = compared(&runs, &study).charts[0].notes.join(" ");
     assert!(notes.contains("Pareto front: 299 of 300 cells"), "{notes}");
 }

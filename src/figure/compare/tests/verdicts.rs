@@ -57,10 +57,10 @@ fn the_fastest_cell_within_limits_says_where_it_learns_something_else() {
 fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     let cells = [("fp32", 1, 0.4), ("fp16", 1, 0.1)];
     let mut runs = repeated(&cells, 8);
-    let note = |runs: &[RunSummary]| of(runs, &Study::default()).charts[0].intervals.clone();
+    let note = |runs: &[RunSummary]| compared(runs, &Study::default()).charts[0].intervals.clone();
     assert_eq!(note(&runs), "Error bars: 95 % intervals of the median (n = 8).");
     runs.truncate(11);
-    let mixed = of(&runs, &Study::default());
+    let mixed = compared(&runs, &Study::default());
     let methods: Vec<_> =
         mixed.charts[0].series().flat_map(|series| &series.points).map(|point| point.value.method).collect();
     assert_eq!(methods, [Method::Range; 2]);
@@ -82,7 +82,7 @@ fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
 #[test]
 fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
     let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.3995), ("fp16", 1, 0.1), ("bf16", 1, 0.1)], 4);
-    let table = of(&runs, &Study::default()).table;
+    let table = compared(&runs, &Study::default()).table;
     let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
     assert_eq!(table.columns[place - 1].key, "ratio");
     let texts: Vec<String> =
@@ -97,7 +97,7 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
     assert!(texts[1].starts_with("undecided: with "), "{texts:?}");
     assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
     let wide = Study { equal_within: 0.2, ..Study::default() };
-    let csv = render(&of(&runs, &wide).table, Format::Csv);
+    let csv = render(&compared(&runs, &wide).table, Format::Csv);
     assert!(csv.lines().nth(2).unwrap().contains(",equal,"), "{csv}");
 }
 
@@ -109,7 +109,7 @@ fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
     }
     let sentence_for = |memory_gb: Option<f64>, accuracy: Option<f64>| {
         let limits = Limits { memory_bytes: memory_gb.map(|gb| gb * 1e9), accuracy };
-        of(&runs, &Study { limits, measure: Some("epoch_time_s".into()), ..Study::default() }).fastest
+        compared(&runs, &Study { limits, measure: Some("epoch_time_s".into()), ..Study::default() }).fastest
     };
     assert_eq!(sentence_for(None, None), None);
     let all = sentence_for(Some(20.0), Some(0.9)).unwrap();
@@ -136,7 +136,7 @@ fn the_pareto_front_is_of_time_memory_and_energy() {
     set(&mut runs, "fp32-2", 9.0, 50.0);
     set(&mut runs, "fp16-1", 5.0, 200.0);
     set(&mut runs, "fp16-2", 6.0, 300.0);
-    let pareto = of(&runs, &preset("pareto").unwrap());
+    let pareto = compared(&runs, &preset("pareto").unwrap());
     assert_eq!(
         pareto.charts.iter().map(|chart| chart.x.name.as_str()).collect::<Vec<_>>(),
         ["Peak on the device", "Energy"]
@@ -166,7 +166,7 @@ fn outliers_are_named_with_their_marks_and_stay_in_the_values() {
     let mut runs = repeated(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)], 6);
     runs[5].values.insert("epoch_time_s".into(), 12.0);
     runs[5].marks.push(crate::analysis::Mark::Throttled(vec!["sw_power_cap".to_owned()]));
-    let table = of(&runs, &Study { measure: Some("epoch_time_s".into()), ..Study::default() }).table;
+    let table = compared(&runs, &Study { measure: Some("epoch_time_s".into()), ..Study::default() }).table;
     let note = table.notes.iter().find(|note| note.starts_with("outlier")).unwrap();
     assert!(
         note.starts_with(
@@ -185,7 +185,7 @@ fn a_table_of_values_that_are_not_above_0_says_why_it_has_no_verdicts() {
     for run in &mut runs {
         run.values.insert("train_loss".into(), -100.0 - f64::from(run.repeat));
     }
-    let notes = of(&runs, &Study { measure: Some("train_loss".into()), ..Study::default() }).table.notes;
+    let notes = compared(&runs, &Study { measure: Some("train_loss".into()), ..Study::default() }).table.notes;
     assert!(notes.contains(&"verdicts: none, because ratios need values above 0".to_owned()), "{notes:?}");
     let why = "not comparable in 1 row: ratios need values above 0; compare a formula";
     assert!(notes.iter().any(|note| note.starts_with(why)), "{notes:?}");

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use toml_edit::{Array, Item, Value};
 
 use super::template::{self, Piece};
-use super::{BUILT_IN, Command, KEY, PLACING, Said, USUAL, readings, spec};
+use super::{BUILT_IN, Command, DeclaredFactor, KEY, PLACING, USUAL, readings, spec};
 use crate::plan::checked_table::{Table, integer, kind, real};
 use crate::plan::problem::{Problems, quoted};
 use crate::plan::{Key, Level, WorkloadSpec, suggestion, workload};
@@ -189,7 +189,7 @@ fn command(
     };
     let (unit, step) = (word("unit", USUAL.0), word("step", USUAL.1));
     let keys: Vec<&Key> = ticked.iter().map(|(_, key, _)| key).collect();
-    let factors = said(table, &keys, problems);
+    let factors = declared_factors(table, &keys, problems);
     let time_limit_s = table.positive("time_limit_s", 1e9, problems);
     let (readings, measures) = readings::read(table, &names, problems);
     let run = run.unwrap_or_default();
@@ -200,7 +200,7 @@ fn command(
 }
 
 /// The contents of the `[command.factor.KEY]` tables.
-fn said(table: &Table, keys: &[&Key], problems: &mut Problems) -> Vec<Said> {
+fn declared_factors(table: &Table, keys: &[&Key], problems: &mut Problems) -> Vec<DeclaredFactor> {
     let Some(factors) = table.table("factor", problems) else { return Vec::new() };
     let mut all = Vec::new();
     for (key, _) in factors.entries {
@@ -213,7 +213,7 @@ fn said(table: &Table, keys: &[&Key], problems: &mut Problems) -> Vec<Said> {
         }
         table.check_keys(FACTOR_KEYS, &[], problems);
         let mut text = |name: &str| table.text(name, problems).map(|(_, text)| text.to_owned());
-        all.push(Said { key: key.into(), name: text("name"), unit: text("unit"), help: text("help") });
+        all.push(DeclaredFactor { key: key.into(), name: text("name"), unit: text("unit"), help: text("help") });
     }
     all
 }

@@ -152,8 +152,8 @@ fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
     let set = candidate.data.name();
     let settings = candidate.settings;
     let wanted = [("train_images", settings.train_images, train), ("test_images", settings.test_images, test)];
-    let (key, wanted, there) = wanted.into_iter().find(|(_, wanted, there)| *wanted as u64 > *there)?;
-    Some(format!("{set} does not have {} for {key}: use {there} or fewer", counted(wanted, "image")))
+    let (key, wanted, available) = wanted.into_iter().find(|(_, wanted, available)| *wanted as u64 > *available)?;
+    Some(format!("{set} does not have {} for {key}: use {available} or fewer", counted(wanted, "image")))
 }
 
 fn first_batch_is_full(candidate: &Candidate) -> Option<String> {

@@ -137,9 +137,9 @@ fn template_fits(candidate: &Candidate) -> Option<String> {
     match (data_set.own_template(), template) {
         // The names that the papers print; their own text describes a question and an answer in a conversation.
         (Some(Template::Chat), Template::Instruct) => None,
-        (Some(own), said) if own != said => {
-            let (set, said, own) = (data_set.name(), said.name(), own.name());
-            Some(format!("template = {said} needs other columns than {set} has: use template = own or {own}"))
+        (Some(own), chosen) if own != chosen => {
+            let (set, chosen, own) = (data_set.name(), chosen.name(), own.name());
+            Some(format!("template = {chosen} needs other columns than {set} has: use template = own or {own}"))
         }
         (None, Template::Own) if data_set == DataSet::File => Some(
             "data_set = file has no template of its own: name the one that fits its columns, such as template = instruct"

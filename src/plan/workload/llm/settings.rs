@@ -349,14 +349,14 @@ impl LlmSettings {
         let (technique, data_set) = (Technique::read(levels)?, DataSet::read(levels)?);
         let template = match (Template::read(levels)?, data_set.own_template()) {
             (Template::Own, Some(own)) => own,
-            (said, _) => said,
+            (template, _) => template,
         };
         let train_on_input = match TrainOnInput::read(levels)? {
             TrainOnInput::Own => match data_set {
                 DataSet::AlpacaCleaned => !technique.prefers(),
                 other => other == DataSet::Uniform,
             },
-            said => said == TrainOnInput::On,
+            level => level == TrainOnInput::On,
         };
         let lora = Lora {
             rank: count("lora_rank")?,

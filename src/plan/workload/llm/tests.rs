@@ -145,12 +145,12 @@ fn step_s(settings: &[(&str, &str)]) -> f64 {
 #[test]
 fn a_step_takes_the_operations_of_its_technique_and_checkpoints_one_forward_pass_more() {
     // Long enough that arithmetic takes longer than launches.
-    let of = |more: &[(&'static str, &'static str)]| {
+    let step_s_with = |more: &[(&'static str, &'static str)]| {
         let levels = [("model", "llama3.2-1b"), ("precision", "fp32"), ("data_set", "uniform"), ("row_tokens", "512")];
         step_s(&[&levels[..], &[("technique", "full")], more].concat())
     };
     // Operations per parameter and token: 2 forward, twice that backward.
-    let full = of(&[]);
+    let full = step_s_with(&[]);
     let expected_s = 6.0 * 2.0 * 512.0 * ModelConfig::llama3_2_1b().parameters() as f64 / 44e12;
     assert!((full / expected_s - 1.0).abs() < 1e-9, "{full} instead of {expected_s}");
     for (more, operations) in [
@@ -158,7 +158,7 @@ fn a_step_takes_the_operations_of_its_technique_and_checkpoints_one_forward_pass
         (&[("activation_checkpointing", "on")], 8.0),
         (&[("activation_checkpointing", "on"), ("passes", "inference")], 2.0),
     ] {
-        let found = 6.0 * of(more) / full;
+        let found = 6.0 * step_s_with(more) / full;
         assert!((found - operations).abs() < 1e-9, "{more:?}: {found}");
     }
 }

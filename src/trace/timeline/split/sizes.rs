@@ -154,18 +154,18 @@ fn each_event(
     watch: &mut Watch<'_>,
     mut take: impl FnMut(&Item),
 ) -> Result<(), TraceError> {
-    let (mut read, mut told) = (0, Ok(()));
+    let (mut read, mut watched) = (0, Ok(()));
     timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
         read += 1;
         if read % TELL_EVENTS == 0 {
-            told = watch.look(0);
+            watched = watch.look(0);
         }
         if let Some(item) = row.item(event) {
             take(&item);
         }
-        told.is_ok()
+        watched.is_ok()
     })?;
-    told
+    watched
 }
 
 /// Processes and correlations of the kernels that perform collectives.

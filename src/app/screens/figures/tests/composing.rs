@@ -77,9 +77,9 @@ fn the_shown_figure_joins_the_panels_which_are_moved_removed_and_brought_back_by
 }
 
 /// The notice, and the message beside the buttons: an outcome is told once.
-fn told(state: &State) -> (Option<String>, Option<String>) {
+fn messages(state: &State) -> (Option<String>, Option<String>) {
     let notice = state.desk.notice.as_ref().map(|(_, notice)| notice.text.clone());
-    (notice, state.own::<FiguresScreen>().said.as_ref().map(|(message, _)| message.clone()))
+    (notice, state.own::<FiguresScreen>().outcome.as_ref().map(|(message, _)| message.clone()))
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both
     let file = folder.path().join("both.svg");
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
-    assert_eq!(told(&state), (Some(format!("Written: {}", file.display())), None));
+    assert_eq!(messages(&state), (Some(format!("Written: {}", file.display())), None));
     send(&mut state, FiguresCommand::Export);
-    assert_eq!(told(&state), (Some(format!("Replaced: {}", file.display())), None));
+    assert_eq!(messages(&state), (Some(format!("Replaced: {}", file.display())), None));
     let written = read_file(&file).unwrap();
     let names: Vec<&str> = written.sessions.iter().map(|origin| origin.session.as_str()).collect();
     assert_eq!(names, ["first", "second"]);
@@ -143,7 +143,7 @@ fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_i
     let file = folder.path().join("both.svg");
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
-    assert_eq!(told(&state), (Some(format!("Written: {}", file.display())), None));
+    assert_eq!(messages(&state), (Some(format!("Written: {}", file.display())), None));
     let whole = words(&state);
 
     let mut state = state_with(Path::new("/elsewhere/other"), small());
@@ -172,7 +172,7 @@ fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_i
     let before = std::fs::read(&file).unwrap();
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains("session second is not known here"), "{message}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }
@@ -200,7 +200,7 @@ fn a_second_session_of_one_name_is_refused_as_a_file_could_not_tell_them_apart()
     open(&mut state, Path::new("/b/study"), small());
     send(&mut state, FiguresCommand::AddPanel);
     assert_eq!(composition(&state).panels.len(), 1);
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains("/a/study and /b/study have the same name"), "{message}");
 }
 
@@ -221,7 +221,7 @@ fn where_nothing_is_drawn_nothing_becomes_a_panel() {
     let mut state = state_with(Path::new("/a/study"), Vec::new());
     send(&mut state, FiguresCommand::AddPanel);
     assert!(composition(&state).panels.is_empty());
-    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    let (message, good) = state.own::<FiguresScreen>().outcome.clone().unwrap();
     assert!(!good && message.contains("no figure is drawn"), "{message}");
 }
 

@@ -208,9 +208,9 @@ fn numbers_of_runs_are_whole_however_long() {
 #[test]
 fn names_that_a_column_has_no_room_for_show_in_what_they_differ() {
     let papers = "2503.15252, 2505.22905 and what else was printed of it, ".repeat(3);
-    let records = [(1, "Table 2: precision"), (2, "Table 3: pin_memory")].map(|(number, of)| {
+    let records = [(1, "Table 2: precision"), (2, "Table 3: pin_memory")].map(|(number, table)| {
         let mut record = record(number, "fp32", RunState::Finished);
-        record.plan = format!("{papers}{of}");
+        record.plan = format!("{papers}{table}");
         record
     });
     let harness = window(state(records.to_vec(), Vec::new()), State::draw::<RunsScreen>);

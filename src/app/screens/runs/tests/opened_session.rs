@@ -158,11 +158,11 @@ fn an_export_leaves_the_menu_open_and_says_there_what_came_of_it() {
         (message.unwrap_or_default(), typed)
     };
     let path = folder.path().join("study").display().to_string();
-    let (said, typed) = export(&path);
-    assert!(said.contains("study.zip written and checked"), "{said}");
+    let (message, typed) = export(&path);
+    assert!(message.contains("study.zip written and checked"), "{message}");
     assert_eq!(typed.as_deref(), Some(&*path), "what was typed stays");
-    let (said, _) = export("");
-    assert!(said.contains("this file or folder exists already"), "{said}");
+    let (message, _) = export("");
+    assert!(message.contains("this file or folder exists already"), "{message}");
 }
 
 #[test]

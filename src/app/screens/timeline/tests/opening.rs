@@ -20,7 +20,7 @@ fn recordings_of_a_session_stay_open_with_its_name_once_another_is_open() {
     for (name, file) in files {
         send(&mut state, TimelineCommand::Open(file, name.to_owned()));
     }
-    assert_eq!(state.own::<TimelineScreen>().runs.len(), 2, "{:?}", state.own::<TimelineScreen>().said);
+    assert_eq!(state.own::<TimelineScreen>().runs.len(), 2, "{:?}", state.own::<TimelineScreen>().outcome);
     let names = |state: &State| -> Vec<String> {
         state.own::<TimelineScreen>().runs.iter().map(|run| run.name.clone()).collect()
     };
@@ -71,8 +71,8 @@ fn what_cannot_be_opened_is_said_and_the_rest_stays() {
         state.own::<TimelineScreen>().runs[0].timeline.warnings().iter().any(|warning| warning.contains("cut off"))
     );
     send(&mut state, TimelineCommand::Open(wrong, "wrong".to_owned()));
-    let (said, good) = state.own::<TimelineScreen>().said.clone().unwrap();
-    assert!(!good && said.contains("wrong.sqlite"), "{said}");
+    let (message, good) = state.own::<TimelineScreen>().outcome.clone().unwrap();
+    assert!(!good && message.contains("wrong.sqlite"), "{message}");
     assert_eq!(state.own::<TimelineScreen>().runs.len(), 1);
     let harness = harness(state);
     assert!(harness.query_by_label_contains("wrong.sqlite").is_some());
@@ -126,8 +126,8 @@ fn the_command_that_shows_the_recordings_is_copied_and_said() {
         state.own::<TimelineScreen>().runs.iter().map(|run| run.file.display().to_string()).collect();
     let mut harness = harness(state);
     click(&mut harness, "Copy the command that shows these recordings");
-    let (said, good) = now(&harness).said.clone().unwrap();
-    assert_eq!((said, good), (format!("Copied: multicard timeline {} {}", opened[0], opened[1]), true));
+    let (message, good) = now(&harness).outcome.clone().unwrap();
+    assert_eq!((message, good), (format!("Copied: multicard timeline {} {}", opened[0], opened[1]), true));
 }
 
 #[test]

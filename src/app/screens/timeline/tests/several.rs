@@ -63,7 +63,7 @@ fn runs_are_aligned_at_an_event_by_its_name() {
     send(&mut state, TimelineCommand::AlignAtSelected);
     let own: &TimelineScreen = state.own();
     assert_eq!(own.anchor, Anchor::Start, "nothing is selected");
-    assert!(own.said.as_ref().unwrap().0.contains("Select a single event first"), "{:?}", own.said);
+    assert!(own.outcome.as_ref().unwrap().0.contains("Select a single event first"), "{:?}", own.outcome);
     send(&mut state, TimelineCommand::Search("forward".to_owned()));
     send(&mut state, TimelineCommand::Find);
     send(&mut state, TimelineCommand::Find);
@@ -75,7 +75,7 @@ fn runs_are_aligned_at_an_event_by_its_name() {
     click(&mut harness, "Align runs at this event");
     let own = now(&harness);
     assert_eq!(own.anchor, Anchor::Event("forward".to_owned()));
-    assert_eq!(own.runs[0].zero, second.found.item.span.0);
+    assert_eq!(own.runs[0].zero, second.event.item.span.0);
     assert_eq!(own.runs[1].zero, 5_007_000, "the first forward of b");
     // A recording that is opened afterwards has its own, and one without such an event says so.
     let c = ranges(folder.path(), "c.events", &[(50, 2_000)]);
@@ -90,7 +90,7 @@ fn runs_are_aligned_at_an_event_by_its_name() {
     send(&mut harness.state_mut().0, TimelineCommand::Open(events, "d".to_owned()));
     let own = now(&harness);
     assert_eq!(own.runs[3].zero, 900);
-    assert!(own.said.as_ref().unwrap().0.contains("No event named forward in d"), "{:?}", own.said);
+    assert!(own.outcome.as_ref().unwrap().0.contains("No event named forward in d"), "{:?}", own.outcome);
 }
 
 #[test]
@@ -200,33 +200,33 @@ fn a_collective_leads_to_its_launch_and_to_the_other_rank_and_both_lead_back() {
     let kernel = state.own::<TimelineScreen>().selected.unwrap();
     let mut harness = harness(state);
     answer(&mut harness);
-    let links = flow::links(now(&harness).flow(&kernel).unwrap(), kernel.found);
+    let links = flow::links(now(&harness).flow(&kernel).unwrap(), kernel.event);
     let [launch, peer] = links[..] else { panic!("{links:?}") };
-    assert_eq!((launch.is_launch, launch.to), (true, kernel.found));
-    assert_eq!((peer.is_launch, peer.from), (false, kernel.found));
+    assert_eq!((launch.is_launch, launch.to), (true, kernel.event));
+    assert_eq!((peer.is_launch, peer.from), (false, kernel.event));
     let rows = now(&harness).runs[0].timeline.rows();
     let other = rows[peer.to.row].group.clone();
-    assert_ne!(other, rows[kernel.found.row].group);
+    assert_ne!(other, rows[kernel.event.row].group);
     click(&mut harness, "Show all of these");
     let (state, zero) = (now(&harness), now(&harness).runs[0].zero);
-    for found in [launch.from, kernel.found, peer.to] {
-        let (start, end) = (found.item.span.0 - zero, found.item.span.1 - zero);
+    for event in [launch.from, kernel.event, peer.to] {
+        let (start, end) = (event.item.span.0 - zero, event.item.span.1 - zero);
         assert!(state.view.0 < start && end < state.view.1, "{:?} {start} {end}", state.view);
     }
     click(&mut harness, "Go to its call");
     let call = now(&harness).selected.unwrap();
-    assert_eq!(call.found, launch.from);
+    assert_eq!(call.event, launch.from);
     let words = canvas::about(now(&harness), &call).join("\n");
     for text in ["Led to ncclDevKernel_AllReduce", &format!("{other} began the same collective")] {
         assert!(words.contains(text), "{text}: {words}");
     }
     // The link between ranks stays at the kernel.
-    let from_call = flow::links(now(&harness).flow(&call).unwrap(), call.found);
+    let from_call = flow::links(now(&harness).flow(&call).unwrap(), call.event);
     assert_eq!(from_call, [launch, peer]);
     click(&mut harness, "Go to what it launched");
-    assert_eq!(now(&harness).selected.map(|pick| pick.found), Some(kernel.found));
+    assert_eq!(now(&harness).selected.map(|pick| pick.event), Some(kernel.event));
     click(&mut harness, &format!("Go to {other}"));
-    assert_eq!(now(&harness).selected.map(|pick| pick.found), Some(peer.to));
+    assert_eq!(now(&harness).selected.map(|pick| pick.event), Some(peer.to));
 }
 
 #[test]
@@ -240,5 +240,5 @@ fn ranks_with_different_numbers_of_a_collective_are_not_connected_and_this_is_sa
     let pick = screen.selected.unwrap();
     let words = canvas::about(screen, &pick).join("\n");
     assert!(words.contains("Ranks recorded different numbers of collectives of this name"), "{words}");
-    assert!(flow::links(screen.flow(&pick).unwrap(), pick.found).iter().all(|link| link.is_launch));
+    assert!(flow::links(screen.flow(&pick).unwrap(), pick.event).iter().all(|link| link.is_launch));
 }
