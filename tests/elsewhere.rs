@@ -285,7 +285,11 @@ fn rows_that_recur_are_told_and_marked_and_give_no_verdict_and_rows_of_few_digit
     let home = home.path();
     let copied: String = (0..10)
         .map(|place| {
-            format!("{},{:.6}\n", ["a", "b"][place % 2], 1.0 + 0.5 * (place % 2) as f64 + 0.001_234 * place as f64)
+            format!(
+                "{},{:.6}\n",
+                ["a", "b"][place % 2],
+                1.0 + 0.5 * (place % 2) as f64 + 1e-6 * (place * 7919 % 10_007) as f64
+            )
         })
         .flat_map(|row| [row.clone(), row])
         .collect();

@@ -1,5 +1,6 @@
 //! Marks: what a reader must know about a run in addition to its numbers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Clock;
@@ -178,17 +179,7 @@ impl Mark {
             let in_windows = record.ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.traced);
             add(if in_windows { Self::TracedInWindows } else { Self::Traced });
         }
-        if let Some(file) = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM)) {
-            add(Self::Imported(file.to_owned()));
-        }
-        if record.workload.recurring_cells.contains(&record.cell) {
-            add(Self::Recurring);
-        }
-        let recur = record.workload.measures.iter().filter(|measure| measure.recurring_cells.contains(&record.cell));
-        recur.for_each(|measure| add(Self::RecurringValues(measure.key.clone())));
-        if record.workload.declared_cells.contains(&record.cell) {
-            add(Self::DeclaredRuns);
-        }
+        marks_of_import(record).for_each(&mut add);
         let has_made_answers =
             record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
         if has_made_answers || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
@@ -297,6 +288,17 @@ const FULL_SHARE: f64 = 0.9;
 const STOLEN_CPUS: f64 = 0.05;
 const STOLEN_SHARE: f64 = 0.01;
 
+/// The marks of a run that was imported.
+fn marks_of_import(record: &RunRecord) -> impl Iterator<Item = Mark> {
+    let file = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM));
+    let (workload, is_own) = (&record.workload, move |cells: &BTreeSet<String>| cells.contains(&record.cell));
+    let values = workload.measures.iter().filter(move |measure| is_own(&measure.recurring_cells));
+    let rows = is_own(&workload.recurring_cells).then_some(Mark::Recurring);
+    let declared = is_own(&workload.declared_cells).then_some(Mark::DeclaredRuns);
+    let values = values.map(|measure| Mark::RecurringValues(measure.key.clone()));
+    file.map(|file| Mark::Imported(file.to_owned())).into_iter().chain(rows).chain(values).chain(declared)
+}
+
 /// The mark if a run lost CPUs to other programs. The documentation of the method states the thresholds.
 fn marks_of_load(load: &LoadRecord) -> Option<Mark> {
     let (cpus, busy, others) = (load.cpus?, load.cpus_busy?, load.others_cpus?);
@@ -350,6 +352,10 @@ fn divided(steps: f64) -> String {
 }
 
 /// The full text, on one line.
+const RECURRING: &str = "rows of its cell have the same values, digit for digit: copies, runs without randomness, or readings of a coarse clock";
+const DECLARED_RUNS: &str =
+    "rows of its cell have the same values, digit for digit, and its import declared that each row is a run of its own";
+
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -411,19 +417,13 @@ impl fmt::Display for Mark {
             Self::TimesDivided { steps } => f.write_str(&divided(*steps)),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Imported(file) => write!(f, "imported from {file}"),
-            Self::Recurring => write!(
-                f,
-                "rows of its cell have the same values, digit for digit: copies, runs without randomness, or readings of a coarse clock"
-            ),
+            Self::Recurring => f.write_str(RECURRING),
             Self::RecurringValues(key) => write!(
                 f,
                 "rows of its cell that differ in other measures have the same {key}, digit for digit: rows of one run, or runs without \
                  randomness"
             ),
-            Self::DeclaredRuns => write!(
-                f,
-                "rows of its cell have the same values, digit for digit, and its import declared that each row is a run of its own"
-            ),
+            Self::DeclaredRuns => f.write_str(DECLARED_RUNS),
             Self::TracedInWindows => write!(
                 f,
                 "recorded in windows: its times are of steps outside them, and sums of its recording are of the steps within"

@@ -173,6 +173,7 @@ impl Campaign {
                 meetings: self.folder.path().join("meetings"),
                 sockets: self.folder.path().join("state/multicard/conductors"),
                 was_detached: false,
+                conductor_killed: false,
                 finished: BTreeMap::new(),
             };
             println!("session {number}, {} kills so far: {:?}", self.killed(), self.kills);
@@ -220,6 +221,7 @@ impl Campaign {
                     continue;
                 }
                 kills -= 1;
+                scene.conductor_killed |= matches!(victim, Victim::Conductor | Victim::Machine);
                 if matches!(victim, Victim::Workbench | Victim::Conductor | Victim::Machine) {
                     break None;
                 }

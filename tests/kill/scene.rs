@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -73,6 +75,8 @@ pub struct Scene {
     pub sockets: PathBuf,
     /// Whether its queue was ever left to a conductor.
     pub was_detached: bool,
+    /// Whether a conductor of it was killed.
+    pub conductor_killed: bool,
     /// Runs that were finished at some look, as they were then.
     pub finished: BTreeMap<String, String>,
 }
@@ -200,8 +204,13 @@ impl Scene {
         let cells: BTreeSet<_> = found.iter().filter(finished).map(|record| (&record.cell, record.repeat)).collect();
         assert_eq!(cells.len(), CELLS * REPEATS);
         wait_until("no process is left", || self.processes().all().next().is_none());
-        let is_socket = |name: &String| name.ends_with(".sock");
-        assert_eq!(names(&self.sockets).into_iter().filter(is_socket).collect::<Vec<_>>(), Vec::<String>::new());
+        for name in names(&self.sockets).into_iter().filter(|name| name.ends_with(".sock")) {
+            // A conductor that was killed after the last run left it, and no later one replaced it.
+            assert!(self.conductor_killed, "{name}");
+            let socket = self.sockets.join(name);
+            assert_eq!(UnixStream::connect(&socket).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+            fs::remove_file(socket).unwrap();
+        }
         // What killed supervisors left, the next one of this user removes.
         drop(MeetingFolder::new_in(&self.meetings).unwrap());
         assert_eq!(names(&self.meetings), Vec::<String>::new());
