@@ -443,7 +443,7 @@ mod tests {
     use super::*;
 
     fn shape(text: &str) -> String {
-        fn of(place: &Place) -> String {
+        fn written(place: &Place) -> String {
             match &place.part {
                 Part::Number(number, unit) => format!("{number}{unit}"),
                 Part::Name(key) => key.to_string(),
