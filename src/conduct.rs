@@ -34,6 +34,7 @@
 //!
 //! If a conductor is alive but silent, because it is stopped (SIGSTOP) or waits for a disk, clients show its process and state
 //! after 10 s ([`Silent`]). `multicard stop --now` ends such a conductor, and the next conductor ends its runs.
+//! If the session's folder was renamed, its conductor listens at the old path: `multicard stop` ends it, too ([`end_conductor_of_renamed`]).
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!
@@ -50,6 +51,7 @@ mod message;
 mod notifier;
 mod presence;
 mod queue_view;
+mod renamed;
 mod silent;
 mod socket;
 
@@ -60,5 +62,6 @@ pub use logout::ends_at_logout;
 pub use message::{Conducting, Hello, Launch, Letter, News, Order};
 pub use presence::other_sessions_with_runs;
 pub use queue_view::{QueueChange, QueueRow, QueueView};
+pub use renamed::end_conductor_of_renamed;
 pub use silent::Silent;
 pub use socket::{connect as stream, socket_path};

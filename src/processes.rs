@@ -7,8 +7,10 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
@@ -19,7 +21,7 @@ use procfs_core::process::Stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Environment variable that marks the processes of a run. Its value is unique to the run.
+/// Environment variable that marks the processes of a run. Its value is a [`mark`].
 pub const MARKER_VARIABLE: &str = "MULTICARD_RUN_MARKER";
 
 /// Time that killed processes have to disappear.
@@ -132,9 +134,19 @@ pub fn descendants(root: u32) -> Vec<Process> {
     }
 }
 
-/// The living processes of this user that carry a run's marker, except for this process.
-pub fn marked(marker: &str) -> Vec<Process> {
-    let wanted = format!("{MARKER_VARIABLE}={marker}");
+/// The mark of the processes of a run: the marker of its job, and the device and the inode of its folder. A copy of a session has the same
+/// markers but other folders, so that the copy does not take processes of the original for its own. A session that is renamed keeps both.
+///
+/// # Errors
+/// The folder cannot be accessed.
+pub fn mark(marker: &str, folder: &Path) -> io::Result<String> {
+    let about = folder.metadata()?;
+    Ok(format!("{marker}@{}:{}", about.dev(), about.ino()))
+}
+
+/// The living processes of this user that carry a run's [`mark`], except for this process.
+pub fn marked(mark: &str) -> Vec<Process> {
+    let wanted = format!("{MARKER_VARIABLE}={mark}");
     let carries = |process: &Process| {
         // Only the owner may read the environment, and a program may have overwritten it.
         let variables = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
@@ -243,7 +255,6 @@ pub fn executable(program: &str, folder: &std::path::Path, search: Option<&OsStr
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::path::Path;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -271,6 +282,19 @@ mod tests {
         assert!(found.len() >= 4 && left.is_empty(), "{found:?} {left:?}");
         assert!(named(&found).contains("sleep (process "), "{}", named(&found));
         wait_for(|| marked(&marker).is_empty());
+    }
+
+    #[test]
+    fn a_renamed_folder_keeps_the_mark_of_its_processes_and_a_copy_has_another() {
+        let home = tempfile::tempdir().unwrap();
+        let [run, copy, renamed] = ["run", "copy", "renamed"].map(|name| home.path().join(name));
+        fs::create_dir(&run).unwrap();
+        fs::create_dir(&copy).unwrap();
+        let own = mark("0001-a", &run).unwrap();
+        assert_ne!(mark("0001-a", &copy).unwrap(), own);
+        fs::rename(&run, &renamed).unwrap();
+        assert_eq!(mark("0001-a", &renamed).unwrap(), own);
+        mark("0001-a", &run).unwrap_err();
     }
 
     #[test]

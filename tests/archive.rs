@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use multicard::store::{ArchiveError, LeftOut, Reader, Store, export_session, import_session, verify_archive};
+use multicard::store::{
+    ArchiveError, LeftOut, Reader, Store, export_session, import_session, number_of, verify_archive,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -150,7 +152,7 @@ fn an_anonymous_archive_holds_neither_the_machines_name_nor_paths_and_the_same_n
         let all = records(session).into_iter();
         all.map(|run| {
             (
-                run.run.clone(),
+                number_of(&run.run).to_owned(),
                 run.levels.clone(),
                 run.ranks.iter().map(|rank| (rank.steps.clone(), rank.readings.clone())).collect::<Vec<_>>(),
                 run.telemetry,

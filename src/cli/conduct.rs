@@ -12,7 +12,7 @@ use super::follow::{EventFormat, Following, interrupts};
 use super::remote::{Far, Place, only_here};
 use super::{INTERRUPTED, OK, Outcome, say};
 use crate::analysis::counted;
-use crate::conduct::{Client, ConductError, LOCKED, Order, READY, serve};
+use crate::conduct::{Client, ConductError, LOCKED, Order, READY, end_conductor_of_renamed, serve};
 use crate::foreign;
 use crate::session::{Machine, Session, SessionError, digest_of_programs};
 use crate::store::{Reader, StoreError};
@@ -290,15 +290,22 @@ pub(super) fn stop(arguments: &StopArguments) -> Outcome {
     }
     let place = Place::of(&arguments.session)?;
     let error = match stop_at(&place, arguments) {
-        Err(error) if arguments.now => error,
+        Err(error) => error,
         outcome => return outcome,
     };
-    let Some(ConductError::Silent(silent)) = error.downcast_ref() else { return Err(error) };
-    silent.end().map_err(|reason| format!("{silent}; its process cannot be ended: {reason}"))?;
-    let process = silent.process().unwrap_or_default();
-    say(format_args!(
-        "ended the conductor, process {process}, which did not answer; the next conductor stops its runs"
-    ));
+    let (process, why) = match error.downcast_ref() {
+        Some(ConductError::Silent(silent)) if arguments.now => {
+            silent.end().map_err(|reason| format!("{silent}; its process cannot be ended: {reason}"))?;
+            (silent.process().unwrap_or_default(), "did not answer")
+        }
+        Some(ConductError::InUse(_)) => match end_conductor_of_renamed(place.folder()) {
+            Some(process) => (process.pid.cast_signed(), "cannot be reached since the session's folder was renamed"),
+            None => return Err(error),
+        },
+        _ => return Err(error),
+    };
+    let then = if arguments.queued { "takes over" } else { "stops" };
+    say(format_args!("ended the conductor, process {process}, which {why}; the next conductor {then} its runs"));
     stop_at(&place, arguments)
 }
 

@@ -475,7 +475,8 @@ impl Conductor {
             self.was_paused = self.session.is_paused();
             self.session.pause_queue();
             self.problem(format!(
-                "{} was moved, removed or replaced: put the session back; until then no further run starts",
+                "{} was moved, removed or replaced: put the session back, or run `multicard stop` where it is now; until then no \
+                 further run starts",
                 self.session.folder().display()
             ));
         } else {

@@ -19,16 +19,11 @@ use crate::protocol::{EventLine, Exit, Job, Sample, now_s};
 
 use super::outcome::{Ending, Facts, RankFacts};
 use super::place::{End, Group, Standing};
-use super::process;
+use super::process::{self, STDERR_FILE, STDOUT_FILE};
 use super::samples::NodeSamples;
 use super::tail::Tail;
 use super::watched::Watched;
 use logs::{Source, logs_of};
-
-/// The output of a run's processes; ranks write their logs to other files.
-pub(super) const STDOUT_FILE: &str = "group.out";
-/// Their stderr.
-pub(super) const STDERR_FILE: &str = "stderr.log";
 
 /// Time after which a killed process that does not go away is left behind.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
@@ -306,12 +301,10 @@ impl Follower {
 
     /// Reports the outcome.
     fn conclude(&mut self) {
-        if let Some(program) = &self.job.program {
-            let left = self.group.end_program(&program.marker);
-            if let (false, Some(ending)) = (left.is_empty(), &mut self.facts.ending) {
-                let left = processes::named(&left);
-                ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
-            }
+        let left = self.group.end_program();
+        if let (false, Some(ending)) = (left.is_empty(), &mut self.facts.ending) {
+            let left = processes::named(&left);
+            ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
         }
         let lost = self.logs.iter().filter(|(source, log)| matches!(source, Source::Ranks(_)) && !log.is_kept());
         let lost = lost.map(|(_, log)| log.name());
@@ -390,7 +383,7 @@ impl Follower {
             let own = self.group.leader().map_or(0, |(pid, _)| pid);
             // Every rank is signalled: one signal per group would need the groups first, and a second signal does no harm.
             for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {
-                is_sent |= process::signal_group_of(pid, own, signal);
+                is_sent |= process::signal_group_of(pid, &self.job.folder, own, signal);
             }
         }
         is_sent

@@ -337,11 +337,26 @@ fn a_group_is_found_by_its_runs_folder_as_long_as_it_lives() {
     let scene = Scene::new("sleep 600");
     let (job, mut child, start) = orphan(&scene, 1);
     // The command line is that of the shell once it is executed.
-    wait_for("it is found", || process::find_group(&job.folder, None) == Some((child.id(), start)));
-    assert_eq!(process::find_group(scene.folder.path(), None), None);
+    wait_for("it is found", || process::find_group(&job.folder) == Some((child.id(), start)));
+    assert_eq!(process::find_group(scene.folder.path()), None);
     process::kill_group(child.id());
-    wait_for("it is dead", || process::find_group(&job.folder, None).is_none());
+    wait_for("it is dead", || process::find_group(&job.folder).is_none());
     child.wait().unwrap();
+}
+
+#[test]
+fn a_group_is_found_in_its_renamed_folder_and_not_in_a_copy_that_takes_the_old_name() {
+    let scene = Scene::new("started 0; sleep 600");
+    let job = scene.job(1);
+    scene.launcher.start(job.clone()).unwrap();
+    scene.until(RunState::Running);
+    let found = process::find_group(&job.folder);
+    assert!(found.is_some());
+    let renamed = scene.folder.path().join("renamed");
+    fs::rename(&job.folder, &renamed).unwrap();
+    assert!(Command::new("cp").arg("-a").arg(&renamed).arg(&job.folder).status().unwrap().success());
+    assert_eq!(process::find_group(&job.folder), None);
+    assert_eq!(process::find_group(&renamed), found);
 }
 
 #[test]

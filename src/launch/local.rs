@@ -9,9 +9,8 @@ use std::time::Duration;
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use super::error::LaunchError;
-use super::follower::{STDERR_FILE, STDOUT_FILE};
 use super::place::{End, Group, Lead, Place, Standing};
-use super::process::{self, is_alive, pid_of, stat, wait_until_gone};
+use super::process::{self, STDERR_FILE, STDOUT_FILE, is_alive, pid_of, stat, wait_until_gone};
 use crate::foreign;
 use crate::processes::Process;
 use crate::protocol::{Exit, Job};
@@ -39,11 +38,11 @@ impl Place for Local {
         };
         let child = spawn(command, &arguments, job)?;
         let start = process::process_start(child.id()).unwrap_or(0);
-        Ok(Box::new(Processes { leader: Leader::Child(child), start }))
+        Ok(Box::new(Processes { leader: Leader::Child(child), start, mark: process::mark(job) }))
     }
 
-    fn find(&self, _job: &Job, (pid, start): (u32, u64)) -> Box<dyn Group> {
-        Box::new(Processes { leader: Leader::Found { pid, seen: false }, start })
+    fn find(&self, job: &Job, (pid, start): (u32, u64)) -> Box<dyn Group> {
+        Box::new(Processes { leader: Leader::Found { pid, seen: false }, start, mark: process::mark(job) })
     }
 }
 
@@ -91,6 +90,8 @@ struct Processes {
     leader: Leader,
     /// Start of the leader, in clock ticks since boot.
     start: u64,
+    /// The mark of the processes of its program, if it has one.
+    mark: Option<String>,
 }
 
 impl Processes {
@@ -151,8 +152,8 @@ impl Group for Processes {
         matches!(self.leader, Leader::Found { .. }).then(|| process::age(self.start))?
     }
 
-    fn end_program(&self, marker: &str) -> Vec<Process> {
-        process::end_program(marker)
+    fn end_program(&self) -> Vec<Process> {
+        self.mark.as_deref().map(process::end_program).unwrap_or_default()
     }
 
     fn name(&self) -> String {

@@ -120,7 +120,7 @@ pub(super) trait Group: Send {
 
     /// Kills the processes of its program that are left behind, and returns those that cannot be killed. A scheduler ends the processes of
     /// its jobs itself.
-    fn end_program(&self, _marker: &str) -> Vec<Process> {
+    fn end_program(&self) -> Vec<Process> {
         Vec::new()
     }
 

@@ -1,9 +1,10 @@
 //! Process groups of this machine: finds a group, checks whether it is alive, and sends it signals.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,17 @@ use procfs_core::{FromRead, Uptime};
 use rustix::process::{Pid, Signal};
 
 use crate::processes::{self, Process};
+use crate::protocol::Job;
 
 /// Subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
 pub const GROUP_COMMAND: &str = "group";
 
 /// Name of the job file in the run's folder.
 pub(super) const JOB_FILE: &str = "job.json";
+/// The output of a run's processes; ranks write their logs to other files.
+pub(super) const STDOUT_FILE: &str = "group.out";
+/// Their stderr.
+pub(super) const STDERR_FILE: &str = "stderr.log";
 
 /// Time that killed processes have to disappear.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
@@ -27,28 +33,52 @@ pub fn is_alive(pid: u32, process_start: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.starttime == process_start && lives(&stat))
 }
 
-/// Finds the live supervisor of the run in this folder: its process id, and its start in clock ticks since boot. `recorded`
-/// are the known values. It is identified by its command line, so that it is also found by a workbench that did not start it,
-/// and is not confused with other processes or with the group of a run whose folder was copied.
-pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u64)> {
-    let own = folder.canonicalize().ok()?;
-    let moved = |(pid, start): &(u32, u64)| is_alive(*pid, *start) && run_folder(*pid).is_some_and(|at| !at.exists());
-    let here = |pid: &u32| run_folder(*pid).and_then(|at| at.canonicalize().ok()).is_some_and(|at| at == own);
+/// Finds the live supervisor of the run in this folder: its process id, and its start in clock ticks since boot. It is identified by its
+/// command line and by the file that it prints to, so that it is also found by a workbench that did not start it, or in a session that was
+/// renamed, and is not confused with other processes or with the group of a run whose folder was copied.
+pub fn find_group(folder: &Path) -> Option<(u32, u64)> {
+    let is_supervisor = |pid: &u32| {
+        let words = command_line(*pid);
+        let mut words = words.iter().skip_while(|word| *word != GROUP_COMMAND);
+        words.nth(1).is_some_and(|job| Path::new(job).ends_with(JOB_FILE)) && is_of(*pid, folder)
+    };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(here);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_supervisor);
     let all: Vec<Stat> = pids.filter_map(|pid| stat(pid).filter(lives)).collect();
     // A process that the supervisor starts has the supervisor's command line until it executes another program. Such a child has a higher
     // process id, except if process ids started again from the lowest.
     let leader = all.iter().find(|one| all.iter().all(|other| other.pid != one.ppid));
-    leader.map(|leader| (leader.pid.unsigned_abs(), leader.starttime)).or(recorded.filter(moved))
+    leader.map(|leader| (leader.pid.unsigned_abs(), leader.starttime))
 }
 
-/// Folder of the run that a supervisor was started for.
-fn run_folder(pid: u32) -> Option<PathBuf> {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = words.split(|byte| *byte == 0).skip_while(|word| *word != GROUP_COMMAND.as_bytes());
-    let job = Path::new(OsStr::from_bytes(words.nth(1)?));
-    job.ends_with(JOB_FILE).then(|| job.parent().map(Path::to_owned))?
+/// Whether a supervisor or a rank belongs to the run in this folder. The file that it prints to decides, because that file stays the same
+/// when the folder is renamed, and a copy of the folder has another. If its output goes elsewhere, as under a profiler, its command line
+/// must name the folder's job.
+fn is_of(pid: u32, folder: &Path) -> bool {
+    let output = Path::new("/proc").join(pid.to_string()).join("fd/1");
+    if fs::read_link(&output).is_ok_and(|path| path.ends_with(STDOUT_FILE)) {
+        return inode(&output).is_some_and(|output| inode(&folder.join(STDOUT_FILE)) == Some(output));
+    }
+    let words = command_line(pid);
+    let job = words.iter().map(Path::new).find(|word| word.ends_with(JOB_FILE));
+    let named = job.and_then(Path::parent).and_then(inode);
+    named.is_some() && named == inode(folder)
+}
+
+/// Device and inode of a file, of which links lead to the same.
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|about| (about.dev(), about.ino()))
+}
+
+/// The words of a process's command line; none if it has ended.
+fn command_line(pid: u32) -> Vec<OsString> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect()
+}
+
+/// The mark of the processes of a job's own program; `None` if it has none, or if its folder cannot be accessed.
+pub(super) fn mark(job: &Job) -> Option<String> {
+    job.program.as_ref().and_then(|program| processes::mark(&program.marker, &job.folder).ok())
 }
 
 /// Start of a process, in clock ticks since boot.
@@ -79,10 +109,11 @@ pub(super) fn kill_group(pid: u32) {
     }
 }
 
-/// Sends a signal to the group of a process, if the process is alive and the group is not `own`; returns whether there is such
-/// a group.
-pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> bool {
-    let group = stat(pid).filter(lives).and_then(|stat| u32::try_from(stat.pgrp).ok());
+/// Sends a signal to the group of a rank of the run in this folder, if the rank is alive and the group is not `own`; returns whether there
+/// is such a group.
+pub(super) fn signal_group_of(pid: u32, folder: &Path, own: u32, signal: Option<Signal>) -> bool {
+    let rank = stat(pid).filter(lives).filter(|_| is_of(pid, folder));
+    let group = rank.and_then(|stat| u32::try_from(stat.pgrp).ok());
     let group = group.filter(|group| *group != own).and_then(pid_of);
     if let (Some(group), Some(signal)) = (group, signal) {
         // An error means that no process is left.
@@ -91,9 +122,9 @@ pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> boo
     group.is_some()
 }
 
-/// Kills all remaining processes of a run's program, wherever they are; returns those that cannot be killed.
-pub(super) fn end_program(marker: &str) -> Vec<Process> {
-    processes::end(|| processes::marked(marker), Duration::ZERO, || ()).1
+/// Kills all remaining processes that carry the mark of a run's program, wherever they are; returns those that cannot be killed.
+pub(super) fn end_program(mark: &str) -> Vec<Process> {
+    processes::end(|| processes::marked(mark), Duration::ZERO, || ()).1
 }
 
 pub(super) fn pid_of(pid: u32) -> Option<Pid> {

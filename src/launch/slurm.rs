@@ -28,7 +28,7 @@ pub use steward::{ALLOCATION_COMMAND, keep_allocation};
 pub use tools::SlurmError;
 
 use super::error::LaunchError;
-use super::follower::{STDERR_FILE, last_lines};
+use super::follower::last_lines;
 use super::place::{End, Group, Lead, Pace, Place, Standing};
 use crate::foreign;
 use crate::plan::RunState;

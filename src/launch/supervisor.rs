@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
 use super::group_log::GroupLog;
+use super::process;
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
 use super::step::{Step, node_of_step, signal_steps};
 use crate::foreign;
@@ -68,6 +69,8 @@ pub fn lead<S>(
     foreign::keep_files_from_others();
     let job = read(job_path)?;
     let log = GroupLog::open(&job.folder, GROUP_LOG)?;
+    // Made now, as the folder may be renamed while the program runs.
+    let mark = process::mark(&job);
     if job.site.is_some() && log.has_lines {
         return Err(
             "the scheduler started this job again, but each start is a run of its own: retry the run".to_owned()
@@ -122,8 +125,8 @@ pub fn lead<S>(
             group.supervise(&job.ranks, |place| starter.start(place), |ranks| sample(&job, 0, ranks), &signal);
         }
     }
-    if let Some(program) = &job.program {
-        end_leftovers(&program.marker);
+    if job.program.is_some() {
+        end_leftovers(mark.as_deref());
     }
     if job.site.is_some() {
         group.log.note(GroupEvent::SupervisorEnded { well: group.well });
@@ -248,12 +251,12 @@ fn share(all: Option<&str>, rank_of_node: u32, devices: u32) -> String {
     own.collect::<Vec<_>>().join(",")
 }
 
-/// Kills the remaining processes of a program whose runner has ended: descendants of this process, and processes with the run's marker.
-fn end_leftovers(marker: &str) {
+/// Kills the remaining processes of a program whose runner has ended: descendants of this process, and processes with the run's mark.
+fn end_leftovers(mark: Option<&str>) {
     let find = || {
         let mut descendants = processes::descendants(std::process::id());
-        let others = processes::marked(marker).into_iter().filter(|process| !descendants.contains(process));
-        let others: Vec<_> = others.collect();
+        let marked = mark.map(processes::marked).unwrap_or_default();
+        let others: Vec<_> = marked.into_iter().filter(|process| !descendants.contains(process)).collect();
         descendants.extend(others);
         descendants
     };

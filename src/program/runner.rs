@@ -44,7 +44,9 @@ pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Jo
     let shown = job_path.display();
     let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
-    let Some(program) = job.program.clone() else { return Err(format!("the job {shown} has no program")) };
+    let Some(mut program) = job.program.clone() else { return Err(format!("the job {shown} has no program")) };
+    program.marker = processes::mark(&program.marker, &job.folder)
+        .map_err(|error| format!("cannot access the run's folder {}: {error}", job.folder.display()))?;
     let signal = processes::signals()?;
     // If this fails, orphans are found only by the run's marker.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));

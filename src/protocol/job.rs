@@ -238,7 +238,7 @@ pub struct Program {
     pub command: Command,
     /// Number of the repeat of the cell, from 1.
     pub repeat: u32,
-    /// Marks the run's processes: the value of [`crate::processes::MARKER_VARIABLE`].
+    /// Marks the run's processes, together with the run's folder.
     pub marker: String,
     /// The product name of its GPUs, or `cpu`.
     pub device: String,

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Address;
 use super::error::RemoteError;
@@ -16,6 +17,10 @@ const COMMAND_VARIABLE: &str = "MULTICARD_SSH";
 const NO_SSH: i32 = 254;
 /// Most bytes of ssh's messages that are kept.
 const MOST_SAID_BYTES: usize = 16 << 10;
+/// How long ssh may take to end once its output has ended, and how long its last messages may take to arrive then.
+const END_LIMIT: Duration = Duration::from_secs(3);
+/// Interval between checks of an ssh that is to end.
+const POLL: Duration = Duration::from_millis(20);
 
 /// The way in which ssh may ask for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +85,18 @@ impl Ssh {
         }
         ssh.args(["--", &address.place(), &address.command()]);
         let started = ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = started.map_err(|_| no_ssh())?;
+        let child = started.map_err(|_| no_ssh())?;
+        Ok(Self::listening(child, address.place(), address.program().to_owned()))
+    }
+
+    /// A started ssh, whose messages are read all the time, so that it never waits for a reader.
+    fn listening(mut child: Child, place: String, program: String) -> Self {
         let stderr_bytes = Arc::<Mutex<Vec<u8>>>::default();
         let listener = child.stderr.take().and_then(|stderr| {
             let stderr_bytes = Arc::clone(&stderr_bytes);
             thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &stderr_bytes)).ok()
         });
-        Ok(Self { child, place: address.place(), program: address.program().to_owned(), stderr_bytes, listener })
+        Self { child, place, program, stderr_bytes, listener }
     }
 
     /// Kills ssh.
@@ -100,11 +110,16 @@ impl Ssh {
         // Its output has ended, so ssh ends, too, unless the output did not come from the relay.
         drop(self.child.stdin.take());
         let is_ended_here = found.kind() != io::ErrorKind::UnexpectedEof;
-        if was_greeted || is_ended_here {
+        let is_awaited = !was_greeted && !is_ended_here;
+        let is_stuck = is_awaited && !within(END_LIMIT, || !matches!(self.child.try_wait(), Ok(None)));
+        if !is_awaited || is_stuck {
             let _ = self.child.kill();
         }
         let status = self.child.wait();
-        if let Some(listener) = self.listener.take() {
+        // A process that ssh started may keep ssh's stderr open.
+        if let Some(listener) = self.listener.take()
+            && within(END_LIMIT, || listener.is_finished())
+        {
             let _ = listener.join();
         }
         let stderr_bytes = self.stderr_bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,6 +127,11 @@ impl Ssh {
         match status {
             // Neither its exit code nor its earlier messages are the reason.
             _ if is_ended_here => RemoteError::broken(&self.place, found),
+            _ if is_stuck => {
+                let last = last_line(&stderr_text).map_or(String::new(), |line| format!("; its last message: {line}"));
+                let message = format!("ssh closed its output, and had not ended {} s later{last}", END_LIMIT.as_secs());
+                RemoteError::Broken { place: self.place.clone(), message }
+            }
             Ok(status) if !was_greeted => self.meaning(status, &stderr_text, found),
             _ => match last_line(&stderr_text) {
                 Some(message) => RemoteError::Broken { place: self.place.clone(), message },
@@ -148,6 +168,18 @@ impl Ssh {
     }
 }
 
+/// Waits until a condition holds, but no longer than `limit`; returns whether it holds.
+fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !holds() {
+        if begun.elapsed() >= limit {
+            return false;
+        }
+        thread::sleep(POLL);
+    }
+    true
+}
+
 fn listen(mut stderr: ChildStderr, stderr_bytes: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut bytes) {
@@ -162,4 +194,35 @@ fn listen(mut stderr: ChildStderr, stderr_bytes: &Mutex<Vec<u8>>) {
 fn last_line(stderr_text: &str) -> Option<String> {
     let line = stderr_text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     Some(foreign::message(line.trim_end_matches('.')).into_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// The end of the connection through a script in place of ssh that closes its output.
+    fn end_of(script: &str) -> String {
+        let mut ssh = Command::new("sh");
+        ssh.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut ssh = Ssh::listening(ssh.spawn().unwrap(), "node".to_owned(), "multicard".to_owned());
+        let mut output = Vec::new();
+        ssh.child.stdout.take().unwrap().read_to_end(&mut output).unwrap();
+        ssh.end(false, &io::ErrorKind::UnexpectedEof.into()).to_string()
+    }
+
+    #[test]
+    fn an_ssh_that_closes_its_output_is_ended_though_it_stays_and_though_it_floods_its_messages() {
+        let stuck = "no connection to node: ssh closed its output, and had not ended 3 s later";
+        assert_eq!(end_of("exec >&-; exec sleep 1000"), stuck);
+        // The kill may cut off its last line.
+        let flooding = end_of("exec >&-; exec yes busy >&2");
+        assert!(flooding.starts_with(&format!("{stuck}; its last message: b")), "{flooding}");
+    }
+
+    #[test]
+    fn messages_of_an_ssh_that_ended_are_reported_though_a_process_of_it_keeps_its_stderr_open() {
+        let end = end_of("sleep 10 >&- & echo no route >&2; exit 255");
+        assert_eq!(end, "no connection to node: no route");
+    }
 }

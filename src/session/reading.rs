@@ -33,9 +33,9 @@ pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
         // Runs in a queue that the user has paused wait for the next conductor.
         let is_paused = is_queue_paused(folder);
         let waits = |folder: &Path| is_paused && !folder.join("job.json").exists();
-        reader.settle(|run, process| {
+        reader.settle(|run| {
             let folder = runs.join(run);
-            launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder) || waits(&folder)
+            launch::find_group(&folder).is_some() || launch::may_be_at_a_site(&folder) || waits(&folder)
         })?;
     }
     Ok(reader.with_lists(lists))

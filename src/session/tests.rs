@@ -112,7 +112,7 @@ fn to_end(session: &mut Session) -> Vec<Notice> {
 
 /// The group that a run's processes are in.
 fn group(folder: &Path) -> Option<u32> {
-    launch::find_group(folder, None).map(|(pid, _)| pid)
+    launch::find_group(folder).map(|(pid, _)| pid)
 }
 
 fn kill_group(pid: u32) {

@@ -89,18 +89,14 @@ impl Reader {
     }
 
     /// Decides the state of runs that were active when their workbench was killed: if no process writes the session and `is_alive` finds no
-    /// process of a run, the run is read as interrupted. `is_alive` receives the run's id, and the id and start of its process if known.
-    pub fn settle(&mut self, is_alive: impl Fn(&str, Option<(u32, u64)>) -> bool) -> Result<(), StoreError> {
+    /// process of a run, the run is read as interrupted. `is_alive` receives the run's id.
+    pub fn settle(&mut self, is_alive: impl Fn(&str) -> bool) -> Result<(), StoreError> {
         if !self.is_unattended {
             return Ok(());
         }
-        let sql = "SELECT run, pid, process_start FROM run WHERE ended_time_s IS NULL";
-        let under_way = self.checked(self.rows(sql, params![], |row| {
-            let process = row.get::<_, Option<u32>>(1)?.zip(row.get::<_, Option<i64>>(2)?.map(i64::cast_unsigned));
-            Ok((row.get::<_, String>(0)?, process))
-        }))?;
-        let gone = under_way.into_iter().filter(|(run, process)| !is_alive(run, *process));
-        self.gone = gone.map(|(run, _)| run).collect();
+        let sql = "SELECT run FROM run WHERE ended_time_s IS NULL";
+        let under_way: Vec<String> = self.checked(self.rows(sql, params![], |row| row.get(0)))?;
+        self.gone = under_way.into_iter().filter(|run| !is_alive(run)).collect();
         Ok(())
     }
 

@@ -107,6 +107,21 @@ fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back()
 }
 
 #[test]
+fn stop_ends_the_conductor_and_the_runs_of_a_session_that_was_renamed() {
+    let scene = Scene::under_way();
+    let conductor = scene.conductor();
+    fs::rename(scene.session(), scene.path("moved")).unwrap();
+    let stopped = scene.multicard(&["stop", "moved"]).output().unwrap();
+    let stderr = text(&stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains(&format!("ended the conductor, process {conductor}, which cannot be reached")), "{stderr}");
+    assert!(scene.conductors().is_empty());
+    wait("its runs have ended", || scene.processes("group").is_empty());
+    let runs = Reader::open(&scene.path("moved")).unwrap().runs().unwrap();
+    assert!(runs.len() == 3 && runs.iter().all(|run| run.state == RunState::Cancelled), "{runs:?}");
+}
+
+#[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
     let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);

@@ -176,3 +176,29 @@ fn a_program_whose_workbench_was_killed_is_followed_by_the_next_to_its_end() {
     assert_eq!(fs::read_to_string(scene.runs()[0].join("group.out")).unwrap(), "up\ngone\n");
     assert!(matches!(events(&scene.runs()[0]).last(), Some(Event::Finished { .. })));
 }
+
+#[test]
+fn a_copy_of_a_running_session_that_is_resumed_leaves_the_program_of_the_original_alone() {
+    let scene = Scene::new();
+    let go = scene.programs().join("go");
+    let script = format!("echo up; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let plan = format!("repeats = 2\n[command]\nrun = [\"sh\", \"-c\", \"{script}\"]");
+    let original = scene.start(&plan);
+    scene.wait_for("group.out", "up");
+    let copy = scene.folder.path().join("copy");
+    succeed(Command::new("cp").arg("-a").arg(scene.session()).arg(&copy));
+    let mut resumed = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    resumed.arg("run").arg(scene.folder.path().join("plan.toml")).arg("--session").arg(&copy).arg("--resume");
+    resumed.env("MULTICARD_WORKER", "/nonexistent/worker").stdin(Stdio::null()).stdout(Stdio::null());
+    let resumed = resumed.stderr(Stdio::piped()).spawn().unwrap();
+    // It starts a run of its own once it has settled the active one that it was copied with.
+    wait("the copy's own run prints", || {
+        let runs = fs::read_dir(copy.join("runs")).unwrap().map(|run| run.unwrap().path().join("group.out"));
+        runs.filter(|output| fs::read_to_string(output).is_ok_and(|text| text.contains("up"))).count() == 2
+    });
+    fs::write(go, "").unwrap();
+    resumed.wait_with_output().unwrap();
+    let output = original.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(matches!(events(&scene.runs()[0]).last(), Some(Event::Finished { .. })));
+}

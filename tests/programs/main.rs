@@ -93,8 +93,9 @@ impl Scene {
 
     /// What is left of the programs of all runs.
     fn left(&self) -> Vec<Process> {
-        let markers = self.runs().into_iter().filter(|run| run.join("job.json").exists());
-        markers.flat_map(|run| processes::marked(&self.job(&run).program.unwrap().marker)).collect()
+        let started = self.runs().into_iter().filter(|run| run.join("job.json").exists());
+        let mark = |run: &Path| processes::mark(&self.job(run).program.unwrap().marker, run).unwrap();
+        started.flat_map(|run| processes::marked(&mark(&run))).collect()
     }
 
     /// Waits until the only run's log holds a text.

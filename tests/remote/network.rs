@@ -120,7 +120,7 @@ impl Scene {
         // Found once: `nsenter` has the same words, and a process that becomes another program has none for a moment.
         let mut found = None;
         wait("the group is there", || {
-            found = launch::find_group(&job.folder, None);
+            found = launch::find_group(&job.folder);
             found.is_some()
         });
         let (pid, process_start) = found.unwrap();

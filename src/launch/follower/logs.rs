@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 
-use super::{Follower, STDERR_FILE, STDOUT_FILE, Update};
+use super::{Follower, Update};
 use crate::launch::outcome::{Death, Failure};
+use crate::launch::process::{STDERR_FILE, STDOUT_FILE};
 use crate::launch::tail::Tail;
 use crate::plan::RunState;
 use crate::protocol::{

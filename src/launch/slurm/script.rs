@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::SCRIPT_FILE;
 use crate::foreign;
-use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
+use crate::launch::process::{STDERR_FILE, STDOUT_FILE};
 use crate::plan::command::typed;
 use crate::protocol::{AllocationSize, Job, Site};
 

@@ -192,16 +192,15 @@ impl Session {
             if let (Some(job), Some(launcher)) = (self.recorded_job(run), &self.launcher) {
                 // The session may have been opened by another path before.
                 let job = Job { folder: self.store.run_folder(run), ..job };
-                let recorded = processes.iter().find(|process| process.run == *run);
-                let recorded = recorded.map(|process| (process.pid, process.process_start));
+                let is_recorded = processes.iter().any(|process| process.run == *run);
                 let is_here = job.site.is_none();
-                let living = if is_here { launch::find_group(&job.folder, recorded) } else { None };
+                let living = if is_here { launch::find_group(&job.folder) } else { None };
                 let (pid, process_start) = living.unwrap_or_default();
                 self.queue.adopt(run)?;
                 launcher.follow(job.clone(), pid, process_start)?;
                 // If a process was killed between starting a group and recording it, the start is recorded here. A run at a site may
                 // not have started.
-                if recorded.is_some() || is_here && living.is_none() {
+                if is_recorded || is_here && living.is_none() {
                     self.reattached.insert(run.clone());
                 }
                 self.progress.queued(&record.cell, 0.0);

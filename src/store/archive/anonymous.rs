@@ -1,10 +1,11 @@
 //! Archives for publication: a session's logs with only numbers and texts that are known to identify nobody.
 //!
 //! Each line is parsed as its kind and written again, so it has the fields of its kind and no others. Some texts are kept: those that name
-//! a kind of thing (the event, the state), ids in multicard's own form, versions, product names of GPUs and CPUs, and multicard's own
+//! a kind of thing (the event, the state), ids of plans, versions, product names of GPUs and CPUs, and multicard's own
 //! words: its workloads, factors, levels, measures and units, and the sentences of its warnings without what they quote. Every other
 //! text is replaced by `/path-1`, `/path-2`, … or `text_1`, `text_2`, …, names of machines by `host`, `host_2`, …. A text has the same
-//! replacement in all files, so different texts stay different.
+//! replacement in all files, so different texts stay different. The checksum in the id of a cell is replaced by a number: it is made of the
+//! cell's levels, so that it would confirm a guess of a replaced level.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -137,6 +138,8 @@ pub(super) struct Pseudonyms {
     others: usize,
     uuids: HashMap<String, usize>,
     hosts: HashMap<String, usize>,
+    /// The numbers of cells, by the checksums in their ids.
+    cells: HashMap<String, usize>,
     /// The workloads that came with plans; the plans' texts are parsed with them.
     brought: Vec<Arc<WorkloadSpec>>,
 }
@@ -145,8 +148,8 @@ impl Pseudonyms {
     /// Keeps multicard's words and these keys of measures.
     pub(super) fn new(measures: impl IntoIterator<Item = String>) -> Self {
         let words = words::of_multicard().into_iter().chain(measures).collect();
-        let (texts, uuids, hosts) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { words, texts, paths: 0, others: 0, uuids, hosts, brought: Vec::new() }
+        let (texts, uuids, hosts, cells) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        Self { words, texts, paths: 0, others: 0, uuids, hosts, cells, brought: Vec::new() }
     }
 
     /// The path of a file within an archive.
@@ -293,19 +296,21 @@ impl Pseudonyms {
 
     /// The text of a field: unchanged if the field allows it, otherwise its replacement.
     fn text(&mut self, field: &str, text: &str) -> String {
+        // A recording of a run is named after the run's id.
+        if let ("run" | "beside" | "name", Some((number, cell, repeat))) = (field, words::run_parts(text)) {
+            return format!("{number}-{}-{repeat}", self.cell(cell));
+        }
+        if (field == "cell" || CELLS.contains(&field)) && words::is_cell(text) {
+            return self.cell(text);
+        }
         let is_kept = match field {
             _ if NAMES_OF_KINDS.contains(&field) => return text.to_owned(),
             "hostname" => return self.host(text),
             "uuid" | "gpu_uuid" | "more_gpu_uuids" => return self.uuid(text),
             "message" | "reason" | "warnings" => return self.sentence(text),
-            "run" | "beside" => words::is_run(text),
-            "cell" => words::is_cell(text),
-            _ if CELLS.contains(&field) => words::is_cell(text),
             "plan" => words::is_plan(text),
             "created" => words::is_moment(text),
-            // A recording of a run is named after the run's id.
-            "name" => words::is_product(text) || words::is_run(text),
-            "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
+            "name" | "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
             "schema_version" => words::is_version(text) || words::is_schema(text),
             "links" => words::is_links(text),
             "unit" => words::is_unit(text, &self.words),
@@ -375,6 +380,14 @@ impl Pseudonyms {
             1 => "host".to_owned(),
             number => format!("host_{number}"),
         }
+    }
+
+    /// The id of a cell with a number in place of its checksum; its tracer stays.
+    fn cell(&mut self, id: &str) -> String {
+        let (sum, tracer) = id.split_at(id.find('-').unwrap_or(id.len()));
+        let next = self.cells.len() + 1;
+        let number = *self.cells.entry(sum.to_owned()).or_insert(next);
+        format!("{number:08x}{tracer}")
     }
 
     /// The UUID of a GPU, replaced by a number, because a UUID identifies one device in the whole world.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::plan::{Interactions, Key};
-use crate::store::{Reader, RunRecord, export_anonymous, import_session, rebuild};
+use crate::store::{Reader, RunRecord, export_anonymous, import_session, number_of, rebuild};
 
 /// Texts that tell who or where somebody is, or open something that is theirs.
 const SECRETS: [&str; 42] = [
@@ -336,9 +336,16 @@ fn an_anonymous_session_has_the_numbers_the_states_and_plans_that_can_be_read() 
             let ranks: Vec<_> = record.ranks.iter().map(|rank| (rank.steps.clone(), rank.readings.len())).collect();
             // What is not a number is not equal to itself; its text is.
             let recorded = record.trace.as_ref().map(std::mem::discriminant);
-            let facts = (record.run, record.cell, record.state, record.repeat, record.levels.iter().count());
+            let number = number_of(&record.run).to_owned();
+            let facts = (number, record.state, record.repeat, record.levels.iter().count());
             format!("{:?}", (facts, recorded, ranks))
         };
+        let cells = |session: &Path| records(session).into_iter().map(|record| record.cell).collect::<Vec<_>>();
+        let [ids, replaced] = [&from, &to].map(|session| cells(session));
+        let first =
+            |ids: &[String]| -> Vec<_> { ids.iter().map(|id| ids.iter().position(|other| other == id)).collect() };
+        assert_eq!(first(&ids), first(&replaced), "{name}: runs of one cell stay together");
+        assert!(replaced.iter().all(|id| !ids.contains(id)), "{name}: no checksum of levels is left");
         let [before, after] = [&from, &to].map(|session| records(session).into_iter().map(numbers).collect::<Vec<_>>());
         assert_eq!(before, after, "{name}");
         let reader = Reader::open(&to).unwrap();
@@ -357,7 +364,7 @@ fn what_is_known_of_imported_cells_follows_their_ids() {
     let written = names.value("written_steps", Tree::Object(steps.into()));
     let cell = names.text("cell", "alice");
     assert_ne!(cell, "alice");
-    assert_eq!(serde_json::to_string(&written).unwrap(), format!("{{\"{cell}\":60,\"978cbae2\":60}}"));
+    assert_eq!(serde_json::to_string(&written).unwrap(), format!("{{\"{cell}\":60,\"00000001\":60}}"));
     for list in ["recurring_cells", "declared_cells"] {
         let cells = Tree::Array(vec![Tree::Text("alice".to_owned())]);
         assert_eq!(serde_json::to_string(&names.value(list, cells)).unwrap(), format!("[\"{cell}\"]"), "{list}");
@@ -379,10 +386,9 @@ fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
         ("test_loss".into(), "precision".into(), "fp16".into())
     );
     assert_eq!(names.word("--batch={alice}"), "text_3{text_1}");
-    assert_eq!(names.path("runs/0001-978cbae2-1/rank-0.jsonl"), "runs/0001-978cbae2-1/rank-0.jsonl");
+    assert_eq!(names.path("runs/0001-978cbae2-1/rank-0.jsonl"), "runs/0001-00000001-1/rank-0.jsonl");
     assert_eq!(names.path("runs/bob/rank-0.jsonl"), "runs/text_2/rank-0.jsonl");
     for (field, kept) in [
-        ("name", "0031-51a1b427-1"),
         ("file", "trace.events"),
         ("schema_version", "built-in 1"),
         ("schema_version", "PyTorch profiler 1"),
@@ -397,6 +403,24 @@ fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
     assert_eq!(["B/s", "FLOP/s", "count"].map(|unit| names.text("unit", unit)), ["B/s", "FLOP/s", "count"]);
     assert_eq!(names.text("file", "alice.nsys-rep"), "text_4");
     assert_eq!(names.text("schema_version", "alice"), "text_1");
+}
+
+#[test]
+fn the_checksum_of_a_cells_levels_is_replaced_by_the_same_number_wherever_it_occurs() {
+    let mut names = Pseudonyms::new([]);
+    let ids = [
+        ("cell", "978cbae2", "00000001"),
+        ("run", "0001-978cbae2-1", "0001-00000001-1"),
+        ("beside", "0002-51a1b427-3", "0002-00000002-3"),
+        ("name", "0031-51a1b427-nsys-1", "0031-00000002-nsys-1"),
+        ("cell", "978cbae2-built-in", "00000001-built-in"),
+        ("recurring_cells", "978cbae2978cbae2", "00000003"),
+        ("declared_cells", "51a1b427", "00000002"),
+    ];
+    for (field, id, replaced) in ids {
+        assert_eq!(names.text(field, id), replaced, "{field}");
+        assert!(words::is_cell(replaced) || words::run_parts(replaced).is_some(), "{replaced} has the form of an id");
+    }
 }
 
 #[test]

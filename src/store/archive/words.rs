@@ -195,10 +195,11 @@ pub(super) fn is_digits(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The id of a run in the form of sessions: number, cell, repeat.
-pub(super) fn is_run(text: &str) -> bool {
-    let parts = text.split_once('-').and_then(|(number, rest)| Some((number, rest.rsplit_once('-')?)));
-    parts.is_some_and(|(number, (cell, repeat))| is_digits(number, 7) && is_cell(cell) && is_digits(repeat, 4))
+/// The number, the cell and the repeat in the id of a run in the form of sessions; `None` for another text.
+pub(super) fn run_parts(text: &str) -> Option<(&str, &str, &str)> {
+    let (number, rest) = text.split_once('-')?;
+    let (cell, repeat) = rest.rsplit_once('-')?;
+    (is_digits(number, 7) && is_cell(cell) && is_digits(repeat, 4)).then_some((number, cell, repeat))
 }
 
 /// The id of a cell: the first digits of its checksum, and its tracer if it has one.
@@ -385,12 +386,12 @@ mod tests {
     fn ids_versions_and_products_are_known_and_what_resembles_them_is_not() {
         for run in ["0001-978cbae2-1", "12345-978cbae2978cbae2-30", "0003-ff1df600-nsys-1", "0003-ff1df600-built-in-1"]
         {
-            assert!(is_run(run), "{run}");
+            assert!(run_parts(run).is_some(), "{run}");
         }
         for other in
             ["0001-alice-1", "0001-978cbae2-1-x", "0001-978cbae2-alice-1", "secret", "4111111111111111-978cbae2-1"]
         {
-            assert!(!is_run(other), "{other}");
+            assert_eq!(run_parts(other), None, "{other}");
         }
         for version in ["2.11.0+cu130", "580.65.06", "13.0", "2.11.0"] {
             assert!(is_version(version), "{version}");

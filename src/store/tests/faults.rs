@@ -302,13 +302,13 @@ fn a_run_of_which_nothing_is_alive_is_read_as_interrupted_where_nobody_writes() 
     store.flush().unwrap();
     let states = |reader: &Reader| -> Vec<RunState> { reader.runs().unwrap().iter().map(|run| run.state).collect() };
     let mut attended = Reader::open(folder.path()).unwrap();
-    attended.settle(|_, _| false).unwrap();
+    attended.settle(|_| false).unwrap();
     assert_eq!(states(&attended), [RunState::Starting, RunState::Queued], "a workbench has the session");
     drop(store);
     let mut reader = Reader::open(folder.path()).unwrap();
-    reader.settle(|run, process| (run, process) == ("r1", Some((17, 1234)))).unwrap();
+    reader.settle(|run| run == "r1").unwrap();
     assert_eq!(states(&reader), [RunState::Starting, RunState::Interrupted]);
-    reader.settle(|_, _| false).unwrap();
+    reader.settle(|_| false).unwrap();
     assert_eq!(states(&reader), [RunState::Interrupted; 2]);
     assert!(reader.run("r1").unwrap().unwrap().reason.unwrap().contains("its processes are gone"));
 }
@@ -323,7 +323,7 @@ fn readers_that_open_a_session_at_once_all_find_it_up_to_date_and_unattended() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let mut reader = Reader::open(folder.path()).unwrap();
-                    reader.settle(|_, _| false).unwrap();
+                    reader.settle(|_| false).unwrap();
                     assert_eq!(reader.runs().unwrap()[0].state, RunState::Interrupted);
                 });
             }
