@@ -222,7 +222,7 @@ struct Steady<'a> {
 impl<'a> Steady<'a> {
     fn of(record: &'a RunRecord) -> Self {
         let time_of = |rank: &&RankRecord| steady(rank).map(|step| step.duration_s).sum::<f64>();
-        let units_of = |rank: &RankRecord| steady(rank).map(|step| u64::from(step.units)).sum::<u64>() as f64;
+        let units_of = |rank: &RankRecord| units_in(steady(rank));
         let slowest = record.ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b)));
         let times_s: Vec<f64> = slowest.into_iter().flat_map(steady).map(|step| step.duration_s).collect();
         let processed_units: f64 = record.ranks.iter().map(units_of).sum();
@@ -233,7 +233,7 @@ impl<'a> Steady<'a> {
             if repeated { slowest.map_or(0.0, |rank| units_of(rank) * groups) } else { processed_units };
         let load_wait_s = mean_wait(record.ranks.iter().flat_map(steady));
         let all = record.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| !step.warm_up);
-        let all_units = all.map(|step| u64::from(step.units)).sum::<u64>() as f64;
+        let all_units = units_in(all);
         let with_traced = if processed_units > 0.0 { all_units / processed_units } else { 1.0 };
         let time_s = times_s.iter().sum();
         Self { time_s, times_s, slowest, distinct_units, processed_units, with_traced, load_wait_s }
@@ -250,6 +250,12 @@ impl<'a> Steady<'a> {
         let rate = if self.time_s.is_finite() { units / self.time_s } else { f64::NAN };
         (!self.times_s.is_empty() && units > 0.0 && (self.time_s > 0.0 || rate.is_nan())).then_some(rate)
     }
+}
+
+/// The sum of the units of steps; 0 if those of a step could not be stored.
+fn units_in<'s>(mut steps: impl Iterator<Item = &'s StepRecord>) -> f64 {
+    let sum = steps.try_fold(0, |sum: u64, step| Some(sum + u64::from(step.stored_units()?)));
+    sum.unwrap_or_default() as f64
 }
 
 /// How many ranks process each unit.

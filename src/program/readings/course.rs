@@ -13,7 +13,7 @@ use super::program_clock::ProgramClock;
 use super::{Found, FoundStep};
 use crate::analysis::has_warmed_up;
 use crate::plan::Key;
-use crate::protocol::{Event, Phase, check_duration};
+use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
 
 /// The most different keys of readings in a run.
 const MOST_KEYS: usize = 1_000;
@@ -194,6 +194,15 @@ impl Course {
 
     /// Logs a step, and keeps it as long as its reported time may be wrong.
     fn log(&mut self, logged: Logged, events: &mut Vec<(f64, Event)>) {
+        if let Some(units) = logged.step.units.filter(|units| stored_units(*units) == UNSTORED_UNITS) {
+            let message = format!(
+                "units is {units} in step {}, but must be a whole number below {UNSTORED_UNITS}: such units are left out, and the run has no \
+                     units per second; report them in another unit, such as MB in place of GB or bytes",
+                logged.number
+            );
+            let at_s = self.end_s(&logged.step);
+            self.warn("units", message, at_s, events);
+        }
         let is_unsure = logged.step.read_s.is_some() && self.clock.is_right().is_none();
         if is_unsure && self.unsure.len() < MOST_UNSURE {
             self.unsure.push(logged);
@@ -414,11 +423,17 @@ impl Logged {
             duration_s: self.duration_s,
             load_wait_s: wait_s.unwrap_or(f64::NAN),
             loss: loss.unwrap_or(f64::NAN),
-            units: units.unwrap_or(0.0).round() as u32,
+            units: units.map_or(0, stored_units),
             warm_up: self.warm_up,
             traced: false,
         }
     }
+}
+
+/// The units of a step as the log holds them.
+fn stored_units(units: f64) -> u32 {
+    let can_be = units.fract() == 0.0 && (0.0..f64::from(UNSTORED_UNITS)).contains(&units);
+    if can_be { units as u32 } else { UNSTORED_UNITS }
 }
 
 /// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1.
