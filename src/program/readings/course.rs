@@ -11,7 +11,7 @@ use super::fields::can_wait;
 use super::losses::Losses;
 use super::program_clock::ProgramClock;
 use super::{Found, FoundStep};
-use crate::analysis::has_warmed_up;
+use crate::analysis::{has_warmed_up, is_measured_here};
 use crate::plan::Key;
 use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
 
@@ -67,8 +67,8 @@ pub struct Course {
     /// The clock of the times that the program reports, and the steps that were logged with such times before it was known to be right.
     clock: ProgramClock,
     unsure: Vec<Logged>,
-    /// The kinds of warnings that were already given.
-    warned: HashSet<&'static str>,
+    /// The kinds of warnings that were already given, and the keys that were refused.
+    warned: HashSet<Key>,
 }
 
 impl Course {
@@ -173,10 +173,17 @@ impl Course {
         }
     }
 
-    /// Whether a reading may have this key; the number of keys is limited.
+    /// Whether a reading may have this key: multicard does not measure it itself, and the number of keys is limited.
     fn knows(&mut self, key: &Key, now_s: f64, events: &mut Vec<(f64, Event)>) -> bool {
         if self.keys.contains(key) {
             return true;
+        }
+        if is_measured_here(key) {
+            let message = format!(
+                "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
+            );
+            self.warn(key, message, now_s, events);
+            return false;
         }
         if self.keys.len() == MOST_KEYS {
             let message =
@@ -218,8 +225,8 @@ impl Course {
         }
     }
 
-    fn warn(&mut self, kind: &'static str, message: String, at_s: f64, events: &mut Vec<(f64, Event)>) {
-        if self.warned.insert(kind) {
+    fn warn(&mut self, kind: &str, message: String, at_s: f64, events: &mut Vec<(f64, Event)>) {
+        if self.warned.insert(kind.into()) {
             events.push((at_s, Event::Warning { message }));
         }
     }

@@ -284,6 +284,21 @@ fn a_loss_that_is_not_a_number_is_said_once_and_kept() {
 }
 
 #[test]
+fn readings_that_multicard_measures_itself_are_left_out_and_each_key_is_said_once() {
+    let reading = |key: &str| Found::Reading { key: key.into(), value: 0.5, step: Some(1), epoch: None };
+    let keys = ["program_time_s", "cpu_time_s", "peak_resident_bytes", "exit_code", "total_time_s"];
+    let found: Vec<Found> = keys.into_iter().chain(["accuracy"]).map(reading).collect();
+    let log = events(WarmUp::Steps(0), &[found.clone(), found]);
+    let logged =
+        log.iter().filter_map(|event| if let Event::Reading { key, .. } = event { Some(&**key) } else { None });
+    assert_eq!(logged.collect::<Vec<_>>(), ["accuracy"; 2]);
+    assert_eq!(warnings(&log).len(), keys.len(), "{log:?}");
+    for (warning, key) in warnings(&log).into_iter().zip(keys) {
+        assert!(warning.starts_with(&format!("the program reported {key}, which multicard measures itself: ")));
+    }
+}
+
+#[test]
 fn readings_of_endless_names_are_limited() {
     let reading = |key: usize| Found::Reading { key: format!("k{key}").into(), value: 1.0, step: None, epoch: None };
     let log = events(WarmUp::Steps(0), &[(0..2 * MOST_KEYS).map(reading).collect()]);
