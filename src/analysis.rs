@@ -15,6 +15,7 @@ mod condition;
 mod contrast;
 #[cfg(test)]
 mod coverage_tests;
+mod covered;
 mod effect;
 mod environment;
 #[cfg(test)]

@@ -11,6 +11,7 @@
 use std::fmt;
 
 use super::TrainingTime;
+use super::covered::covered;
 use crate::statistics::median;
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -218,6 +219,14 @@ fn is_longer(told_s: f64, passed_s: f64) -> bool {
     told_s > IMPOSSIBLE_RATIO * passed_s + LATE_S
 }
 
+/// Whether the training time of a program that reports no times, so that the arrival of its lines gives the step times, is longer than the
+/// life of its process, because its first steps were faster than those that count.
+pub(super) fn outlives_by_arrival(record: &RunRecord, rank: Option<&RankRecord>, training: &TrainingTime) -> bool {
+    let made_all = training.planned_steps <= training.steps as f64;
+    let rank = rank.filter(|rank| made_all && record.workload.command.is_some() && are_by_arrival(&rank.steps));
+    rank.and_then(|rank| life_s(record, rank)).is_some_and(|life_s| is_longer(training.time_s, life_s))
+}
+
 /// Checks whether all steps, including steps without a line, would take longer than the process lived if each took the mean reported time.
 /// Returns this contradiction and the ratio of the reported time to the time that passed. Without this check, the training time of such a
 /// run could be any multiple of its life.
@@ -247,14 +256,8 @@ pub(super) fn by_single_steps(record: &RunRecord) -> RunRecord {
 /// A rank with the times of single steps, and with the waits in them, which are parts of these times.
 fn in_single_steps(rank: &RankRecord) -> RankRecord {
     let mut rank = rank.clone();
-    let number_at = |place: usize| rank.steps.get(place).map(|step| step.step);
-    let first = number_at(0).unwrap_or_default();
-    // A program that continues from a checkpoint does not report its first step. Before its first line it is assumed to have made the
-    // same number of steps as between its first and its second line.
-    let mut before = number_at(1).map_or(first, |next| first.saturating_sub(next.saturating_sub(first)));
-    for step in &mut rank.steps {
-        let covered = step.step.saturating_sub(before).max(1) as f64;
-        before = step.step;
+    let steps: Vec<f64> = covered(&rank.steps).map(|steps| steps as f64).collect();
+    for (step, covered) in rank.steps.iter_mut().zip(steps) {
         step.duration_s /= covered;
         step.load_wait_s /= covered;
     }
