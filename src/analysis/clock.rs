@@ -31,6 +31,8 @@ const LATE_S: f64 = 0.2;
 const LEAST_OF_BUSY: f64 = 0.8;
 /// Numbers that would give shorter steps than this do not count steps.
 const LEAST_STEP_S: f64 = 1e-6;
+/// Lines were written at once if they arrived in less than this share of the time that they report.
+const AT_ONCE: f64 = 0.1;
 /// If reported times equal the times between arrivals within this, they were computed from the arrivals.
 const EXACT_S: f64 = 2e-6;
 /// NVML's busy time is meaningful for periods of at least this length.
@@ -201,7 +203,9 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
         let clock = Clock::Impossible(Contradiction::LongerThanPassed { told_s, passed_s });
         return Some(Witness { clock, ratio: Some(told_s / passed_s), covered, outlives: false });
     }
-    let clock = arrivals.clock(record.telemetry.load.gpus_busy);
+    let before_s = record.started_time_s.zip(arrivals.first_s).map(|(started_s, first_s)| first_s - started_s);
+    let can_be_late = before_s.is_some_and(|before_s| told_s <= before_s);
+    let clock = arrivals.clock(record.telemetry.load.gpus_busy, can_be_late);
     let ratio = arrivals.ratio().filter(|ratio| ratio.is_finite());
     let single = covered.map(|_| in_single_steps(rank));
     let more = passed_s.and_then(|passed_s| more_steps_than_time(record, single.as_ref().unwrap_or(rank), passed_s));
@@ -310,6 +314,8 @@ struct Arrivals {
     /// The number of counted steps, and the number of different times at which they arrived.
     steps: usize,
     times: usize,
+    /// When the first counted step arrived, in seconds since the Unix epoch.
+    first_s: Option<f64>,
     /// The number of steps and the seconds from the first to the last counted step, including everything in between.
     span: (f64, f64),
 }
@@ -339,7 +345,8 @@ impl Arrivals {
         let is_since_line = is_since_line(&pieces);
         let span = counted.last().zip(counted.first());
         let span = span.map(|(last, first)| (last.step.saturating_sub(first.step) as f64, last.time_s - first.time_s));
-        Self { pieces, is_since_line, steps: counted.len(), times, span: span.unwrap_or_default() }
+        let first_s = counted.first().map(|first| first.time_s);
+        Self { pieces, is_since_line, steps: counted.len(), times, first_s, span: span.unwrap_or_default() }
     }
 
     fn told_s(&self, piece: &Piece) -> f64 {
@@ -378,7 +385,14 @@ impl Arrivals {
         self.pieces.iter().map(|piece| piece.since_line_s).sum()
     }
 
-    fn clock(&self, gpus_busy: Option<f64>) -> Clock {
+    /// Whether the lines were written at once, several at a time.
+    fn came_at_once(&self) -> bool {
+        let (_, told_s, passed_s) = self.sums();
+        2 * self.times <= self.steps && passed_s <= AT_ONCE * told_s
+    }
+
+    /// What the arrivals show, given the busy share of the GPUs, and whether the time before the first arrival was enough for all steps.
+    fn clock(&self, gpus_busy: Option<f64>, can_be_late: bool) -> Clock {
         let (steps, told_s, passed_s) = self.sums();
         let together = Clock::Unconfirmed(Doubt::Together { steps: self.steps, arrivals: self.times });
         if self.pieces.is_empty() || passed_s <= 0.0 || !told_s.is_finite() {
@@ -386,7 +400,8 @@ impl Arrivals {
         }
         let apart_s = passed_s / steps;
         let step_s = told_s / steps;
-        let is_too_long = |told_s: f64| told_s > IMPOSSIBLE_RATIO * passed_s + 2.0 * apart_s + LATE_S;
+        let is_late = can_be_late && self.came_at_once();
+        let is_too_long = |told_s: f64| !is_late && told_s > IMPOSSIBLE_RATIO * passed_s + 2.0 * apart_s + LATE_S;
         if is_too_long(self.of_lines_s()) {
             return Clock::Impossible(Contradiction::LongerThanPassed { told_s, passed_s });
         }

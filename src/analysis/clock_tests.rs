@@ -168,6 +168,17 @@ fn lines_that_a_buffer_held_back_confirm_the_clock_over_long_stretches_only() {
     assert!(matches!(too_slow.clock, Some(Clock::Unconfirmed(Doubt::FartherApart { .. }))), "{:?}", too_slow.clock);
 }
 
+#[test]
+fn steps_that_are_reported_in_several_writes_at_the_end_of_the_run_are_not_impossible() {
+    // Each of 8 writes has 125 lines with steps of 1 ms.
+    let written =
+        |from_s: f64| summary(1_000, 1.2, move |step| (0.001, 1, from_s + 0.0025 * step.div_ceil(125) as f64));
+    let at_the_end = written(1.1);
+    assert_eq!(at_the_end.clock, Some(Clock::Unconfirmed(Doubt::Together { steps: 998, arrivals: 8 })));
+    assert_eq!(at_the_end.value("step_time_s"), Some(0.001));
+    assert!(written(0.1).clock.unwrap().is_impossible(), "there was no time for these steps before");
+}
+
 /// A run of 1000 steps of 10 ms whose program prints each tenth: `told_s` gives the time in a line by its place, from 1, and `pause_s` what
 /// passes in front of it beside the steps.
 fn each_tenth(told_s: impl Fn(u64) -> f64, pause_s: impl Fn(u64) -> f64) -> RunRecord {
