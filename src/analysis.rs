@@ -15,6 +15,7 @@ mod condition;
 mod contrast;
 #[cfg(test)]
 mod coverage_tests;
+mod covered;
 mod effect;
 mod environment;
 #[cfg(test)]
@@ -81,7 +82,8 @@ pub use loss::LossPoint;
 pub use made_with::splitting_facts;
 pub use mark::Mark;
 pub use measure::{
-    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, measure, metric_measure,
+    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, is_measured_here, measure,
+    metric_measure,
 };
 pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use outlier::{Outlier, outliers};

@@ -17,6 +17,7 @@
 //! program, and the supervisor and the follower end all processes with the run's marker ([`crate::processes`]).
 
 mod absent;
+mod exits;
 mod facts;
 mod keep;
 mod log;

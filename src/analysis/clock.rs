@@ -11,6 +11,7 @@
 use std::fmt;
 
 use super::TrainingTime;
+use super::covered::covered;
 use crate::statistics::median;
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -30,6 +31,8 @@ const LATE_S: f64 = 0.2;
 const LEAST_OF_BUSY: f64 = 0.8;
 /// Numbers that would give shorter steps than this do not count steps.
 const LEAST_STEP_S: f64 = 1e-6;
+/// Lines were written at once if they arrived in less than this share of the time that they report.
+const AT_ONCE: f64 = 0.1;
 /// If reported times equal the times between arrivals within this, they were computed from the arrivals.
 const EXACT_S: f64 = 2e-6;
 /// NVML's busy time is meaningful for periods of at least this length.
@@ -200,7 +203,9 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
         let clock = Clock::Impossible(Contradiction::LongerThanPassed { told_s, passed_s });
         return Some(Witness { clock, ratio: Some(told_s / passed_s), covered, outlives: false });
     }
-    let clock = arrivals.clock(record.telemetry.load.gpus_busy);
+    let before_s = record.started_time_s.zip(arrivals.first_s).map(|(started_s, first_s)| first_s - started_s);
+    let can_be_late = before_s.is_some_and(|before_s| told_s <= before_s);
+    let clock = arrivals.clock(record.telemetry.load.gpus_busy, can_be_late);
     let ratio = arrivals.ratio().filter(|ratio| ratio.is_finite());
     let single = covered.map(|_| in_single_steps(rank));
     let more = passed_s.and_then(|passed_s| more_steps_than_time(record, single.as_ref().unwrap_or(rank), passed_s));
@@ -216,6 +221,14 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
 /// Whether reported times exceed the life of a process.
 fn is_longer(told_s: f64, passed_s: f64) -> bool {
     told_s > IMPOSSIBLE_RATIO * passed_s + LATE_S
+}
+
+/// Whether the training time of a program that reports no times, so that the arrival of its lines gives the step times, is longer than the
+/// life of its process, because its first steps were faster than those that count.
+pub(super) fn outlives_by_arrival(record: &RunRecord, rank: Option<&RankRecord>, training: &TrainingTime) -> bool {
+    let made_all = training.planned_steps <= training.steps as f64;
+    let rank = rank.filter(|rank| made_all && record.workload.command.is_some() && are_by_arrival(&rank.steps));
+    rank.and_then(|rank| life_s(record, rank)).is_some_and(|life_s| is_longer(training.time_s, life_s))
 }
 
 /// Checks whether all steps, including steps without a line, would take longer than the process lived if each took the mean reported time.
@@ -247,14 +260,8 @@ pub(super) fn by_single_steps(record: &RunRecord) -> RunRecord {
 /// A rank with the times of single steps, and with the waits in them, which are parts of these times.
 fn in_single_steps(rank: &RankRecord) -> RankRecord {
     let mut rank = rank.clone();
-    let number_at = |place: usize| rank.steps.get(place).map(|step| step.step);
-    let first = number_at(0).unwrap_or_default();
-    // A program that continues from a checkpoint does not report its first step. Before its first line it is assumed to have made the
-    // same number of steps as between its first and its second line.
-    let mut before = number_at(1).map_or(first, |next| first.saturating_sub(next.saturating_sub(first)));
-    for step in &mut rank.steps {
-        let covered = step.step.saturating_sub(before).max(1) as f64;
-        before = step.step;
+    let steps: Vec<f64> = covered(&rank.steps).map(|steps| steps as f64).collect();
+    for (step, covered) in rank.steps.iter_mut().zip(steps) {
         step.duration_s /= covered;
         step.load_wait_s /= covered;
     }
@@ -307,6 +314,8 @@ struct Arrivals {
     /// The number of counted steps, and the number of different times at which they arrived.
     steps: usize,
     times: usize,
+    /// When the first counted step arrived, in seconds since the Unix epoch.
+    first_s: Option<f64>,
     /// The number of steps and the seconds from the first to the last counted step, including everything in between.
     span: (f64, f64),
 }
@@ -336,7 +345,8 @@ impl Arrivals {
         let is_since_line = is_since_line(&pieces);
         let span = counted.last().zip(counted.first());
         let span = span.map(|(last, first)| (last.step.saturating_sub(first.step) as f64, last.time_s - first.time_s));
-        Self { pieces, is_since_line, steps: counted.len(), times, span: span.unwrap_or_default() }
+        let first_s = counted.first().map(|first| first.time_s);
+        Self { pieces, is_since_line, steps: counted.len(), times, first_s, span: span.unwrap_or_default() }
     }
 
     fn told_s(&self, piece: &Piece) -> f64 {
@@ -375,7 +385,14 @@ impl Arrivals {
         self.pieces.iter().map(|piece| piece.since_line_s).sum()
     }
 
-    fn clock(&self, gpus_busy: Option<f64>) -> Clock {
+    /// Whether the lines were written at once, several at a time.
+    fn came_at_once(&self) -> bool {
+        let (_, told_s, passed_s) = self.sums();
+        2 * self.times <= self.steps && passed_s <= AT_ONCE * told_s
+    }
+
+    /// What the arrivals show, given the busy share of the GPUs, and whether the time before the first arrival was enough for all steps.
+    fn clock(&self, gpus_busy: Option<f64>, can_be_late: bool) -> Clock {
         let (steps, told_s, passed_s) = self.sums();
         let together = Clock::Unconfirmed(Doubt::Together { steps: self.steps, arrivals: self.times });
         if self.pieces.is_empty() || passed_s <= 0.0 || !told_s.is_finite() {
@@ -383,7 +400,8 @@ impl Arrivals {
         }
         let apart_s = passed_s / steps;
         let step_s = told_s / steps;
-        let is_too_long = |told_s: f64| told_s > IMPOSSIBLE_RATIO * passed_s + 2.0 * apart_s + LATE_S;
+        let is_late = can_be_late && self.came_at_once();
+        let is_too_long = |told_s: f64| !is_late && told_s > IMPOSSIBLE_RATIO * passed_s + 2.0 * apart_s + LATE_S;
         if is_too_long(self.of_lines_s()) {
             return Clock::Impossible(Contradiction::LongerThanPassed { told_s, passed_s });
         }

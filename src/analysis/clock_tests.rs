@@ -64,6 +64,18 @@ fn steps_of_a_program_that_tells_no_times_are_timed_by_their_lines_and_need_no_w
 }
 
 #[test]
+fn steps_that_are_timed_by_their_lines_give_no_training_time_that_is_longer_than_the_process_lived() {
+    // The first 90 steps come within 1 ms each, the others take 100 ms each.
+    let end_s = |step: u64| if step <= 90 { 0.001 * step as f64 } else { 0.09 + 0.1 * (step - 90) as f64 };
+    let mut record = run(100, 1.2, |step| (SLOWER * (end_s(step) - end_s(step - 1)), 1, end_s(step)));
+    record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= 90);
+    let reported = summarise_run(&record);
+    assert_eq!((reported.clock, reported.value("training_time_s")), (None, None));
+    assert!(reported.marks.contains(&Mark::Impossible("training_time_s".into())), "{:?}", reported.marks);
+    assert!((reported.value("step_time_s").unwrap() - 0.1 * SLOWER).abs() < 1e-9);
+}
+
+#[test]
 fn steps_told_far_shorter_than_they_arrive_apart_are_not_confirmed() {
     // A step takes 20 ms, but the program reports 2 ms.
     let reported = summary(100, 4.0, |step| (0.002, 1, 1.0 + 0.02 * step as f64));
@@ -154,6 +166,17 @@ fn lines_that_a_buffer_held_back_confirm_the_clock_over_long_stretches_only() {
     assert!(!batched.marks.contains(&Mark::ClockSet), "40 s of steps in one moment are no clock that was set");
     let too_slow = summary(1_010, 300.0, |step| (0.002, 1, arrives(step, 1_010)));
     assert!(matches!(too_slow.clock, Some(Clock::Unconfirmed(Doubt::FartherApart { .. }))), "{:?}", too_slow.clock);
+}
+
+#[test]
+fn steps_that_are_reported_in_several_writes_at_the_end_of_the_run_are_not_impossible() {
+    // Each of 8 writes has 125 lines with steps of 1 ms.
+    let written =
+        |from_s: f64| summary(1_000, 1.2, move |step| (0.001, 1, from_s + 0.0025 * step.div_ceil(125) as f64));
+    let at_the_end = written(1.1);
+    assert_eq!(at_the_end.clock, Some(Clock::Unconfirmed(Doubt::Together { steps: 998, arrivals: 8 })));
+    assert_eq!(at_the_end.value("step_time_s"), Some(0.001));
+    assert!(written(0.1).clock.unwrap().is_impossible(), "there was no time for these steps before");
 }
 
 /// A run of 1000 steps of 10 ms whose program prints each tenth: `told_s` gives the time in a line by its place, from 1, and `pause_s` what

@@ -138,13 +138,18 @@ impl OverRanks {
 /// The units that a rank processed: in a step, in an epoch, or in all its steps.
 fn units(rank: &RankRecord, moment: Moment) -> Option<f64> {
     match moment {
-        (_, Some(step)) => at_step(rank, step).map(|step| f64::from(step.units)),
+        (_, Some(step)) => at_step(rank, step).map(units_of_step),
         (Some(epoch), None) => {
             let mut units = rank.readings_of("units").filter(|reading| reading.epoch == Some(epoch));
             units.next_back().map(|reading| reading.value)
         }
-        (None, None) => (!rank.steps.is_empty()).then(|| rank.steps.iter().map(|step| f64::from(step.units)).sum()),
+        (None, None) => (!rank.steps.is_empty()).then(|| rank.steps.iter().map(units_of_step).sum()),
     }
+}
+
+/// The units of a step, 0 if they are unknown.
+fn units_of_step(step: &StepRecord) -> f64 {
+    step.stored_units().unwrap_or_default().into()
 }
 
 fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {

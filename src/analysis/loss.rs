@@ -30,8 +30,9 @@ pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
         let until = (u128::from(last) * u128::from(piece) / u128::from(pieces)) as u64;
         let (mut sum, mut units, mut plain_sum, mut steps) = (0.0, 0, 0.0, 0_u64);
         for step in rest.iter_mut().flat_map(|rest| taken(rest, until)) {
-            sum += step.loss * f64::from(step.units);
-            units += u64::from(step.units);
+            let of_step = step.stored_units().unwrap_or_default();
+            sum += step.loss * f64::from(of_step);
+            units += u64::from(of_step);
             plain_sum += step.loss;
             steps += 1;
         }

@@ -62,6 +62,11 @@ const STEP_TIME: &str = "step_time_s";
 /// The keys of the measures that multicard measures itself, whatever times a program reports.
 const TIMED_HERE: [&str; 5] = ["total_time_s", "energy_j", "steady_energy_j", "energy_per_unit_j", "power_w"];
 
+/// Whether multicard measures this key itself, so that no program may report it.
+pub fn is_measured_here(key: &str) -> bool {
+    TIMED_HERE.contains(&key) || command::OUTSIDE.contains(&key)
+}
+
 /// How the values of ranks become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverRanks {

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::clock::{Witness, by_single_steps, witness};
+use super::clock::{Witness, by_single_steps, outlives_by_arrival, witness};
+use super::covered::{covered, weighted_mean_s};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
@@ -41,7 +42,9 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let training = TrainingTime::of(record, steady.slowest);
     let can_take = |training: &TrainingTime| {
         let is_possible = measures.find(TRAINING_TIME).is_none_or(|measure| measure.is_possible(training.time_s));
-        is_possible && !witness.is_some_and(|witness| witness.outlives)
+        let outlives =
+            witness.map_or_else(|| outlives_by_arrival(record, steady.slowest, training), |witness| witness.outlives);
+        is_possible && !outlives
     };
     let has_impossible_training = training.is_some_and(|training| !can_take(&training));
     let training = training.filter(can_take);
@@ -135,12 +138,11 @@ fn derived(
     let telemetry = &record.telemetry;
     let load = &telemetry.load;
     let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
-    let mean_step_time_s = (!steady.times_s.is_empty()).then(|| steady.time_s / steady.times_s.len() as f64);
     let power_w = telemetry.steady_energy_j.zip(telemetry.steady_time_s).map(|(energy_j, time_s)| energy_j / time_s);
     let values = [
         (TRAINING_TIME.into(), training.map(|training| training.time_s)),
         ("step_time_s".into(), step_time_s),
-        ("mean_step_time_s".into(), mean_step_time_s),
+        ("mean_step_time_s".into(), steady.mean_s()),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),
         (measures.processed_rate.clone(), steady.rate(steady.processed_units)),
@@ -222,7 +224,7 @@ struct Steady<'a> {
 impl<'a> Steady<'a> {
     fn of(record: &'a RunRecord) -> Self {
         let time_of = |rank: &&RankRecord| steady(rank).map(|step| step.duration_s).sum::<f64>();
-        let units_of = |rank: &RankRecord| steady(rank).map(|step| u64::from(step.units)).sum::<u64>() as f64;
+        let units_of = |rank: &RankRecord| units_in(steady(rank));
         let slowest = record.ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b)));
         let times_s: Vec<f64> = slowest.into_iter().flat_map(steady).map(|step| step.duration_s).collect();
         let processed_units: f64 = record.ranks.iter().map(units_of).sum();
@@ -233,10 +235,19 @@ impl<'a> Steady<'a> {
             if repeated { slowest.map_or(0.0, |rank| units_of(rank) * groups) } else { processed_units };
         let load_wait_s = mean_wait(record.ranks.iter().flat_map(steady));
         let all = record.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| !step.warm_up);
-        let all_units = all.map(|step| u64::from(step.units)).sum::<u64>() as f64;
+        let all_units = units_in(all);
         let with_traced = if processed_units > 0.0 { all_units / processed_units } else { 1.0 };
         let time_s = times_s.iter().sum();
         Self { time_s, times_s, slowest, distinct_units, processed_units, with_traced, load_wait_s }
+    }
+
+    /// The mean time of the slowest rank's steady steps, in seconds.
+    fn mean_s(&self) -> Option<f64> {
+        let rank = self.slowest.filter(|_| !self.times_s.is_empty())?;
+        let with_covered = rank.steps.iter().zip(covered(&rank.steps));
+        let covered: Vec<u64> = with_covered.filter(|(step, _)| step.counts()).map(|(_, covered)| covered).collect();
+        let plain_s = self.time_s / self.times_s.len() as f64;
+        Some(weighted_mean_s(&self.times_s, &covered).unwrap_or(plain_s))
     }
 
     /// Joules per distinct unit.
@@ -250,6 +261,12 @@ impl<'a> Steady<'a> {
         let rate = if self.time_s.is_finite() { units / self.time_s } else { f64::NAN };
         (!self.times_s.is_empty() && units > 0.0 && (self.time_s > 0.0 || rate.is_nan())).then_some(rate)
     }
+}
+
+/// The sum of the units of steps; 0 if those of a step could not be stored.
+fn units_in<'s>(mut steps: impl Iterator<Item = &'s StepRecord>) -> f64 {
+    let sum = steps.try_fold(0, |sum: u64, step| Some(sum + u64::from(step.stored_units()?)));
+    sum.unwrap_or_default() as f64
 }
 
 /// How many ranks process each unit.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::fixture::{self, cell, finished, run};
 use crate::plan::RunState;
-use crate::protocol::{Evidence, FailureKind};
+use crate::protocol::{Evidence, FailureKind, UNSTORED_UNITS};
 
 #[test]
 fn a_wait_and_units_that_nobody_knows_are_not_zero() {
@@ -17,6 +17,18 @@ fn a_wait_and_units_that_nobody_knows_are_not_zero() {
     }
     assert!(summary.value("step_time_s").is_some() && summary.value("training_time_s").is_some());
     assert!(!summary.marks.iter().any(|mark| matches!(mark, Mark::NotFinite(_))), "{:?}", summary.marks);
+}
+
+#[test]
+fn a_run_with_units_that_could_not_be_stored_has_no_rate() {
+    let mut record = finished();
+    record.ranks[0].steps.last_mut().unwrap().units = UNSTORED_UNITS;
+    record.ranks.truncate(1);
+    let summary = summarise_run(&record);
+    for key in ["images_per_s", "processed_images_per_s", "energy_per_unit_j"] {
+        assert_eq!(summary.value(key), None, "{key}");
+    }
+    assert!(summary.value("step_time_s").is_some());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The time of training: steady steps extrapolated to all epochs of the plan. The start, the warm-up, the start of the loader in each epoch
 //! and evaluation are not included.
 
+use super::covered::{covered, weighted_mean_s};
 use super::{Interval, batch_means, relative_half_width};
 use crate::plan::RunState;
 use crate::store::{RankRecord, RunRecord};
@@ -11,16 +12,17 @@ pub(super) const PLANNED_STEPS: &str = "planned_steps";
 /// The key of the training time.
 pub(super) const TRAINING_TIME: &str = "training_time_s";
 
-/// The time of a run's training: the mean of its slowest rank's steady steps times `planned_steps`.
+/// The time of a run's training: the mean of its slowest rank's steady steps times `planned_steps`. The time of a step weighs as many steps
+/// as passed since the step that was logged before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingTime {
     /// The time, in seconds.
     pub time_s: f64,
-    /// Its 95 % interval, from the steps of only this run; `None` below 100 steps.
+    /// Its 95 % interval, from the steps of only this run; `None` below 100 steps, and if steps weigh differently.
     pub interval: Option<Interval>,
     /// Half the width of the interval of the mean step, as a share of the mean, allowing for autocorrelation; `None` below 100 steps.
     pub step_precision: Option<f64>,
-    /// Steps that were made.
+    /// Steps that were made. Those before the first step of a program that continues from a checkpoint do not count.
     pub steps: u64,
     /// The number of steady steps that it is based on.
     pub steady_steps: usize,
@@ -35,22 +37,25 @@ impl TrainingTime {
         // The first step of an epoch includes the start of the loader, whose share would differ in a short run.
         let mut epoch = None;
         let (mut within, mut opening) = (Vec::new(), Vec::new());
-        for step in &rank.steps {
+        for (step, covered) in rank.steps.iter().zip(covered(&rank.steps)) {
             let opens = epoch.replace(step.epoch) != Some(step.epoch);
             match (step.counts(), opens) {
                 (false, _) => {}
-                (true, true) => opening.push(step.duration_s - step.load_wait_s.max(0.0)),
-                (true, false) => within.push(step.duration_s),
+                (true, true) => opening.push((step.duration_s - step.load_wait_s.max(0.0), covered)),
+                (true, false) => within.push((step.duration_s, covered)),
             }
         }
         let steady = if within.is_empty() { opening } else { within };
+        let (steady, weights): (Vec<f64>, Vec<u64>) = steady.into_iter().unzip();
         let means = batch_means(&steady)?;
-        let steps = rank.steps.last()?.step;
+        let weighted_s = weighted_mean_s(&steady, &weights);
+        let interval = means.interval.filter(|_| weighted_s.is_none());
+        let steps: u64 = covered(&rank.steps).sum();
         let planned_steps = rank.last_reading(PLANNED_STEPS).unwrap_or(steps as f64);
         let in_all = |step_s: f64| planned_steps * step_s;
         Some(Self {
-            time_s: in_all(means.mean_s),
-            interval: means.interval.map(|ends| Interval { low: in_all(ends.low), high: in_all(ends.high) }),
+            time_s: in_all(weighted_s.unwrap_or(means.mean_s)),
+            interval: interval.map(|ends| Interval { low: in_all(ends.low), high: in_all(ends.high) }),
             step_precision: relative_half_width(&steady),
             steps,
             steady_steps: steady.len(),
@@ -86,6 +91,28 @@ mod tests {
         record.ranks[0].readings.push(fixture::reading_record(PLANNED_STEPS, 12_500.0, None));
         let found = training(&record).unwrap();
         assert!((found.time_s - 12_500.0 * 0.016).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn steps_weigh_as_many_as_passed_since_the_line_before() {
+        // Steps 5 to 10 take 16 ms each. From then on, each tenth step is logged, and a step takes 2 ms.
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
+        for step in record.ranks[0].steps.iter_mut().skip(10) {
+            (step.step, step.epoch, step.duration_s) = (10 * (step.step - 9), 1, 0.002);
+        }
+        let found = summarise_run(&record);
+        let mean_s = (6.0 * 0.016 + 100.0 * 0.002) / 106.0;
+        assert!((found.training.unwrap().time_s - 110.0 * mean_s).abs() < 1e-12, "{found:?}");
+        assert!((found.value("mean_step_time_s").unwrap() - mean_s).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn steps_before_the_first_line_of_a_program_that_continues_are_none_of_the_run() {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
+        record.ranks[0].steps.iter_mut().for_each(|step| step.step += 990);
+        let found = training(&record).unwrap();
+        assert_eq!((found.steps, found.planned_steps), (20, 20.0));
+        assert!((found.time_s - 20.0 * 0.016).abs() < 1e-12, "{found:?}");
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Curves {
         }
         let started_s = step.time_s - step.duration_s;
         of_rank.track.push(step.time_s, Some(number), [step.loss, step.duration_s]);
-        of_rank.units.push(step.units);
+        of_rank.units.push(step.stored_units().unwrap_or_default());
         self.started(started_s);
         if index > 0 {
             return;

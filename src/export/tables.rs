@@ -358,7 +358,7 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
             step.duration_s.into(),
             step.load_wait_s.into(),
             step.loss.into(),
-            step.units.into(),
+            step.stored_units().map_or(Value::Unknown, Value::from),
             step.warm_up.into(),
             step.traced.into(),
         ]);

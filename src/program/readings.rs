@@ -14,6 +14,7 @@ mod json;
 mod lines;
 mod look;
 mod losses;
+mod numbers;
 mod others;
 mod pattern;
 mod printed;

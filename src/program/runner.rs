@@ -22,7 +22,7 @@ use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
-use crate::plan::command::{CPU_TIME, Filled, PROGRAM_TIME};
+use crate::plan::command::{CPU_TIME, EXIT_CODE, Filled, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE};
 use crate::protocol::{
     CALLS_VARIABLE, Clock, Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program, now_s,
@@ -163,7 +163,7 @@ impl Runner {
             None => Ok(End::Asked),
             Some(exit) => {
                 if let Exit::Code(code) = exit {
-                    self.log.reading("exit_code", f64::from(code));
+                    self.log.reading(EXIT_CODE, f64::from(code));
                 }
                 if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, place, &last_lines)) }
             }

@@ -12,6 +12,7 @@ use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
+use super::exits::Exits;
 use super::keep::Keep;
 use super::log::Log;
 use super::readings::{Readings, Stream};
@@ -70,6 +71,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     let begun = Instant::now();
     let (sender, pieces) = sync_channel(PIECES);
     let children = start_all(commands, &sender)?;
+    let exits = Exits::of(&children);
     drop(sender);
     let is_measured = !matches!(what, Use::Keep);
     let mut watched = Watched {
@@ -109,7 +111,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         Some(Cause::Failed(place, exit)) => (place, exit),
         Some(Cause::Asked) | None => (0, Exit::Code(0)),
     };
-    let time = begun.elapsed();
+    let time = exits.last().saturating_duration_since(begun);
     let (leftovers, left) = processes::end(
         || {
             reap_orphans();

@@ -9,6 +9,9 @@ pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
+/// The units of a step whose number, as a program reported it, cannot be stored: it is not whole, or not smaller than this.
+pub const UNSTORED_UNITS: u32 = u32::MAX;
+
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -108,7 +111,8 @@ pub enum Event {
         /// The loss of this rank's batch, averaged over its units, before any loss scaling; NaN if it is not a number or there is none.
         #[serde(deserialize_with = "number_or_null")]
         loss: f64,
-        /// Units in this rank's batch: images, tokens, or whatever the workload counts; 0 if unknown.
+        /// Units in this rank's batch: images, tokens, or whatever the workload counts; 0 if unknown, and [`UNSTORED_UNITS`] if the number
+        /// that a program reported cannot be stored.
         #[serde(alias = "images")]
         units: u32,
         /// Excluded from statistics.

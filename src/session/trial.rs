@@ -7,16 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Machine, Notice, Session, SessionError, queueing::runnable};
-use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
+use crate::plan::command::OUTSIDE;
 use crate::plan::{Key, Plan, RunState, Tracing};
 use crate::program::readings::{Found, READINGS_FILE, StepParts, guessed_patterns, read_log, summary};
 use crate::protocol::Event;
 
 /// The most lines that a trial keeps.
 const KEPT: usize = 200;
-
-/// The readings that multicard itself takes of every program.
-const OWN: &[&str] = &[PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, "exit_code"];
 
 /// The result of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,7 +125,7 @@ impl Trial {
                 self.parts.wait |= load_wait_s.is_finite();
                 self.parts.units |= units > 0;
             }
-            Event::Reading { key, .. } if !OWN.contains(&key.as_str()) && !self.keys.contains(&key) => {
+            Event::Reading { key, .. } if !OUTSIDE.contains(&key.as_str()) && !self.keys.contains(&key) => {
                 self.keys.push(key);
             }
             Event::Warning { message } => self.warnings.push(message),

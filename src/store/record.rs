@@ -7,7 +7,7 @@ use crate::plan::{
     Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, identity,
 };
 use crate::protocol::{
-    Device, DeviceRates, Environment, Evidence, FailureKind, IMPORTED_FROM, Placement, TraceOutcome,
+    Device, DeviceRates, Environment, Evidence, FailureKind, IMPORTED_FROM, Placement, TraceOutcome, UNSTORED_UNITS,
 };
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
@@ -25,7 +25,7 @@ pub struct StepRecord {
     pub load_wait_s: f64,
     /// The batch's mean loss.
     pub loss: f64,
-    /// Units in the batch: images, tokens, or whatever the workload counts.
+    /// Units in the batch: images, tokens, or whatever the workload counts; see [`Self::stored_units`].
     pub units: u32,
     /// Excluded from statistics.
     pub warm_up: bool,
@@ -38,6 +38,11 @@ impl StepRecord {
     /// is not next to a window.
     pub fn counts(&self) -> bool {
         !self.warm_up && !self.traced
+    }
+
+    /// Its units, 0 if nothing reported them; `None` if they could not be stored.
+    pub fn stored_units(&self) -> Option<u32> {
+        (self.units != UNSTORED_UNITS).then_some(self.units)
     }
 }
 

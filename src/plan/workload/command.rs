@@ -33,6 +33,10 @@ pub const PEAK_RESIDENT: &str = "peak_resident_bytes";
 pub const CPU_TIME: &str = "cpu_time_s";
 /// The measure for a program's own time, without the set-up of the session's first run.
 pub const PROGRAM_TIME: &str = "program_time_s";
+/// The reading for the code with which a program exited.
+pub const EXIT_CODE: &str = "exit_code";
+/// The readings that multicard itself takes of every program.
+pub const OUTSIDE: [&str; 4] = [PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, EXIT_CODE];
 
 /// The words that multicard defines in `[command]`: keys of tables, and names of choices.
 pub(in crate::plan) fn words() -> impl Iterator<Item = &'static str> {

@@ -9,11 +9,12 @@ use std::collections::HashSet;
 
 use super::fields::can_wait;
 use super::losses::Losses;
+use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
 use super::{Found, FoundStep};
-use crate::analysis::has_warmed_up;
+use crate::analysis::{has_warmed_up, is_measured_here};
 use crate::plan::Key;
-use crate::protocol::{Event, Phase, check_duration};
+use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
 
 /// The most different keys of readings in a run.
 const MOST_KEYS: usize = 1_000;
@@ -67,8 +68,8 @@ pub struct Course {
     /// The clock of the times that the program reports, and the steps that were logged with such times before it was known to be right.
     clock: ProgramClock,
     unsure: Vec<Logged>,
-    /// The kinds of warnings that were already given.
-    warned: HashSet<&'static str>,
+    /// The kinds of warnings that were already given, and the keys that were refused.
+    warned: HashSet<Key>,
 }
 
 impl Course {
@@ -173,10 +174,17 @@ impl Course {
         }
     }
 
-    /// Whether a reading may have this key; the number of keys is limited.
+    /// Whether a reading may have this key: multicard does not measure it itself, and the number of keys is limited.
     fn knows(&mut self, key: &Key, now_s: f64, events: &mut Vec<(f64, Event)>) -> bool {
         if self.keys.contains(key) {
             return true;
+        }
+        if is_measured_here(key) {
+            let message = format!(
+                "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
+            );
+            self.warn(key, message, now_s, events);
+            return false;
         }
         if self.keys.len() == MOST_KEYS {
             let message =
@@ -194,6 +202,15 @@ impl Course {
 
     /// Logs a step, and keeps it as long as its reported time may be wrong.
     fn log(&mut self, logged: Logged, events: &mut Vec<(f64, Event)>) {
+        if let Some(units) = logged.step.units.filter(|units| stored_units(*units) == UNSTORED_UNITS) {
+            let message = format!(
+                "units is {units} in step {}, but must be a whole number below {UNSTORED_UNITS}: such units are left out, and the run has no \
+                     units per second; report them in another unit, such as MB in place of GB or bytes",
+                logged.number
+            );
+            let at_s = self.end_s(&logged.step);
+            self.warn("units", message, at_s, events);
+        }
         let is_unsure = logged.step.read_s.is_some() && self.clock.is_right().is_none();
         if is_unsure && self.unsure.len() < MOST_UNSURE {
             self.unsure.push(logged);
@@ -209,8 +226,8 @@ impl Course {
         }
     }
 
-    fn warn(&mut self, kind: &'static str, message: String, at_s: f64, events: &mut Vec<(f64, Event)>) {
-        if self.warned.insert(kind) {
+    fn warn(&mut self, kind: &str, message: String, at_s: f64, events: &mut Vec<(f64, Event)>) {
+        if self.warned.insert(kind.into()) {
             events.push((at_s, Event::Warning { message }));
         }
     }
@@ -414,70 +431,17 @@ impl Logged {
             duration_s: self.duration_s,
             load_wait_s: wait_s.unwrap_or(f64::NAN),
             loss: loss.unwrap_or(f64::NAN),
-            units: units.unwrap_or(0.0).round() as u32,
+            units: units.map_or(0, stored_units),
             warm_up: self.warm_up,
             traced: false,
         }
     }
 }
 
-/// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1.
-#[derive(Default)]
-struct Steps {
-    from_zero: bool,
-    /// The number of steps in earlier epochs.
-    before: u64,
-    /// The newest number in the program's count (from 1), the last number of that count, and the epoch.
-    newest: Option<(u64, Option<u64>, Option<u32>)>,
-}
-
-impl Steps {
-    fn number_of(&self, number: u64) -> u64 {
-        number.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
-    }
-
-    /// The number over the run for a reported step number.
-    fn next(&mut self, number: u64, end: Option<u64>, epoch: Option<u32>) -> u64 {
-        self.from_zero |= number == 0 && self.newest.is_none();
-        let number = number.saturating_add(u64::from(self.from_zero)).max(1);
-        if let Some((newest, newest_end, newest_epoch)) = self.newest
-            && number < newest
-        {
-            let is_next_epoch = epoch > newest_epoch && newest_epoch.is_some();
-            if is_next_epoch || newest_end == Some(newest) {
-                self.before = self.before.saturating_add(newest_end.unwrap_or(newest).max(newest));
-            }
-        }
-        self.newest = Some((number, end, epoch));
-        number.saturating_add(self.before)
-    }
-
-    /// The number over the run for a step that was reported without a number.
-    fn following(&mut self) -> u64 {
-        let (newest, end, epoch) = self.newest.unwrap_or_default();
-        let number = newest.saturating_add(1);
-        self.newest = Some((number, end, epoch));
-        number.saturating_add(self.before)
-    }
-}
-
-/// Converts a program's epochs (from 0 or 1, or fractions) into epochs from 1.
-#[derive(Default)]
-struct Epochs {
-    from_zero: bool,
-    in_fractions: bool,
-}
-
-impl Epochs {
-    fn number_of(&mut self, number: f64) -> u32 {
-        self.in_fractions |= number.fract() != 0.0;
-        self.from_zero |= number == 0.0;
-        if self.in_fractions {
-            number.ceil().max(1.0) as u32
-        } else {
-            (number as u32).saturating_add(self.from_zero.into())
-        }
-    }
+/// The units of a step as the log holds them.
+fn stored_units(units: f64) -> u32 {
+    let can_be = units.fract() == 0.0 && (0.0..f64::from(UNSTORED_UNITS)).contains(&units);
+    if can_be { units as u32 } else { UNSTORED_UNITS }
 }
 
 #[cfg(test)]

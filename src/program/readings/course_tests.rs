@@ -232,6 +232,23 @@ fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
 }
 
 #[test]
+fn units_that_the_log_cannot_hold_are_left_out_and_said_once() {
+    for (units, held) in [(1.4, UNSTORED_UNITS), (16e9, UNSTORED_UNITS), (4_294_967_294.0, 4_294_967_294), (0.0, 0)] {
+        let step_of = |step: u64| Found::Step(FoundStep { units: Some(units), ..found_step(step, step as f64) });
+        let log = events(WarmUp::Steps(0), &[vec![step_of(1)], vec![step_of(2)]]);
+        let of_steps = log.iter().filter_map(|event| match event {
+            Event::Step { units, .. } => Some(*units),
+            _ => None,
+        });
+        assert_eq!(of_steps.collect::<Vec<_>>(), [held, held], "{units}");
+        let expected = format!("units is {units} in step 1, but must be a whole number below 4294967295: ");
+        let is_left_out = held == UNSTORED_UNITS;
+        assert_eq!(warnings(&log).len(), usize::from(is_left_out), "{log:?}");
+        assert!(warnings(&log).iter().all(|warning| warning.starts_with(&expected)), "{log:?}");
+    }
+}
+
+#[test]
 fn losses_of_steps_that_are_repeated_from_a_checkpoint_count_once() {
     let step_with = |step: u64, loss| {
         Found::Step(FoundStep { loss: Some(loss), duration_s: Some(1.0), ..found_step(step, step as f64) })
@@ -264,6 +281,21 @@ fn a_loss_that_is_not_a_number_is_said_once_and_kept() {
     let log = events(WarmUp::Steps(0), &[vec![step_of(1)], vec![step_of(2)]]);
     assert_eq!(warnings(&log), ["the loss of step 1 is not a finite number"]);
     assert!(log.iter().any(|event| matches!(event, Event::Step { step: 2, loss, .. } if loss.is_nan())));
+}
+
+#[test]
+fn readings_that_multicard_measures_itself_are_left_out_and_each_key_is_said_once() {
+    let reading = |key: &str| Found::Reading { key: key.into(), value: 0.5, step: Some(1), epoch: None };
+    let keys = ["program_time_s", "cpu_time_s", "peak_resident_bytes", "exit_code", "total_time_s"];
+    let found: Vec<Found> = keys.into_iter().chain(["accuracy"]).map(reading).collect();
+    let log = events(WarmUp::Steps(0), &[found.clone(), found]);
+    let logged =
+        log.iter().filter_map(|event| if let Event::Reading { key, .. } = event { Some(&**key) } else { None });
+    assert_eq!(logged.collect::<Vec<_>>(), ["accuracy"; 2]);
+    assert_eq!(warnings(&log).len(), keys.len(), "{log:?}");
+    for (warning, key) in warnings(&log).into_iter().zip(keys) {
+        assert!(warning.starts_with(&format!("the program reported {key}, which multicard measures itself: ")));
+    }
 }
 
 #[test]

@@ -298,6 +298,17 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_is_rewritten_at_the_same_size_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        for number in 1..=3 {
+            std::fs::write(&path, format!("step,loss\n{number},0.{number}\n")).unwrap();
+            assert_eq!(poll(&mut source, number == 3), [step(number, Some(number as f64 / 10.0))]);
+        }
+    }
+
+    #[test]
     fn of_a_table_that_is_longer_than_is_remembered_only_further_rows_are_new() {
         let mut seen = Seen { place: MOST_ROWS, hashes: vec![0; MOST_ROWS], most: MOST_ROWS };
         assert!(seen.is_new(1) && seen.is_new(2));

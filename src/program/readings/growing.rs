@@ -1,15 +1,16 @@
 //! A file that another program appends to, or replaces.
 
-use std::cmp::Ordering;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::arrivals::Arrivals;
 
 /// The number of bytes at the start of a file by which a rewritten file is recognised.
 const HEAD: usize = 256;
+/// The number of bytes at the end of the part that was read by which a rewritten file is recognised, too: it may have the same size.
+const TAIL: usize = 4096;
 /// Most bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 /// Most bytes that one poll reads, so that a large file does not delay the other sources.
@@ -33,6 +34,8 @@ pub(super) struct Growing {
     offset: u64,
     /// The first bytes.
     head: Vec<u8>,
+    /// The last bytes before the offset.
+    tail: Vec<u8>,
     /// The times at which its bytes were written, if the file is watched.
     arrivals: Option<Arrivals>,
 }
@@ -40,7 +43,7 @@ pub(super) struct Growing {
 impl Growing {
     /// A file, from its start.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None, offset: 0, head: Vec::new(), arrivals: None }
+        Self { path, file: None, offset: 0, head: Vec::new(), tail: Vec::new(), arrivals: None }
     }
 
     /// A file whose present contents are skipped. Also returns its first line, for tables that have their names there, and whether anything
@@ -55,6 +58,10 @@ impl Growing {
         start.truncate(count);
         growing.head = start[..count.min(HEAD)].to_vec();
         growing.offset = length;
+        let mut tail = vec![0; length.min(TAIL as u64) as usize];
+        if file.read_exact_at(&mut tail, length - tail.len() as u64).is_ok() {
+            growing.tail = tail;
+        }
         let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
         (growing, (length > 0).then_some(line))
     }
@@ -81,7 +88,7 @@ impl Growing {
             return Ok(());
         }
         if self.was_written_anew().map_err(|error| failed(error, &self.path))? {
-            (self.offset, self.head) = (0, Vec::new());
+            (self.offset, self.head, self.tail) = (0, Vec::new(), Vec::new());
             if let Some(arrivals) = &self.arrivals {
                 arrivals.forget();
             }
@@ -108,6 +115,8 @@ impl Growing {
                 }
                 None => take(Part::Bytes(&chunk[..count], None)),
             }
+            self.tail.extend(&chunk[count.saturating_sub(TAIL)..count]);
+            self.tail.drain(..self.tail.len().saturating_sub(TAIL));
             self.offset += count as u64;
             read += count;
         }
@@ -141,17 +150,17 @@ impl Growing {
         Ok(true)
     }
 
-    /// Whether the file is now shorter than the part that was read, or starts with other bytes.
-    fn was_written_anew(&mut self) -> io::Result<bool> {
-        let Some((file, _)) = &mut self.file else { return Ok(false) };
-        match file.metadata()?.len().cmp(&self.offset) {
-            Ordering::Less => return Ok(true),
-            Ordering::Equal => return Ok(false),
-            Ordering::Greater => {}
+    /// Whether the file is now shorter than the part that was read, or has other bytes at the start or the end of that part.
+    fn was_written_anew(&self) -> io::Result<bool> {
+        let Some((file, _)) = &self.file else { return Ok(false) };
+        if file.metadata()?.len() < self.offset {
+            return Ok(true);
         }
-        let mut head = vec![0; self.head.len()];
-        file.seek(SeekFrom::Start(0))?;
-        Ok(file.read_exact(&mut head).is_err() || head != self.head)
+        let differs = |known: &[u8], at: u64| {
+            let mut now = vec![0; known.len()];
+            file.read_exact_at(&mut now, at).is_err() || now != known
+        };
+        Ok(differs(&self.head, 0) || differs(&self.tail, self.offset.saturating_sub(self.tail.len() as u64)))
     }
 }
 
@@ -202,6 +211,14 @@ mod tests {
         assert_eq!(read(&mut growing), "!step\n", "it is shorter");
         fs::write(&path, "epoch,step,loss\n1,2,3\n").unwrap();
         assert_eq!(read(&mut growing), "!epoch,step,loss\n1,2,3\n", "it is longer and starts otherwise");
+        fs::write(&path, "epoch,step,loss\n1,2,4\n").unwrap();
+        assert_eq!(read(&mut growing), "!epoch,step,loss\n1,2,4\n", "it has the same size");
+        fs::write(&path, "epoch,step,loss\n1,2,4\n").unwrap();
+        assert_eq!(read(&mut growing), "", "it has the same bytes");
+        fs::write(&path, format!("{}\n1,2,5\n", "x".repeat(2 * TAIL))).unwrap();
+        read(&mut growing);
+        fs::write(&path, format!("{}\n1,2,6\n1,2,7\n", "x".repeat(2 * TAIL))).unwrap();
+        assert!(read(&mut growing).starts_with("!xxx"), "it is longer, starts alike, and differs before the new part");
         fs::write(folder.path().join("new"), "epoch,step,loss\n1,2,3\n1,3,3\n").unwrap();
         fs::rename(folder.path().join("new"), &path).unwrap();
         assert_eq!(read(&mut growing), "!epoch,step,loss\n1,2,3\n1,3,3\n", "another file has its name");
@@ -220,6 +237,9 @@ mod tests {
         assert_eq!(read(&mut growing), "");
         append(&path, "2,1\n");
         assert_eq!(read(&mut growing), "2,1\n");
+        let (mut growing, _) = Growing::after_now(path.clone());
+        fs::write(&path, "step,loss\n1,7\n2,1\n").unwrap();
+        assert_eq!(read(&mut growing), "!step,loss\n1,7\n2,1\n", "it was rewritten at the same size");
     }
 
     #[test]
