@@ -63,6 +63,20 @@ const HIGH: [&str; 5] = ["throughput", "accuracy", "speedup", "score", "bandwidt
 const LOW: [&str; 6] = ["loss", "error", "latency", "duration", "time", "memory"];
 /// Words in the names of times. Together with a word of [`HIGH`], they leave open what is good: `time_to_accuracy`, `accuracy_at_time`.
 const TIMES: [&str; 4] = ["time", "times", "latency", "duration"];
+/// Words for the time in the name of a rate, with this unit: `ops/ms`, `tokens_per_second`.
+const PER: [(&str, &str); 11] = [
+    ("s", "s"),
+    ("sec", "s"),
+    ("second", "s"),
+    ("ms", "ms"),
+    ("us", "µs"),
+    ("ns", "ns"),
+    ("min", "min"),
+    ("minute", "min"),
+    ("h", "h"),
+    ("hour", "h"),
+    ("day", "d"),
+];
 /// Words in the names of rates. An amount with such a name has a wrong unit.
 const RATES: [&str; 2] = ["throughput", "bandwidth"];
 /// Units of what is spent: time, memory, energy.
@@ -348,15 +362,10 @@ fn unit_of(name: &str) -> Option<String> {
     if let Some(unit) = within('(', ')').or_else(|| within('[', ']')).filter(|unit| is_unit(unit)) {
         return Some(unit);
     }
+    if let Some((counted, per)) = rate_of(name) {
+        return Some(format!("{}/{per}", last_word(&counted)));
+    }
     let plain = plain(name);
-    for ending in ["_per_s", "_per_second", "_per_sec"] {
-        if let Some(counted) = plain.strip_suffix(ending) {
-            return Some(format!("{}/s", counted.rsplit('_').next().unwrap_or(counted)));
-        }
-    }
-    if let Some((counted, "s")) = name.trim().rsplit_once('/') {
-        return Some(format!("{}/s", plain_word(counted)));
-    }
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, unit)| (*unit).to_owned())
 }
 
@@ -370,8 +379,25 @@ fn bits_of(name: &str) -> Option<String> {
     Some(format!("{prefix}bit{per}"))
 }
 
-fn plain_word(text: &str) -> String {
-    plain(text).rsplit('_').next().unwrap_or_default().to_owned()
+/// What a rate counts and its unit of time, from the name of its column: `ops` and `ms` for `ops/ms` and `ops_per_ms`.
+pub(super) fn rate_of(name: &str) -> Option<(String, &'static str)> {
+    let plain = plain(&name.replace('/', " per "));
+    let (counted, word) = plain.rsplit_once("_per_")?;
+    let (_, per) = PER.iter().find(|(known, _)| *known == word)?;
+    // Physicists write `latency/ms` for a latency in ms.
+    let is_time = name.contains('/') && TIMES.contains(&last_word(counted));
+    (!is_time).then(|| (counted.to_owned(), *per))
+}
+
+fn last_word(plain: &str) -> &str {
+    plain.rsplit('_').next().unwrap_or(plain)
+}
+
+/// What a rate counts, and how many of its unit of time are in a second: `ops` and 1000 for `ops/ms`. `None` if the unit is not one per time.
+pub(super) fn per_second(unit: &str) -> Option<(&str, f64)> {
+    let (counted, per) = unit.rsplit_once('/')?;
+    let time = MeasureUnit::parse(per);
+    time.is_like(&MeasureUnit::parse("s")).then(|| (counted, time.factor.recip()))
 }
 
 /// Whether a text is a known unit, so that its values can be compared with others.
@@ -387,7 +413,7 @@ fn better(name: &str, unit: &str) -> Better {
     match unit {
         _ if has_one_of(name, &UNTOLD) || is_spent && has_one_of(name, &RATES) => Better::Neither,
         _ if is_spent || has_one_of(name, &HARMFUL) => Better::Lower,
-        _ if unit.ends_with("/s") => Better::Higher,
+        _ if per_second(unit).is_some() => Better::Higher,
         "W" => named_better(name).unwrap_or(Better::Lower),
         _ => named_better(name).unwrap_or_default(),
     }

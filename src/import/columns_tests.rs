@@ -67,6 +67,23 @@ fn both_signs_of_micro_are_read() {
 }
 
 #[test]
+fn a_time_after_a_slash_is_that_of_a_rate() {
+    for (name, role) in [
+        ("ops/ms", "measure ops/ms higher"),
+        ("iterations / us", "measure iterations/µs higher"),
+        ("samples_per_ns", "measure samples/ns higher"),
+        ("ops/sec", "measure ops/s higher"),
+        ("rate (req/ms)", "measure req/ms higher"),
+        ("tokens per minute", "measure tokens/min higher"),
+        ("errors/ms", "measure errors/ms lower"),
+        ("latency/ms", "measure ms lower"),
+        ("time_per_step_ms", "measure ms lower"),
+    ] {
+        assert_eq!(roles_of(&format!("{name}\n0.51\n0.62\n")), [role], "{name}");
+    }
+}
+
+#[test]
 fn what_is_spent_is_better_if_low_whatever_the_name_counts_or_leads_to() {
     let better = |name: &str| {
         let role = roles_of(&format!("\"{name}\"\n0.51\n0.62\n")).remove(0);

@@ -1,6 +1,6 @@
 //! The measure that a column becomes: its declaration, and how its values are converted.
 
-use super::columns::is_unit;
+use super::columns::{is_unit, per_second};
 use super::naming::{TAKEN, key_of, stem, taken, words};
 use crate::analysis::Measures;
 use crate::plan::{Better, DeclaredMeasure, MeasureUnit};
@@ -29,6 +29,7 @@ pub(super) fn measure(
     if known.is_none() && TAKEN.contains(&key.as_str()) {
         return Err(taken(&key));
     }
+    let rate = per_second(unit).map(|(counted, factor)| (format!("{counted}/s"), factor));
     let (factor, shown, title) = match (known, base) {
         (Some(known), _) if unit.is_empty() => (1.0, known.unit.as_str(), known.name.clone()),
         (Some(known), _) => {
@@ -43,7 +44,10 @@ pub(super) fn measure(
             (read.factor / own.factor, known.unit.as_str(), known.name.clone())
         }
         (None, Some((base, _))) => (read.factor / MeasureUnit::parse(base).factor, *base, words(&stem)),
-        (None, None) => (1.0, unit, words(&stem)),
+        (None, None) => match &rate {
+            Some((unit, factor)) => (*factor, unit.as_str(), words(&stem)),
+            None => (1.0, unit, words(&stem)),
+        },
     };
     let is_rate = shown.ends_with("/s");
     let declared = DeclaredMeasure {

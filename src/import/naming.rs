@@ -1,6 +1,6 @@
 //! Keys and names of factors and measures, made from the names of columns.
 
-use super::columns::plain;
+use super::columns::{plain, rate_of};
 use crate::analysis::capitalised;
 
 /// Keys of settings and of table columns. No factor and no measure may have one of them.
@@ -24,10 +24,14 @@ pub(super) const TAKEN: [&str; 17] = [
     "change",
 ];
 
-/// A name without its unit.
+/// A name without its unit, but with the words `per_s` of a rate.
 pub(super) fn stem(name: &str) -> String {
     let name = name.trim();
     let bare = name.rsplit_once(['(', '[']).map_or(name, |(stem, _)| stem).trim();
+    // Such rates are converted to rates per second.
+    if let Some((counted, _)) = rate_of(bare).filter(|(_, per)| *per != "s") {
+        return counted;
+    }
     let mut plain = plain(if bare.is_empty() { name } else { bare });
     for ending in [
         "_seconds", "_secs", "_sec", "_s", "_ms", "_us", "_ns", "_bytes", "_kb", "_mb", "_gb", "_kib", "_mib", "_gib",

@@ -25,6 +25,22 @@ fn rows_become_repeats_of_cells_with_values_in_base_units() {
 }
 
 #[test]
+fn rates_per_other_times_become_rates_per_second() {
+    for (name, expected) in [
+        ("ops/ms", ("ops", "ops/s", 5125.0)),
+        ("rate (req/us)", ("rate", "req/s", 5_125_000.0)),
+        ("steps_per_min", ("steps", "steps/s", 5.125 / 60.0)),
+        ("tokens_per_s", ("tokens_per_s", "tokens/s", 5.125)),
+    ] {
+        let results = imported(&format!("v,{name}\na,5.125\na,6.5\n"), &[]).unwrap();
+        let declared = &results.spec.measures[0];
+        let (key, unit, value) = expected;
+        assert_eq!((&*declared.key, &*declared.unit, declared.on_speed), (key, unit, true), "{name}");
+        assert!((results.runs[0].values[0].1 / value - 1.0).abs() < 1e-12, "{name}");
+    }
+}
+
+#[test]
 fn seconds_that_are_not_better_if_low_are_no_times_of_which_half_is_twice_as_fast() {
     let is_time = |text: &str| {
         let results = imported(text, &[]).unwrap();
