@@ -529,7 +529,7 @@ mod tests {
             headings.into_iter().map(|heading| heading.run).collect()
         };
         assert_eq!(chosen(["2.1", "2.10"]), ["2.10"]);
-        assert_eq!(chosen(["2.1", "2.2"]), ["2.1"]);
+        assert!(chosen(["2.1", "2.2"]).is_empty(), "2.1 is another version");
         let order = admitted(&["2.1", "2.10"].map(run), &Filter::parse("v>=2").unwrap()).err().unwrap().to_string();
         assert!(order.contains("have no order (2.1, 2.10)"), "{order}");
     }
