@@ -77,7 +77,7 @@ const PER: [(&str, &str); 11] = [
     ("hour", "h"),
     ("day", "d"),
 ];
-/// Words in the names of rates. An amount with such a name has a wrong unit.
+/// Words in the names of rates. An amount with such a name has a wrong unit, and of harm it is unclear what it means: `gc_throughput`.
 const RATES: [&str; 2] = ["throughput", "bandwidth"];
 /// Units of what is spent: time, memory, energy.
 const SPENT: [&str; 22] = [
@@ -85,7 +85,7 @@ const SPENT: [&str; 22] = [
     "kJ", "Wh", "kWh",
 ];
 /// Words in the names of measures that are better if low, whatever their unit: `errors/s`, `missed_bytes`.
-const HARMFUL: [&str; 32] = [
+const HARMFUL: [&str; 47] = [
     "abort",
     "aborted",
     "aborts",
@@ -105,22 +105,54 @@ const HARMFUL: [&str; 32] = [
     "fails",
     "failure",
     "failures",
+    "false_negative",
+    "false_negatives",
+    "false_positive",
+    "false_positives",
     "fault",
     "faults",
+    "gc",
     "loss",
     "losses",
     "lost",
     "miss",
     "missed",
     "misses",
+    "pause",
+    "pauses",
+    "reject",
+    "rejected",
+    "rejections",
+    "rejects",
+    "retransmission",
+    "retransmissions",
+    "retransmits",
+    "retransmitted",
     "retries",
     "retry",
     "stall",
     "stalls",
     "timeouts",
 ];
-/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `uptime_s`, `time between failures (h)`.
-const UNTOLD: [&str; 14] = [
+/// Words in the names of measures that are better if high, although they are times or amounts: `uptime_s`, `energy left (J)`.
+const HELPFUL: [&str; 12] = [
+    "battery_left",
+    "charge_left",
+    "energy_left",
+    "harvested",
+    "memory_left",
+    "mttf",
+    "space_left",
+    "spare",
+    "survival",
+    "survived",
+    "time_left",
+    "uptime",
+];
+/// What the name of a time ends with that is better if high: `time to failure (h)`, but not `time to failure detection (s)`.
+const TO_FAILURE: &str = "to_failure";
+/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `time between failures (h)`.
+const UNTOLD: [&str; 13] = [
     "available",
     "between",
     "free",
@@ -128,13 +160,12 @@ const UNTOLD: [&str; 14] = [
     "life",
     "lifetime",
     "mtbf",
-    "mttf",
     "remaining",
     "saved",
     "saving",
     "savings",
+    TO_FAILURE,
     "unused",
-    "uptime",
 ];
 
 /// What each column of a file means.
@@ -409,10 +440,11 @@ pub(super) fn is_unit(text: &str) -> bool {
 
 /// Which values are good, from the name and the unit of a measure.
 fn better(name: &str, unit: &str) -> Better {
-    let is_spent = SPENT.contains(&unit);
+    let (is_spent, is_harmful) = (SPENT.contains(&unit), has_one_of(name, &HARMFUL));
     match unit {
-        _ if has_one_of(name, &UNTOLD) || is_spent && has_one_of(name, &RATES) => Better::Neither,
-        _ if is_spent || has_one_of(name, &HARMFUL) => Better::Lower,
+        _ if is_to_failure(name) || has_one_of(name, &HELPFUL) && !is_harmful => Better::Higher,
+        _ if has_one_of(name, &UNTOLD) || (is_spent || is_harmful) && has_one_of(name, &RATES) => Better::Neither,
+        _ if is_spent || is_harmful => Better::Lower,
         _ if per_second(unit).is_some() => Better::Higher,
         "W" => named_better(name).unwrap_or(Better::Lower),
         _ => named_better(name).unwrap_or_default(),
@@ -433,9 +465,17 @@ fn named_better(name: &str) -> Option<Better> {
     }
 }
 
-/// Whether one of the words of a name is one of these.
+/// Whether a name without its unit ends with [`TO_FAILURE`].
+fn is_to_failure(name: &str) -> bool {
+    let bare = plain(name.split(['(', '[']).next().unwrap_or(name));
+    let unit = ENDINGS.iter().map(|(ending, _)| *ending).chain(["_h", "_hours"]).find(|ending| bare.ends_with(*ending));
+    bare.strip_suffix(unit.unwrap_or_default()).is_some_and(|stem| stem.ends_with(TO_FAILURE))
+}
+
+/// Whether a name contains one of these words, or several in a row that are joined by `_`.
 fn has_one_of(name: &str, words: &[&str]) -> bool {
-    plain(name).split('_').any(|word| words.contains(&word))
+    let plain = format!("_{}_", plain(name));
+    words.iter().any(|word| plain.contains(&format!("_{word}_")))
 }
 
 #[cfg(test)]
