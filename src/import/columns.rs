@@ -445,7 +445,10 @@ fn better(name: &str, unit: &str) -> Better {
         _ if is_to_failure(name) || has_one_of(name, &HELPFUL) && !is_harmful => Better::Higher,
         _ if has_one_of(name, &UNTOLD) || (is_spent || is_harmful) && has_one_of(name, &RATES) => Better::Neither,
         _ if is_spent || is_harmful => Better::Lower,
-        _ if per_second(unit).is_some() => Better::Higher,
+        // Energy per time is a power.
+        _ if per_second(unit).is_some() && !MeasureUnit::parse(unit).is_like(&MeasureUnit::parse("W")) => {
+            Better::Higher
+        }
         "W" => named_better(name).unwrap_or(Better::Lower),
         _ => named_better(name).unwrap_or_default(),
     }

@@ -76,6 +76,7 @@ fn a_time_after_a_slash_is_that_of_a_rate() {
         ("rate (req/ms)", "measure req/ms higher"),
         ("tokens per minute", "measure tokens/min higher"),
         ("errors/ms", "measure errors/ms lower"),
+        ("standby (Wh/d)", "measure Wh/d"),
         ("latency/ms", "measure ms lower"),
         ("time_per_step_ms", "measure ms lower"),
     ] {
