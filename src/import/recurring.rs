@@ -135,17 +135,17 @@ fn repeated(table: &ForeignTable, rows: &[usize], measures: &[usize]) -> Vec<usi
     rows.iter().copied().filter(|row| !seen.insert(measured(table, *row, measures))).collect()
 }
 
-/// The rows that have the value of an earlier row in a measure's column without recurring as a `whole`; none if there are few different
-/// such values. Of measures that spread, each value of enough digits counts.
+/// The rows that have the value of an earlier row in a measure's column without recurring as a `whole`. If there are few different such
+/// values, only those of enough digits count, and only of a measure that spreads.
 fn repeated_alone(table: &ForeignTable, rows: &[usize], (place, unit): (usize, &str), whole: &[usize]) -> Vec<usize> {
-    let (fewest, least_different) = if spreads(unit) { (FEWEST_DIGITS, 1) } else { (0, LEAST_DIFFERENT) };
+    let field = |row: &usize| &table.rows[*row].fields[place];
     let mut seen: HashSet<u64> = HashSet::new();
-    let fields = rows.iter().map(|row| (*row, &table.rows[*row].fields[place]));
-    let values = fields.filter(|(_, field)| digits(field.text()) >= fewest);
-    let values = values.filter_map(|(row, field)| Some((row, bits(field)?)));
+    let values = rows.iter().filter_map(|row| Some((*row, bits(field(row))?)));
     let again = values.filter(|(row, value)| !seen.insert(*value) && whole.binary_search(row).is_err());
     let (again, values): (Vec<usize>, HashSet<u64>) = again.unzip();
-    if values.len() < least_different { Vec::new() } else { again }
+    let has_many = values.len() >= LEAST_DIFFERENT;
+    let counts = |row: &usize| has_many || spreads(unit) && digits(field(row).text()) >= FEWEST_DIGITS;
+    again.into_iter().filter(counts).collect()
 }
 
 /// The rows of each cell whose values of a measure belong to those of a judged one: rows with the same value of that measure have the same
