@@ -73,7 +73,7 @@ pub struct Exported {
     pub runs: usize,
     /// Rows.
     pub rows: u64,
-    /// What the filter's keys mean that are keys of factors and of something else, one line each.
+    /// What the filter's keys mean that are keys of factors and of something else, and which keys no run has, one line each.
     pub meanings: Vec<String>,
 }
 

@@ -32,12 +32,12 @@ mod tests {
             levels: Levels::new(vec![("version", Level::text(version))]),
             ..fixture::finished()
         };
-        let runs: Vec<_> = ["2.1", "2.10"].map(run).iter().map(summarise_run).collect();
+        let runs: Vec<_> = ["a", "A"].map(run).iter().map(summarise_run).collect();
         let cells = cells(&runs);
-        let filter = Filter::parse("version=2.10").unwrap();
-        assert_eq!(cells.iter().filter(|cell| filter.admits(*cell)).count(), 2, "both are the number 2.1");
+        let filter = Filter::parse("version=A").unwrap();
+        assert_eq!(cells.iter().filter(|cell| filter.admits(*cell)).count(), 2, "both are written alike");
         let filter = filter.among(&cells.iter()).unwrap();
         let chosen: Vec<&str> = cells.iter().filter(|cell| filter.admits(*cell)).map(|cell| cell.id).collect();
-        assert_eq!(chosen, ["2.10"]);
+        assert_eq!(chosen, ["A"]);
     }
 }

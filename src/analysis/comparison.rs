@@ -13,6 +13,7 @@ use super::contrast::Sample;
 use super::environment::machine_differs;
 use super::rounding::{Rounding, step_in_runs};
 use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary, by_repeat};
+use crate::protocol::{IMPORTED_FROM, fact_name};
 use crate::statistics::median;
 
 /// Paired runs may be started up to this number of seconds apart in any case.
@@ -380,9 +381,11 @@ impl Comparison {
         if cell.is_imported() != base.is_imported() {
             return (pairs.to_vec(), Some(Incomparable::Imported));
         }
-        if cell.session != base.session {
-            let with = machine_differs(super::finished(cell), super::finished(base));
-            return (pairs.to_vec(), Some(Incomparable::Sessions { with }));
+        let with = || machine_differs(super::finished(cell), super::finished(base));
+        // A file may hold several sessions, which this fact of its runs names.
+        let is_split = || cell.is_imported() && with().iter().any(|name| *name == fact_name(IMPORTED_FROM));
+        if cell.session != base.session || is_split() {
+            return (pairs.to_vec(), Some(Incomparable::Sessions { with: with() }));
         }
         let has_one = |is: &dyn Fn(&RunSummary) -> bool| super::finished(cell).chain(super::finished(base)).any(is);
         if has_one(&RunSummary::is_of_recurring_rows) {
@@ -391,7 +394,6 @@ impl Comparison {
         if has_one(&|run| run.has_recurring_values(key)) {
             return (pairs.to_vec(), Some(Incomparable::RecurringValues));
         }
-        let with = || machine_differs(super::finished(cell), super::finished(base));
         let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };
         if !cell.pairs_with(base) {
             let runs = |cell: &Cell<'a>| super::finished(cell).collect::<Vec<_>>();

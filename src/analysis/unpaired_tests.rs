@@ -100,6 +100,24 @@ fn rows_of_rounded_values_have_no_verdict_below_their_step() {
 }
 
 #[test]
+fn cells_of_different_sessions_of_one_file_are_not_comparable() {
+    let mut runs = rows(&[1.001_234, 1.012_345, 1.023_456, 1.031_234], &[2.001_234, 2.012_345, 2.023_456, 2.034_567]);
+    let mut judged = |session: &dyn Fn(usize) -> &'static str| {
+        for (place, run) in runs.iter_mut().enumerate() {
+            let mut environment = analysis::Environment::default();
+            environment.set(analysis::IMPORTED_FROM, Some(format!("nights.csv (CSV){}", session(place))));
+            run.environment = Some(Arc::new(environment));
+        }
+        verdict(&runs)
+    };
+    assert_eq!(judged(&|_| ", n1").verdict, Verdict::Slower);
+    let apart = judged(&|place| if place < 4 { ", n1" } else { ", n2" });
+    assert!(apart.to_string().starts_with("not comparable: measured in different sessions"), "{apart}");
+    assert_eq!(apart.reason.unwrap().name(), "sessions");
+    assert_eq!(judged(&|_| "").verdict, Verdict::Slower, "no column names sessions");
+}
+
+#[test]
 fn cells_whose_rows_recur_have_no_verdict() {
     let mut runs = rows(&[1.0, 1.0, 1.02, 1.02], &[2.0, 2.01, 2.02, 2.03]);
     assert_eq!(verdict(&runs).verdict, Verdict::Slower);

@@ -62,7 +62,8 @@ struct Behind {
     options: Options,
 }
 
-/// Exit code 0 if every cell is shown to be no worse than the margin allows, 1 if a cell became worse, 3 if the runs cannot decide it.
+/// Exit code 0 if every cell of the sessions before is shown to be no worse than the margin allows, 1 if a cell became worse, 3 if the runs
+/// cannot decide it or a cell has vanished.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (paths_before, paths_after, options) = sides(arguments)?;
     if options.kernels {

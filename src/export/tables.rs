@@ -171,10 +171,16 @@ pub(super) fn admitted(records: &[RunRecord], filter: &Filter) -> Result<Vec<Hea
     Ok(admitted.map(|record| Heading { run: record.run.clone(), levels: record.levels.clone() }).collect())
 }
 
-/// What the filter's keys mean that are keys of factors and of something else, one line each.
+/// What the filter's keys mean that are keys of factors and of something else, and which keys no run has, one line each.
 pub(super) fn meanings(records: &[RunRecord], filter: &Filter) -> Vec<String> {
     let meaning = |key: &str| {
         let key = key.to_lowercase();
+        let has_it = |record: &RunRecord| {
+            record.levels.named(&key).is_some() || own(record, &key).or_else(|| setting(record, &key)).is_some()
+        };
+        if key != "gpu" && !records.iter().any(has_it) {
+            return Some(format!("no run has {key}"));
+        }
         let record = records.iter().find(|record| record.levels.get(&key).is_some())?;
         if own(record, &key).is_some() {
             return Some(format!("{key} means the column {key}; write {} for the factor", factor_name(&key)));
@@ -523,7 +529,7 @@ mod tests {
             headings.into_iter().map(|heading| heading.run).collect()
         };
         assert_eq!(chosen(["2.1", "2.10"]), ["2.10"]);
-        assert_eq!(chosen(["2.1", "2.2"]), ["2.1"]);
+        assert!(chosen(["2.1", "2.2"]).is_empty(), "2.1 is another version");
         let order = admitted(&["2.1", "2.10"].map(run), &Filter::parse("v>=2").unwrap()).err().unwrap().to_string();
         assert!(order.contains("have no order (2.1, 2.10)"), "{order}");
     }
@@ -541,7 +547,8 @@ mod tests {
             meanings_of("mode=own"),
             ["mode means the factor mode for runs that have it, and the setting for all others"]
         );
-        assert!(meanings_of("factor_plan=own data=digits").is_empty());
+        assert!(meanings_of("factor_plan=own data=digits gpu!=1").is_empty());
+        assert_eq!(meanings_of("not version_=2"), ["no run has version_"]);
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub struct Difference {
 /// Whether a change may be accepted. With several cells, the outcome that is last in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DifferenceOutcome {
-    /// Every cell is shown to be no worse than the margin allows.
+    /// Every cell of the sessions before is shown to be no worse than the margin allows.
     NoWorse,
-    /// These sessions do not show it.
+    /// These sessions do not show it, or no session after has one of these cells.
     Open,
     /// A cell became worse, fails, or computes something else.
     Worse,
@@ -153,7 +153,9 @@ pub fn difference(
         rows.iter_mut().for_each(|row| drop(row.values.pop()));
     }
     let notes = notes(before, after, &alone, &columns, &rows);
-    let outcome = judged.iter().map(DifferenceOutcome::of).max().unwrap_or(DifferenceOutcome::Open);
+    // A program that crashes before it writes its results leaves no cell.
+    let vanished = alone.iter().find(|cell| cell.after.is_empty()).map(|_| DifferenceOutcome::Open);
+    let outcome = judged.iter().map(DifferenceOutcome::of).chain(vanished).max().unwrap_or(DifferenceOutcome::Open);
     let mut table = Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes };
     table.shorten_times();
     Difference { table, outcome }
@@ -312,6 +314,18 @@ mod tests {
             found.table.notes[1],
             "not compared: 1 cell that only sessions before have, 1 cell that only those after have"
         );
+    }
+
+    #[test]
+    fn a_cell_that_vanished_is_not_shown_to_be_no_worse_and_a_new_one_changes_nothing() {
+        let days = |steps: &[(&str, f64)]| [1.0, 1.002, 0.999].map(|day| session(steps, day)).to_vec();
+        let (both, one) = (days(&STEPS), days(&STEPS[..1]));
+        let outcome = |before: &[Vec<RunSummary>], after: &[Vec<RunSummary>]| diff(before, after, 0.05).0.outcome;
+        assert_eq!(outcome(&both, &both), DifferenceOutcome::NoWorse);
+        assert_eq!(outcome(&both, &one), DifferenceOutcome::Open);
+        assert_eq!(outcome(&one, &both), DifferenceOutcome::NoWorse);
+        let slower = days(&[("fp32", 0.2)]);
+        assert_eq!(outcome(&both, &slower), DifferenceOutcome::Worse);
     }
 
     #[test]

@@ -63,7 +63,21 @@ const HIGH: [&str; 5] = ["throughput", "accuracy", "speedup", "score", "bandwidt
 const LOW: [&str; 6] = ["loss", "error", "latency", "duration", "time", "memory"];
 /// Words in the names of times. Together with a word of [`HIGH`], they leave open what is good: `time_to_accuracy`, `accuracy_at_time`.
 const TIMES: [&str; 4] = ["time", "times", "latency", "duration"];
-/// Words in the names of rates. An amount with such a name has a wrong unit.
+/// Words for the time in the name of a rate, with this unit: `ops/ms`, `tokens_per_second`.
+const PER: [(&str, &str); 11] = [
+    ("s", "s"),
+    ("sec", "s"),
+    ("second", "s"),
+    ("ms", "ms"),
+    ("us", "µs"),
+    ("ns", "ns"),
+    ("min", "min"),
+    ("minute", "min"),
+    ("h", "h"),
+    ("hour", "h"),
+    ("day", "d"),
+];
+/// Words in the names of rates. An amount with such a name has a wrong unit, and of harm it is unclear what it means: `gc_throughput`.
 const RATES: [&str; 2] = ["throughput", "bandwidth"];
 /// Units of what is spent: time, memory, energy.
 const SPENT: [&str; 22] = [
@@ -71,7 +85,7 @@ const SPENT: [&str; 22] = [
     "kJ", "Wh", "kWh",
 ];
 /// Words in the names of measures that are better if low, whatever their unit: `errors/s`, `missed_bytes`.
-const HARMFUL: [&str; 32] = [
+const HARMFUL: [&str; 47] = [
     "abort",
     "aborted",
     "aborts",
@@ -91,22 +105,54 @@ const HARMFUL: [&str; 32] = [
     "fails",
     "failure",
     "failures",
+    "false_negative",
+    "false_negatives",
+    "false_positive",
+    "false_positives",
     "fault",
     "faults",
+    "gc",
     "loss",
     "losses",
     "lost",
     "miss",
     "missed",
     "misses",
+    "pause",
+    "pauses",
+    "reject",
+    "rejected",
+    "rejections",
+    "rejects",
+    "retransmission",
+    "retransmissions",
+    "retransmits",
+    "retransmitted",
     "retries",
     "retry",
     "stall",
     "stalls",
     "timeouts",
 ];
-/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `uptime_s`, `time between failures (h)`.
-const UNTOLD: [&str; 14] = [
+/// Words in the names of measures that are better if high, although they are times or amounts: `uptime_s`, `energy left (J)`.
+const HELPFUL: [&str; 12] = [
+    "battery_left",
+    "charge_left",
+    "energy_left",
+    "harvested",
+    "memory_left",
+    "mttf",
+    "space_left",
+    "spare",
+    "survival",
+    "survived",
+    "time_left",
+    "uptime",
+];
+/// What the name of a time ends with that is better if high: `time to failure (h)`, but not `time to failure detection (s)`.
+const TO_FAILURE: &str = "to_failure";
+/// Words in the names of measures whose good values the name does not tell: `free memory (GB)`, `time between failures (h)`.
+const UNTOLD: [&str; 13] = [
     "available",
     "between",
     "free",
@@ -114,13 +160,12 @@ const UNTOLD: [&str; 14] = [
     "life",
     "lifetime",
     "mtbf",
-    "mttf",
     "remaining",
     "saved",
     "saving",
     "savings",
+    TO_FAILURE,
     "unused",
-    "uptime",
 ];
 
 /// What each column of a file means.
@@ -348,15 +393,10 @@ fn unit_of(name: &str) -> Option<String> {
     if let Some(unit) = within('(', ')').or_else(|| within('[', ']')).filter(|unit| is_unit(unit)) {
         return Some(unit);
     }
+    if let Some((counted, per)) = rate_of(name) {
+        return Some(format!("{}/{per}", last_word(&counted)));
+    }
     let plain = plain(name);
-    for ending in ["_per_s", "_per_second", "_per_sec"] {
-        if let Some(counted) = plain.strip_suffix(ending) {
-            return Some(format!("{}/s", counted.rsplit('_').next().unwrap_or(counted)));
-        }
-    }
-    if let Some((counted, "s")) = name.trim().rsplit_once('/') {
-        return Some(format!("{}/s", plain_word(counted)));
-    }
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, unit)| (*unit).to_owned())
 }
 
@@ -370,8 +410,25 @@ fn bits_of(name: &str) -> Option<String> {
     Some(format!("{prefix}bit{per}"))
 }
 
-fn plain_word(text: &str) -> String {
-    plain(text).rsplit('_').next().unwrap_or_default().to_owned()
+/// What a rate counts and its unit of time, from the name of its column: `ops` and `ms` for `ops/ms` and `ops_per_ms`.
+pub(super) fn rate_of(name: &str) -> Option<(String, &'static str)> {
+    let plain = plain(&name.replace('/', " per "));
+    let (counted, word) = plain.rsplit_once("_per_")?;
+    let (_, per) = PER.iter().find(|(known, _)| *known == word)?;
+    // Physicists write `latency/ms` for a latency in ms.
+    let is_time = name.contains('/') && TIMES.contains(&last_word(counted));
+    (!is_time).then(|| (counted.to_owned(), *per))
+}
+
+fn last_word(plain: &str) -> &str {
+    plain.rsplit('_').next().unwrap_or(plain)
+}
+
+/// What a rate counts, and how many of its unit of time are in a second: `ops` and 1000 for `ops/ms`. `None` if the unit is not one per time.
+pub(super) fn per_second(unit: &str) -> Option<(&str, f64)> {
+    let (counted, per) = unit.rsplit_once('/')?;
+    let time = MeasureUnit::parse(per);
+    time.is_like(&MeasureUnit::parse("s")).then(|| (counted, time.factor.recip()))
 }
 
 /// Whether a text is a known unit, so that its values can be compared with others.
@@ -383,11 +440,15 @@ pub(super) fn is_unit(text: &str) -> bool {
 
 /// Which values are good, from the name and the unit of a measure.
 fn better(name: &str, unit: &str) -> Better {
-    let is_spent = SPENT.contains(&unit);
+    let (is_spent, is_harmful) = (SPENT.contains(&unit), has_one_of(name, &HARMFUL));
     match unit {
-        _ if has_one_of(name, &UNTOLD) || is_spent && has_one_of(name, &RATES) => Better::Neither,
-        _ if is_spent || has_one_of(name, &HARMFUL) => Better::Lower,
-        _ if unit.ends_with("/s") => Better::Higher,
+        _ if is_to_failure(name) || has_one_of(name, &HELPFUL) && !is_harmful => Better::Higher,
+        _ if has_one_of(name, &UNTOLD) || (is_spent || is_harmful) && has_one_of(name, &RATES) => Better::Neither,
+        _ if is_spent || is_harmful => Better::Lower,
+        // Energy per time is a power.
+        _ if per_second(unit).is_some() && !MeasureUnit::parse(unit).is_like(&MeasureUnit::parse("W")) => {
+            Better::Higher
+        }
         "W" => named_better(name).unwrap_or(Better::Lower),
         _ => named_better(name).unwrap_or_default(),
     }
@@ -407,9 +468,17 @@ fn named_better(name: &str) -> Option<Better> {
     }
 }
 
-/// Whether one of the words of a name is one of these.
+/// Whether a name without its unit ends with [`TO_FAILURE`].
+fn is_to_failure(name: &str) -> bool {
+    let bare = plain(name.split(['(', '[']).next().unwrap_or(name));
+    let unit = ENDINGS.iter().map(|(ending, _)| *ending).chain(["_h", "_hours"]).find(|ending| bare.ends_with(*ending));
+    bare.strip_suffix(unit.unwrap_or_default()).is_some_and(|stem| stem.ends_with(TO_FAILURE))
+}
+
+/// Whether a name contains one of these words, or several in a row that are joined by `_`.
 fn has_one_of(name: &str, words: &[&str]) -> bool {
-    plain(name).split('_').any(|word| words.contains(&word))
+    let plain = format!("_{}_", plain(name));
+    words.iter().any(|word| plain.contains(&format!("_{word}_")))
 }
 
 #[cfg(test)]

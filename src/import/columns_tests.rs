@@ -67,6 +67,24 @@ fn both_signs_of_micro_are_read() {
 }
 
 #[test]
+fn a_time_after_a_slash_is_that_of_a_rate() {
+    for (name, role) in [
+        ("ops/ms", "measure ops/ms higher"),
+        ("iterations / us", "measure iterations/µs higher"),
+        ("samples_per_ns", "measure samples/ns higher"),
+        ("ops/sec", "measure ops/s higher"),
+        ("rate (req/ms)", "measure req/ms higher"),
+        ("tokens per minute", "measure tokens/min higher"),
+        ("errors/ms", "measure errors/ms lower"),
+        ("standby (Wh/d)", "measure Wh/d"),
+        ("latency/ms", "measure ms lower"),
+        ("time_per_step_ms", "measure ms lower"),
+    ] {
+        assert_eq!(roles_of(&format!("{name}\n0.51\n0.62\n")), [role], "{name}");
+    }
+}
+
+#[test]
 fn what_is_spent_is_better_if_low_whatever_the_name_counts_or_leads_to() {
     let better = |name: &str| {
         let role = roles_of(&format!("\"{name}\"\n0.51\n0.62\n")).remove(0);
@@ -89,13 +107,38 @@ fn what_is_spent_is_better_if_low_whatever_the_name_counts_or_leads_to() {
         "crashes/s",
         "fails/s",
         "aborts/s",
+        "retransmits/s",
+        "rejected (1/s)",
+        "false positives/s",
+        "GC pauses/s",
+        "gc_per_s",
+        "latency_left_ms",
     ] {
         assert_eq!(better(name), Better::Lower, "{name}");
     }
-    for name in
-        ["MTBF (h)", "time between failures (h)", "headroom (GB)", "bandwidth_gb", "time_to_accuracy", "unused_mb"]
-    {
+    for name in [
+        "MTBF (h)",
+        "time between failures (h)",
+        "headroom (GB)",
+        "bandwidth_gb",
+        "time_to_accuracy",
+        "unused_mb",
+        "time to failure detection_ms",
+    ] {
         assert_eq!(better(name), Better::Neither, "{name}");
+    }
+    for name in [
+        "time to failure (h)",
+        "mean_time_to_failure_s",
+        "MTTF (h)",
+        "survival time (s)",
+        "uptime_s",
+        "energy left (J)",
+        "time left (s)",
+        "energy harvested (J)",
+        "spare_mb",
+    ] {
+        assert_eq!(better(name), Better::Higher, "{name}");
     }
     for name in ["samples_per_s", "images_per_second_mean", "sentiment_score", "steps per sec", "accuracy"] {
         assert_eq!(better(name), Better::Higher, "{name}");
@@ -116,8 +159,7 @@ fn errors_a_second_are_better_if_low_and_what_is_left_or_saved_has_no_better_dir
         let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
         assert!(role.starts_with("measure ") && role.ends_with(" lower"), "{name}: {role}");
     }
-    for name in ["free memory (GB)", "memory_saved_GB", "time_saved_s", "uptime_s", "battery life (min)", "remaining/s"]
-    {
+    for name in ["free memory (GB)", "memory_saved_GB", "time_saved_s", "battery life (min)", "remaining/s"] {
         let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
         assert!(
             role.starts_with("measure ") && !role.ends_with(" lower") && !role.ends_with(" higher"),

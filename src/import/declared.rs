@@ -1,7 +1,7 @@
 //! The measure that a column becomes: its declaration, and how its values are converted.
 
-use super::columns::is_unit;
-use super::naming::{TAKEN, key_of, stem, taken, words};
+use super::columns::{is_unit, per_second};
+use super::naming::{is_taken_of_measures, measure_key, stem, taken, words};
 use crate::analysis::Measures;
 use crate::plan::{Better, DeclaredMeasure, MeasureUnit};
 
@@ -21,14 +21,15 @@ pub(super) fn measure(
     let base = BASES.iter().find(|(base, _)| is_unit(unit) && read.is_like(&MeasureUnit::parse(base)));
     let stem = stem(name);
     let own = || match base {
-        Some((_, ending)) => key_of(&format!("{stem}_{ending}")),
-        None => key_of(&stem),
+        Some((_, ending)) => measure_key(&format!("{stem}_{ending}")),
+        None => measure_key(&stem),
     };
     let key = key.map_or_else(own, str::to_owned);
     let known = Measures::built_in().iter().find(|measure| *measure.key == *key);
-    if known.is_none() && TAKEN.contains(&key.as_str()) {
+    if known.is_none() && is_taken_of_measures(&key) {
         return Err(taken(&key));
     }
+    let rate = per_second(unit).map(|(counted, factor)| (format!("{counted}/s"), factor));
     let (factor, shown, title) = match (known, base) {
         (Some(known), _) if unit.is_empty() => (1.0, known.unit.as_str(), known.name.clone()),
         (Some(known), _) => {
@@ -43,7 +44,10 @@ pub(super) fn measure(
             (read.factor / own.factor, known.unit.as_str(), known.name.clone())
         }
         (None, Some((base, _))) => (read.factor / MeasureUnit::parse(base).factor, *base, words(&stem)),
-        (None, None) => (1.0, unit, words(&stem)),
+        (None, None) => match &rate {
+            Some((unit, factor)) => (*factor, unit.as_str(), words(&stem)),
+            None => (1.0, unit, words(&stem)),
+        },
     };
     let is_rate = shown.ends_with("/s");
     let declared = DeclaredMeasure {

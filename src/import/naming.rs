@@ -1,18 +1,14 @@
 //! Keys and names of factors and measures, made from the names of columns.
 
-use super::columns::plain;
+use super::columns::{plain, rate_of};
 use crate::analysis::capitalised;
 
 /// Keys of settings and of table columns. No factor and no measure may have one of them.
-pub(super) const TAKEN: [&str; 17] = [
+const TAKEN: [&str; 13] = [
     "session",
     "machine",
     "commit",
     "date",
-    "workload",
-    "data",
-    "trace",
-    "mode",
     "cell",
     "made_with",
     "runs",
@@ -23,11 +19,17 @@ pub(super) const TAKEN: [&str; 17] = [
     "ratio",
     "change",
 ];
+/// Keys of settings that only measures may not have: for runs with a factor of this key, the key means the factor.
+const SETTINGS: [&str; 4] = ["workload", "data", "trace", "mode"];
 
-/// A name without its unit.
+/// A name without its unit, but with the words `per_s` of a rate.
 pub(super) fn stem(name: &str) -> String {
     let name = name.trim();
     let bare = name.rsplit_once(['(', '[']).map_or(name, |(stem, _)| stem).trim();
+    // Such rates are converted to rates per second.
+    if let Some((counted, _)) = rate_of(bare).filter(|(_, per)| *per != "s") {
+        return counted;
+    }
     let mut plain = plain(if bare.is_empty() { name } else { bare });
     for ending in [
         "_seconds", "_secs", "_sec", "_s", "_ms", "_us", "_ns", "_bytes", "_kb", "_mb", "_gb", "_kib", "_mib", "_gib",
@@ -46,13 +48,41 @@ pub(super) fn taken(key: &str) -> String {
     format!("{key} is the name of a setting or of a column of tables: give another key with \"… as KEY\"")
 }
 
-/// A key for this name that no setting has.
-pub(super) fn key_of(plain: &str) -> String {
+/// Whether no factor may have this key.
+pub(super) fn is_taken(key: &str) -> bool {
+    TAKEN.contains(&key)
+}
+
+/// Whether no measure may have this key.
+pub(super) fn is_taken_of_measures(key: &str) -> bool {
+    is_taken(key) || SETTINGS.contains(&key)
+}
+
+/// A key for a measure of this name.
+pub(super) fn measure_key(plain: &str) -> String {
+    free_key(plain, is_taken_of_measures)
+}
+
+/// A key for a factor of this name.
+pub(super) fn factor_key(plain: &str) -> String {
+    free_key(plain, is_taken)
+}
+
+/// What the user must know of the factor that a column becomes: that its key is not the column's name, because this name is taken.
+pub(super) fn renamed(column: &str, key: &str) -> Option<String> {
+    let name = stem(column);
+    (is_taken(&name) && key != name).then(|| {
+        format!("its factor is called {key}, also in filters: {name} is the name of a setting or of a column of tables")
+    })
+}
+
+/// A key for this name that is not taken.
+fn free_key(plain: &str, is_taken: fn(&str) -> bool) -> String {
     let mut key: String = plain.chars().take(60).collect();
     if !key.starts_with(|first: char| first.is_ascii_lowercase()) {
         key = format!("c_{key}");
     }
-    if TAKEN.contains(&key.as_str()) { key + "_" } else { key }
+    if is_taken(&key) { key + "_" } else { key }
 }
 
 /// A key in words: `Wall time`.

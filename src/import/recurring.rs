@@ -17,21 +17,25 @@
 //! The values of each measure are judged alone in the same way, but for what independent runs have in common: settings, which have few
 //! digits; counts and amounts of memory; and the few states of a program. A measure of which this is known is only marked where its values
 //! belong to those of a marked one: where rows with the same time also have the same memory.
+//!
+//! Times, energies, powers and rates *spread*: two independent runs hardly agree in four digits of them. One such value that recurs is
+//! enough to judge them, and a cell whose rows all have one such value is marked whatever the chance: it may be the time of a single run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::Problem;
 use super::spacing::Column;
 use super::table::{Field, ForeignTable};
+use super::written::digits;
 use crate::analysis::counted;
 
 /// Values of fewer digits than these are of a coarse clock, which their comparison says.
 const FEWEST_STEPS: f64 = 100.0;
 /// What recurs with a lower probability than this does not recur by chance.
 const CHANCE: f64 = 1e-2;
-/// In a cell, fewer different values than these recur in independent runs, too: memory may have two states, and times may end at a limit.
+/// In a cell, fewer different values than these recur in independent runs, too, unless the measure spreads: memory may have two states.
 const LEAST_DIFFERENT: usize = 3;
-/// Settings, such as a learning rate, have fewer digits than these.
+/// Settings, such as a learning rate, and limits, at which times may end, have fewer digits than these.
 const FEWEST_DIGITS: usize = 4;
 
 /// Rows that recur, by the place of their cell.
@@ -51,10 +55,10 @@ pub(super) struct Recurring {
 pub(super) fn recurring(table: &ForeignTable, cells: &[Vec<usize>], measures: &[(usize, &str)]) -> Recurring {
     let places: Vec<usize> = measures.iter().map(|(place, _)| *place).collect();
     let whole: Vec<Vec<usize>> = cells.iter().map(|rows| repeated(table, rows, &places)).collect();
-    let again_in = |place: &usize| -> Vec<Vec<usize>> {
-        cells.iter().zip(&whole).map(|(rows, whole)| repeated_alone(table, rows, *place, whole)).collect()
+    let again_in = |measure: &(usize, &str)| -> Vec<Vec<usize>> {
+        cells.iter().zip(&whole).map(|(rows, whole)| repeated_alone(table, rows, *measure, whole)).collect()
     };
-    let again: Vec<Vec<Vec<usize>>> = places.iter().map(again_in).collect();
+    let again: Vec<Vec<Vec<usize>>> = measures.iter().map(again_in).collect();
     if whole.iter().chain(again.iter().flatten()).all(Vec::is_empty) {
         return Recurring::default();
     }
@@ -66,7 +70,8 @@ pub(super) fn recurring(table: &ForeignTable, cells: &[Vec<usize>], measures: &[
             continue;
         }
         let others = (0..cells.len()).filter(|cell| cells[*cell].len() > 1 && !rows.contains_key(cell));
-        let found = beyond_chance(others.map(|cell| (cell, &again[cell], column.by_chance(&cells[cell]))));
+        let is_frozen = |cell: &usize| !again[*cell].is_empty() && column.is_constant(&cells[*cell]);
+        let found = judged_cells(others, again, is_frozen, |cell| column.by_chance(&cells[cell]));
         if !found.is_empty() && !columns.iter().any(|other| column.is_made_from(other, cells)) {
             judged.insert(measure.0, found);
         }
@@ -89,11 +94,22 @@ fn recurring_rows(cells: &[Vec<usize>], whole: &[Vec<usize>], columns: &[Column]
         let rows = &cells[*cell];
         whole[*cell].len() == rows.len() - 1 && own.iter().any(|column| column.steps(rows) >= FEWEST_STEPS)
     };
-    let (frozen, others): (Vec<usize>, Vec<usize>) =
-        (0..cells.len()).filter(|cell| cells[*cell].len() > 1).partition(is_frozen);
+    let several = (0..cells.len()).filter(|cell| cells[*cell].len() > 1);
     let by_chance = |cell: usize| own.iter().filter_map(|column| column.by_chance(&cells[cell])).min_by(f64::total_cmp);
-    let mut found = beyond_chance(others.into_iter().map(|cell| (cell, &whole[cell], by_chance(cell))));
-    found.extend(frozen.into_iter().map(|cell| (cell, whole[cell].clone())));
+    judged_cells(several, whole, is_frozen, by_chance)
+}
+
+/// The rows that recur in these cells: in frozen cells whatever the chance, and in the others if chance does not explain how many do.
+/// `again` are the rows of each cell that recur, and `by_chance` tells how many of a cell's rows recur by chance at most.
+fn judged_cells(
+    cells: impl Iterator<Item = usize>,
+    again: &[Vec<usize>],
+    is_frozen: impl Fn(&usize) -> bool,
+    by_chance: impl Fn(usize) -> Option<f64>,
+) -> ByCell {
+    let (frozen, others): (Vec<usize>, Vec<usize>) = cells.partition(is_frozen);
+    let mut found = beyond_chance(others.into_iter().map(|cell| (cell, &again[cell], by_chance(cell))));
+    found.extend(frozen.into_iter().map(|cell| (cell, again[cell].clone())));
     found
 }
 
@@ -119,13 +135,17 @@ fn repeated(table: &ForeignTable, rows: &[usize], measures: &[usize]) -> Vec<usi
     rows.iter().copied().filter(|row| !seen.insert(measured(table, *row, measures))).collect()
 }
 
-/// The rows that have the value of an earlier row in a column without recurring as a `whole`; none if there are few different such values.
-fn repeated_alone(table: &ForeignTable, rows: &[usize], place: usize, whole: &[usize]) -> Vec<usize> {
+/// The rows that have the value of an earlier row in a measure's column without recurring as a `whole`. If there are few different such
+/// values, only those of enough digits count, and only of a measure that spreads.
+fn repeated_alone(table: &ForeignTable, rows: &[usize], (place, unit): (usize, &str), whole: &[usize]) -> Vec<usize> {
+    let field = |row: &usize| &table.rows[*row].fields[place];
     let mut seen: HashSet<u64> = HashSet::new();
-    let values = rows.iter().filter_map(|row| Some((*row, bits(&table.rows[*row].fields[place])?)));
+    let values = rows.iter().filter_map(|row| Some((*row, bits(field(row))?)));
     let again = values.filter(|(row, value)| !seen.insert(*value) && whole.binary_search(row).is_err());
     let (again, values): (Vec<usize>, HashSet<u64>) = again.unzip();
-    if values.len() < LEAST_DIFFERENT { Vec::new() } else { again }
+    let has_many = values.len() >= LEAST_DIFFERENT;
+    let counts = |row: &usize| has_many || spreads(unit) && digits(field(row).text()) >= FEWEST_DIGITS;
+    again.into_iter().filter(counts).collect()
 }
 
 /// The rows of each cell whose values of a measure belong to those of a judged one: rows with the same value of that measure have the same
@@ -146,10 +166,14 @@ fn belonging(
     of_judged.filter(belongs).map(|(_, cell)| (cell, again[cell].clone())).collect()
 }
 
+/// Whether a measure of this unit is a time, an energy, a power or a rate: independent runs hardly agree in many digits of it.
+fn spreads(unit: &str) -> bool {
+    ["s", "J", "W"].contains(&unit) || unit.ends_with("/s")
+}
+
 /// Whether a measure counts something or is an amount of bytes: independent runs often agree in one of a few such values.
 fn is_count(table: &ForeignTable, (place, unit): (usize, &str)) -> bool {
-    let spreads = ["s", "J", "W"].contains(&unit) || unit.ends_with("/s");
-    unit == "B" || !spreads && table.values(place).filter_map(Field::number).all(|number| number.fract() == 0.0)
+    unit == "B" || !spreads(unit) && table.values(place).filter_map(Field::number).all(|number| number.fract() == 0.0)
 }
 
 /// The bits of the measured values of a row.

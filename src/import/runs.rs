@@ -6,7 +6,7 @@ use super::columns::{MAY_COUNT_PARTS, is_version};
 use super::copies::copies;
 use super::declared::measure;
 use super::moment::moment;
-use super::naming::{TAKEN, key_of, stem, taken, words};
+use super::naming::{factor_key, is_taken, renamed, stem, taken, words};
 use super::recurring::{Recurring, recurring};
 use super::spelling::two_spellings;
 use super::table::{Field, ForeignTable, INEXACT, MOST_PROBLEMS, Row};
@@ -122,6 +122,11 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let recurring = recurring(table, &rows_of_cells, &measures);
     mark(&mut spec, &places, &recurring, &of_rows, mapping.rows_are_runs);
     let mut warnings = two_spellings(table, columns.factors.iter().map(|factor| factor.place));
+    let renamed = |factor: &FactorColumn| {
+        let column = &table.columns[factor.place];
+        Some(Problem::at("", column, renamed(column, &factor.key)?))
+    };
+    warnings.extend(columns.factors.iter().filter_map(renamed));
     warnings.extend(recurring.warnings(table, mapping.rows_are_runs));
     Ok(Results { spec, cells: cells.len(), runs, warnings })
 }
@@ -250,10 +255,10 @@ impl Columns {
         for (place, (name, role, why)) in mapping.columns.iter().enumerate() {
             let slot = match role {
                 Role::Factor { unit, key } => {
-                    if let Some(key) = key.as_deref().filter(|key| TAKEN.contains(key)) {
+                    if let Some(key) = key.as_deref().filter(|key| is_taken(key)) {
                         problems.add(Problem::at("", name, taken(key)));
                     }
-                    let key = key.clone().unwrap_or_else(|| key_of(&stem(name)));
+                    let key = key.clone().unwrap_or_else(|| factor_key(&stem(name)));
                     columns.factors.push(FactorColumn {
                         place,
                         declared: DeclaredFactor {

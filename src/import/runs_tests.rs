@@ -25,6 +25,41 @@ fn rows_become_repeats_of_cells_with_values_in_base_units() {
 }
 
 #[test]
+fn factors_keep_the_names_of_settings_that_factors_may_have_and_the_user_is_told_of_other_names() {
+    let results = imported("mode,trace,data,runs,mode (GB)\nfull,off,a,b,1.5\nhalf,on,a,b,2.5\n", &[]).unwrap();
+    let keys: Vec<&str> = results.spec.factors.iter().map(|factor| &*factor.key).collect();
+    assert_eq!(keys, ["mode", "trace", "data", "runs_"]);
+    let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "column \"runs\": its factor is called runs_, also in filters: runs is the name of a setting or of a column of tables"
+        ]
+    );
+    assert!(
+        imported("a,mode\nx,1.5\n", &[("mode", "measure")]).is_ok_and(|found| found.having().contains_key("mode_"))
+    );
+    let taken = imported("a,b\nx,1.5\n", &[("b", "measure as mode")]).unwrap_err();
+    assert!(taken[0].contains("mode is the name of a setting"), "{taken:?}");
+}
+
+#[test]
+fn rates_per_other_times_become_rates_per_second() {
+    for (name, expected) in [
+        ("ops/ms", ("ops", "ops/s", 5125.0)),
+        ("rate (req/us)", ("rate", "req/s", 5_125_000.0)),
+        ("steps_per_min", ("steps", "steps/s", 5.125 / 60.0)),
+        ("tokens_per_s", ("tokens_per_s", "tokens/s", 5.125)),
+    ] {
+        let results = imported(&format!("v,{name}\na,5.125\na,6.5\n"), &[]).unwrap();
+        let declared = &results.spec.measures[0];
+        let (key, unit, value) = expected;
+        assert_eq!((&*declared.key, &*declared.unit, declared.on_speed), (key, unit, true), "{name}");
+        assert!((results.runs[0].values[0].1 / value - 1.0).abs() < 1e-12, "{name}");
+    }
+}
+
+#[test]
 fn seconds_that_are_not_better_if_low_are_no_times_of_which_half_is_twice_as_fast() {
     let is_time = |text: &str| {
         let results = imported(text, &[]).unwrap();

@@ -74,6 +74,13 @@ impl Column {
         rows.iter().filter_map(of_row).fold(0.0, f64::max)
     }
 
+    /// Whether these rows all have one value.
+    pub(super) fn is_constant(&self, rows: &[usize]) -> bool {
+        let mut values = rows.iter().filter_map(|row| self.values[*row]).map(|(value, _)| value);
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    }
+
     /// How many of the values of these rows recur by chance at most; `None` if chance explains any number.
     pub(super) fn by_chance(&self, rows: &[usize]) -> Option<f64> {
         let mut gaps = self.gaps(rows);

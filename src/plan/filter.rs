@@ -8,10 +8,11 @@
 //! ```
 //!
 //! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so
-//! that `0.01` does not find `0.0123`. Values are compared as numbers if both sides are numbers, and as days if both
+//! that `0.01` does not find `0.0123`. Values are compared as numbers if levels are numbers, and as days if both
 //! have the form `2026-11-26`. Otherwise they are compared as names, in which only letters, digits and dots count:
-//! `Timed out`, `timed_out` and `timed-out` are equal. A value that is exactly the name of a level of one of the things
-//! means no other level: `2.10` is not `2.1` if both exist. A thing without a key equals none of its values. Names have no
+//! `Timed out`, `timed_out` and `timed-out` are equal. Names that look like numbers are equal only if all letters are:
+//! `1.1` is not the version `1.10`. A value that is exactly the name of a level of one of the things
+//! means no other level: `A` is not `a` if both exist. A thing without a key equals none of its values. Names have no
 //! order: `version>=2` is refused where levels of `version` are names. Names and values with spaces, parentheses or
 //! comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
@@ -172,17 +173,12 @@ impl Operand {
     }
 
     fn equals(&self, level: &Level) -> bool {
-        let theirs = match level {
-            Level::Text(name) => number(name),
-            Level::Integer(_) | Level::Number(_) => level.as_number(),
+        let Level::Text(name) = level else {
+            return self.number.is_some() && self.number == level.as_number();
         };
-        match (self.number, theirs, level) {
-            (_, _, Level::Text(name)) if self.is_exact => self.text == name.as_ref(),
-            (Some(own), Some(theirs), _) => own == theirs,
-            (_, _, Level::Text(name)) if self.name.is_empty() => self.text == name.as_ref(),
-            (_, _, Level::Text(name)) => self.name == plain(name),
-            (_, _, Level::Integer(_) | Level::Number(_)) => false,
-        }
+        // Names that look like numbers may be versions, of which 1.1 is not 1.10.
+        let is_by_letter = self.is_exact || self.name.is_empty() || self.number.is_some() || number(name).is_some();
+        if is_by_letter { self.text == name.as_ref() } else { self.name == plain(name) }
     }
 }
 
