@@ -30,6 +30,7 @@ pub use tools::SlurmError;
 use super::error::LaunchError;
 use super::follower::last_lines;
 use super::place::{End, Group, Lead, Pace, Place, Standing};
+use super::process::STDERR_FILE;
 use crate::foreign;
 use crate::plan::RunState;
 use crate::protocol::{Exit, GROUP_LOG, Job};

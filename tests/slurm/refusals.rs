@@ -70,6 +70,6 @@ fn a_session_of_this_machine_takes_no_runs_at_a_site() {
     scene.site = site;
     scene.plan(1, "true", "");
     let stderr = text(&scene.run().stderr);
-    assert!(stderr.contains("runs on this machine, and this one at site lab: use another session"), "{stderr}");
+    assert!(stderr.contains("runs on this machine, and this plan at site lab: use another session"), "{stderr}");
     assert_eq!(scene.records().len(), 1);
 }

@@ -58,8 +58,9 @@ impl Growing {
         start.truncate(count);
         growing.head = start[..count.min(HEAD)].to_vec();
         growing.offset = length;
-        let mut tail = vec![0; length.min(TAIL as u64) as usize];
-        if file.read_exact_at(&mut tail, length - tail.len() as u64).is_ok() {
+        let count = length.min(TAIL as u64);
+        let mut tail = vec![0; count as usize];
+        if file.read_exact_at(&mut tail, length - count).is_ok() {
             growing.tail = tail;
         }
         let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
