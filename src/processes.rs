@@ -214,9 +214,8 @@ pub fn named(processes: &[Process]) -> String {
 /// There is none, or it is not executable; the message says what to do.
 pub fn executable(program: &str, folder: &Path, search: Option<&OsStr>) -> Result<PathBuf, String> {
     use std::os::unix::fs::PermissionsExt;
-    let is_executable = |path: &Path| {
-        fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
+    let is_executable =
+        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if program.contains('/') {
         let path = folder.join(program);
         return match fs::metadata(&path) {

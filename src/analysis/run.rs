@@ -96,16 +96,12 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary.marks.extend(witness.and_then(|witness| Some(Mark::TimesDivided { steps: witness.covered? })));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
     summary.marks.extend(has_impossible_training.then(|| Mark::Impossible(TRAINING_TIME.into())));
-    if folded.includes_warm_up {
-        summary.marks.push(Mark::IncludesWarmUp);
-    }
+    summary.marks.extend(folded.includes_warm_up.then_some(Mark::IncludesWarmUp));
     if let Some(drift) = steadiness.drift.filter(|_| steadiness.drifts) {
         let LoadRecord { sm_clock_change: clock, temperature_rise_c: warmer_c, .. } = record.telemetry.load;
         summary.marks.push(Mark::Drifts { change: drift, clock, warmer_c });
     }
-    if has_warm_up_only(record, &steady) {
-        summary.marks.push(Mark::NoSteadySteps);
-    }
+    summary.marks.extend(has_warm_up_only(record, &steady).then_some(Mark::NoSteadySteps));
     refuse_not_finite(&mut summary);
     share_keys(&mut summary);
     compute_own(&mut summary, measures, &record.own_measures);

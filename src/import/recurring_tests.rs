@@ -221,7 +221,7 @@ fn the_time_of_a_single_run_beside_samples_of_another_measure_is_marked() {
 fn what_is_equal_in_all_rows_is_marked_only_if_it_spreads_and_has_four_digits() {
     let marked = |header: &str, value: &str| {
         let row = |place: u32| format!("{},{value},0.{:06}", ["a", "b"][place as usize % 2], place * place * 104_729);
-        looked(&format!("{header},loss"), &(1..9).map(row).collect::<Vec<_>>()).values.contains_key(&1)
+        looked(&format!("{header},error"), &(1..9).map(row).collect::<Vec<_>>()).values.contains_key(&1)
     };
     for (header, value) in [("time_s", "0.00123456"), ("time_ms", "1234"), ("rate", "5128.3"), ("energy_j", "1050.25")]
     {

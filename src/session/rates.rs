@@ -269,7 +269,7 @@ impl Session {
                 self.measuring = Some(measuring);
             }
             Err(error) => {
-                measurement.stage = Stage::Failed(format!("cannot start a thread: {error}: end other programs"))
+                measurement.stage = Stage::Failed(format!("cannot start a thread: {error}: end other programs"));
             }
         }
     }
