@@ -15,7 +15,7 @@ use crate::app::curves::Kind;
 use crate::app::screens::live::View;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::ticks::{log_text, log_ticks, y_text, y_ticks};
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{muted, prose_of_size, strong};
 use crate::plan::groups;
 
 /// Least height of a panel.
@@ -49,7 +49,7 @@ fn place_at(scene: &Scene, plots: Rect, pointer: Pos2) -> f64 {
 pub fn plots_ui(ui: &mut Ui, view: View<'_>, scene: &Scene, commands: &mut Vec<LiveCommand>) {
     let (full, empty): (Vec<_>, Vec<_>) = scene.panels().into_iter().partition(|(_, curves)| !curves.is_empty());
     for line in empty_lines(scene, view, &empty) {
-        let label = Label::new(muted(ui, &line).small()).truncate();
+        let label = Label::new(prose_of_size(ui, &line, palette(ui.visuals()).muted, SMALL)).truncate();
         ui.add(label).on_hover_text(line);
     }
     if full.is_empty() {
