@@ -140,8 +140,16 @@ pub fn descendants(root: u32) -> Vec<Process> {
 /// # Errors
 /// The folder cannot be accessed.
 pub fn mark(marker: &str, folder: &Path) -> io::Result<String> {
-    let about = folder.metadata()?;
-    Ok(format!("{marker}@{}:{}", about.dev(), about.ino()))
+    let (device, inode) = inode(folder)?;
+    Ok(format!("{marker}@{device}:{inode}"))
+}
+
+/// Device and inode of a file or folder, to which links lead, too.
+///
+/// # Errors
+/// It cannot be accessed.
+pub fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    path.metadata().map(|about| (about.dev(), about.ino()))
 }
 
 /// The living processes of this user that carry a run's [`mark`], except for this process.

@@ -1,12 +1,13 @@
 //! The conductor of a session whose folder was renamed. Its socket is named after the old path, so that clients of the new path do not
 //! reach it; its process is found by the folder, which every conductor has open.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::processes::{self, Process};
+use crate::processes::{self, Process, inode};
 
 /// Commands that conduct a session.
 const COMMANDS: [&str; 2] = ["conduct", "run"];
@@ -25,19 +26,23 @@ pub fn end_conductor_of_renamed(session: &Path) -> Option<Process> {
     found.into_iter().find(|process| !left.contains(process))
 }
 
-/// Whether a process of multicard conducts the session in this folder, whatever the folder's name was before.
+/// Whether a process of multicard conducts the session in this folder, and was started for another path: one that was started for this
+/// path can be reached by it, and is not ended here.
 fn conducts(pid: u32, session: &Path) -> bool {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command = words.split(|byte| *byte == 0).nth(1).unwrap_or_default();
-    COMMANDS.iter().any(|one| one.as_bytes() == command) && has_open(pid, session)
+    let process = Path::new("/proc").join(pid.to_string());
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
+    let is_session = |path: &Path| inode(path).is_ok_and(|found| inode(session).is_ok_and(|own| own == found));
+    let is_named = words.iter().any(|word| is_session(&process.join("cwd").join(OsStr::from_bytes(word))));
+    let is_conductor = words.get(1).is_some_and(|command| COMMANDS.iter().any(|one| one.as_bytes() == *command));
+    is_conductor && !is_named && has_open(pid, session)
 }
 
 /// Whether a process has a folder open.
 fn has_open(pid: u32, folder: &Path) -> bool {
-    let inode = |path: &Path| path.metadata().ok().map(|about| (about.dev(), about.ino()));
-    let Some(wanted) = inode(folder) else { return false };
+    let Ok(wanted) = inode(folder) else { return false };
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    files.map(|file| file.path()).any(|file| inode(&file) == Some(wanted))
+    files.map(|file| file.path()).any(|file| inode(&file).is_ok_and(|found| found == wanted))
 }
 
 #[cfg(test)]

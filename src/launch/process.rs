@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use procfs_core::process::Stat;
 use procfs_core::{FromRead, Uptime};
 use rustix::process::{Pid, Signal};
 
-use crate::processes::{self, Process};
+use crate::processes::{self, Process, inode};
 use crate::protocol::Job;
 
 /// Subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
@@ -57,17 +56,12 @@ pub fn find_group(folder: &Path) -> Option<(u32, u64)> {
 fn is_of(pid: u32, folder: &Path) -> bool {
     let output = Path::new("/proc").join(pid.to_string()).join("fd/1");
     if fs::read_link(&output).is_ok_and(|path| path.ends_with(STDOUT_FILE)) {
-        return inode(&output).is_some_and(|output| inode(&folder.join(STDOUT_FILE)) == Some(output));
+        return inode(&output).is_ok_and(|output| inode(&folder.join(STDOUT_FILE)).is_ok_and(|own| own == output));
     }
     let words = command_line(pid);
     let job = words.iter().map(Path::new).find(|word| word.ends_with(JOB_FILE));
-    let named = job.and_then(Path::parent).and_then(inode);
-    named.is_some() && named == inode(folder)
-}
-
-/// Device and inode of a file, of which links lead to the same.
-fn inode(path: &Path) -> Option<(u64, u64)> {
-    path.metadata().ok().map(|about| (about.dev(), about.ino()))
+    let named = job.and_then(Path::parent).and_then(|named| inode(named).ok());
+    named.is_some() && named == inode(folder).ok()
 }
 
 /// The words of a process's command line; none if it has ended.
