@@ -36,7 +36,8 @@ static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
     Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()) })
 });
 
-/// The check measures for plans that name none. Each measure that both cells report is checked; [`LAST_LOSS`] only if there is no other.
+/// The check measures of plans that do not name any. Every measure that both cells report is checked. [`LAST_LOSS`] is checked only if
+/// the cells report no other.
 static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
     let usual = |key: &str, name: &str, margin, shown: (f64, &str)| {
         Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown: (shown.0, shown.1.into()) })

@@ -390,7 +390,7 @@ fn marks(run: &RunSummary) -> String {
     run.marks.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
-/// The studies of the report, no two of which have the same file name, and the reasons why other studies cannot be read.
+/// The studies of the report, each with a file name of its own, and the reasons why other studies cannot be read.
 fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>), Box<dyn Error>> {
     let saved = saved(folder)?;
     if !asked.is_empty() {

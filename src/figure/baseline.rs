@@ -39,7 +39,7 @@ fn levels_of(asked: &str) -> Option<Vec<(String, String)>> {
         }
     }
     let levels = |part: &String| {
-        // Without quotes, a level with spaces is no filter.
+        // A level with spaces but without quotes cannot be read as a filter.
         let whole = || {
             let (key, level) = part.split_once('=')?;
             Some(vec![(key.trim().to_owned(), level.trim().to_owned())])

@@ -268,7 +268,8 @@ pub struct Chart {
     pub intervals: String,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// Why its values are not drawn, and what to do, as a part of a sentence: it has so many marks that nobody could distinguish them.
+    /// The reason why the values are not drawn, and what to do, as a part of a sentence. It is set if the chart has too many marks to tell
+    /// them apart.
     pub crowded: Option<String>,
 }
 

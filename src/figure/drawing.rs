@@ -191,7 +191,7 @@ impl Figure {
         self.charts.iter().all(Chart::is_empty)
     }
 
-    /// Why its values are not drawn, and what to do, as a part of a sentence; `None` if its marks can be distinguished.
+    /// The reason why the values are not drawn, and what to do, as a part of a sentence; `None` if the marks can be told apart.
     pub fn crowded(&self) -> Option<&str> {
         self.charts.iter().find_map(|chart| chart.crowded.as_deref())
     }

@@ -230,7 +230,7 @@ fn node_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.columns(count, |columns| {
             left_ui(&mut columns[0], view, node);
             right_ui(&mut columns[1], view, node, commands);
-            // Of two columns, below the shorter one.
+            // If there are two columns, these cards stand below the shorter one.
             let place = if count == 3 { 2 } else { usize::from(node.gpus.len() > FEW_GPUS) };
             places_ui(&mut columns[place], view, node, commands);
         });

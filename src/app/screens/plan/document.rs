@@ -7,7 +7,7 @@ use crate::app::command::EditKind;
 use crate::app::history::History;
 use crate::plan::{Block, CommandTexts, Plan};
 
-/// Typed texts of a program, and their error. The plan contains the texts if there is no error.
+/// The texts that the user typed for a program, and what is wrong with them. The plan takes them over if nothing is wrong.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     texts: CommandTexts,
