@@ -40,6 +40,7 @@ mod starts;
 mod study;
 mod table;
 mod trace;
+mod wrap;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

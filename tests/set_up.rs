@@ -294,3 +294,21 @@ fn a_build_that_needs_no_download_is_made_only_while_downloads_take_long() {
     let (code, _, stderr) = beside(60, "exit 3", "true");
     assert!(code == Some(1) && stderr.contains("a download failed"), "{stderr}");
 }
+
+#[test]
+fn doctor_breaks_its_lines_between_words_on_a_terminal_and_nowhere_else() {
+    let home = TempDir::new().unwrap();
+    let mut command = Command::new("script");
+    seeded::at_home(&mut command, home.path());
+    let on_terminal = "stty cols 40 && \"$PROGRAM\" doctor";
+    command.args(["-qc", on_terminal, "/dev/null"]).env("PROGRAM", env!("CARGO_BIN_EXE_multicard"));
+    let shown = text(&command.stdin(Stdio::null()).output().unwrap().stdout);
+    assert!(shown.contains("Shared memory:"), "{shown}");
+    for line in shown.lines() {
+        let line = line.trim_end();
+        let is_one_word = !line.trim_start_matches([' ', '→']).contains(' ');
+        assert!(line.chars().count() <= 40 || is_one_word, "{line:?} in {shown}");
+    }
+    let piped = text(&seeded::command(home.path()).arg("doctor").output().unwrap().stdout);
+    assert!(piped.lines().any(|line| line.chars().count() > 40), "{piped}");
+}

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use strum::{EnumMessage, VariantArray};
 
+use super::wrap::{columns, wrapped};
 pub(super) use crate::figure::Format as TableFormat;
 use crate::foreign;
 pub(super) use crate::foreign::say;
@@ -53,12 +54,15 @@ pub(super) enum Format {
 }
 
 /// Writes data to stdout. Control characters are escaped as in JSON, so that they cannot control the terminal. On a terminal, Markdown is
-/// shown as text: tables are aligned, and nothing is escaped.
+/// shown as text: tables are aligned, prose is broken between words, and nothing is escaped.
 pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     let mut text = foreign::printable(text);
     let mut stdout = std::io::stdout().lock();
     if stdout.is_terminal() {
         text = for_terminal(&text).into();
+        if let Some(columns) = columns(&stdout) {
+            text = wrapped(&text, columns).into();
+        }
     }
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end.as_bytes()));
