@@ -16,6 +16,13 @@ const LEAST_ACROSS: f64 = 117.0;
 /// Minimum height of data in points, even if the requested height of the figure is smaller.
 const LEAST_HEIGHT: f64 = 24.0;
 
+/// How much higher rows may be on a screen than on paper, since a large window should not stay empty: rows of text and marks, and bars.
+const ENLARGED: f64 = 2.0;
+const BARS_ENLARGED: f64 = 6.0;
+/// The length of data in points with which bars may be as thick as on paper. Where it is a multiple of this, bars may be as many times
+/// as thick: then they keep their proportions, about 1 to 11.
+const USUAL_LENGTH: f64 = 240.0;
+
 /// The grid of panels.
 pub(super) struct Grid {
     /// Panels next to each other.
@@ -82,6 +89,17 @@ impl Grid {
         (self.data_width * self.columns as f64 + rooms + between) / row.len().max(1) as f64
     }
 
+    /// How much higher a panel's rows or bars may be than on paper.
+    pub fn most_enlarged(&self, spot: &Spot, page: &Page) -> f64 {
+        match spot.chart.geometry {
+            _ if !page.is_screen() => 1.0,
+            Geometry::Bars | Geometry::Stacked | Geometry::Percent => {
+                (self.data_width / USUAL_LENGTH).clamp(ENLARGED, BARS_ENLARGED)
+            }
+            _ => ENLARGED,
+        }
+    }
+
     /// The height of a panel's data: `more` points higher than usual, but on a screen not higher than is useful.
     pub fn data_height(&self, spot: &Spot, page: &Page, kind: Type, more: f64) -> f64 {
         let rows = |names: &[String], share: f64| {
@@ -105,7 +123,7 @@ impl Grid {
             }
         };
         let usual = least.max(20.0);
-        let most = if page.is_screen() { page.most_enlarged() * most } else { f64::INFINITY };
+        let most = if page.is_screen() { self.most_enlarged(spot, page) * most } else { f64::INFINITY };
         (usual + more).min(most).max(LEAST_HEIGHT.min(usual))
     }
 }

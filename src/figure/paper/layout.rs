@@ -261,7 +261,7 @@ pub fn letter(index: usize) -> String {
 impl Sheet<'_> {
     fn draw(&self, scene: &mut Scene, spot: &Spot, area: &Area, edges: &Edges) {
         let (kind, overrides) = (self.kind, self.overrides);
-        let usual_bars = (BARS.0, self.page.most_enlarged() * BARS.1);
+        let usual_bars = (BARS.0, self.grid.most_enlarged(spot, self.page) * BARS.1);
         let field = Field {
             area: *area,
             left: &spot.left,

@@ -71,11 +71,6 @@ impl Page {
         !(hides && column == 0 && matches!(left, Side::Numbers(_)))
     }
 
-    /// How much higher rows and bars may be than on paper: a large window should not stay empty.
-    pub(super) fn most_enlarged(&self) -> f64 {
-        if self.is_screen() { 2.0 } else { 1.0 }
-    }
-
     /// Whether it is on a screen.
     pub(super) fn is_screen(&self) -> bool {
         self.sight.is_some()

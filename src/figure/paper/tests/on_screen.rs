@@ -43,11 +43,11 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
     assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
     assert!(top > 0.0 && bottom < low.height);
     let bar = |scene: &Scene| scene.marks[0].area.height;
+    // Bars are up to 20.7 points thick on paper.
     let highest = bar(&laid_out(5000.0));
-    assert!(
-        highest > 30.0 && highest < 45.0,
-        "a large window has bars of up to twice the size of those on paper: {highest}"
-    );
+    assert!(highest > 40.0 && highest < 56.0, "a high window has bars at least twice as thick as paper: {highest}");
+    let wide = bar(&lay_out_on(&figure.charts, &Page::screen(1400.0, 5000.0, 9.0)));
+    assert!(wide > 2.0 * highest && wide < 124.5, "longer bars may be thicker, up to six times: {wide}");
     // Half an axis of values would be useless.
     assert!(lay_out_on(&preset("scaling").charts, &Page::screen(640.0, 60.0, 9.0)).inner.is_none());
 }
