@@ -143,23 +143,33 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
-    use crate::analysis::{cells, summarise_run};
+    use crate::analysis::{RunSummary, cells, summarise_run};
     use crate::import::{read_bytes, results};
+
+    /// The name and the format of the file in these tests.
+    const FILE: (&str, &str) = ("bench.csv", "CSV");
+
+    /// Writes a session of all results.
+    fn write(session: &Path, mapping: &Mapping, results: &Results) -> Result<(), ArchiveError> {
+        write_session(session, FILE, mapping, results, &mut |_, _| ControlFlow::Continue(()))
+    }
+
+    fn runs(reader: &Reader) -> Vec<RunSummary> {
+        let headings = reader.headings().unwrap();
+        headings.iter().map(|run| summarise_run(&reader.run(&run.run).unwrap().unwrap())).collect()
+    }
 
     /// The marks of the runs of a session made from these rows of two measures.
     fn marks(rows: &str, map: &str) -> Vec<Vec<String>> {
         let table = read_bytes(format!("size,time_s,loss\n{rows}").as_bytes()).unwrap();
         let mut mapping = Mapping::deduced(&table);
         mapping.change(map).unwrap();
-        let results = results(&table, &mapping, "bench.csv").unwrap();
+        let results = results(&table, &mapping, FILE.0).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let session = folder.path().join("session");
-        write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()))
-            .unwrap();
-        let reader = Reader::open(&session).unwrap();
-        let headings = reader.headings().unwrap();
-        let runs = headings.iter().map(|run| summarise_run(&reader.run(&run.run).unwrap().unwrap()));
-        runs.map(|run| run.marks.iter().map(|mark| mark.label().to_owned()).collect()).collect()
+        write(&session, &mapping, &results).unwrap();
+        let runs = runs(&Reader::open(&session).unwrap());
+        runs.iter().map(|run| run.marks.iter().map(|mark| mark.label().to_owned()).collect()).collect()
     }
 
     #[test]
@@ -186,19 +196,13 @@ mod tests {
         let text = "size,time (ms),memory_mb,commit,date\n10,1.5,100,abc,2026-11-25\n10,1.7,,abc,2026-11-25\n20,3,200,abc,2026-11-26\n";
         let table = read_bytes(text.as_bytes()).unwrap();
         let mapping = Mapping::deduced(&table);
-        let results = results(&table, &mapping, "bench.csv").unwrap();
+        let results = results(&table, &mapping, FILE.0).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let session = folder.path().join("session");
-        write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()))
-            .unwrap();
+        write(&session, &mapping, &results).unwrap();
         let reader = Reader::open(&session).unwrap();
         assert!(reader.damage().unwrap().is_empty(), "{:?}", reader.damage());
-        let runs: Vec<_> = reader
-            .headings()
-            .unwrap()
-            .iter()
-            .map(|run| summarise_run(&reader.run(&run.run).unwrap().unwrap()))
-            .collect();
+        let runs = runs(&reader);
         assert!(runs.iter().all(|run| run.state == RunState::Finished && run.is_imported()));
         assert_eq!(runs[0].value("time_s"), Some(0.0015));
         assert_eq!((runs[0].value("memory_bytes"), runs[1].value("memory_bytes")), (Some(1e8), None));
@@ -217,19 +221,16 @@ mod tests {
         let day = |day: &str| Some(day.to_owned());
         assert_eq!(by_cell, [(2, day("2026-11-25"), Some("abc")), (1, day("2026-11-26"), Some("abc"))]);
         // It is never written over.
-        let again =
-            write_session(&session, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Continue(()));
-        assert!(matches!(again, Err(ArchiveError::Exists { .. })));
+        assert!(matches!(write(&session, &mapping, &results), Err(ArchiveError::Exists { .. })));
         // It is known again, and is not taken for a session of other runs or of a file with another name.
-        assert!(is_written(&session, ("bench.csv", "CSV"), &mapping, &results));
+        assert!(is_written(&session, FILE, &mapping, &results));
         assert!(!is_written(&session, ("other.csv", "CSV"), &mapping, &results));
         let changed = read_bytes(text.replace("20,3", "20,4").as_bytes()).unwrap();
-        let changed = crate::import::results(&changed, &mapping, "bench.csv").unwrap();
-        assert!(!is_written(&session, ("bench.csv", "CSV"), &mapping, &changed));
-        assert!(!is_written(folder.path(), ("bench.csv", "CSV"), &mapping, &results));
+        let changed = crate::import::results(&changed, &mapping, FILE.0).unwrap();
+        assert!(!is_written(&session, FILE, &mapping, &changed));
+        assert!(!is_written(folder.path(), FILE, &mapping, &results));
         let other = folder.path().join("other");
-        let stopped =
-            write_session(&other, ("bench.csv", "CSV"), &mapping, &results, &mut |_, _| ControlFlow::Break(()));
+        let stopped = write_session(&other, FILE, &mapping, &results, &mut |_, _| ControlFlow::Break(()));
         assert!(matches!(stopped, Err(ArchiveError::Cancelled)) && !other.exists());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of what was stopped");
     }
