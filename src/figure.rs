@@ -37,6 +37,7 @@ mod style;
 mod table;
 mod tabulate;
 mod ticks;
+mod verdict_notes;
 mod work;
 
 pub use arguments::{arguments, filter_of, override_words};

@@ -1,10 +1,10 @@
 //! Compares sessions before a change with sessions after it, cell by cell: which cells became faster or slower, with verdicts based on
 //! the spread between sessions.
 
-use super::notes::verdict_note;
 use super::ratio::{by_repeat, finished};
 use super::study::VERDICT;
 use super::table::{CellValue, Column, Row, Table};
+use super::verdict_notes::verdict_notes;
 use crate::analysis::{
     Better, Cell, Mark, Measure, SessionComparison, SessionJudgement, counted, environments_between, judge_sessions,
     summarise, varying,
@@ -182,7 +182,7 @@ fn notes(
             counted(alone.len() - of_before, "cell")
         ));
     }
-    notes.extend(verdict_note(&[before.concat(), after.concat()].concat(), columns, rows));
+    notes.extend(verdict_notes(&[before.concat(), after.concat()].concat(), columns, rows));
     notes.into_iter().chain(environments_between(&before.concat(), &after.concat())).collect()
 }
 

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use super::baseline_notes::summary_of_baseline;
 use super::compare::Chosen;
 use super::launches::launches;
-use super::notes::{method_note, verdict_note};
+use super::notes::method_note;
 use super::number::{capitalised, counted};
 use super::paper::Origin;
 use super::ratio::finished;
 use super::study::Study;
 use super::table::{CellValue, Column, Row};
+use super::verdict_notes::verdict_notes;
 use crate::analysis::{
     Cell, Clock, Mark, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, split_note,
     varying,
@@ -65,7 +66,7 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     let table = chosen.table(&baseline);
     sentences.push(method_note(&table.rows));
     sentences.extend(summary_of_baseline(cells, &with_values(&table.columns, &table.rows), &baseline));
-    sentences.extend(verdict_note(cells, &table.columns, &table.rows));
+    sentences.extend(verdict_notes(cells, &table.columns, &table.rows));
     sentences.extend(split_note(cells));
     sentences.extend(environment_notes(cells, study.differing_facts()));
     sentences.push(marks(&runs));

@@ -10,11 +10,12 @@ use crate::analysis::{
 };
 use crate::figure::baseline::Baseline;
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Scale, Series, panel_of};
-use crate::figure::notes::{notes, verdict_note};
+use crate::figure::notes::notes;
 use crate::figure::number::{capitalised, significant};
 use crate::figure::ratio::{by_repeat, scaled};
 use crate::figure::study::{Place, RATIO, Study, VERDICT};
 use crate::figure::table::{CellValue, Column, Row, Table};
+use crate::figure::verdict_notes::verdict_notes;
 
 /// Maximum number of rows of a tornado.
 const ROWS: usize = 20;
@@ -199,7 +200,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
                 }
             )
         });
-        let rest = verdict_note(cells, &columns, &rows).into_iter().chain(blocks);
+        let rest = verdict_notes(cells, &columns, &rows).into_iter().chain(blocks);
         notes.splice(place + 1..place + 1, rest);
         if rows.len() >= MOST_INTERACTIONS {
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
