@@ -18,8 +18,11 @@ unexport LIBTORCH_BYPASS_VERSION_CHECK
 ALL := --workspace
 # With the tests that start the worker.
 TESTS := $(ALL) --features torch
-# OpenMP's threads sleep at barriers: where they spin, ranks on a busy machine take each other's processors.
-PATIENT = OMP_WAIT_POLICY=PASSIVE
+# OpenMP's threads sleep at barriers, unless the user decides: where they spin, ranks on a busy machine take each other's processors,
+# and may wait for each other until they give up.
+PATIENT = OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-PASSIVE}
+# The same for runs on CPUs; runs on GPUs are left as they are.
+PATIENT_ON_CPUS = $(if $(wildcard /dev/nvidia[0-9]*),,$(PATIENT))
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
@@ -33,7 +36,7 @@ help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 run: quick ## build, run sessions/quickstart.toml (what it has done already is kept), print its table, write a figure, open the window
-	$(BUILT)/quick/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
+	$(PATIENT_ON_CPUS) $(BUILT)/quick/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
 	$(BUILT)/quick/multicard table "$(SESSION)" --preset times
 	$(BUILT)/quick/multicard figure "$(SESSION)" --preset times --out "$(SESSION).svg"
 	@echo "next: $(BUILT)/quick/multicard figure \"$(SESSION)\" --preset loss --out loss.svg"

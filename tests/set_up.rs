@@ -312,3 +312,13 @@ fn doctor_breaks_its_lines_between_words_on_a_terminal_and_nowhere_else() {
     let piped = text(&seeded::command(home.path()).arg("doctor").output().unwrap().stdout);
     assert!(piped.lines().any(|line| line.chars().count() > 40), "{piped}");
 }
+
+#[test]
+fn the_first_plan_of_make_run_is_patient_on_cpus_unless_the_user_decides() {
+    let output =
+        Command::new("make").args(["--dry-run", "run"]).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let steps = text(&output.stdout);
+    let run = steps.lines().find(|line| line.contains("multicard run sessions/quickstart.toml")).unwrap();
+    let has_gpu = Path::new("/dev/nvidia0").exists();
+    assert_eq!(run.trim_start().starts_with("OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} "), !has_gpu, "{run}");
+}
