@@ -6,6 +6,7 @@
 
 mod at_site;
 mod doctor;
+mod durations;
 mod error;
 mod finished;
 mod imported;
@@ -34,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use at_site::Where;
 pub use doctor::{Check, Health, examine};
@@ -61,7 +62,7 @@ use crate::foreign;
 use crate::launch::{Launcher, LauncherOptions, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology, Tracer};
 use crate::program;
-use crate::protocol::{Event, Job, RankPlace, Sample, now_s};
+use crate::protocol::{Job, RankPlace, Sample, now_s};
 use crate::store::{Decision, Reader, Store, StoreError};
 use crate::telemetry::{self, Sampler, Watch};
 
@@ -89,14 +90,11 @@ pub struct Session {
     watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
     /// Runs left by an earlier process that are followed and whose start is already in the journal.
     reattached: BTreeSet<String>,
-    /// Start times of the runs that this session launched.
-    started_at: BTreeMap<String, Instant>,
+    durations: durations::Durations,
     /// The reasons why runs at sites wait, by run.
     waits: BTreeMap<String, String>,
     /// The times of the last samples of runs at sites, in seconds since the Unix epoch.
     sampled_until_s: BTreeMap<String, f64>,
-    /// Durations reported by the ranks, in seconds; used for reattached runs, which have no start time here.
-    reported_s: BTreeMap<String, f64>,
     next_run: u32,
     next_plan: u32,
     /// Decisions that took effect but could not be written, for example on a full disk. They are written before anything else happens.
@@ -188,10 +186,9 @@ impl Session {
             progress: Progress::default(),
             watched_ranks: BTreeMap::new(),
             reattached: BTreeSet::new(),
-            started_at: BTreeMap::new(),
+            durations: durations::Durations::default(),
             waits: BTreeMap::new(),
             sampled_until_s: BTreeMap::new(),
-            reported_s: BTreeMap::new(),
             next_run: 1,
             next_plan: 1,
             updates,
@@ -479,7 +476,7 @@ impl Session {
                 self.note_for_search(&run);
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
             } else if queued.job.site.is_none() {
-                self.started_at.insert(run, Instant::now());
+                self.durations.start(&run);
             }
         }
         Ok(())
@@ -493,7 +490,7 @@ impl Session {
                     if let Some(placed) = self.placed_at_site(&run) {
                         self.record(placed);
                         self.progress.restarted(&run, now_s());
-                        self.started_at.insert(run.clone(), Instant::now());
+                        self.durations.start(&run);
                     }
                     self.record(Decision::RunStarted { run: run.clone(), pid, process_start });
                 }
@@ -509,10 +506,7 @@ impl Session {
             }
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
             Update::Event(line) => {
-                if let Event::Finished { duration_s } = line.event {
-                    let reported_s = self.reported_s.entry(line.run.clone()).or_default();
-                    *reported_s = reported_s.max(duration_s);
-                }
+                self.durations.event(&line);
                 self.progress.event(&line, now_s());
                 self.store.event(line.clone())?;
                 notices.push(Notice::Event(line));
@@ -528,8 +522,8 @@ impl Session {
                 if state.is_final() {
                     self.sampler.unwatch(&run);
                     self.watched_ranks.remove(&run);
-                    let measured_s = self.started_at.remove(&run).map(|started| started.elapsed().as_secs_f64());
-                    let duration_s = measured_s.or(self.reported_s.remove(&run));
+                    let is_program = self.jobs.get(&run).is_some_and(|queued| queued.job.program.is_some());
+                    let duration_s = self.durations.end(&run, is_program);
                     self.progress.ended(&run, now_s());
                     self.record(ended(&run, state, reason.clone(), duration_s));
                     self.forget_samples_at_site(&run);

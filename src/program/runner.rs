@@ -51,15 +51,13 @@ pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Jo
     // If this fails, orphans are found only by the run's marker.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let log = Log::open(&job.folder, &job.run, node)?;
-    let (started, ranks) = (Instant::now(), Ranks::new(&job, node));
+    let ranks = Ranks::new(&job, node);
     let starter = starter.to_owned();
     let _sampler = sample(&job);
-    let mut runner = Runner { job, program, ranks, starter, signal, log, started, injection: Vec::new() };
-    runner.inject();
-    let end = runner.run();
-    let duration_s = runner.started.elapsed().as_secs_f64();
-    let event = match end {
-        Ok(End::Well) => Event::Finished { duration_s },
+    let mut runner = Runner { job, program, ranks, starter, signal, log, injection: Vec::new() };
+    let started = Instant::now();
+    let event = match runner.run() {
+        Ok(End::Well(at)) => Event::Finished { duration_s: at.saturating_duration_since(started).as_secs_f64() },
         // The process that requested the end records the reason.
         Ok(End::Asked) => return Ok(false),
         Err(Failure { kind, message, rank }) => {
@@ -75,8 +73,8 @@ pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Jo
 
 /// How a run that did not fail ended.
 enum End {
-    /// The program exited with code 0.
-    Well,
+    /// The program exited with code 0, and its last process ended at this moment.
+    Well(Instant),
     /// A signal requested its end.
     Asked,
 }
@@ -99,7 +97,6 @@ struct Runner {
     starter: String,
     signal: Arc<AtomicUsize>,
     log: Log,
-    started: Instant,
     /// Environment variables that make the tracer record the program.
     injection: Vec<(String, PathBuf)>,
 }
@@ -117,6 +114,7 @@ impl Runner {
             seed: self.job.seed,
         };
         self.log.write(&[(now_s(), started), (now_s(), Event::Phase { phase: Phase::Start })]);
+        self.inject();
         for (key, value) in Clock::of_node(self.ranks.node()).into_iter().flat_map(Clock::readings) {
             self.log.reading(key, value);
         }
@@ -149,7 +147,7 @@ impl Runner {
         };
         let commands = commands.into_iter().map(|(_, command)| command).collect();
         let named = NamedFiles::of(&filled.run, &folder);
-        let Ended { exit, place, last_lines, time } =
+        let Ended { exit, place, last_lines, time, at } =
             watch(commands, what, &mut self.log, &self.signal).map_err(input)?;
         for file in named.changed() {
             self.log.warn(format!(
@@ -165,7 +163,7 @@ impl Runner {
                 if let Exit::Code(code) = exit {
                     self.log.reading(EXIT_CODE, f64::from(code));
                 }
-                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, place, &last_lines)) }
+                if exit.is_success() { Ok(End::Well(at)) } else { Err(failure(&filled.run, exit, place, &last_lines)) }
             }
         }
     }
@@ -396,9 +394,8 @@ mod tests {
         let ranks = Ranks::new(&job, 0);
         let filled = Words::new(&job, &program, &ranks).command().unwrap();
         let log = Log::open(run_folder, "", 0).unwrap();
-        let (signal, started) = (Arc::default(), Instant::now());
-        let runner =
-            Runner { job, program, ranks, starter: String::new(), signal, log, started, injection: Vec::new() };
+        let signal = Arc::default();
+        let runner = Runner { job, program, ranks, starter: String::new(), signal, log, injection: Vec::new() };
         (runner, filled)
     }
 

@@ -60,6 +60,8 @@ pub struct Ended {
     pub last_lines: String,
     /// The time from its start to its exit.
     pub time: Duration,
+    /// When the last of its processes ended, including those that it left running.
+    pub at: Instant,
 }
 
 /// Starts a program, once for each command, and watches it until all of its processes have ended. If one fails, the others are ended. A number
@@ -111,7 +113,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         Some(Cause::Failed(place, exit)) => (place, exit),
         Some(Cause::Asked) | None => (0, Exit::Code(0)),
     };
-    let time = exits.last().saturating_duration_since(begun);
+    let exited = exits.last();
     let (leftovers, left) = processes::end(
         || {
             reap_orphans();
@@ -120,6 +122,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         LEFTOVER_GRACE,
         || watched.advance(Duration::ZERO),
     );
+    let at = if leftovers.is_empty() { exited } else { Instant::now() };
     if !leftovers.is_empty() && !is_ended_early {
         let message = format!(
             "the program left processes running when it ended: {}; multicard ended them",
@@ -131,7 +134,8 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     reap_orphans();
     let last_lines = watched.finish(place);
     let place = u32::try_from(place).unwrap_or_default();
-    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time })
+    let time = exited.saturating_duration_since(begun);
+    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time, at })
 }
 
 /// Why the processes of a program that are left are ended.

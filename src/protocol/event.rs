@@ -144,7 +144,8 @@ pub enum Event {
     },
     /// The rank completed its job.
     Finished {
-        /// Since the process started.
+        /// Since the process started. The runner of a program counts until the program's last process has ended, without the time that it
+        /// takes to read what the program reported.
         duration_s: f64,
     },
     /// The rank failed.

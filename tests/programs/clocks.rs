@@ -127,6 +127,33 @@ fn a_printed_time_since_the_last_line_is_divided_by_the_steps_that_it_covers() {
     assert!(value("training_time_s") < value("total_time_s") + 0.5, "{}", value("training_time_s"));
 }
 
+/// A program that lives for a moment and reports 50,000 steps at its end.
+const ALL_AT_THE_END: &str = r#"
+import os
+with open(os.environ["MULTICARD_READINGS"], "a") as file:
+    file.write("".join('{"step":%d,"loss":0.5,"duration_s":1e-6}\n' % step for step in range(1, 50_001)))
+"#;
+
+#[test]
+fn a_run_ends_with_its_program_and_not_when_what_the_program_reported_was_read() {
+    let Some(python) = python_with("json") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), ALL_AT_THE_END).unwrap();
+    scene.finish(&format!("[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n"));
+    let reader = Reader::open(&scene.session()).unwrap();
+    let runs = reader.runs().unwrap();
+    let total_s = reader.run(&runs[0].run).unwrap().unwrap().launched_s().unwrap();
+    let log = fs::read_to_string(scene.runs()[0].join("rank-0.jsonl")).unwrap();
+    let times_s = log.lines().flat_map(|line| read_event_line(line.as_bytes()).unwrap()).map(|line| line.time_s);
+    let times_s: Vec<f64> = times_s.collect();
+    let steps = events(&scene.runs()[0]).into_iter().filter(|event| matches!(event, Event::Step { .. })).count();
+    assert_eq!(steps, 50_000);
+    // The runner writes its first line when it begins, and its last one when it has read all lines.
+    let read_after_s = times_s.last().unwrap() - times_s.first().unwrap();
+    assert!(total_s < read_after_s, "{total_s} s, and everything was read after {read_after_s} s");
+    assert!(total_s >= reading(&scene.runs()[0], "program_time_s").unwrap());
+}
+
 /// A library that shifts the machine's clock, as other programs see it, by the seconds that a file says.
 const OTHER_CLOCK: &str = r#"
 #define _GNU_SOURCE
