@@ -261,10 +261,11 @@ impl Mark {
 }
 
 /// Words of frequent warnings, and the label of each: "warning" alone says nothing.
-const KINDS_OF_WARNINGS: [(&str, &str); 6] = [
+const KINDS_OF_WARNINGS: [(&str, &str); 7] = [
     ("was used by other programs when the run started", "GPU was in use"),
     ("steps were guessed from", "guessed steps"),
     ("readings were guessed from", "guessed readings"),
+    ("progress bars without a description", "guessed evaluation"),
     ("s of steps were reported together", "late steps"),
     ("the end of the warm-up was not found", "no end of warm-up"),
     ("step numbers went back", "restarted"),

@@ -6,6 +6,7 @@
 #![doc = include_str!("readings/readings.md")]
 
 mod arrivals;
+mod bars;
 mod course;
 mod csv;
 mod fields;

@@ -1,6 +1,7 @@
 //! What programs of others say: TensorBoard files, torch.distributed, Lightning and Hugging Face's Trainer.
 
 use multicard::program::readings::PYTHON_ADAPTER;
+use multicard::protocol::Phase;
 
 use super::*;
 
@@ -33,6 +34,35 @@ with open(sys.argv[1] + "/events.out.tfevents.1.host", "wb") as file:
         file.flush()
         time.sleep(0.02)
 "#;
+
+/// Two epochs with a bar for training and a bar for validation, as tqdm prints them.
+const TWO_BARS: &str = r#"
+import sys, time
+for epoch in range(2):
+    for name, steps, loss in ("train", 20, 0.5), ("val", 5, 0.875):
+        for step in range(steps + 1):
+            more = f", loss={loss}" if step else ""
+            bar = f"{name}: {100 * step // steps:3}%|###   | {step}/{steps} [00:00<00:00, 50.00it/s{more}]"
+            print("\r" + bar, end="", file=sys.stderr, flush=True)
+            time.sleep(0.01)
+"#;
+
+#[test]
+fn the_bar_of_a_validation_gives_no_steps_and_no_loss() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), TWO_BARS).unwrap();
+    scene
+        .finish(&format!("[measure]\nwarm_up_steps = 2\n[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n"));
+    let run = &scene.runs()[0];
+    let loss = |event| if let Event::Step { loss, .. } = event { Some(loss) } else { None };
+    assert_eq!(events(run).into_iter().filter_map(loss).collect::<Vec<_>>(), [0.5; 40]);
+    assert_eq!(reading(run, "train_loss"), Some(0.5));
+    let evaluations = events(run).into_iter().filter(|event| *event == Event::Phase { phase: Phase::Evaluate });
+    assert_eq!(evaluations.count(), 2);
+    let warnings = warnings(run);
+    assert!(warnings.contains("steps were guessed from") && !warnings.contains("without a description"), "{warnings}");
+}
 
 #[test]
 fn scalars_of_tensorboard_become_steps_losses_and_declared_measures() {

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
+use super::bars::{Bar, Bars, GUESS};
 use super::fields::{Fields, shown};
 use super::json::JsonLines;
 use super::printed;
@@ -58,7 +59,9 @@ impl Look {
         }
         let is_heard = |found: &Found| match found {
             Found::Step(_) | Found::Phase { .. } => self.speaker == Some(speaker),
-            Found::Reading { .. } | Found::Warning(_) => true,
+            // A warning about output is about its steps.
+            Found::Warning(_) => speaker != Speaker::Output || self.speaker == Some(speaker),
+            Found::Reading { .. } => true,
             // This is shown in trials; runs are not marked with it.
             Found::Untaken(_) => false,
         };
@@ -134,6 +137,8 @@ pub(super) const MOST_UNTAKEN: usize = 20;
 pub(super) struct Shapes {
     /// The progress bar that was printed last: its step, its number of steps, and its epoch.
     bar: Option<(u64, u64, Option<f64>)>,
+    /// Which bars count steps of the training.
+    bars: Bars,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
     /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
@@ -161,7 +166,7 @@ impl Source for Shapes {
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
-            let read = self.bar(&bar, line, &mut fields);
+            let read = self.bar(&bar, line, &mut fields, found);
             if self.bar.is_some_and(|(step, ..)| step > 0) {
                 self.catch_up(found);
             }
@@ -241,19 +246,30 @@ impl Shapes {
         }
     }
 
-    /// A bar is a step if it contains a loss. A bar without a loss may be the bar of a download.
-    fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields) -> Read {
+    /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download.
+    fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps")?);
-        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
-        self.bar = Some((step, steps, epoch));
         let more = bar.name("more").map_or("", |more| more.as_str());
         let mut entries: Vec<(&str, &str)> = entries(more);
         let is_loss = |name: &str| ["loss", "train_loss", "train_loss_step", "train/loss"].contains(&name);
-        let loss = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok())?;
+        let loss = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok());
+        let kind = self.bars.kind(&line[..bar.name("step")?.start()], steps, loss.is_some());
+        if kind != Bar::Training {
+            if kind == Bar::Guessed && self.bars.must_tell_guess() {
+                found.push(Found::Warning(GUESS.to_owned()));
+            }
+            // The time of an evaluation is not time of a step.
+            return self.bars.evaluates().then(|| fields.text("phase", "evaluate"));
+        }
+        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
+        self.bar = Some((step, steps, epoch));
         // A bar without a finished step contains no values.
         if step == 0 {
-            return None;
+            let goes_on = self.bars.is_first(steps) && self.bars.trains();
+            return goes_on.then(|| fields.text("phase", "train"));
         }
+        let loss = loss?;
+        self.bars.trains();
         self.bars_have_loss = true;
         let (_, loss) = entries.remove(loss);
         fields.step.step = Some(step);

@@ -2,6 +2,7 @@ use std::fs;
 
 use super::super::{FoundStep, READABLE};
 use super::*;
+use crate::protocol::Phase;
 
 /// What the shapes of these lines come to.
 fn shapes(lines: &[&str]) -> Vec<Found> {
@@ -35,6 +36,50 @@ fn a_bar_with_a_loss_is_a_step_and_one_without_is_not() {
     let [.., Found::Step(last), lr] = &found[..] else { panic!("{found:?}") };
     assert!(last.step == Some(13) && last.loss.unwrap().is_nan());
     assert_eq!(*lr, reading("lr", 1e-5, Some(13), None));
+}
+
+/// A state of tqdm's bar with a loss.
+fn bar(description: &str, step: u64, steps: u64, loss: f64) -> String {
+    format!("{description} 50%|█████     | {step}/{steps} [00:01<00:01,  4.00it/s, loss={loss}]")
+}
+
+#[test]
+fn the_bar_of_an_evaluation_gives_no_steps_and_its_time_is_none_of_a_step() {
+    let begins = "train:   0%|          | 0/2 [00:00<?, ?it/s]".to_owned();
+    let lines = [
+        bar("train:", 1, 2, 0.5),
+        bar("train:", 2, 2, 0.25),
+        bar("val:", 1, 2, 0.9),
+        bar("val:", 2, 2, 0.8),
+        begins,
+        bar("train:", 1, 2, 0.125),
+    ];
+    let phase = |phase| Found::Phase { phase, at_s: 7.0 };
+    let expected = [
+        step(1, Some(2), None, 0.5),
+        step(2, Some(2), None, 0.25),
+        phase(Phase::Evaluate),
+        phase(Phase::Steady),
+        step(1, Some(2), None, 0.125),
+    ];
+    assert_eq!(shapes(&lines.each_ref().map(String::as_str)), expected);
+}
+
+#[test]
+fn bars_without_a_description_are_told_apart_by_their_number_of_steps_and_that_is_said_once() {
+    let epoch = [bar("", 20, 20, 0.5), bar("", 1, 5, 0.9), bar("", 5, 5, 0.8)];
+    let lines: Vec<&str> = epoch.iter().chain(&epoch).map(String::as_str).collect();
+    let (training, evaluation) = (step(20, Some(20), None, 0.5), Found::Phase { phase: Phase::Evaluate, at_s: 7.0 });
+    let guess = Found::Warning(GUESS.to_owned());
+    assert_eq!(shapes(&lines), [training.clone(), guess, evaluation.clone(), training, evaluation]);
+    // Output that gives no steps gives no messages about its steps.
+    let folder = tempfile::tempdir().unwrap();
+    let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    let events = "tests/golden/tensorboard/events.out.tfevents.simple";
+    fs::copy(events, folder.path().join("events.out.tfevents.simple")).unwrap();
+    poll(&mut look, true);
+    let found: Vec<Found> = lines.iter().flat_map(|text| line(&mut look, text)).collect();
+    assert_eq!(found, []);
 }
 
 #[test]
