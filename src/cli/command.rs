@@ -228,6 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn a_reading_that_multicard_measures_itself_is_refused_as_in_a_run() {
+        let declared = "[command.readings]\npatterns = ['code (?<exit_code>\\d+)']";
+        assert_eq!(tried(declared, b"code 0\n", None).unwrap(), SOME_RUN_FAILED, "nothing else is read");
+        let patterns = vec!["code (?<exit_code>\\d+) bleu (?<bleu>\\d+)".to_owned()];
+        let spec = plan::command::ReadingsSpec { patterns, ..Default::default() };
+        let (mut read, mut told) = (Read::default(), Vec::new());
+        read_log(&spec, b"code 0 bleu 7\ncode 0 bleu 8\n".as_slice(), |line, found| {
+            read.add(line.map(|(_, line)| line), &found);
+            told.push((line.map(|(number, _)| number), found.to_string()));
+        })
+        .unwrap();
+        let refused = "the program reported exit_code, which multicard measures itself: its values are left out; report them under \
+                       another key";
+        let expected = [(1, refused), (1, "reading bleu = 7"), (2, "reading bleu = 8")];
+        assert_eq!(told, expected.map(|(line, text)| (Some(line), text.to_owned())));
+        let summary = read.summary(2, true);
+        assert!(summary.ends_with("0 steps, readings: 2 of bleu."), "{summary}");
+    }
+
+    #[test]
     fn patterns_for_numbers_that_were_not_read_say_what_they_replace() {
         let summary_of = |log: &str, is_declared: bool| {
             let mut read = Read::default();

@@ -234,7 +234,8 @@ fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
 }
 
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
-/// their line; readings found at the end have no line. Numbers that were not read are passed on, too. Returns the number of lines.
+/// their line; readings found at the end have no line. Numbers that were not read are passed on, too, and once for each key the warning about
+/// readings that a run leaves out. Returns the number of lines.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -249,11 +250,12 @@ pub fn read_log(
         Box::new(pattern::Patterns::new(spec))
     };
     let (mut lines, mut found, mut last) = (Lines::new(), Vec::new(), 0);
-    let mut others = others::Others::default();
+    let (mut others, mut left_out) = (others::Others::default(), HashSet::new());
     let mut line = |number: u64, line: &str| {
         source.line(Stream::Output, line, 0.0, &mut found);
         others.look(line, &mut found);
-        found.drain(..).for_each(|found| take(Some((number, line)), found));
+        let known = found.drain(..).filter_map(|found| as_in_a_run(found, &mut left_out));
+        known.for_each(|found| take(Some((number, line)), found));
         last = number;
     };
     let mut chunk = vec![0; 1 << 16];
@@ -268,8 +270,15 @@ pub fn read_log(
     lines.finish(&mut line);
     // These sources read only lines, not files that could fail.
     let _ = source.poll(true, 0.0, &mut found);
-    found.into_iter().for_each(|found| take(None, found));
+    found.into_iter().filter_map(|found| as_in_a_run(found, &mut left_out)).for_each(|found| take(None, found));
     Ok(last)
+}
+
+/// What a run makes of a finding: a reading that it leaves out becomes the warning about its key, unless that was given before.
+fn as_in_a_run(found: Found, left_out: &mut HashSet<Key>) -> Option<Found> {
+    let Found::Reading { key, .. } = &found else { return Some(found) };
+    let Some(message) = course::refusal(key) else { return Some(found) };
+    left_out.insert(key.clone()).then_some(Found::Warning(message))
 }
 
 /// Patterns that read what is guessed in these lines of output, one for each kind of line. A plan that declares patterns

@@ -286,6 +286,8 @@ impl Runner {
         command.arg(&self.starter).arg(std::process::id().to_string());
         command.args(self.memory_policy(search.as_deref()));
         command.arg(&executable).args(arguments);
+        // This process may itself have been started by a program of a run.
+        command.env_remove(READINGS_VARIABLE);
         command.current_dir(folder).envs(environment).stdin(Stdio::null()).process_group(0);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok((executable, command))
@@ -407,6 +409,20 @@ mod tests {
         let text = &failed.message;
         assert!(text.starts_with("train exited with code 1; end of its output: begin x"), "{text}");
         assert!(text.ends_with("x end") && text.contains('…') && text.chars().count() < 700, "{text}");
+    }
+
+    #[test]
+    fn of_the_ranks_only_rank_0_is_told_where_to_write_readings() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut runner, filled) = runner(folder.path(), &[]);
+        runner.job.shape.ranks_per_node = 2;
+        let mut is_told = |node, rank| {
+            runner.ranks = Ranks::new(&runner.job, node);
+            let (_, command) = runner.command(&filled.run, &filled, folder.path(), Some(rank)).unwrap();
+            let mut variables = command.get_envs();
+            variables.find(|(name, _)| **name == *READINGS_VARIABLE).map(|(_, value)| value.is_some())
+        };
+        assert_eq!([is_told(0, 0), is_told(0, 1), is_told(1, 0)], [Some(true), Some(false), Some(false)]);
     }
 
     /// How many open descriptors this process has for a file.

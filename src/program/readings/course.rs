@@ -179,10 +179,7 @@ impl Course {
         if self.keys.contains(key) {
             return true;
         }
-        if is_measured_here(key) {
-            let message = format!(
-                "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
-            );
+        if let Some(message) = refusal(key) {
             self.warn(key, message, now_s, events);
             return false;
         }
@@ -405,6 +402,16 @@ impl Course {
             self.durations_s = Vec::new();
         }
     }
+}
+
+/// Why readings of this key are left out; `None` if they are kept.
+pub(super) fn refusal(key: &str) -> Option<String> {
+    let message = || {
+        format!(
+            "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
+        )
+    };
+    is_measured_here(key).then(message)
 }
 
 /// A logged step.
