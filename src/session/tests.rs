@@ -9,10 +9,12 @@ mod taken_over;
 
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
 
 use super::*;
 use crate::launch::{self, misbehaviour};
 use crate::plan::{NumaNode, Plan, Tracer, fixture};
+use crate::protocol::Event;
 use crate::store::RunRecord;
 
 /// Far longer than anything takes: reached only when something hangs.
