@@ -321,7 +321,8 @@ impl Follower {
         let (state, reason) = self.facts.outcome(exit, &stderr);
         self.tell_wait(String::new());
         self.state = state;
-        self.send_state(reason, again && !is_own);
+        // The logs may show that a run finished before its site lost it.
+        self.send_state(reason, again && !is_own && state != RunState::Finished);
     }
 
     /// Ends the run on request or when it exceeds its limits, and kills it if it does not end.

@@ -98,6 +98,7 @@ impl Place for Slurm {
 
     fn find(&self, job: &Job, _recorded: (u32, u64)) -> Box<dyn Group> {
         match Record::read(&job.folder) {
+            Some(record) if !record.is_of(&job.folder) => self.group(job, At::Original(record.job_id())),
             Some(Record { allocation: Some(name), .. }) => self.allocations.find(job, &name),
             record => self.group(job, At::recorded(record)),
         }
@@ -227,16 +228,18 @@ enum At {
     Job { id: JobId, since: Instant },
     /// It was never sent.
     Nowhere,
+    /// The run's folder is a copy, and the job, whose id may be known, belongs to the run in the original.
+    Original(Option<JobId>),
 }
 
 impl At {
     /// How far the job of a record has come.
     fn recorded(record: Option<Record>) -> Self {
         let since = Instant::now();
-        match record {
-            Some(Record { job: Some(id), task, .. }) => Self::Job { id: JobId { id, task }, since },
-            Some(Record { comment, task, .. }) => Self::Sought { comment, task, since },
-            None => Self::Nowhere,
+        let Some(record) = record else { return Self::Nowhere };
+        match record.job_id() {
+            Some(id) => Self::Job { id, since },
+            None => Self::Sought { comment: record.comment, task: record.task, since },
         }
     }
 }
@@ -273,6 +276,14 @@ impl JobGroup {
         match &self.at {
             At::Job { id, since } => return Ok(Some((*id, *since))),
             At::Nowhere => return Err(never("the conductor ended before it sent the run to Slurm".to_owned())),
+            // The logs were copied whole, and say how the run ended.
+            At::Original(_) if record::has_ended(&self.folder) => return Err(End::default()),
+            At::Original(id) => {
+                let job = id.map_or_else(|| "its job in Slurm".to_owned(), |id| format!("Slurm job {id}"));
+                return Err(never(format!(
+                    "{job} belongs to the session of which this one is a copy, and is left alone"
+                )));
+            }
             At::Sought { comment, task, since } => {
                 let is_it = |job: &&Listed| job.comment == *comment && job.id.task == *task;
                 match self.queue.find(*since, None, |jobs| jobs.values().find(is_it)) {
@@ -427,7 +438,7 @@ impl Group for JobGroup {
                 self.send(id, signal);
             }
             At::Queue { is_dropped, .. } => is_dropped.store(true, Ordering::Relaxed),
-            At::Sought { .. } | At::Nowhere => {}
+            At::Sought { .. } | At::Nowhere | At::Original(_) => {}
         }
     }
 
@@ -449,6 +460,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::plan::{Data, Levels, Shape};
 
     /// The group of job 12, or of a task of array 12, which Slurm does not list. Its files are in `folder`.
     fn unlisted(folder: &Path, task: Option<u32>) -> JobGroup {
@@ -468,6 +480,37 @@ mod tests {
         assert_eq!([None, Some(4)].map(is_cancelled), [false, true]);
         fs::write(folder.path().join(STDERR_FILE), "").unwrap();
         assert!(!is_cancelled(Some(4)), "its logs say how it ended");
+    }
+
+    #[test]
+    fn a_copy_of_a_run_leaves_the_job_alone_and_is_started_again_unless_its_logs_were_copied_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let [original, copy] = ["original", "copy"].map(|name| home.path().join(name));
+        let sent = [
+            Record { comment: "multicard:a".into(), job: Some(12), task: Some(4), ..Record::default() },
+            Record { comment: "multicard:a".into(), ..Record::default() },
+            Record { allocation: Some("a".into()), ..Record::default() },
+        ];
+        for (record, words) in
+            sent.iter().zip(["Slurm job 12_4 belongs", "its job in Slurm belongs", "its job in Slurm"])
+        {
+            fs::create_dir(&original).unwrap();
+            fs::create_dir(&copy).unwrap();
+            record.write(&original).unwrap();
+            fs::copy(original.join("slurm.json"), copy.join("slurm.json")).unwrap();
+            let (levels, shape, data) = (Levels::default(), Shape::default(), Data::default());
+            let job = Job { folder: copy.clone(), ..Job::new("command".into(), levels, shape, data) };
+            let mut group = Slurm::new(Duration::from_secs(600)).find(&job, (0, 0));
+            let Standing::Ended(End { ending: Some((state, reason)), again: true, .. }) = group.look(None) else {
+                panic!("{:?}", group.look(None))
+            };
+            assert_eq!(state, RunState::Interrupted);
+            assert!(reason.starts_with(words) && reason.ends_with("is left alone"), "{reason}");
+            fs::write(copy.join(GROUP_LOG), "{\"time_s\":2.0,\"event\":\"supervisor_ended\",\"well\":true}\n").unwrap();
+            assert_eq!(group.look(None), Standing::Ended(End::default()));
+            fs::remove_dir_all(&original).unwrap();
+            fs::remove_dir_all(&copy).unwrap();
+        }
     }
 
     #[test]

@@ -174,11 +174,12 @@ impl Session {
         }
     }
 
-    /// Queues a run again that its site ended through no fault of the run, unless it was started as often as the site's settings allow.
+    /// Queues a run again that its site ended through no fault of the run, unless it was started as often as the site's settings allow, or
+    /// came with an archive whose programs the user has not allowed.
     pub(super) fn start_again(&mut self, run: &str) -> Result<(), SessionError> {
         let Some(mut queued) = self.jobs.get(run).cloned() else { return Ok(()) };
         let most = queued.job.site.as_ref().map_or(0, |site| site.most_starts);
-        if queued.starts >= most {
+        if queued.starts >= most || self.check_allowed(run).is_err() {
             return Ok(());
         }
         queued.starts += 1;

@@ -67,8 +67,8 @@ impl Session {
         Ok(self.from_archive.imported.allow(digest.to_owned(), self.store.folder())?)
     }
 
-    /// Refuses a queued run that came with the archive and has a program that was not allowed.
-    fn check_allowed(&self, run: &str) -> Result<(), SessionError> {
+    /// Refuses a run that came with the archive and has a program that was not allowed.
+    pub(super) fn check_allowed(&self, run: &str) -> Result<(), SessionError> {
         let is_program = || self.jobs.get(run).is_none_or(|queued| queued.job.program.is_some());
         if self.is_from_archive(run) && !self.asks().is_empty() && is_program() {
             return Err(self.not_allowed());

@@ -32,7 +32,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use cluster::Cluster;
-use seeded::{PATIENCE, command, succeed, text, wait};
+use seeded::{PATIENCE, command, copy, succeed, text, wait};
 
 /// The sites of each home.
 const SITES: &str = r#"
@@ -398,6 +398,48 @@ fn a_run_that_ended_while_nobody_conducted_is_what_its_logs_say() {
         scene.attach();
         assert_eq!(scene.states(), [RunState::Finished]);
     });
+}
+
+#[test]
+fn a_copy_of_a_session_leaves_the_job_of_the_original_alone_and_runs_its_run_again() {
+    let Some(scene) = Scene::started("lab", 1, WAITS) else { return };
+    let job = scene.job();
+    wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
+    scene.kill_conductor();
+    let copied = scene.path("copy");
+    copy(&scene.session(), &copied);
+    let runs = || open_reader(&copied).and_then(|reader| reader.runs()).unwrap_or_default();
+    assert_eq!(runs().iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Interrupted]);
+    let mut attached = scene.multicard(&["attach", "copy"]);
+    let attached = Attached(attached.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    wait("the copy starts its run again", || runs().get(1).is_some_and(|run| run.started_time_s.is_some()));
+    assert_eq!(scene.job_states(), ["RUNNING"]);
+    succeed(&mut scene.multicard(&["stop", "copy"]));
+    attached.output();
+    let states: Vec<RunState> = runs().iter().map(|run| run.state).collect();
+    assert_eq!(states, [RunState::Interrupted, RunState::Cancelled]);
+    let reason = runs()[0].reason.clone().unwrap_or_default();
+    assert!(
+        reason.contains(&format!("Slurm job {job} belongs to the session of which this one is a copy")),
+        "{reason}"
+    );
+    assert_eq!(scene.job_states(), ["RUNNING"]);
+    scene.open_gate();
+    scene.attach();
+    assert_eq!(scene.states(), [RunState::Finished]);
+}
+
+#[test]
+fn a_run_of_an_archive_that_was_at_a_site_does_not_start_again_before_its_program_is_allowed() {
+    let Some(scene) = Scene::started("lab", 1, WAITS) else { return };
+    wait("the conductor knows that it runs", || scene.records()[0].started_time_s.is_some());
+    scene.kill_conductor();
+    succeed(&mut scene.multicard(&["session", "export", "session", "--out", "a.zip"]));
+    succeed(&mut scene.multicard(&["session", "import", "a.zip", "--session", "imported"]));
+    scene.multicard(&["attach", "imported"]).output().unwrap();
+    let runs = open_reader(&scene.path("imported")).and_then(|reader| reader.runs()).unwrap();
+    assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Interrupted]);
+    assert_eq!(scene.job_states(), ["RUNNING"]);
 }
 
 #[test]

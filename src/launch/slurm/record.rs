@@ -6,7 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::jobs::JobId;
 use crate::foreign;
+use crate::processes::inode;
 use crate::protocol::{AllocationSize, GROUP_LOG, GroupEvent, GroupLine};
 
 /// The record's name in the run's folder.
@@ -31,14 +33,19 @@ pub(super) struct Record {
     /// The size of an allocation, in the record of its own folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<AllocationSize>,
+    /// The inode of the folder that the record was written into; `None` in records of earlier versions. The device is left out, because
+    /// machines number the devices of a file system that they share differently.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
 }
 
 impl Record {
-    /// Writes the record into the folder of a run.
+    /// Writes the record into the folder of a run, and into the record which folder that is.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let path = folder.join(RECORD_FILE);
         let unfinished = path.with_extension("json.tmp");
-        let text = serde_json::to_vec(self)?;
+        let (_, inode) = inode(folder)?;
+        let text = serde_json::to_vec(&Self { inode: Some(inode), ..self.clone() })?;
         let mut file =
             foreign::open_ours_with(&unfinished, fs::File::options().write(true).create(true).truncate(true))?;
         file.write_all(&text).and_then(|()| file.sync_all())?;
@@ -49,14 +56,26 @@ impl Record {
     pub fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&foreign::read_ours(&folder.join(RECORD_FILE), MOST_BYTES).ok()?).ok()
     }
+
+    /// The job's id, once Slurm has taken it.
+    pub fn job_id(&self) -> Option<JobId> {
+        self.job.map(|id| JobId { id, task: self.task })
+    }
+
+    /// Whether the job was sent for this folder. If not, the folder is a copy, and the job belongs to the original. A folder that was
+    /// renamed keeps its job.
+    pub fn is_of(&self, folder: &Path) -> bool {
+        self.inode.is_none_or(|recorded| inode(folder).is_ok_and(|(_, own)| own == recorded))
+    }
 }
 
 /// Whether the run in this folder was sent to a site and its supervisor has not logged its end, so that Slurm may still have it.
 pub fn may_be_at_a_site(folder: &Path) -> bool {
-    Record::read(folder).is_some() && !has_ended(folder)
+    Record::read(folder).is_some_and(|record| record.is_of(folder)) && !has_ended(folder)
 }
 
-fn has_ended(folder: &Path) -> bool {
+/// Whether the supervisor in this folder logged its end.
+pub(super) fn has_ended(folder: &Path) -> bool {
     ended(folder).is_some()
 }
 
@@ -88,16 +107,29 @@ mod tests {
         let record = Record { comment: "multicard:a".into(), ..Record::default() };
         record.write(folder).unwrap();
         assert!(may_be_at_a_site(folder));
-        let text = fs::read_to_string(folder.join(RECORD_FILE)).unwrap();
-        assert_eq!(text, r#"{"comment":"multicard:a","job":null}"#, "as ever for a job of its own");
         let record = Record { job: Some(7), ..record };
         record.write(folder).unwrap();
-        assert_eq!(Record::read(folder), Some(record));
+        assert_eq!(Record::read(folder).unwrap().job, Some(7));
         let log = "{\"time_s\":1.0,\"event\":\"supervisor_started\",\"hostname\":\"n1\"}\n";
         fs::write(folder.join(GROUP_LOG), log).unwrap();
         assert!(may_be_at_a_site(folder));
         let log = format!("{log}{{\"time_s\":2.0,\"event\":\"supervisor_ended\",\"well\":true}}\n");
         fs::write(folder.join(GROUP_LOG), log).unwrap();
         assert!(!may_be_at_a_site(folder));
+    }
+
+    #[test]
+    fn a_record_belongs_to_the_folder_that_it_was_written_into_whatever_its_name_and_not_to_a_copy() {
+        let home = tempfile::tempdir().unwrap();
+        let [run, copy, renamed] = ["run", "copy", "renamed"].map(|name| home.path().join(name));
+        fs::create_dir(&run).unwrap();
+        fs::create_dir(&copy).unwrap();
+        Record { comment: "multicard:a".into(), job: Some(7), ..Record::default() }.write(&run).unwrap();
+        fs::copy(run.join(RECORD_FILE), copy.join(RECORD_FILE)).unwrap();
+        fs::rename(&run, &renamed).unwrap();
+        assert_eq!([&renamed, &copy].map(|folder| may_be_at_a_site(folder)), [true, false]);
+        // Earlier versions wrote no inode.
+        fs::write(copy.join(RECORD_FILE), r#"{"comment":"multicard:a","job":7}"#).unwrap();
+        assert!(may_be_at_a_site(&copy));
     }
 }
