@@ -49,8 +49,30 @@ fn has_open(pid: u32, folder: &Path) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs::File;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn a_conductor_is_ended_as_that_of_a_renamed_session_only_if_it_was_started_for_another_path() {
+        let home = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| home.path().join(name));
+        fs::create_dir(&old).unwrap();
+        // Its command line is `sh conduct old`, and it has the folder open, as a conductor has.
+        fs::write(home.path().join("conduct"), "exec 3< \"$1\"; echo ready; read end").unwrap();
+        let mut conductor = Command::new("sh");
+        conductor.args(["conduct", "old"]).current_dir(home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut conductor = conductor.spawn().unwrap();
+        BufReader::new(conductor.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        assert!(has_open(conductor.id(), &old));
+        let before = conducts(conductor.id(), &old);
+        fs::rename(&old, &new).unwrap();
+        let after = conducts(conductor.id(), &new);
+        drop(conductor.stdin.take());
+        conductor.wait().unwrap();
+        assert_eq!((before, after), (false, true));
+    }
 
     #[test]
     fn a_process_that_has_a_folder_open_is_found_by_the_folders_new_name_and_not_by_another_at_the_old_one() {
