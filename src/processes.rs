@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -20,6 +19,8 @@ use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::foreign;
 
 /// Environment variable that marks the processes of a run. Its value is a [`mark`].
 pub const MARKER_VARIABLE: &str = "MULTICARD_RUN_MARKER";
@@ -149,7 +150,7 @@ pub fn mark(marker: &str, folder: &Path) -> io::Result<String> {
 /// # Errors
 /// It cannot be accessed.
 pub fn inode(path: &Path) -> io::Result<(u64, u64)> {
-    path.metadata().map(|about| (about.dev(), about.ino()))
+    path.metadata().map(|about| foreign::identity(&about))
 }
 
 /// The living processes of this user that carry a run's [`mark`], except for this process.

@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("plan", &["foreign"]),
     ("protocol", &["plan", "foreign"]),
     ("dataset", &["foreign", "plan"]),
-    ("processes", &[]),
+    ("processes", &["foreign"]),
     ("program", &["foreign", "plan", "protocol", "processes", "analysis", "trace"]),
     ("launch", &["foreign", "plan", "protocol", "processes"]),
     ("telemetry", &["plan", "protocol", "processes"]),

@@ -20,6 +20,7 @@ use super::queue_view::QueueView;
 use super::socket::Listening;
 use super::{ConductError, Letter};
 use crate::plan::{Identity, RunState};
+use crate::processes::inode;
 use crate::session::{Added, Notice, Session, Stage};
 
 /// Longest wait in the session before orders are checked.
@@ -156,9 +157,7 @@ struct Conductor {
 }
 
 fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let about = folder.join("session.toml").metadata().ok()?;
-    let folder = folder.metadata().ok()?;
-    about.is_file().then(|| (folder.dev(), folder.ino()))
+    folder.join("session.toml").is_file().then(|| inode(folder).ok())?
 }
 
 impl Conductor {

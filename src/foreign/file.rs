@@ -1,8 +1,8 @@
 //! Opens files that others can replace: only regular files, of limited size, and in multicard's own folders no links.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -25,6 +25,11 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 /// Whether the disk of a folder is full: not even the smallest files of a database have room.
 pub fn has_no_room(folder: &Path) -> bool {
     free_bytes(folder).is_some_and(|free_bytes| free_bytes < 1 << 20)
+}
+
+/// Device and inode: what a file or folder keeps when it is renamed, and a copy does not have.
+pub fn identity(about: &Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
 }
 
 /// Opens a file that the user named or put into a data set. Links are followed, since the user made them.

@@ -186,7 +186,7 @@ fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     file.try_lock().ok()?;
     let (locked, named) = (file.metadata().ok()?, fs::symlink_metadata(folder).ok()?);
-    (locked.ino() == named.ino() && locked.dev() == named.dev()).then_some(file)
+    (foreign::identity(&locked) == foreign::identity(&named)).then_some(file)
 }
 
 /// Removes folders of this user's supervisors that have ended.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -131,7 +131,7 @@ impl Feed {
             Err(error) if is_absent(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let identity = (about.dev(), about.ino());
+        let identity = foreign::identity(&about);
         if self.session.is_some_and(|sent| sent != identity) {
             // Another session has taken its place.
             *self = Self::new(&self.folder);
@@ -226,7 +226,7 @@ impl Feed {
             // The file does not exist any more, or is not a regular file.
             _ => return Ok(()),
         };
-        let identity = Some((about.dev(), about.ino()));
+        let identity = Some(foreign::identity(&about));
         let length = if is_log { about.len() } else { about.len().min(MOST_FILE_BYTES) };
         if sent.bytes > about.len() || sent.identity.is_some() && sent.identity != identity {
             send(Down::File { path: path.clone(), offset: 0, new: true }, &[])?;

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::foreign;
@@ -41,7 +40,7 @@ impl Appender {
             Err(io::Error::new(io::ErrorKind::NotFound, message))
         };
         let (ours, present) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
-        if !present.is_ok_and(|present| (present.ino(), present.dev()) == (ours.ino(), ours.dev())) {
+        if !present.is_ok_and(|present| foreign::identity(&present) == foreign::identity(&ours)) {
             return gone("deleted or replaced");
         }
         if ours.len() < self.bytes {

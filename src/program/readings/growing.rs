@@ -2,10 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::arrivals::Arrivals;
+use crate::foreign;
 
 /// The number of bytes at the start of a file by which a rewritten file is recognised.
 const HEAD: usize = 256;
@@ -134,7 +135,7 @@ impl Growing {
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        let identity = (metadata.dev(), metadata.ino());
+        let identity = foreign::identity(&metadata);
         if self.file.as_ref().is_none_or(|(_, open)| *open != identity) {
             let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path)?;
@@ -142,7 +143,7 @@ impl Growing {
             if !metadata.is_file() {
                 return Err(io::Error::other("it is not a regular file"));
             }
-            let is_another = self.file.replace((file, (metadata.dev(), metadata.ino()))).is_some();
+            let is_another = self.file.replace((file, foreign::identity(&metadata))).is_some();
             if is_another {
                 // No file has this many bytes to skip.
                 self.offset = u64::MAX;
