@@ -35,6 +35,12 @@ pub enum StoreError {
         /// The session's address.
         origin: String,
     },
+    /// The path of the folder is not UTF-8.
+    #[error("the path of a session must be UTF-8, and {folder:?} is not: rename the folder, or choose another one")]
+    NotUtf8 {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The folder holds a session already.
     #[error("{folder}: already a session; open it, or choose another folder")]
     Exists {

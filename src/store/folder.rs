@@ -90,7 +90,16 @@ pub fn set_origin(folder: &Path, address: &str) -> Result<(), StoreError> {
     write().map_err(StoreError::io("writing the origin of", folder))
 }
 
-/// Refuses to write a session into the copy of another session.
+/// Refuses to write a session into a folder whose path is not UTF-8, because the jobs of runs contain the path as text, and into the copy of
+/// another session.
+pub(super) fn check_place(folder: &Path) -> Result<(), StoreError> {
+    if std::path::absolute(folder).is_ok_and(|whole| whole.to_str().is_none()) {
+        return Err(StoreError::NotUtf8 { folder: folder.to_owned() });
+    }
+    check_original(folder)
+}
+
+/// Refuses to change the copy of another session.
 pub(super) fn check_original(folder: &Path) -> Result<(), StoreError> {
     match origin(folder) {
         Some(origin) => Err(StoreError::Copy { folder: folder.to_owned(), origin }),

@@ -33,7 +33,7 @@ pub struct Store {
 impl Store {
     /// Creates a session in a new or empty folder and opens it. `node` is the machine it is created on.
     pub fn create(folder: &Path, node: &Node) -> Result<Self, StoreError> {
-        folder::check_original(folder)?;
+        folder::check_place(folder)?;
         let lock = folder::create(folder, node)?;
         // If a session cannot be written right after its creation, it is removed.
         Self::open_locked(folder, lock).inspect_err(|_| folder::remove_created(folder))
@@ -42,7 +42,7 @@ impl Store {
     /// Opens a session for writing, or fails with [`StoreError::InUse`]. The index is first brought up to date with the logs, or
     /// rebuilt if it is missing, damaged or of another version.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        folder::check_original(folder)?;
+        folder::check_place(folder)?;
         folder::read_node(folder)?;
         let lock = folder::lock(folder)?;
         Self::open_locked(folder, lock)

@@ -1,5 +1,8 @@
 //! What disturbs conductors: other programs and users at their sockets, sessions that are moved away or removed, full disks.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use super::*;
 
 #[test]
@@ -145,6 +148,20 @@ fn a_session_that_cannot_be_conducted_says_why() {
     assert!(stderr.contains("thesis.tex") && stderr.matches("multicard:").count() == 1, "{stderr}");
     let output = scene.multicard(&["attach", "session"]).output().unwrap();
     assert!(text(&output.stderr).contains("not a session"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_folder_whose_path_is_not_utf8_is_refused_before_it_is_made() {
+    let scene = Scene::new();
+    let name = OsStr::from_bytes(b"s\xff");
+    for way in [None, Some("--detach")] {
+        let output = scene.multicard(&["run", "waits.toml", "--session"]).arg(name).args(way).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        let words = "the path of a session must be UTF-8, and ";
+        assert!(stderr.contains(words) && stderr.contains("s\\xFF\" is not: rename the folder"), "{stderr}");
+        assert!(!scene.home.path().join(name).exists());
+    }
 }
 
 #[test]
