@@ -1,6 +1,6 @@
 //! A client of a conductor: finds it or starts it, sends orders, receives news.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -40,6 +40,10 @@ const FAR_LIMIT: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest log that is read of a conductor that did not start.
 const MOST_LOG_BYTES: u64 = 1 << 20;
+/// Ending of the logs of conductors.
+const LOG_ENDING: &str = "log";
+/// The number of logs that are kept of conductors that have ended.
+const LOGS_KEPT: usize = 20;
 
 /// A connection to the conductor of a session.
 pub struct Client {
@@ -266,11 +270,13 @@ enum Started {
 fn start(session: &Path) -> Result<Started, ConductError> {
     let failed = |reason: String| ConductError::NotStarted { session: session.to_owned(), reason };
     let program = launch::find_supervisor(None).map_err(failed)?;
-    let log = socket_path(session)?.with_extension("log");
+    let socket = socket_path(session)?;
+    let log = socket.with_extension(LOG_ENDING);
     own_folder(&log)?;
     let open = foreign::open_ours_with(&log, File::options().create(true).append(true));
     let open = open.and_then(|file| file.set_len(0).map(|()| file));
     let errors = open.map_err(|source| ConductError::Socket { doing: "opening", path: log.clone(), source })?;
+    remove_old_logs(socket.parent().unwrap_or(&socket));
     let mut command = Command::new(&program);
     command.arg("conduct").arg(DETACHED_OPTION).arg(session);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
@@ -296,9 +302,43 @@ fn start(session: &Path) -> Result<Started, ConductError> {
     if output.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
 }
 
+/// Removes the logs of conductors that have ended, except for the newest ones. The log of a conductor that runs has its socket beside it, and
+/// that of a conductor that is being started is new.
+fn remove_old_logs(folder: &Path) {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let logs = files.filter(|path| path.extension().is_some_and(|ending| ending == LOG_ENDING));
+    let ended = logs.filter(|log| !log.with_extension("sock").exists());
+    let mut ended: Vec<_> = ended.filter_map(|log| Some((log.metadata().ok()?.modified().ok()?, log))).collect();
+    ended.sort();
+    for (_, log) in ended.iter().rev().skip(LOGS_KEPT) {
+        // Another process may have removed it.
+        let _ = fs::remove_file(log);
+    }
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
+
+    #[test]
+    fn the_logs_of_the_last_conductors_that_have_ended_are_kept_and_those_of_all_that_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |number: u64, ending: &str| folder.path().join(format!("{number:02}.{ending}"));
+        for number in 0..30 {
+            let log = File::create(at(number, "log")).unwrap();
+            log.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(number)).unwrap();
+        }
+        for running in [3, 25] {
+            File::create(at(running, "sock")).unwrap();
+        }
+        remove_old_logs(folder.path());
+        let kept: Vec<u64> = (0..30).filter(|number| at(*number, "log").exists()).collect();
+        let expected: Vec<u64> = [3].into_iter().chain(9..30).collect();
+        assert_eq!(kept, expected);
+    }
 
     #[test]
     fn conductors_that_end_again_and_again_end_the_attempt_at_its_limit() {
