@@ -369,6 +369,18 @@ fn what_a_limit_of_the_process_keeps_from_working_is_told_with_that_limit() {
 }
 
 #[test]
+fn a_small_stack_is_enough_for_help_and_for_tables() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    let (program, table) = (env!("CARGO_BIN_EXE_multicard"), format!("table {}", from.path().display()));
+    for arguments in ["help trust", "--help", table.as_str()] {
+        let mut bash = Command::new("bash");
+        seeded::at_home(&mut bash, home.path());
+        let output = bash.args(["-c", &format!("ulimit -s 256; exec {program} {arguments}")]).output().unwrap();
+        assert!(output.status.success(), "{arguments}: {:?} {}", output.status, text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_session_is_read_where_neither_it_nor_the_home_can_be_written() {
     let (home, from) = (TempDir::new().unwrap(), session());
     let (disk, temporary) = (home.path().join("disk"), home.path().join("temporary"));

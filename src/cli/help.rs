@@ -1,6 +1,6 @@
 //! `multicard help`: the help of subcommands, and topics: documentation that is longer than a list of options.
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 
 use super::{OK, Outcome, print};
 use crate::plan::{Domain, Factor, Level, WorkloadSpec, suggestion, workload, workloads};
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// The page for these words; without words, the list of everything.
 fn page(words: &[&str]) -> Result<String, String> {
-    let mut command = super::Arguments::command();
+    let mut command = super::description();
     command.build();
     let found = words.iter().try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
     let mut pages: Vec<String> = found.map(|command| command.render_long_help().to_string()).into_iter().collect();
@@ -106,7 +106,7 @@ fn page(words: &[&str]) -> Result<String, String> {
         }
     }
     if pages.is_empty() {
-        let (command, words) = (super::Arguments::command(), words.join(" "));
+        let (command, words) = (super::description(), words.join(" "));
         let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
         let mut names: Vec<&str> = commands.map(clap::Command::get_name).collect();
         let pages = TOPICS.iter().map(|topic| topic.name).chain(workloads().iter().map(|spec| &*spec.key));
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn every_subcommand_and_every_topic_has_a_page() {
-        let command = super::super::Arguments::command();
+        let command = super::super::description();
         for subcommand in command.get_subcommands() {
             let text = page(&[subcommand.get_name()]).unwrap();
             assert!(text.contains(&format!("Usage: multicard {}", subcommand.get_name())), "{text}");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::help::{Part, TOPICS, workload_page};
@@ -134,7 +134,7 @@ fn commands() -> String {
             add(inner, &path, text);
         }
     }
-    let mut command = super::Arguments::command();
+    let mut command = super::description();
     command.build();
     let mut text = String::new();
     add(&mut command, "multicard", &mut text);
@@ -213,8 +213,7 @@ mod tests {
         for topic in TOPICS {
             assert!(page.contains(&format!("<section id=\"{}\">", topic.name)), "{}", topic.name);
         }
-        for subcommand in super::super::Arguments::command().get_subcommands().filter(|command| !command.is_hide_set())
-        {
+        for subcommand in super::super::description().get_subcommands().filter(|command| !command.is_hide_set()) {
             assert!(
                 page.contains(&format!("<h3>multicard {}</h3>", subcommand.get_name())),
                 "{}",
