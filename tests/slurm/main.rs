@@ -436,7 +436,9 @@ fn a_run_of_an_archive_that_was_at_a_site_does_not_start_again_before_its_progra
     scene.kill_conductor();
     succeed(&mut scene.multicard(&["session", "export", "session", "--out", "a.zip"]));
     succeed(&mut scene.multicard(&["session", "import", "a.zip", "--session", "imported"]));
-    scene.multicard(&["attach", "imported"]).output().unwrap();
+    let mut attached = scene.multicard(&["attach", "imported"]);
+    let mut attached = Attached(attached.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait("nothing is left to run", || attached.0.try_wait().unwrap().is_some());
     let runs = open_reader(&scene.path("imported")).and_then(|reader| reader.runs()).unwrap();
     assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Interrupted]);
     assert_eq!(scene.job_states(), ["RUNNING"]);
