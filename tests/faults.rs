@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 mod seeded;
 
-use seeded::{command, copy, files, multicard, records, session, tables, text, with_mounts};
+use seeded::{command, copy, files, multicard, records, session, succeed, tables, text, with_mounts};
 
 fn remade(session: &Path) -> RebuildReport {
     rebuild(session, &mut |_, _| {}).unwrap()
@@ -208,6 +208,43 @@ fn where_the_index_may_not_lie_beside_the_logs_it_lies_in_local_state() {
     assert!(files(session.path()).iter().all(|path| !path.to_string_lossy().contains("sqlite")));
     let indexes = files(&home.path().join("state/multicard/indexes"));
     assert!(indexes.iter().any(|path| path.extension().is_some_and(|extension| extension == "sqlite")), "{indexes:?}");
+}
+
+#[test]
+fn an_index_in_local_state_is_not_used_for_another_session_that_took_the_place_of_its_own() {
+    let home = TempDir::new().unwrap();
+    let on_it = |arguments: &[&str]| {
+        let mut command = command(home.path());
+        command.env("MULTICARD_INDEX", "state").args(arguments).current_dir(home.path());
+        succeed(&mut command)
+    };
+    let rows = |times: [&str; 2]| -> String {
+        (1..5).map(|rep| format!("gcc,{rep},{}{rep}\nicc,{rep},{}{rep}\n", times[0], times[1])).collect()
+    };
+    for (file, times) in [("a.csv", ["1.5", "1.0"]), ("b.csv", ["1.0", "1.5"])] {
+        fs::write(home.path().join(file), format!("compiler,rep,time (s)\n{}", rows(times))).unwrap();
+    }
+    let session = home.path().join("s");
+    let import = |file: &str| {
+        on_it(&["import", file, "--session", "s", "--yes"]);
+        fs::metadata(session.join("journal.jsonl")).unwrap().len()
+    };
+    let table = || {
+        let output = on_it(&["table", "s", "--format", "csv"]);
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let bytes = import("a.csv");
+    let first = table();
+    // The times in a journal do not all have the same number of digits.
+    let is_as_long = (0..200).any(|_| {
+        fs::remove_dir_all(&session).unwrap();
+        import("b.csv") == bytes
+    });
+    assert!(is_as_long);
+    let second = table();
+    assert!(second != first && !second.1.contains("damaged"), "{second:?}");
+    on_it(&["session", "rebuild", "s"]);
+    assert_eq!(table(), second);
 }
 
 /// Refuses locks of files below the folder `LOCKLESS`, as NFS does without lockd.

@@ -227,7 +227,21 @@ impl Index {
     }
 
     pub(super) fn set_log_bytes(&self, path: &str, bytes: u64, changed_ns: i64) -> Result<()> {
-        self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2, ?3)", params![path, bytes.cast_signed(), changed_ns])
+        let sql = "INSERT OR REPLACE INTO log VALUES (?1, ?2, ?3, NULL)";
+        self.execute(sql, params![path, bytes.cast_signed(), changed_ns])
+    }
+
+    /// Records how much of the journal is in the index. `ends` is the checksum of both ends of this part.
+    pub(super) fn set_journal(&self, bytes: u64, ends: &str) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO log VALUES ('journal.jsonl', ?1, 0, ?2)";
+        self.execute(sql, params![bytes.cast_signed(), ends])
+    }
+
+    /// The number of bytes of the journal that are in the index, and the checksum of both ends of this part; `None` if nothing is.
+    pub(super) fn journal(&self) -> Result<Option<(u64, String)>> {
+        let sql = "SELECT bytes, ends FROM log WHERE path = 'journal.jsonl'";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        statement.query_row([], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))).optional()
     }
 
     /// All known logs, and how much of each the index contains.

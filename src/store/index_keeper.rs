@@ -49,7 +49,11 @@ pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreE
         Opened::Ready(connection) => {
             let mut index = Index::new(connection);
             let caught_up = replay::list(folder, &index).and_then(|listing| {
-                if listing.has_shrunk() { Ok(None) } else { catch_up(folder, listing, &path, &mut index).map(Some) }
+                if listing.contradicts_index() {
+                    Ok(None)
+                } else {
+                    catch_up(folder, listing, &path, &mut index).map(Some)
+                }
             });
             match caught_up {
                 Ok(Some(report)) => return Ok((index, report)),
@@ -99,6 +103,8 @@ pub(super) struct IndexKeeper {
     sealed: HashSet<String>,
     /// Sealed runs whose ranks sent events afterwards.
     late: BTreeSet<String>,
+    /// Length of the journal after its last decision in the open transaction.
+    journal_bytes: Option<u64>,
     /// Start of the open transaction.
     transaction_start: Option<Instant>,
     rows: u32,
@@ -117,6 +123,7 @@ impl IndexKeeper {
             samples: HashMap::new(),
             sealed: HashSet::new(),
             late: BTreeSet::new(),
+            journal_bytes: None,
             transaction_start: None,
             rows: 0,
             failed: None,
@@ -213,10 +220,8 @@ impl IndexKeeper {
                 if let Decision::RunQueued { run, .. } | Decision::RunStarted { run, .. } = &line.decision {
                     self.sealed.remove(run);
                 }
-                let indexed = self.index.decision(&line);
-                indexed
-                    .and_then(|()| self.index.set_log_bytes("journal.jsonl", journal_bytes, 0))
-                    .map_err(StoreError::index(path))?;
+                self.index.decision(&line).map_err(StoreError::index(path))?;
+                self.journal_bytes = Some(journal_bytes);
                 match line.decision {
                     Decision::RunEnded { run, .. } => self.seal(&run),
                     _ => Ok(()),
@@ -254,6 +259,13 @@ impl IndexKeeper {
         Ok(())
     }
 
+    /// Records how much of the journal is indexed. Its ends are read once per commit, because a commit may contain many decisions.
+    fn index_journal_bytes(&mut self) -> Result<(), StoreError> {
+        let Some(bytes) = self.journal_bytes.take() else { return Ok(()) };
+        let ends = replay::journal_ends(&self.folder, bytes)?;
+        self.index.set_journal(bytes, &ends).map_err(StoreError::index(&self.index_path))
+    }
+
     fn commit(&mut self) {
         if self.transaction_start.is_none() {
             return;
@@ -261,6 +273,7 @@ impl IndexKeeper {
         let commit = |writer: &mut Self| {
             writer.index_folds()?;
             writer.index_late()?;
+            writer.index_journal_bytes()?;
             writer.index.commit().map_err(StoreError::index(&writer.index_path))
         };
         match commit(self) {
@@ -280,6 +293,7 @@ impl IndexKeeper {
     fn fail(&mut self, error: StoreError) {
         self.index.roll_back();
         (self.transaction_start, self.rows, self.failed) = (None, 0, Some(Instant::now()));
+        self.journal_bytes = None;
         self.report(error);
     }
 

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::index::{Index, Indexed};
 use super::journal::read_journal_line;
 use super::lines::{self, Line};
+use super::sum::sum_of_ends;
 use super::telemetry::TelemetryFold;
 use super::{Decision, LogSum, StoreError, folder, schema};
 use crate::plan::counted;
@@ -98,7 +99,7 @@ pub(super) fn catch_up(
     let (known, under_way) =
         replay.index.runs().and_then(|known| Ok((known, replay.index.under_way()?))).map_err(failed)?;
     let under_way: BTreeSet<String> = under_way.into_iter().collect();
-    let Listing { journal, mut runs, others, changed, indexed } = listing;
+    let Listing { journal, mut runs, others, changed, indexed, .. } = listing;
     let folders: Vec<String> = runs.keys().cloned().collect();
     let is_whole = |run: &String| runs[run].iter().all(|log| log.bytes.is_some_and(|bytes| bytes > 0));
     let whole: Vec<(String, i64)> = changed.into_iter().filter(|(run, _)| is_whole(run)).collect();
@@ -168,6 +169,12 @@ pub(super) fn catch_up_run(folder: &Path, index: &mut Index, run: &str) -> Resul
         replay.add(log, bytes.map(|bytes| Indexed { bytes, ..Indexed::default() }))?;
     }
     replay.run()
+}
+
+/// The checksum of both ends of the first `bytes` of a session's journal.
+pub(super) fn journal_ends(folder: &Path, bytes: u64) -> Result<String, StoreError> {
+    let path = folder::journal(folder);
+    sum_of_ends(&path, bytes).map_err(StoreError::io("reading", &path))
 }
 
 /// Folds a run's samples up to `bytes` of their log.
@@ -271,8 +278,11 @@ impl<'a> Replay<'a> {
             self.replay(&pending, bytes, total_bytes)?;
             self.done_bytes = before_bytes + bytes;
             (self.progress)(self.done_bytes, total_bytes);
-            let index = self.index.set_log_bytes(&pending.path, bytes, pending.changed_ns);
-            index.map_err(StoreError::index(&self.index_path))?;
+            let indexed = match &pending.kind {
+                Kind::Journal => self.index.set_journal(bytes, &journal_ends(self.folder, bytes)?),
+                _ => self.index.set_log_bytes(&pending.path, bytes, pending.changed_ns),
+            };
+            indexed.map_err(StoreError::index(&self.index_path))?;
         }
         Ok(self.report)
     }

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 18;
+pub(super) const INDEX_VERSION: i64 = 19;
 
 // `position` is the order in the journal, `start_order` the order of starts. Workloads, levels, data sets, modes, placements, environments,
 // devices and the telemetry fold are JSON. `rank_key` is the key of the row in `rank`.
@@ -71,8 +71,10 @@ CREATE TABLE damage (
     PRIMARY KEY (path, number)
 ) WITHOUT ROWID;
 -- How much of each log is in the index, by its path in the session folder, and when it was last changed before it was read, in
--- nanoseconds since the Unix epoch; 0 where nobody looked.
-CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, changed_ns INTEGER NOT NULL) WITHOUT ROWID;
+-- nanoseconds since the Unix epoch; 0 where nobody looked. `ends` is the SHA-256 of both ends of the indexed part, only of the journal.
+CREATE TABLE log (
+    path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, changed_ns INTEGER NOT NULL, ends TEXT
+) WITHOUT ROWID;
 -- What the logs of finished runs were when their runs had finished, by their paths.
 CREATE TABLE sum (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL) WITHOUT ROWID;
 -- When the folder of an ended run was last changed, in nanoseconds since the Unix epoch: until it changes again, its logs are those above.

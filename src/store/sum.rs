@@ -1,7 +1,8 @@
-//! Checksums of the logs of finished runs. They are stored in the journal, so that later changes to a log are detected.
+//! Checksums of logs. Those of finished runs are stored in the journal, so that later changes to a log are detected. The checksum of the
+//! journal's ends is stored in the index, so that the index is not used for the journal of another session.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,37 @@ use sha2::{Digest, Sha256};
 
 use super::folder;
 use crate::foreign;
+
+/// Length of each end in [`sum_of_ends`]. The first lines of a journal contain the time when its session began.
+const END_BYTES: u64 = 64 << 10;
+
+/// SHA-256 of the first and the last bytes of the first `bytes` of a log, in hexadecimal digits. A missing log is empty.
+///
+/// It stays the same while a log only grows, in copies of a log, and on network file systems, where inodes and times may change. Of a long
+/// log, only its ends are read.
+///
+/// # Errors
+/// The log cannot be read.
+pub(super) fn sum_of_ends(log: &Path, bytes: u64) -> io::Result<String> {
+    let mut sum = Sha256::new();
+    match foreign::open_ours(log) {
+        Ok(mut file) => {
+            for start in [0, bytes.saturating_sub(END_BYTES)] {
+                let mut end = Vec::new();
+                file.seek(SeekFrom::Start(start))?;
+                file.by_ref().take(bytes.min(END_BYTES)).read_to_end(&mut end)?;
+                sum.update(&end);
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    Ok(hexadecimal(sum))
+}
+
+fn hexadecimal(sum: Sha256) -> String {
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// The length and checksum of a log when its run had finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,8 +70,7 @@ impl LogSum {
             sum.update(&block[..count]);
             length += count as u64;
         }
-        let sha256 = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { file, bytes: length, sha256 })
+        Ok(Self { file, bytes: length, sha256: hexadecimal(sum) })
     }
 
     /// The checksums of the logs of a run's ranks, in the order of their names.
@@ -65,6 +96,26 @@ impl LogSum {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ends_of_a_log_stay_the_same_while_it_grows_and_differ_from_those_of_another_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("journal.jsonl");
+        let missing = sum_of_ends(&log, 5).unwrap();
+        let of = |text: &str, bytes: u64| {
+            fs::write(&log, text).unwrap();
+            sum_of_ends(&log, bytes).unwrap()
+        };
+        assert_eq!(of("first", 5), of("first and more", 5));
+        let short = ["first", "third", "firs", ""].map(|text| of(text, 5));
+        assert!(short.iter().enumerate().all(|(place, sum)| !short[..place].contains(sum)), "{short:?}");
+        assert_eq!(short[3], missing);
+        let long = "x".repeat(300_000);
+        let bytes = long.len() as u64;
+        for changed in [format!("y{}", &long[1..]), format!("{}y", &long[1..])] {
+            assert_ne!(of(&changed, bytes), of(&long, bytes));
+        }
+    }
 
     #[test]
     fn the_sum_of_a_log_covers_the_bytes_that_it_had_when_its_run_finished() {

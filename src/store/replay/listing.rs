@@ -6,6 +6,7 @@ use std::ops::{Bound, Range};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::journal_ends;
 use crate::store::index::{Index, Indexed};
 use crate::store::{StoreError, folder};
 
@@ -20,6 +21,8 @@ pub(in crate::store) struct Listing {
     pub(super) changed: Vec<(String, i64)>,
     /// How much of each log the index contains, by path.
     pub(super) indexed: HashMap<String, Indexed>,
+    /// Whether the part of the journal that is in the index differs from the journal: the index was made from another one.
+    is_of_another_journal: bool,
 }
 
 /// Lists the logs of a session. If a folder has not changed since all of its logs were indexed, it is not listed again; only its known logs
@@ -32,6 +35,10 @@ pub(in crate::store) fn list(folder: &Path, index: &Index) -> Result<Listing, St
         known_names.entry(run).or_default().push(name);
     }
     let journal = LogFile::look(folder, Kind::Journal, "journal.jsonl".to_owned())?;
+    let is_of_another_journal = match index.journal().map_err(StoreError::index(&folder::index_path(folder)))? {
+        Some((bytes, ends)) if journal.bytes.is_some() => journal_ends(folder, bytes)? != ends,
+        _ => false,
+    };
     let (mut runs, mut others, mut changed) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (run, is_folder) in sorted_names(&folder::runs(folder))? {
         if !is_folder {
@@ -50,7 +57,7 @@ pub(in crate::store) fn list(folder: &Path, index: &Index) -> Result<Listing, St
         };
         runs.insert(run, logs);
     }
-    Ok(Listing { journal, runs, others, changed, indexed: indexed.into_iter().collect() })
+    Ok(Listing { journal, runs, others, changed, indexed: indexed.into_iter().collect(), is_of_another_journal })
 }
 
 /// When a name was last added to a folder or removed from it, in nanoseconds since the Unix epoch; 0 if the folder does not exist.
@@ -73,10 +80,13 @@ impl Listing {
         self.runs.values().flatten().chain([&self.journal])
     }
 
-    /// Whether a log is shorter than its indexed part, because a crash of the machine lost an unsynced part of it.
-    pub(in crate::store) fn has_shrunk(&self) -> bool {
+    /// Whether the index must be made again: it was made from the journal of another session that had the same path, or a log is shorter
+    /// than its indexed part, because a crash of the machine lost an unsynced part of it.
+    pub(in crate::store) fn contradicts_index(&self) -> bool {
         let lengths: HashMap<&str, u64> = self.logs().map(|log| (&*log.path, log.bytes.unwrap_or(0))).collect();
-        self.indexed.iter().any(|(path, indexed)| lengths.get(&**path).copied().unwrap_or(0) < indexed.bytes)
+        let is_shorter =
+            |(path, indexed): (&String, &Indexed)| lengths.get(&**path).copied().unwrap_or(0) < indexed.bytes;
+        self.is_of_another_journal || self.indexed.iter().any(is_shorter)
     }
 }
 

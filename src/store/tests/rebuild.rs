@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::fixture::*;
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Evidence, FailureKind, Phase, Sample};
-use crate::store::{Reader, Store, rebuild};
+use crate::store::{JournalLine, Reader, Store, rebuild};
 
 #[derive(Clone, Debug)]
 enum Deed {
@@ -182,6 +182,39 @@ fn an_event_that_comes_after_its_runs_end_replaces_nothing_that_its_log_holds_la
     store.flush().unwrap();
     let live = everything(&store.reader().unwrap());
     assert_eq!(live[0].ranks[0].failure, Some((FailureKind::Peer, "later".to_owned())));
+}
+
+#[test]
+fn an_index_is_made_again_if_another_journal_has_taken_the_place_of_the_one_that_it_was_made_from() {
+    let (folder, _) = session_of_a_finished_run();
+    let journal = folder.path().join("journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let other = text.replace("\"c1\"", "\"c2\"");
+    assert!(other != text && other.len() == text.len());
+    let cells = |reader: &Reader| -> Vec<String> {
+        assert_eq!(reader.damage().unwrap(), Vec::<String>::new());
+        reader.runs().unwrap().into_iter().map(|run| run.cell).collect()
+    };
+    std::fs::write(&journal, &other).unwrap();
+    assert_eq!(cells(&Reader::open(folder.path()).unwrap()), ["c2"], "as long");
+    std::fs::write(&journal, &text).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(cells(&store.reader().unwrap()), ["c1"], "a writer looks too");
+    drop(store);
+    let queued = JournalLine { time_s: 1.8e9, decision: queued("r2"), logs: Vec::new() };
+    std::fs::write(&journal, other + &serde_json::to_string(&queued).unwrap() + "\n").unwrap();
+    assert_eq!(cells(&Reader::open(folder.path()).unwrap()), ["c2", "c1"], "longer");
+}
+
+#[test]
+fn an_index_whose_journal_has_grown_is_kept_and_catches_up() {
+    let (folder, _) = session_of_a_finished_run();
+    drop(Store::open(folder.path()).unwrap());
+    let queued = JournalLine { time_s: 1.8e9, decision: queued("r2"), logs: Vec::new() };
+    append(folder.path(), "journal.jsonl", &(serde_json::to_string(&queued).unwrap() + "\n"));
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!((store.found().runs, store.found().events), (2, 0), "only the journal was read");
+    assert_eq!(store.reader().unwrap().runs().unwrap().len(), 2);
 }
 
 #[test]
