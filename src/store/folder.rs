@@ -248,6 +248,18 @@ impl Lock {
             Err(TryLockError::Error(source)) => Err(StoreError::io(LOCKING, path)(source)),
         }
     }
+
+    /// Whether no process holds the exclusive lock on a file; false if that cannot be found out. The right to read the file suffices.
+    fn is_free(path: &Path) -> bool {
+        match foreign::open_ours(path) {
+            Ok(file) => {
+                let test = Self(file);
+                test.0.try_lock_shared().is_ok()
+            }
+            // Whoever locks it creates it first.
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
 }
 
 impl Drop for Lock {
@@ -282,9 +294,15 @@ pub(super) fn lock_at_once(folder: &Path) -> Result<Lock, StoreError> {
     lock_session(folder, File::try_lock)
 }
 
-/// Keeps writers out of a session. Several holders can do so at the same time.
+/// Keeps writers out of a session, or out of its index if the folder is read-only. Several holders can do so at the same time.
 pub(super) fn lock_out_writers(folder: &Path) -> Result<Lock, StoreError> {
     lock_session(folder, File::try_lock_shared)
+}
+
+/// Whether no process writes a session, as far as the lock in its folder says; false if that cannot be found out. If the folder is read-only,
+/// [`lock_out_writers`] locks another file, which does not show whether the session's owner is writing.
+pub(super) fn is_unattended(folder: &Path) -> bool {
+    Lock::is_free(&folder.join(LOCK))
 }
 
 fn lock_session(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, StoreError> {
@@ -360,6 +378,8 @@ pub fn parse_session_file(text: &str, file: &Path) -> Result<Node, StoreError> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -400,6 +420,25 @@ mod tests {
         drop(readers);
         let _writer = lock_at_once(folder.path()).unwrap();
         assert!(matches!(lock_out_writers(folder.path()), Err(StoreError::InUse { .. })));
+    }
+
+    #[test]
+    fn a_session_is_unattended_if_no_writer_holds_its_lock_and_not_if_nobody_can_tell() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join(LOCK);
+        assert!(is_unattended(folder.path()), "no process has ever written it");
+        let writer = lock_at_once(folder.path()).unwrap();
+        fs::set_permissions(&lock, fs::Permissions::from_mode(0o444)).unwrap();
+        assert!(!is_unattended(folder.path()), "the right to read its lock suffices");
+        drop(writer);
+        assert!(is_unattended(folder.path()));
+        fs::remove_file(&lock).unwrap();
+        let reader = lock_out_writers(folder.path()).unwrap();
+        assert!(is_unattended(folder.path()), "readers do not write it");
+        drop(reader);
+        fs::rename(&lock, folder.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &lock).unwrap();
+        assert!(!is_unattended(folder.path()), "its lock cannot be opened");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct Reader {
     wishes: RefCell<HashMap<String, Arc<Wishes>>>,
     /// The session's own measures with their JSON.
     own_measures: RefCell<(Vec<String>, Arc<[OwnMeasure]>)>,
-    /// Whether no process was writing the session when it was opened.
+    /// Whether no process was writing the session when it was opened; false if that could not be found out.
     is_unattended: bool,
     /// Runs without a living process, as found by [`Self::settle`].
     gone: HashSet<String>,
@@ -84,7 +84,8 @@ impl Reader {
                 return Err(StoreError::NoIndex { path: folder::index_path(folder) });
             };
             drop(index_keeper::open_index(folder)?);
-            Ok(Self { is_unattended: no_writer.is_some(), ..Self::open_index(folder)? })
+            let is_unattended = no_writer.is_some() && folder::is_unattended(folder);
+            Ok(Self { is_unattended, ..Self::open_index(folder)? })
         })
     }
 

@@ -257,6 +257,24 @@ fn a_run_in_a_terminal_that_waits_for_a_full_disk_can_be_interrupted() {
     wait("its runs have ended", || !fs::read_dir("/proc").unwrap().flatten().any(names_home));
 }
 
+#[test]
+fn whoever_can_only_read_a_session_reads_its_waiting_runs_as_queued_while_its_conductor_lives() {
+    let scene = Scene::under_way();
+    let script = "mount --bind \"$1\" \"$1\"; mount -o remount,bind,ro \"$1\"
+        \"$0\" session show \"$1\" --format json";
+    let count = |state: &str| {
+        let output = with_mounts(scene.home.path(), script, &[&scene.session()])?;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        Some(shown["runs"][state].as_u64().unwrap_or(0))
+    };
+    let Some(queued) = count("queued") else { return };
+    assert_eq!((queued, count("interrupted")), (2, Some(0)));
+    kill(scene.conductor());
+    wait("the conductor is gone", || scene.conductors().is_empty());
+    assert_eq!(count("interrupted"), Some(2), "the first run goes on");
+}
+
 /// What Python prints as another user; none where only root could become one, or there is no Python.
 fn as_another_user(script: &str, argument: &Path) -> Option<Child> {
     if !rustix::process::geteuid().is_root() {
