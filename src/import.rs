@@ -4,6 +4,7 @@ mod columns;
 mod copies;
 mod csv_rows;
 mod declared;
+mod dependence;
 mod file;
 mod json_rows;
 mod moment;

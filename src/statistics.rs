@@ -6,15 +6,17 @@ mod correlation;
 mod distribution;
 mod order;
 mod power;
+mod succession;
 
 pub use change::{ChangePoint, change_points, least_values};
-pub use correlation::{CORRELATED_PAIRS, Correlation, rank_correlation};
+pub use correlation::{CORRELATED_PAIRS, Correlation, rank_correlation, ranks};
 pub use distribution::{student_t_above, student_t_quantile};
 pub use order::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
     median_of_sorted,
 };
 pub use power::{errors_to_show, least_that_suffices};
+pub use succession::{Succession, alike_by_chance};
 
 #[cfg(test)]
 pub(crate) mod fixture {

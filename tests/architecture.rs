@@ -29,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("papers", &["plan", "analysis"]),
     ("figure", &["foreign", "plan", "analysis", "papers", "text_table"]),
     ("export", &["foreign", "plan", "protocol", "store", "analysis", "text_table"]),
-    ("import", &["foreign", "plan", "protocol", "store", "analysis"]),
+    ("import", &["foreign", "plan", "protocol", "store", "statistics", "analysis"]),
     (
         "session",
         &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace", "analysis"],

@@ -315,12 +315,16 @@ fn rows_that_recur_are_told_and_marked_and_give_no_verdict_and_rows_of_few_digit
     assert!(stdout(home, &["table", "again"]).contains("recurring rows"));
 }
 
+/// A number from 0 to 0.1 that looks random.
+fn noise(seed: u32) -> f64 {
+    0.1 * f64::from(seed.wrapping_mul(2_654_435_761) >> 8) / 16_777_216.0
+}
+
 #[test]
 fn values_of_one_run_beside_samples_of_another_measure_give_no_verdict_until_rows_are_declared_runs() {
     let home = TempDir::new().unwrap();
     let home = home.path();
     // Two equal programs with five runs each; four losses of each run, which differ.
-    let noise = |seed: u32| 0.1 * f64::from(seed.wrapping_mul(2_654_435_761) >> 8) / 16_777_216.0;
     let row = |(cell, run, sample): (u32, u32, u32)| {
         let (time_s, loss) =
             (1.0 + noise(run + 100 * cell), 2.0 + f64::from(cell) + noise(1_000 + 500 * cell + 50 * run + sample));
@@ -365,11 +369,36 @@ fn values_of_one_run_beside_samples_of_another_measure_give_no_verdict_until_row
     imported("mapped", &["--map", &map]);
     for session in ["declared", "mapped"] {
         let table = table(session, "time_s");
-        assert!(!table.contains("not comparable") && table.contains("recurring rows declared as runs"), "{table}");
+        assert!(!table.contains("not comparable") && table.contains("rows declared as runs"), "{table}");
         assert_eq!(table.matches("verdicts assume that each imported row is an independent run").count(), 1, "{table}");
     }
     let error = refused(home, &["import", &joined, "--map", &wrong]);
     assert!(error.contains("wrong.toml: rows: \"run\" is unknown: write rows = \"runs\""), "{error}");
+}
+
+#[test]
+fn rolling_means_are_marked_and_give_no_verdict_until_rows_are_declared_runs() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let row = |(cell, first): (u32, u32)| {
+        let mean = (first..first + 8).map(|place| noise(977 * place * place + 100_003 * cell)).sum::<f64>() / 8.0;
+        format!("{},{:.6}\n", ["a", "b"][cell as usize], 1.0 + 0.2 * f64::from(cell) + mean)
+    };
+    let rows = (0..2).flat_map(|cell| (0..40).map(move |first| (cell, first)));
+    let smooth = file(home, "smooth.csv", &format!("algo,time_s\n{}", rows.map(row).collect::<String>()));
+    let imported = |session: &str, options: &[&str]| {
+        let arguments = [&["import", &smooth, "--session", session, "--yes"], options].concat();
+        let stderr = text(&succeed(command(home).args(arguments).current_dir(home)).stderr);
+        (stderr, stdout(home, &["table", session, "--baseline", "algo=a", "--notes"]))
+    };
+    let (stderr, table) = imported("marked", &[]);
+    let expected = "smooth.csv: line 2, column \"time_s\": successive values in 2 cells from here on are more alike than by chance";
+    assert!(stderr.contains(expected) && stderr.contains("add --rows-are-runs"), "{stderr}");
+    assert!(table.contains("not comparable: successive values of this measure depend on each other"), "{table}");
+    assert!(table.contains("dependent values: successive rows of its cell have a time_s"), "{table}");
+    let (stderr, table) = imported("declared", &["--rows-are-runs"]);
+    assert!(stderr.contains("each row counts as a run of its own, as you say"), "{stderr}");
+    assert!(table.contains("slower") && table.contains("rows declared as runs"), "{table}");
 }
 
 /// Results that name day, machine and commit: one session a day, slower from the 10th on.

@@ -58,6 +58,8 @@ pub enum Incomparable {
     RecurringRows,
     /// Values of the measure recur in rows that differ in other measures, so that the same is unknown of it.
     RecurringValues,
+    /// Successive values of the measure in an imported file depend on each other.
+    DependentValues,
     /// A value is 0 or negative.
     NoRatio,
     /// The difference is smaller than the resolution of the clock.
@@ -116,6 +118,7 @@ impl Incomparable {
             Self::NoPartners { .. } => "no_partners",
             Self::RecurringRows => "recurring_rows",
             Self::RecurringValues => "recurring_values",
+            Self::DependentValues => "dependent_values",
             Self::NoRatio => "no_ratio",
             Self::CoarseClock { .. } => "coarse_clock",
             Self::CoarseValues { .. } => "coarse_values",
@@ -143,6 +146,10 @@ impl Incomparable {
             }
             Self::RecurringValues => {
                 "keep one row of each run for this measure; if each row is a run of its own, import the file with --rows-are-runs"
+            }
+            Self::DependentValues => {
+                "keep one value of each independent run for this measure, without smoothing; if each row is a run of its own, import the \
+                 file with --rows-are-runs"
             }
             Self::NoRatio => {
                 "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)"
@@ -191,6 +198,7 @@ impl fmt::Display for Incomparable {
             }
             Self::RecurringRows => f.write_str("rows of the file recur with all their digits"),
             Self::RecurringValues => f.write_str("values of this measure recur in the file with all their digits"),
+            Self::DependentValues => f.write_str("successive values of this measure depend on each other in the file"),
             Self::NoRatio => f.write_str("ratios need values above 0"),
             Self::CoarseClock { resolution } => {
                 write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
@@ -393,6 +401,9 @@ impl Comparison {
         }
         if has_one(&|run| run.has_recurring_values(key)) {
             return (pairs.to_vec(), Some(Incomparable::RecurringValues));
+        }
+        if has_one(&|run| run.has_dependent_values(key)) {
+            return (pairs.to_vec(), Some(Incomparable::DependentValues));
         }
         let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };
         if !cell.pairs_with(base) {

@@ -103,7 +103,9 @@ pub enum Mark {
     Recurring,
     /// Rows of its file and cell that differ in other measures have the same values of this one, although chance does not explain it.
     RecurringValues(Key),
-    /// Rows of its file and cell recur, or their values do, and the user declared that each row is a run of its own.
+    /// Successive values of this measure in its file and cell are more alike than by chance, so that they depend on each other.
+    DependentValues(Key),
+    /// Rows of its file and cell recur, or their values do or depend on each other, and the user declared that each row is a run of its own.
     DeclaredRuns,
     /// It was recorded in windows. Its times are those of the steps between windows.
     TracedInWindows,
@@ -205,6 +207,7 @@ impl Mark {
                 | Self::Imported(_)
                 | Self::Recurring
                 | Self::RecurringValues(_)
+                | Self::DependentValues(_)
                 | Self::DeclaredRuns
                 | Self::TracedInWindows
                 | Self::Synthetic
@@ -218,7 +221,7 @@ impl Mark {
     pub fn measure(&self) -> Option<&str> {
         match self {
             Self::IncludesWarmUp => Some("epoch_time_s"),
-            Self::RecurringValues(key) => Some(key.as_str()),
+            Self::RecurringValues(key) | Self::DependentValues(key) => Some(key.as_str()),
             _ => None,
         }
     }
@@ -252,7 +255,8 @@ impl Mark {
             Self::Imported(_) => "imported",
             Self::Recurring => "recurring rows",
             Self::RecurringValues(_) => "recurring values",
-            Self::DeclaredRuns => "recurring rows declared as runs",
+            Self::DependentValues(_) => "dependent values",
+            Self::DeclaredRuns => "rows declared as runs",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(message) => kind_of_warning(message).unwrap_or("warning"),
@@ -294,10 +298,13 @@ fn marks_of_import(record: &RunRecord) -> impl Iterator<Item = Mark> {
     let file = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM));
     let (workload, is_own) = (&record.workload, move |cells: &BTreeSet<String>| cells.contains(&record.cell));
     let values = workload.measures.iter().filter(move |measure| is_own(&measure.recurring_cells));
+    let dependent = workload.measures.iter().filter(move |measure| is_own(&measure.dependent_cells));
     let rows = is_own(&workload.recurring_cells).then_some(Mark::Recurring);
     let declared = is_own(&workload.declared_cells).then_some(Mark::DeclaredRuns);
     let values = values.map(|measure| Mark::RecurringValues(measure.key.clone()));
-    file.map(|file| Mark::Imported(file.to_owned())).into_iter().chain(rows).chain(values).chain(declared)
+    let dependent = dependent.map(|measure| Mark::DependentValues(measure.key.clone()));
+    let file = file.map(|file| Mark::Imported(file.to_owned()));
+    file.into_iter().chain(rows).chain(values).chain(dependent).chain(declared)
 }
 
 /// The mark if a run lost CPUs to other programs. The documentation of the method states the thresholds.
@@ -354,8 +361,8 @@ fn divided(steps: f64) -> String {
 
 /// The full text, on one line.
 const RECURRING: &str = "rows of its cell have the same values, digit for digit: copies, runs without randomness, or readings of a coarse clock";
-const DECLARED_RUNS: &str =
-    "rows of its cell have the same values, digit for digit, and its import declared that each row is a run of its own";
+const DECLARED_RUNS: &str = "rows of its cell have the same values, digit for digit, or successive values that depend on each other, and its import \
+     declared that each row is a run of its own";
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -423,6 +430,11 @@ impl fmt::Display for Mark {
                 f,
                 "rows of its cell that differ in other measures have the same {key}, digit for digit: rows of one run, or runs without \
                  randomness"
+            ),
+            Self::DependentValues(key) => write!(
+                f,
+                "successive rows of its cell have a {key} that is more alike than by chance: smoothed values, rows of one run, or a drift \
+                 of the machine"
             ),
             Self::DeclaredRuns => f.write_str(DECLARED_RUNS),
             Self::TracedInWindows => write!(

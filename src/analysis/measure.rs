@@ -148,6 +148,8 @@ pub struct Measure {
     pub written_steps: Option<Arc<BTreeMap<String, f64>>>,
     /// The cells in which its values, or those of a part of its formula, recur; see [`DeclaredMeasure::recurring_cells`].
     pub recurring_cells: Arc<BTreeSet<String>>,
+    /// The cells in which its values, or those of a part of its formula, depend on each other; see [`DeclaredMeasure::dependent_cells`].
+    pub dependent_cells: Arc<BTreeSet<String>>,
 }
 
 impl Measure {
@@ -168,6 +170,7 @@ impl Measure {
             has_inexact_part: false,
             written_steps: None,
             recurring_cells: Arc::default(),
+            dependent_cells: Arc::default(),
         }
     }
 
@@ -203,11 +206,18 @@ impl Measure {
 
     /// A measure that a workload declares: the last value of the first rank that reports one.
     pub(super) fn declared(declared: &DeclaredMeasure) -> Self {
-        let DeclaredMeasure { key, name, unit, better, on_speed, written_steps, recurring_cells } = declared;
+        let DeclaredMeasure { key, name, unit, better, on_speed, written_steps, recurring_cells, dependent_cells } =
+            declared;
         let measure = if &**unit == "B" { Self::bytes(key, name) } else { Self::named(&**key, &**name, unit) };
         let written_steps = written_steps.clone().map(Arc::new);
-        let recurring_cells = Arc::new(recurring_cells.clone());
-        let measure = Self { better: *better, on_speed: *on_speed, written_steps, recurring_cells, ..measure };
+        let measure = Self {
+            better: *better,
+            on_speed: *on_speed,
+            written_steps,
+            recurring_cells: Arc::new(recurring_cells.clone()),
+            dependent_cells: Arc::new(dependent_cells.clone()),
+            ..measure
+        };
         // What is measured of every program is measured on each of its nodes.
         match key.as_str() {
             command::PROGRAM_TIME => measure.read(OverRanks::Max, OverTime::Last),

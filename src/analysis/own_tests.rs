@@ -54,19 +54,23 @@ fn a_formula_is_as_exact_as_its_parts() {
 }
 
 #[test]
-fn a_formula_recurs_in_the_cells_in_which_a_part_of_it_does() {
+fn a_formula_recurs_and_depends_on_its_order_in_the_cells_in_which_a_part_of_it_does() {
     let declared = |key: &str, cells: &[&str]| DeclaredMeasure {
         key: key.into(),
         name: key.into(),
         recurring_cells: cells.iter().map(|cell| (*cell).to_owned()).collect(),
+        dependent_cells: cells.iter().map(|cell| format!("{cell} too")).collect(),
         ..DeclaredMeasure::default()
     };
     let measures = vec![declared("wall", &["c1"]), declared("score", &["c2"]), declared("free", &[])];
     let spec = WorkloadSpec { measures, ..(*record(1, 0.1).workload).clone() };
     let own = list(&[("both", "twice + score"), ("twice", "2 * wall"), ("none", "free / 2")]);
-    let recur =
-        |key: &str| check_own([&spec], &own, key).unwrap().measure.recurring_cells.iter().cloned().collect::<Vec<_>>();
-    assert_eq!([recur("both"), recur("twice"), recur("none")], [vec!["c1", "c2"], vec!["c1"], vec![]]);
+    let of_key = |key: &str| {
+        let measure = check_own([&spec], &own, key).unwrap().measure;
+        [measure.recurring_cells, measure.dependent_cells].map(|cells| cells.iter().cloned().collect::<Vec<_>>())
+    };
+    let expected: [[&[&str]; 2]; 3] = [[&["c1", "c2"], &["c1 too", "c2 too"]], [&["c1"], &["c1 too"]], [&[], &[]]];
+    assert_eq!(["both", "twice", "none"].map(of_key), expected);
 }
 
 #[test]

@@ -253,6 +253,11 @@ impl RunSummary {
         self.measures.find(key).is_some_and(|measure| measure.recurring_cells.contains(&self.cell))
     }
 
+    /// Whether values of a measure, or of a part of its formula, depend on each other in its cell.
+    pub(super) fn has_dependent_values(&self, key: &str) -> bool {
+        self.measures.find(key).is_some_and(|measure| measure.dependent_cells.contains(&self.cell))
+    }
+
     /// Whether a program of the user's own or a file gave its values.
     pub(super) fn is_reported(&self) -> bool {
         self.workload.command.is_some() || self.is_imported()

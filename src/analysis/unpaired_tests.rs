@@ -127,13 +127,27 @@ fn cells_whose_rows_recur_have_no_verdict() {
     assert_eq!(judged.reason.unwrap().name(), "recurring_rows");
 }
 
-/// Notes that values of a measure recur in the cells of these runs.
-fn let_recur(runs: &mut [RunSummary], key: &str) {
+/// Notes the cells of these runs in a measure.
+fn note_cells(runs: &mut [RunSummary], key: &str, note: fn(&mut analysis::Measure, Arc<BTreeSet<String>>)) {
     for run in runs {
-        let recurring_cells = Arc::new(BTreeSet::from([run.cell.clone()]));
-        let measure = analysis::Measure { recurring_cells, ..run.measures.find(key).unwrap().clone() };
+        let mut measure = run.measures.find(key).unwrap().clone();
+        note(&mut measure, Arc::new(BTreeSet::from([run.cell.clone()])));
         run.measures = Arc::new(analysis::Measures::clone(&run.measures).with([measure]));
     }
+}
+
+/// Notes that values of a measure recur in the cells of these runs.
+fn let_recur(runs: &mut [RunSummary], key: &str) {
+    note_cells(runs, key, |measure, cells| measure.recurring_cells = cells);
+}
+
+#[test]
+fn measures_whose_successive_values_depend_on_each_other_have_no_verdict() {
+    let mut runs = rows(&[1.0, 1.01, 1.02, 1.02], &[2.0, 2.01, 2.02, 2.03]);
+    note_cells(&mut runs[..1], "step_time_s", |measure, cells| measure.dependent_cells = cells);
+    let judged = verdict(&runs);
+    let expected = "not comparable: successive values of this measure depend on each other in the file";
+    assert_eq!((judged.to_string().as_str(), judged.reason.unwrap().name()), (expected, "dependent_values"));
 }
 
 #[test]

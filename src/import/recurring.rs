@@ -38,8 +38,8 @@ const LEAST_DIFFERENT: usize = 3;
 /// Settings, such as a learning rate, and limits, at which times may end, have fewer digits than these.
 const FEWEST_DIGITS: usize = 4;
 
-/// Rows that recur, by the place of their cell.
-type ByCell = BTreeMap<usize, Vec<usize>>;
+/// Rows by the place of their cell.
+pub(super) type ByCell = BTreeMap<usize, Vec<usize>>;
 
 /// What recurs in a table although chance does not explain it.
 #[derive(Debug, Default)]
@@ -187,6 +187,11 @@ fn bits(field: &Field) -> Option<u64> {
 }
 
 impl Recurring {
+    /// Whether the values of the measure at a place recur in a cell, or its rows do.
+    pub(super) fn has(&self, place: usize, cell: usize) -> bool {
+        self.rows.contains_key(&cell) || self.values.get(&place).is_some_and(|found| found.contains_key(&cell))
+    }
+
     /// The warnings of rows that recur, and of each measure whose values do. `are_runs` says that the user declared that each row is a run
     /// of its own.
     pub(super) fn warnings(&self, table: &ForeignTable, are_runs: bool) -> Vec<Problem> {
@@ -211,16 +216,21 @@ fn warning(table: &ForeignTable, measure: Option<usize>, found: &ByCell, are_run
             "no verdict by this measure",
         ),
     };
-    let outcome = match are_runs {
+    let what = format!(
+        "an earlier row of its cell has the same {same}, digit for digit ({count} in {cells}), {known}: {}",
+        outcome(verdict, are_runs)
+    );
+    Some(Problem::at(&table.rows[*first].place, measure.map_or("", |place| table.columns[place].as_str()), what))
+}
+
+/// What happens to the cells of a warning, which otherwise get this `verdict`.
+pub(super) fn outcome(verdict: &str, are_runs: bool) -> String {
+    match are_runs {
         true => "each row counts as a run of its own, as you say, and the cells are marked".to_owned(),
         false => {
             format!("their cells are marked and get {verdict}; if each row is a run of its own, add --rows-are-runs")
         }
-    };
-    let what = format!(
-        "an earlier row of its cell has the same {same}, digit for digit ({count} in {cells}), {known}: {outcome}"
-    );
-    Some(Problem::at(&table.rows[*first].place, measure.map_or("", |place| table.columns[place].as_str()), what))
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::columns::{MAY_COUNT_PARTS, is_version};
 use super::copies::copies;
 use super::declared::measure;
+use super::dependence::{self, dependent};
 use super::moment::moment;
 use super::naming::{factor_key, is_taken, renamed, stem, taken, words};
-use super::recurring::{Recurring, recurring};
+use super::recurring::{ByCell, Recurring, recurring};
 use super::spelling::two_spellings;
 use super::table::{Field, ForeignTable, INEXACT, MOST_PROBLEMS, Row};
 use super::written::written_steps;
@@ -120,7 +121,10 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let measures: Vec<(usize, &str)> =
         columns.measures.iter().map(|column| (column.place, &*column.declared.unit)).collect();
     let recurring = recurring(table, &rows_of_cells, &measures);
-    mark(&mut spec, &places, &recurring, &of_rows, mapping.rows_are_runs);
+    let repeats: Option<Vec<u32>> = (columns.repeat.is_some() || are_in_order_of_starts(&runs, &rows_of_cells))
+        .then(|| runs.iter().map(|run| run.repeat).collect());
+    let dependent = dependent(table, &rows_of_cells, &places, &recurring, repeats.as_deref());
+    mark(&mut spec, &places, (&recurring, &dependent), &of_rows, mapping.rows_are_runs);
     let mut warnings = two_spellings(table, columns.factors.iter().map(|factor| factor.place));
     let renamed = |factor: &FactorColumn| {
         let column = &table.columns[factor.place];
@@ -128,22 +132,30 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     };
     warnings.extend(columns.factors.iter().filter_map(renamed));
     warnings.extend(recurring.warnings(table, mapping.rows_are_runs));
+    warnings.extend(dependence::warnings(table, &dependent, mapping.rows_are_runs));
     Ok(Results { spec, cells: cells.len(), runs, warnings })
 }
 
-/// Notes the cells in which rows or values recur. `places` are those of the columns of the workload's measures, and `cells` names the cell
-/// of each row. `are_runs` says that each row is declared to be a run of its own.
-fn mark(spec: &mut WorkloadSpec, places: &[usize], recurring: &Recurring, cells: &[&str], are_runs: bool) {
-    let named = |rows: &BTreeMap<usize, Vec<usize>>| -> BTreeSet<String> {
-        rows.values().flatten().map(|row| cells[*row].to_owned()).collect()
-    };
+/// Notes the cells in which rows or values recur, or values depend on each other. `places` are those of the columns of the workload's
+/// measures, and `cells` names the cell of each row. `are_runs` says that each row is declared to be a run of its own.
+fn mark(
+    spec: &mut WorkloadSpec,
+    places: &[usize],
+    (recurring, dependent): (&Recurring, &BTreeMap<usize, ByCell>),
+    cells: &[&str],
+    are_runs: bool,
+) {
+    let named =
+        |rows: &ByCell| -> BTreeSet<String> { rows.values().flatten().map(|row| cells[*row].to_owned()).collect() };
     if are_runs {
-        spec.declared_cells = recurring.values.values().chain([&recurring.rows]).flat_map(named).collect();
+        let of_measures = recurring.values.values().chain(dependent.values());
+        spec.declared_cells = of_measures.chain([&recurring.rows]).flat_map(named).collect();
         return;
     }
     spec.recurring_cells = named(&recurring.rows);
     for (place, declared) in places.iter().zip(&mut spec.measures) {
         declared.recurring_cells = recurring.values.get(place).map(named).unwrap_or_default();
+        declared.dependent_cells = dependent.get(place).map(named).unwrap_or_default();
     }
 }
 
@@ -193,6 +205,14 @@ fn number(runs: &mut [Imported], rows_of_cells: &[Vec<usize>]) {
             runs[place].repeat = repeat;
         }
     }
+}
+
+/// Whether the rows of each cell were started one after the other, so that their numbers are the order of their starts.
+fn are_in_order_of_starts(runs: &[Imported], rows_of_cells: &[Vec<usize>]) -> bool {
+    rows_of_cells.iter().all(|rows| {
+        let starts: BTreeSet<u64> = rows.iter().filter_map(|row| runs[*row].started_s).map(f64::to_bits).collect();
+        starts.len() == rows.len()
+    })
 }
 
 /// Gives each run an id of its own, made from its cell and its repeat.
@@ -514,9 +534,10 @@ impl Results {
         having
     }
 
-    /// Whether rows or values of its cells recur, although chance does not explain it.
+    /// Whether rows or values of its cells recur, or successive values are alike, although chance does not explain it.
     pub fn recurs(&self) -> bool {
-        let of_measures = self.spec.measures.iter().map(|measure| &measure.recurring_cells);
+        let of_measures =
+            self.spec.measures.iter().flat_map(|measure| [&measure.recurring_cells, &measure.dependent_cells]);
         of_measures.chain([&self.spec.recurring_cells, &self.spec.declared_cells]).any(|cells| !cells.is_empty())
     }
 }

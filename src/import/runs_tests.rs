@@ -170,6 +170,18 @@ fn values_of_one_run_in_several_rows_are_noted_for_their_measure_alone() {
 }
 
 #[test]
+fn the_drift_of_a_machine_is_noted_for_its_measure_unless_it_cancels_between_repeats_with_one_number() {
+    let value = |place: u32| f64::from(place / 2) + f64::from((977 * place * place).wrapping_mul(2_654_435_761) >> 28);
+    let row = |place: u32| format!("{},{},{}\n", ["a", "b"][place as usize % 2], value(place), place / 2 + 1);
+    let file = |third: &str| format!("algo,time_s,{third}\n{}", (0..60).map(row).collect::<String>());
+    let drifting = imported(&file("note"), &[("note", "skip")]).unwrap();
+    assert_eq!(drifting.spec.measures[0].dependent_cells.iter().collect::<Vec<_>>(), ["c1", "c2"]);
+    assert!(drifting.recurs() && drifting.warnings.len() == 1, "{:?}", drifting.warnings);
+    let paired = imported(&file("repeat"), &[]).unwrap();
+    assert!(!paired.recurs() && paired.warnings.is_empty(), "{:?}", paired.warnings);
+}
+
+#[test]
 fn cells_whose_rows_are_declared_to_be_runs_are_noted_apart_from_those_without_a_verdict() {
     for text in [joined(), "algo,time_s\na,1.001234\na,1.001234\na,1.045678\nb,1.5\n".to_owned()] {
         let table = read_bytes(text.as_bytes()).unwrap();

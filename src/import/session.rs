@@ -180,8 +180,8 @@ mod tests {
         for (rows, map, expected) in [
             (&copied, "", "recurring rows"),
             (&joined, "", "recurring values"),
-            (&copied, "rows = \"runs\"", "recurring rows declared as runs"),
-            (&joined, "rows = \"runs\"", "recurring rows declared as runs"),
+            (&copied, "rows = \"runs\"", "rows declared as runs"),
+            (&joined, "rows = \"runs\"", "rows declared as runs"),
         ] {
             let marks = marks(rows, map);
             assert!(

@@ -99,6 +99,9 @@ pub struct DeclaredMeasure {
     /// explain it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub recurring_cells: BTreeSet<String>,
+    /// For imported values: the ids of cells in which successive values are more alike than by chance, so that they depend on each other.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub dependent_cells: BTreeSet<String>,
 }
 
 /// A kind of job that a plan runs.
@@ -138,7 +141,7 @@ pub struct WorkloadSpec {
     /// For imported runs: the ids of cells in which rows recur although chance does not explain it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub recurring_cells: BTreeSet<String>,
-    /// For imported runs: the ids of cells in which rows or their values recur, and of which the user declared that each row is a run of
+    /// For imported runs: the ids of cells in which rows or their values recur or values depend on each other, and of which the user declared that each row is a run of
     /// its own.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub declared_cells: BTreeSet<String>,

@@ -47,7 +47,7 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<Correlation> {
 }
 
 /// The rank of each value, from 1; equal values share the mean of their ranks.
-pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
+pub fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut ranks = vec![0.0; values.len()];

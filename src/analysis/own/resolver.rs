@@ -245,6 +245,7 @@ impl<'a> Resolver<'a> {
             on_speed,
             has_inexact_part: parts.iter().any(|part| !part.is_exact()),
             recurring_cells: Arc::new(parts.iter().flat_map(|part| part.recurring_cells.iter().cloned()).collect()),
+            dependent_cells: Arc::new(parts.iter().flat_map(|part| part.dependent_cells.iter().cloned()).collect()),
             ..Measure::derived(own.key.clone(), name, &unit.to_string())
         };
         Ok((measure, code, unit))

@@ -211,6 +211,7 @@ pub fn own_measures() -> Vec<DeclaredMeasure> {
         on_speed: unit == "s",
         written_steps: None,
         recurring_cells: Default::default(),
+        dependent_cells: Default::default(),
     };
     vec![
         measure(PROGRAM_TIME, "Time of the program", "s"),

@@ -76,6 +76,7 @@ fn measures() -> Vec<DeclaredMeasure> {
         on_speed: false,
         written_steps: None,
         recurring_cells: Default::default(),
+        dependent_cells: Default::default(),
     };
     vec![
         measure("step_learning_rate", "Learning rate of a step", "", Better::Neither),

@@ -35,7 +35,7 @@ const ENVIRONMENT: &str = "environment";
 /// The object whose keys are ids of cells.
 const BY_CELL: &str = "written_steps";
 /// The lists of ids of cells.
-const CELLS: [&str; 2] = ["recurring_cells", "declared_cells"];
+const CELLS: [&str; 3] = ["recurring_cells", "dependent_cells", "declared_cells"];
 
 /// The fields that are left out: the sources of a program's readings.
 const LEFT_OUT: [&str; 1] = ["readings"];

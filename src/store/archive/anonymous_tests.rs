@@ -365,7 +365,7 @@ fn what_is_known_of_imported_cells_follows_their_ids() {
     let cell = names.text("cell", "alice");
     assert_ne!(cell, "alice");
     assert_eq!(serde_json::to_string(&written).unwrap(), format!("{{\"{cell}\":60,\"00000001\":60}}"));
-    for list in ["recurring_cells", "declared_cells"] {
+    for list in ["recurring_cells", "dependent_cells", "declared_cells"] {
         let cells = Tree::Array(vec![Tree::Text("alice".to_owned())]);
         assert_eq!(serde_json::to_string(&names.value(list, cells)).unwrap(), format!("[\"{cell}\"]"), "{list}");
     }

@@ -209,6 +209,7 @@ fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure
         on_speed: table.switch("on_speed", problems).unwrap_or(false),
         written_steps: None,
         recurring_cells: Default::default(),
+        dependent_cells: Default::default(),
     }
 }
 
@@ -322,6 +323,7 @@ on_speed = true
             on_speed: true,
             written_steps: None,
             recurring_cells: Default::default(),
+            dependent_cells: Default::default(),
         };
         assert_eq!(*measure("tokens/s"), rate);
         assert_eq!((&*measure("bleu").name, measure("bleu").better), ("bleu", Better::Higher));

@@ -36,6 +36,7 @@ fn solver() -> WorkloadSpec {
             on_speed: false,
             written_steps: None,
             recurring_cells: Default::default(),
+            dependent_cells: Default::default(),
         }],
         recurring_cells: Default::default(),
         declared_cells: Default::default(),
