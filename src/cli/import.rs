@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Count each row as a run of its own, even where rows have the same values, digit for digit, as runs of a program without randomness
-    /// have. Otherwise, cells with such rows get no verdict.
+    /// have, or where successive values are alike. Otherwise, cells with such rows get no verdict.
     #[arg(long)]
     rows_are_runs: bool,
     /// Print a file for --map that says what the columns mean, and write nothing.

@@ -174,7 +174,7 @@ pub struct Mapping {
     /// The name of the workload that was measured. Cells of files with the same name, factors and levels are the same
     /// cells.
     pub name: String,
-    /// Whether the user declares that each row is a run of its own, also where rows recur.
+    /// Whether the user declares that each row is a run of its own, also where rows recur or depend on each other.
     pub rows_are_runs: bool,
     /// The columns in the order of the file, each with its role and the reason for this role.
     pub columns: Vec<(String, Role, String)>,

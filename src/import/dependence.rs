@@ -3,15 +3,15 @@
 //! marked, and get no verdict by this measure.
 //!
 //! Independent values are in random order, so that successive ones are no more alike than others ([`Succession`]). Each cell is judged
-//! alone, and the other cells of a measure together, since a few rows show little. Independent files are marked with a probability of less
-//! than [`CHANCE`], whatever the distribution of their values. The first row of each cell is left out: a first run is often slow, because
-//! caches are empty, and the others are independent of it.
+//! alone, and the other cells of a measure together, since a few rows show little. Independent files are marked with a probability of about
+//! [`CHANCE`] at most, whatever the distribution of their values. The first row of each cell is left out: a first run is often slow, because
+//! caches are empty, and the others do not depend on it.
 //!
 //! A cell whose rows are in the order of one of the measures was sorted, or that measure counts the time: the order of such rows says nothing
 //! about the others.
 //!
-//! If repeats have partners in other cells, the rows are judged in the order of the repeats, and without what all cells have in common in a
-//! repeat: a drift of the machine cancels in pairs.
+//! If the cells were measured in rounds, the rows are judged in the order of the rounds, and without what all cells have in common in a
+//! round: a drift of the machine cancels in pairs of repeats, and does not favour a cell where the cells take turns.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,17 +34,17 @@ struct Series {
 
 /// By the place of a measure's column: the rows of the cells in which successive values depend on each other. `cells` are the places of the
 /// rows of each cell, in ascending order; `measures` are the places of the columns of measures. Cells in which values recur are left out.
-/// `repeats` are the numbers of the repeats of all rows, if repeats with the same number are partners.
+/// `rounds` are the rounds of all rows, if the cells were measured in rounds.
 pub(super) fn dependent(
     table: &ForeignTable,
     cells: &[Vec<usize>],
     measures: &[usize],
     recurring: &Recurring,
-    repeats: Option<&[u32]>,
+    rounds: Option<&[u32]>,
 ) -> BTreeMap<usize, ByCell> {
     let series = |cell: usize, place: usize| {
         let mut rows = cells[cell].clone();
-        rows.sort_by_key(|row| repeats.map(|repeats| repeats[*row]));
+        rows.sort_by_key(|row| rounds.map(|rounds| rounds[*row]));
         let values = rows.into_iter().filter_map(|row| Some((row, table.rows[row].fields[place].number()?)));
         Series { cell, values: values.skip(1).collect() }
     };
@@ -56,9 +56,9 @@ pub(super) fn dependent(
         let mut judged: Vec<Series> =
             all.iter().filter(|cell| !sorted.contains(*cell)).map(|cell| series(*cell, *place)).collect();
         let mut independent = 1.0;
-        if let Some(repeats) = repeats {
-            subtract_common(&mut judged, repeats);
-            // What is left adds up to 0 in each repeat.
+        if let Some(rounds) = rounds {
+            subtract_common(&mut judged, rounds);
+            // What is left adds up to 0 in each round.
             independent -= (judged.len().max(1) as f64).recip();
         }
         let found = dependent_cells(all, &judged, independent, CHANCE / measures.len() as f64);
@@ -83,21 +83,21 @@ fn dependent_cells(all: Vec<usize>, judged: &[Series], independent: f64, chance:
     all.into_iter().filter(|cell| is_rest_dependent || alone.contains(cell)).collect()
 }
 
-/// Replaces values by their ranks within their cell, less the mean over the cells of each repeat.
-fn subtract_common(judged: &mut [Series], repeats: &[u32]) {
+/// Replaces values by their ranks within their cell, less their mean over the cells in each round.
+fn subtract_common(judged: &mut [Series], rounds: &[u32]) {
     let mut common: HashMap<u32, (f64, f64)> = HashMap::new();
     for Series { values, .. } in judged.iter_mut() {
         let count = values.len() as f64;
         let numbers: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
         for ((row, value), rank) in values.iter_mut().zip(ranks(&numbers)) {
             *value = (rank - (count + 1.0) / 2.0) / count;
-            let (sum, cells) = common.entry(repeats[*row]).or_default();
+            let (sum, cells) = common.entry(rounds[*row]).or_default();
             *sum += *value;
             *cells += 1.0;
         }
     }
     for (row, value) in judged.iter_mut().flat_map(|series| &mut series.values) {
-        let (sum, cells) = common[&repeats[*row]];
+        let (sum, cells) = common[&rounds[*row]];
         *value -= sum / cells;
     }
 }

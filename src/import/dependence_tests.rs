@@ -9,27 +9,27 @@ use crate::import::read_bytes;
 /// The values of a measure, by cell.
 type Values = Vec<Vec<f64>>;
 
-/// The cells that are marked, by the place of the measure from 0. Repeats are numbered if they have partners.
-fn looked(measures: &[&[Vec<f64>]], has_partners: bool, recurring: &Recurring) -> BTreeMap<usize, Vec<usize>> {
-    let (mut text, mut cells, mut repeats) = (String::from("algo"), Vec::new(), Vec::new());
+/// The cells that are marked, by the place of the measure from 0. `in_rounds` says that the cells were measured in rounds.
+fn looked(measures: &[&[Vec<f64>]], in_rounds: bool, recurring: &Recurring) -> BTreeMap<usize, Vec<usize>> {
+    let (mut text, mut cells, mut rounds) = (String::from("algo"), Vec::new(), Vec::new());
     (0..measures.len()).for_each(|place| text += &format!(",m{place}"));
     for (cell, values) in measures[0].iter().enumerate() {
-        cells.push((repeats.len()..repeats.len() + values.len()).collect::<Vec<usize>>());
+        cells.push((rounds.len()..rounds.len() + values.len()).collect::<Vec<usize>>());
         for row in 0..values.len() {
             text += &format!("\nc{cell}");
             measures.iter().for_each(|values| text += &format!(",{}", values[cell][row]));
-            repeats.push(row as u32);
+            rounds.push(row as u32);
         }
     }
     let table = read_bytes(text.as_bytes()).unwrap();
     let places: Vec<usize> = (1..=measures.len()).collect();
-    let found = dependent(&table, &cells, &places, recurring, has_partners.then_some(&*repeats));
+    let found = dependent(&table, &cells, &places, recurring, in_rounds.then_some(&*rounds));
     found.into_iter().map(|(place, found)| (place - 1, found.into_keys().collect())).collect()
 }
 
 /// Whether a cell of a file with one measure is marked.
-fn is_marked(values: &[Vec<f64>], has_partners: bool) -> bool {
-    !looked(&[values], has_partners, &Recurring::default()).is_empty()
+fn is_marked(values: &[Vec<f64>], in_rounds: bool) -> bool {
+    !looked(&[values], in_rounds, &Recurring::default()).is_empty()
 }
 
 /// A number of independent values from 1 to 2.
@@ -48,8 +48,8 @@ fn rounded(value: f64, decimals: i32) -> f64 {
 }
 
 /// How many of 30 files are marked. `make` makes the values of a cell.
-fn marked_of_30(cells: usize, has_partners: bool, mut make: impl FnMut() -> Vec<f64>) -> usize {
-    (0..30).filter(|_| is_marked(&(0..cells).map(|_| make()).collect::<Values>(), has_partners)).count()
+fn marked_of_30(cells: usize, in_rounds: bool, mut make: impl FnMut() -> Vec<f64>) -> usize {
+    (0..30).filter(|_| is_marked(&(0..cells).map(|_| make()).collect::<Values>(), in_rounds)).count()
 }
 
 #[test]
@@ -57,16 +57,16 @@ fn independent_rows_are_hardly_ever_marked() {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut marked = 0;
     for (cells, count) in [(2, 10), (4, 5), (4, 40), (12, 7), (12, 20)] {
-        for has_partners in [false, true] {
-            marked += marked_of_30(cells, has_partners, || independent(&mut random, count));
+        for in_rounds in [false, true] {
+            marked += marked_of_30(cells, in_rounds, || independent(&mut random, count));
             // Few digits, two modes, a slow first run.
-            marked += marked_of_30(cells, has_partners, || {
+            marked += marked_of_30(cells, in_rounds, || {
                 independent(&mut random, count).into_iter().map(|value| rounded(value, 1)).collect()
             });
-            marked += marked_of_30(cells, has_partners, || {
+            marked += marked_of_30(cells, in_rounds, || {
                 independent(&mut random, count).into_iter().map(|value| value + 3.0 * value.round()).collect()
             });
-            marked += marked_of_30(cells, has_partners, || {
+            marked += marked_of_30(cells, in_rounds, || {
                 let mut values = independent(&mut random, count);
                 values[0] += 2.0;
                 values
@@ -83,7 +83,7 @@ fn rolling_means_are_marked() {
         let marked = marked_of_30(4, false, || rolling(&mut random, window, 20));
         assert!(marked >= 26, "window of {window}: {marked} of 30 files");
         let marked = marked_of_30(12, true, || rolling(&mut random, window, 20));
-        assert!(marked >= 26, "window of {window} with partners: {marked} of 30 files");
+        assert!(marked >= 26, "window of {window} in rounds: {marked} of 30 files");
     }
 }
 
@@ -118,7 +118,7 @@ fn rows_in_the_order_of_a_measure_say_nothing() {
 }
 
 #[test]
-fn a_drift_of_the_machine_is_marked_unless_it_cancels_in_pairs() {
+fn a_drift_of_the_machine_is_marked_unless_the_cells_were_measured_in_rounds() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let mut drifting = || {
         let values = independent(&mut random, 30).into_iter().enumerate();

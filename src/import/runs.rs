@@ -121,8 +121,8 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let measures: Vec<(usize, &str)> =
         columns.measures.iter().map(|column| (column.place, &*column.declared.unit)).collect();
     let recurring = recurring(table, &rows_of_cells, &measures);
-    let repeats: Option<Vec<u32>> = (columns.repeat.is_some() || are_in_order_of_starts(&runs, &rows_of_cells))
-        .then(|| runs.iter().map(|run| run.repeat).collect());
+    let is_in_rounds = columns.repeat.is_some() || are_in_rounds(&runs, &rows_of_cells);
+    let repeats: Option<Vec<u32>> = is_in_rounds.then(|| runs.iter().map(|run| run.repeat).collect());
     let dependent = dependent(table, &rows_of_cells, &places, &recurring, repeats.as_deref());
     mark(&mut spec, &places, (&recurring, &dependent), &of_rows, mapping.rows_are_runs);
     let mut warnings = two_spellings(table, columns.factors.iter().map(|factor| factor.place));
@@ -207,12 +207,14 @@ fn number(runs: &mut [Imported], rows_of_cells: &[Vec<usize>]) {
     }
 }
 
-/// Whether the rows of each cell were started one after the other, so that their numbers are the order of their starts.
-fn are_in_order_of_starts(runs: &[Imported], rows_of_cells: &[Vec<usize>]) -> bool {
-    rows_of_cells.iter().all(|rows| {
+/// Whether rows with the same number belong together, although no column numbers repeats: the number is the order in which the rows of a
+/// cell were started, or the cells take turns in the file.
+fn are_in_rounds(runs: &[Imported], rows_of_cells: &[Vec<usize>]) -> bool {
+    let has_order = |rows: &Vec<usize>| {
         let starts: BTreeSet<u64> = rows.iter().filter_map(|row| runs[*row].started_s).map(f64::to_bits).collect();
         starts.len() == rows.len()
-    })
+    };
+    rows_of_cells.iter().all(has_order) || rows_of_cells.len() > 1 && runs.is_sorted_by_key(|run| run.repeat)
 }
 
 /// Gives each run an id of its own, made from its cell and its repeat.

@@ -170,15 +170,19 @@ fn values_of_one_run_in_several_rows_are_noted_for_their_measure_alone() {
 }
 
 #[test]
-fn the_drift_of_a_machine_is_noted_for_its_measure_unless_it_cancels_between_repeats_with_one_number() {
+fn the_drift_of_a_machine_is_noted_for_its_measure_unless_the_cells_take_turns_or_their_repeats_are_numbered() {
     let value = |place: u32| f64::from(place / 2) + f64::from((977 * place * place).wrapping_mul(2_654_435_761) >> 28);
     let row = |place: u32| format!("{},{},{}\n", ["a", "b"][place as usize % 2], value(place), place / 2 + 1);
-    let file = |third: &str| format!("algo,time_s,{third}\n{}", (0..60).map(row).collect::<String>());
-    let drifting = imported(&file("note"), &[("note", "skip")]).unwrap();
+    let turns: String = (0..60).map(row).collect();
+    let blocks: String = (0..60).step_by(2).chain((1..60).step_by(2)).map(row).collect();
+    let drifting = imported(&format!("algo,time_s,note\n{blocks}"), &[("note", "skip")]).unwrap();
     assert_eq!(drifting.spec.measures[0].dependent_cells.iter().collect::<Vec<_>>(), ["c1", "c2"]);
     assert!(drifting.recurs() && drifting.warnings.len() == 1, "{:?}", drifting.warnings);
-    let paired = imported(&file("repeat"), &[]).unwrap();
-    assert!(!paired.recurs() && paired.warnings.is_empty(), "{:?}", paired.warnings);
+    let sets: &[(&str, &str)] = &[("note", "skip")];
+    for (third, rows, sets) in [("repeat", &blocks, &[][..]), ("note", &turns, sets)] {
+        let in_rounds = imported(&format!("algo,time_s,{third}\n{rows}"), sets).unwrap();
+        assert!(!in_rounds.recurs() && in_rounds.warnings.is_empty(), "{third}: {:?}", in_rounds.warnings);
+    }
 }
 
 #[test]
