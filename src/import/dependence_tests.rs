@@ -138,7 +138,7 @@ fn a_cell_that_alone_depends_on_its_order_leaves_the_others_unmarked_and_few_row
     let mut smooth: Values = (0..12).map(|_| rolling(&mut random, 5, 20)).collect();
     smooth.extend([vec![1.5, 1.25], vec![1.75]]);
     // A cell of one row has no spread.
-    assert_eq!(marked(&smooth), BTreeMap::from([(0, (0..13).collect())]));
+    assert_eq!(marked(&smooth), BTreeMap::from([(0, (0..13).collect::<Vec<usize>>())]));
 }
 
 #[test]
