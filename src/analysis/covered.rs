@@ -1,6 +1,6 @@
 //! How many steps each line of a program stands for, because many programs log only some of their steps.
 
-use crate::store::StepRecord;
+use crate::store::{RankRecord, StepRecord};
 
 /// The number of steps that each logged step stands for: those since the one that was logged before it.
 ///
@@ -18,13 +18,21 @@ pub(super) fn covered(steps: &[StepRecord]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The mean of the times of steps, each weighted by the number of steps that it stands for. `None` if all stand for the same number, so that
-/// the plain mean is right.
-pub(super) fn weighted_mean_s(times_s: &[f64], covered: &[u64]) -> Option<f64> {
-    let differ = covered.windows(2).any(|pair| pair[0] != pair[1]);
-    let sum_s: f64 = times_s.iter().zip(covered).map(|(time_s, covered)| time_s * *covered as f64).sum();
-    let steps: f64 = covered.iter().map(|covered| *covered as f64).sum();
-    differ.then_some(sum_s / steps)
+/// The logged steps of a rank, each with the number of steps that it stands for. Means, sums and rates over steps weigh it by this number.
+pub(super) fn weighed(rank: &RankRecord) -> impl Iterator<Item = (&StepRecord, u64)> {
+    rank.steps.iter().zip(covered(&rank.steps))
+}
+
+/// The logged steps of a rank whose times count, each with the number of steps that it stands for.
+pub(super) fn counted(rank: &RankRecord) -> impl Iterator<Item = (&StepRecord, u64)> {
+    weighed(rank).filter(|(step, _)| step.counts())
+}
+
+/// The mean of values of logged steps, each weighted by the number of steps that it stands for; `None` without values.
+pub(super) fn weighted_mean(values: impl Iterator<Item = (f64, u64)>) -> Option<f64> {
+    let (sum, steps) = values
+        .fold((0.0, 0.0), |(sum, steps), (value, covered)| (sum + value * covered as f64, steps + covered as f64));
+    (steps > 0.0).then(|| sum / steps)
 }
 
 #[cfg(test)]
@@ -51,9 +59,10 @@ mod tests {
     }
 
     #[test]
-    fn times_weigh_as_many_steps_as_they_stand_for() {
-        assert_eq!(weighted_mean_s(&[0.5, 0.25], &[1, 3]), Some(0.3125));
-        assert_eq!(weighted_mean_s(&[0.5, 0.25], &[10, 10]), None);
-        assert_eq!(weighted_mean_s(&[], &[]), None);
+    fn values_weigh_as_many_steps_as_they_stand_for() {
+        let mean = |values: &[(f64, u64)]| weighted_mean(values.iter().copied());
+        assert_eq!(mean(&[(0.5, 1), (0.25, 3)]), Some(0.3125));
+        assert_eq!(mean(&[(0.5, 10), (0.25, 10)]), Some(0.375));
+        assert_eq!(mean(&[]), None);
     }
 }

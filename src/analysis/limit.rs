@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Key;
+use super::covered::weighed;
 use crate::plan::{Hint, NumberFormat};
 use crate::protocol::DeviceRates;
 use crate::store::{RankRecord, RunRecord};
@@ -60,18 +61,18 @@ fn number_format(record: &RunRecord) -> Option<NumberFormat> {
     Some(lowered.unwrap_or(asked))
 }
 
-/// The measures of a run whose slowest rank took `time_s` for its `steps` steady steps.
-pub(super) fn values(record: &RunRecord, steps: usize, time_s: f64, limits: Option<&Limits>) -> Vec<(Key, f64)> {
+/// The measures of a run whose slowest rank took `time_s` for its `steps` steady steps, including those that were not logged.
+pub(super) fn values(record: &RunRecord, steps: f64, time_s: f64, limits: Option<&Limits>) -> Vec<(Key, f64)> {
     let all = |key: &str| record.ranks.iter().map(|rank| of_steady(rank, key)).sum::<Option<f64>>();
-    let all = |key: &str| all(key).filter(|sum| *sum > 0.0 && steps > 0);
+    let all = |key: &str| all(key).filter(|sum| *sum > 0.0 && steps > 0.0);
     let (flop, bytes) = (all(FLOP), all(BYTES));
     let of_device = |sum: f64| Some(sum / time_s / devices(record)).filter(|rate| rate.is_finite() && *rate > 0.0);
     let rates = [flop, bytes].map(|sum| sum.and_then(of_device));
     let arithmetic = limits.and_then(|limits| limits.rates.find(limits.arithmetic.as_deref()?));
     let memory = limits.and_then(|limits| limits.rates.memory());
     let values = [
-        (FLOP, flop.map(|flop| flop / steps as f64)),
-        (BYTES, bytes.map(|bytes| bytes / steps as f64)),
+        (FLOP, flop.map(|flop| flop / steps)),
+        (BYTES, bytes.map(|bytes| bytes / steps)),
         (INTENSITY, flop.zip(bytes).map(|(flop, bytes)| flop / bytes)),
         (FLOP_RATE, rates[0]),
         (BYTES_RATE, rates[1]),
@@ -102,12 +103,12 @@ fn of_steady(rank: &RankRecord, key: &str) -> Option<f64> {
     }
     values.sort_by_key(|(from, _)| *from);
     let (mut next, mut holds, mut sum) = (values.iter().peekable(), None, 0.0);
-    for step in &rank.steps {
+    for (step, covered) in weighed(rank) {
         while let Some((_, value)) = next.next_if(|(from, _)| *from <= step.step) {
             holds = Some(*value).filter(|value| (0.0..=MOST).contains(value));
         }
         if step.counts() {
-            sum += holds?;
+            sum += holds? * covered as f64;
         }
     }
     Some(sum)
@@ -186,6 +187,16 @@ mod tests {
         near(&on_gpus, BYTES_SHARE, flop / 20.0 / (16.0 * 0.02) / 2.0 / 5e10);
         // Ranks on CPUs share them.
         near(&summarise_run(&record("cpu")), FLOP_RATE, flop / (16.0 * 0.02));
+    }
+
+    #[test]
+    fn work_of_a_logged_step_weighs_as_many_steps_as_it_stands_for() {
+        // On each rank, 6 steps of 2 GFLOP and 20 ms are logged, and 10 of 100 later steps of 4 GFLOP and 2.5 ms.
+        let summary = summarise_run(&fixture::logging_each_tenth(record("NVIDIA H100")));
+        let flop = 2.0 * (6.0 * 2e9 + 100.0 * 4e9);
+        near(&summary, FLOP, flop / 106.0);
+        near(&summary, FLOP_RATE, flop / (6.0 * 0.02 + 100.0 * 0.0025) / 2.0);
+        near(&summary, BYTES_RATE, flop / 20.0 / (6.0 * 0.02 + 100.0 * 0.0025) / 2.0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::clock::{Witness, by_single_steps, outlives_by_arrival, witness};
-use super::covered::{covered, weighted_mean_s};
+use super::covered::{counted, weighed, weighted_mean};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
@@ -37,8 +37,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let steady = Steady::of(record);
     let folded = fold(&record.ranks, steady.slowest, measures);
     let mut values = folded.of_run;
-    let step_mean = batch_means(&steady.times_s);
-    let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
+    let steadiness = Steadiness::of(&steady.times_s, batch_means(&steady.times_s).as_ref());
     let training = TrainingTime::of(record, steady.slowest);
     let can_take = |training: &TrainingTime| {
         let is_possible = measures.find(TRAINING_TIME).is_none_or(|measure| measure.is_possible(training.time_s));
@@ -51,7 +50,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     values.extend(derived(record, measures, &steady, &steadiness, training));
     values.extend(witness.and_then(|witness| Some(("clock_ratio".into(), witness.ratio?))));
     let limits = Limits::of(record);
-    values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
+    values.extend(limit::values(record, steady.steps, steady.time_s, limits.as_ref()));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {
         values.extend(metric_values(trace));
     }
@@ -70,8 +69,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         state: record.state,
         measures: Arc::clone(measures),
         values,
-        step_mean,
-        step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
+        step_wait_s: steady.slowest.and_then(|rank| mean_wait(counted(rank))),
         clock: witness.map(|witness| witness.clock),
         told_resolution_s: told_resolution_s(original, &steady, witness),
         training,
@@ -202,12 +200,15 @@ fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
     marks
 }
 
-/// The steady steps of a run.
+/// The steady steps of a run. Sums over them include the steps that were not logged: each logged step stands for those since the one before
+/// it.
 struct Steady<'a> {
     slowest: Option<&'a RankRecord>,
-    /// The slowest rank's step times.
+    /// The times of the slowest rank's logged steps.
     times_s: Vec<f64>,
-    /// Their sum.
+    /// The number of the slowest rank's steps.
+    steps: f64,
+    /// Their total time.
     time_s: f64,
     distinct_units: f64,
     processed_units: f64,
@@ -219,31 +220,29 @@ struct Steady<'a> {
 
 impl<'a> Steady<'a> {
     fn of(record: &'a RunRecord) -> Self {
-        let time_of = |rank: &&RankRecord| steady(rank).map(|step| step.duration_s).sum::<f64>();
-        let units_of = |rank: &RankRecord| units_in(steady(rank));
+        let time_of =
+            |rank: &RankRecord| -> f64 { counted(rank).map(|(step, covered)| step.duration_s * covered as f64).sum() };
+        let units_of = |rank: &RankRecord| units_in(counted(rank));
         let slowest = record.ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b)));
-        let times_s: Vec<f64> = slowest.into_iter().flat_map(steady).map(|step| step.duration_s).collect();
+        let times_s: Vec<f64> = slowest.into_iter().flat_map(counted).map(|(step, _)| step.duration_s).collect();
+        let steps = slowest.into_iter().flat_map(counted).map(|(_, covered)| covered as f64).sum();
         let processed_units: f64 = record.ranks.iter().map(units_of).sum();
         // If ranks process the same units, the units of the slowest rank count once for each group of ranks with the same units.
         let groups = record.ranks.len() as f64 / copies(record);
         let repeated = groups < record.ranks.len() as f64;
         let distinct_units =
             if repeated { slowest.map_or(0.0, |rank| units_of(rank) * groups) } else { processed_units };
-        let load_wait_s = mean_wait(record.ranks.iter().flat_map(steady));
-        let all = record.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| !step.warm_up);
+        let load_wait_s = mean_wait(record.ranks.iter().flat_map(counted));
+        let all = record.ranks.iter().flat_map(weighed).filter(|(step, _)| !step.warm_up);
         let all_units = units_in(all);
         let with_traced = if processed_units > 0.0 { all_units / processed_units } else { 1.0 };
-        let time_s = times_s.iter().sum();
-        Self { time_s, times_s, slowest, distinct_units, processed_units, with_traced, load_wait_s }
+        let time_s = slowest.map_or(0.0, time_of);
+        Self { slowest, times_s, steps, time_s, distinct_units, processed_units, with_traced, load_wait_s }
     }
 
     /// The mean time of the slowest rank's steady steps, in seconds.
     fn mean_s(&self) -> Option<f64> {
-        let rank = self.slowest.filter(|_| !self.times_s.is_empty())?;
-        let with_covered = rank.steps.iter().zip(covered(&rank.steps));
-        let covered: Vec<u64> = with_covered.filter(|(step, _)| step.counts()).map(|(_, covered)| covered).collect();
-        let plain_s = self.time_s / self.times_s.len() as f64;
-        Some(weighted_mean_s(&self.times_s, &covered).unwrap_or(plain_s))
+        (!self.times_s.is_empty()).then(|| self.time_s / self.steps)
     }
 
     /// Joules per distinct unit.
@@ -260,8 +259,9 @@ impl<'a> Steady<'a> {
 }
 
 /// The sum of the units of steps; 0 if those of a step could not be stored.
-fn units_in<'s>(mut steps: impl Iterator<Item = &'s StepRecord>) -> f64 {
-    let sum = steps.try_fold(0, |sum: u64, step| Some(sum + u64::from(step.stored_units()?)));
+fn units_in<'s>(mut steps: impl Iterator<Item = (&'s StepRecord, u64)>) -> f64 {
+    let sum = steps
+        .try_fold(0, |sum: u128, (step, covered)| Some(sum + u128::from(step.stored_units()?) * u128::from(covered)));
     sum.unwrap_or_default() as f64
 }
 
@@ -277,14 +277,8 @@ fn copies(record: &RunRecord) -> f64 {
 }
 
 /// The mean wait for data in steps; steps with an unknown wait are left out.
-fn mean_wait<'s>(steps: impl Iterator<Item = &'s StepRecord>) -> Option<f64> {
-    let waits = steps.map(|step| step.load_wait_s).filter(|wait_s| !wait_s.is_nan());
-    let (count, wait_s) = waits.fold((0_u64, 0.0), |(count, sum), wait_s| (count + 1, sum + wait_s));
-    (count > 0).then(|| wait_s / count as f64)
-}
-
-fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {
-    rank.steps.iter().filter(|step| step.counts())
+fn mean_wait<'s>(steps: impl Iterator<Item = (&'s StepRecord, u64)>) -> Option<f64> {
+    weighted_mean(steps.map(|(step, covered)| (step.load_wait_s, covered)).filter(|(wait_s, _)| !wait_s.is_nan()))
 }
 
 /// The epochs for which ranks reported something, in order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::measure::known_recorded;
 use super::metric::metric_values;
 use super::own::own_values;
-use super::{Activity, BatchMeans, Clock, Limits, LossPoint, Mark, Measure, Measures, TrainingTime};
+use super::{Activity, Clock, Limits, LossPoint, Mark, Measure, Measures, TrainingTime};
 use crate::plan::{
     Checked, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
 };
@@ -120,9 +120,7 @@ pub struct RunSummary {
     pub measures: Arc<Measures>,
     /// Its measures by key, including readings without an entry in the registry.
     pub values: BTreeMap<Key, f64>,
-    /// The mean of its steady steps, with the interval from batch means.
-    pub step_mean: Option<BatchMeans>,
-    /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
+    /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `mean_step_time_s`.
     pub step_wait_s: Option<f64>,
     /// Whether the step times that its program reports are correct. `None` for runs of the worker, which measures the times itself; for
     /// programs that report no times, whose steps are timed by the arrival of their lines; and without steps that count.
@@ -205,7 +203,6 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         state: RunState::Finished,
         measures: Arc::clone(Measures::built_in()),
         values: metric_values(&trace).collect(),
-        step_mean: None,
         step_wait_s: None,
         clock: None,
         told_resolution_s: None,

@@ -47,9 +47,46 @@ fn warm_up_steps_are_left_out_and_the_slowest_rank_times_the_run() {
     // 16 steady steps of 64 images on 2 ranks in 16 × 16 ms.
     let images_per_s = summary.value("images_per_s").unwrap();
     assert!((images_per_s - 8_000.0).abs() < 1e-6, "{images_per_s}");
-    assert_eq!(summary.step_mean.unwrap().n, 16);
     // The mean over ranks of 4 ms and of that / 1.125.
     assert!((summary.value("load_wait_s").unwrap() - 0.004 * (1.0 + 1.0 / 1.125) / 2.0).abs() < 1e-12);
+}
+
+/// Asserts that a run has these values, up to rounding.
+fn assert_near(record: &RunRecord, expected: &[(&str, f64)]) {
+    let summary = summarise_run(record);
+    for (key, expected) in expected {
+        let found = summary.value(key).unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-12, "{key}: {found} instead of {expected}");
+    }
+}
+
+#[test]
+fn means_and_rates_weigh_a_logged_step_by_the_steps_that_it_stands_for() {
+    // Steps 5 to 10 take 16 ms each. Of the 100 steps after them, ten are logged, and each takes 2 ms.
+    let mut record = fixture::logging_each_tenth(run(&cell("fp32", 1, "single"), 1, 0.016));
+    record.telemetry.steady_energy_j = Some(106.0 * 64.0);
+    let time_s = 6.0 * 0.016 + 100.0 * 0.002;
+    let images_per_s = 106.0 * 64.0 / time_s;
+    // Of each step, a fourth is spent waiting.
+    let (mean_s, wait_s) = (time_s / 106.0, time_s / 4.0 / 106.0);
+    let expected = [
+        ("images_per_s", images_per_s),
+        ("processed_images_per_s", images_per_s),
+        ("mean_step_time_s", mean_s),
+        ("load_wait_s", wait_s),
+        ("energy_per_unit_j", 1.0),
+    ];
+    assert_near(&record, &expected);
+    let step_wait_s = summarise_run(&record).step_wait_s.unwrap();
+    assert!((step_wait_s / wait_s - 1.0).abs() < 1e-12, "{step_wait_s} instead of {wait_s}");
+}
+
+#[test]
+fn where_each_tenth_step_is_logged_rates_are_those_of_a_step_and_energy_is_divided_by_the_units_of_all_steps() {
+    let mut record = run(&cell("fp32", 1, "single"), 1, 0.016);
+    record.ranks[0].steps.iter_mut().for_each(|step| step.step *= 10);
+    record.telemetry.steady_energy_j = Some(160.0 * 64.0);
+    assert_near(&record, &[("images_per_s", 64.0 / 0.016), ("load_wait_s", 0.004), ("energy_per_unit_j", 1.0)]);
 }
 
 #[test]

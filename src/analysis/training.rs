@@ -1,7 +1,7 @@
 //! The time of training: steady steps extrapolated to all epochs of the plan. The start, the warm-up, the start of the loader in each epoch
 //! and evaluation are not included.
 
-use super::covered::{covered, weighted_mean_s};
+use super::covered::{covered, weighed, weighted_mean};
 use super::{Interval, batch_means, relative_half_width};
 use crate::plan::RunState;
 use crate::store::{RankRecord, RunRecord};
@@ -37,7 +37,7 @@ impl TrainingTime {
         // The first step of an epoch includes the start of the loader, whose share would differ in a short run.
         let mut epoch = None;
         let (mut within, mut opening) = (Vec::new(), Vec::new());
-        for (step, covered) in rank.steps.iter().zip(covered(&rank.steps)) {
+        for (step, covered) in weighed(rank) {
             let opens = epoch.replace(step.epoch) != Some(step.epoch);
             match (step.counts(), opens) {
                 (false, _) => {}
@@ -46,15 +46,15 @@ impl TrainingTime {
             }
         }
         let steady = if within.is_empty() { opening } else { within };
+        let mean_s = weighted_mean(steady.iter().copied())?;
         let (steady, weights): (Vec<f64>, Vec<u64>) = steady.into_iter().unzip();
-        let means = batch_means(&steady)?;
-        let weighted_s = weighted_mean_s(&steady, &weights);
-        let interval = means.interval.filter(|_| weighted_s.is_none());
+        let weigh_alike = weights.windows(2).all(|pair| pair[0] == pair[1]);
+        let interval = batch_means(&steady)?.interval.filter(|_| weigh_alike);
         let steps: u64 = covered(&rank.steps).sum();
         let planned_steps = rank.last_reading(PLANNED_STEPS).unwrap_or(steps as f64);
         let in_all = |step_s: f64| planned_steps * step_s;
         Some(Self {
-            time_s: in_all(weighted_s.unwrap_or(means.mean_s)),
+            time_s: in_all(mean_s),
             interval: interval.map(|ends| Interval { low: in_all(ends.low), high: in_all(ends.high) }),
             step_precision: relative_half_width(&steady),
             steps,
@@ -96,14 +96,10 @@ mod tests {
     #[test]
     fn steps_weigh_as_many_as_passed_since_the_line_before() {
         // Steps 5 to 10 take 16 ms each. From then on, each tenth step is logged, and a step takes 2 ms.
-        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
-        for step in record.ranks[0].steps.iter_mut().skip(10) {
-            (step.step, step.epoch, step.duration_s) = (10 * (step.step - 9), 1, 0.002);
-        }
-        let found = summarise_run(&record);
+        let record = fixture::logging_each_tenth(fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016));
+        let found = training(&record).unwrap();
         let mean_s = (6.0 * 0.016 + 100.0 * 0.002) / 106.0;
-        assert!((found.training.unwrap().time_s - 110.0 * mean_s).abs() < 1e-12, "{found:?}");
-        assert!((found.value("mean_step_time_s").unwrap() - mean_s).abs() < 1e-12, "{found:?}");
+        assert!((found.time_s - 110.0 * mean_s).abs() < 1e-12, "{found:?}");
     }
 
     #[test]

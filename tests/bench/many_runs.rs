@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::analysis::{
-    Activity, BatchMeans, DeviceRates, EpochSummary, Key, Level, Levels, Limits, LossPoint, Mark, Measures, Mode,
-    Phase, Recording, RunState, RunSummary, TRACE_METRICS,
+    Activity, DeviceRates, EpochSummary, Key, Level, Levels, Limits, LossPoint, Mark, Measures, Mode, Phase, Recording,
+    RunState, RunSummary, TRACE_METRICS,
 };
 use super::plan::image;
 use super::protocol::{Device, Rate, TraceMetric, TraceOutcome, TraceSummary};
@@ -96,6 +96,7 @@ fn of_run(epoch_time_s: f64, gpus: f64, (slower, noise): (f64, f64)) -> impl Ite
     let peak = 3.2e9 * slower + 1.0e8 * noise;
     let values = [
         ("step_time_s", epoch_time_s * gpus / 938.0),
+        ("mean_step_time_s", epoch_time_s * gpus / 938.0),
         ("training_time_s", 12.0 * epoch_time_s),
         ("total_time_s", 12.5 * epoch_time_s),
         ("images_per_s", 60_000.0 / epoch_time_s),
@@ -165,14 +166,6 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         state: if failed { RunState::Failed } else { RunState::Finished },
         measures: Arc::clone(Measures::built_in()),
         values,
-        step_mean: Some(BatchMeans {
-            mean_s: step_time_s,
-            error_s: None,
-            interval: None,
-            batches: 0,
-            n: 938,
-            lag_one: None,
-        }),
         step_wait_s: Some(0.1 * step_time_s * (1.0 + noise)),
         clock: None,
         told_resolution_s: None,

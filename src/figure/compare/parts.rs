@@ -9,7 +9,7 @@ use crate::figure::ratio::finished;
 
 /// The mean wait of a step, and the rest of the step, in seconds.
 fn of_run(run: &RunSummary) -> Option<[f64; 2]> {
-    let (step_s, wait_s) = (run.step_mean?.mean_s, run.step_wait_s?);
+    let (step_s, wait_s) = (run.value("mean_step_time_s")?, run.step_wait_s?);
     // A host that is ahead of its device may wait during an earlier step, so the wait can exceed the step.
     let wait_s = wait_s.min(step_s);
     Some([wait_s, step_s - wait_s])
