@@ -1,5 +1,6 @@
 #![doc = include_str!("import/import.md")]
 
+mod amount;
 mod columns;
 mod copies;
 mod csv_rows;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::Role;
+use super::amount::{Amount, TIMES, is_efficiency, per_second, plain};
 use super::moment::moment;
 use super::role::is_key;
 use super::table::{Field, ForeignTable};
@@ -28,6 +29,8 @@ const COUNTERS: [&str; 5] = ["iteration", "iter", "sample", "round", "step"];
 const RUNS: &str = "runs";
 /// Why a column has no role yet: only the user knows whether it counts runs.
 pub(super) const MAY_COUNT_PARTS: &str = "it may count parts of one run";
+/// Why a column with an ending such as `_s` has no unit.
+const MAY_BE_PER_UNIT: &str = "no unit was read: its name may mean a quantity in this unit, or an amount per unit";
 /// Endings of names that stand for a unit, with this unit.
 // `_min` is left out: `latency_min` is a minimum.
 const ENDINGS: [(&str, &str); 25] = [
@@ -58,25 +61,9 @@ const ENDINGS: [(&str, &str); 25] = [
     ("_flops", "FLOP/s"),
 ];
 /// Words in the names of measures that are better if high.
-const HIGH: [&str; 5] = ["throughput", "accuracy", "speedup", "score", "bandwidth"];
+const HIGH: [&str; 6] = ["throughput", "accuracy", "efficiency", "speedup", "score", "bandwidth"];
 /// Words in the names of measures that are better if low.
 const LOW: [&str; 6] = ["loss", "error", "latency", "duration", "time", "memory"];
-/// Words in the names of times. Together with a word of [`HIGH`], they leave open what is good: `time_to_accuracy`, `accuracy_at_time`.
-const TIMES: [&str; 4] = ["time", "times", "latency", "duration"];
-/// Words for the time in the name of a rate, with this unit: `ops/ms`, `tokens_per_second`.
-const PER: [(&str, &str); 11] = [
-    ("s", "s"),
-    ("sec", "s"),
-    ("second", "s"),
-    ("ms", "ms"),
-    ("us", "µs"),
-    ("ns", "ns"),
-    ("min", "min"),
-    ("minute", "min"),
-    ("h", "h"),
-    ("hour", "h"),
-    ("day", "d"),
-];
 /// Words in the names of rates. An amount with such a name has a wrong unit, and of harm it is unclear what it means: `gc_throughput`.
 const RATES: [&str; 2] = ["throughput", "bandwidth"];
 /// Units of what is spent: time, memory, energy.
@@ -85,7 +72,7 @@ const SPENT: [&str; 22] = [
     "kJ", "Wh", "kWh",
 ];
 /// Words in the names of measures that are better if low, whatever their unit: `errors/s`, `missed_bytes`.
-const HARMFUL: [&str; 47] = [
+const HARMFUL: [&str; 48] = [
     "abort",
     "aborted",
     "aborts",
@@ -112,6 +99,7 @@ const HARMFUL: [&str; 47] = [
     "fault",
     "faults",
     "gc",
+    "inefficiency",
     "loss",
     "losses",
     "lost",
@@ -167,6 +155,9 @@ const UNTOLD: [&str; 13] = [
     TO_FAILURE,
     "unused",
 ];
+
+/// Words in the names of changes, whose good values the name does not tell: `latency reduction (%)`. A `reduction_time` is a time.
+const CHANGES: [&str; 7] = ["decrease", "gain", "gains", "improvement", "improvements", "reduction", "reductions"];
 
 /// What each column of a file means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -314,14 +305,15 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     let is_number = values().all(|field| field.number().is_some());
     let count = values().map(Field::text).collect::<BTreeSet<_>>().len();
     let factor = |unit: &str| Role::Factor { unit: unit.to_owned(), key: None };
+    let measure = |unit: String| {
+        let why = if unit.is_empty() { MAY_BE_PER_UNIT } else { "by the unit in its name" };
+        (Role::Measure { better: better(name, &unit), unit, key: None }, why.to_owned())
+    };
     if !is_number || is_version(name) {
         // A column of a measure may have texts among its numbers by mistake. A later error names their lines.
         let numbers = values().filter(|field| field.number().is_some()).count();
         if let Some(unit) = unit_of(name).filter(|_| numbers > 0) {
-            return (
-                Role::Measure { better: better(name, &unit), unit, key: None },
-                "by the unit in its name".to_owned(),
-            );
+            return measure(unit);
         }
         return match count {
             1..=MOST_LEVELS => (factor(""), "names".to_owned()),
@@ -329,7 +321,7 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
         };
     }
     if let Some(unit) = unit_of(name) {
-        return (Role::Measure { better: better(name, &unit), unit, key: None }, "by the unit in its name".to_owned());
+        return measure(unit);
     }
     if named_better(name).is_some() {
         return (Role::Measure { better: better(name, ""), unit: String::new(), key: None }, "by its name".to_owned());
@@ -368,20 +360,8 @@ fn fits<'a>(role: &Role, mut values: impl Iterator<Item = &'a Field>) -> bool {
     }
 }
 
-/// A name in small letters, with `_` for everything else. Both signs of micro, U+00B5 and U+03BC, become `u`.
-pub(super) fn plain(name: &str) -> String {
-    let letter = |letter: char| match letter {
-        '\u{b5}' | '\u{3bc}' => 'u',
-        _ if letter.is_ascii_alphanumeric() => letter.to_ascii_lowercase(),
-        _ => '_',
-    };
-    let letters: String = name.chars().map(letter).collect();
-    let mut words: Vec<&str> = letters.split('_').collect();
-    words.retain(|word| !word.is_empty());
-    words.join("_")
-}
-
-/// The unit that a column's name contains: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`.
+/// The unit that a column's name contains: `time (ms)`, `time [ms]`, `time_ms`, `tokens/s`, `tokens_per_s`. It is empty if the name may mean
+/// a quantity or an amount per unit.
 fn unit_of(name: &str) -> Option<String> {
     if let Some(unit) = bits_of(name) {
         return Some(unit);
@@ -393,8 +373,8 @@ fn unit_of(name: &str) -> Option<String> {
     if let Some(unit) = within('(', ')').or_else(|| within('[', ']')).filter(|unit| is_unit(unit)) {
         return Some(unit);
     }
-    if let Some((counted, per)) = rate_of(name) {
-        return Some(format!("{}/{per}", last_word(&counted)));
+    if let Some(amount) = Amount::of(name) {
+        return Some(amount.unit.unwrap_or_default());
     }
     let plain = plain(name);
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, unit)| (*unit).to_owned())
@@ -410,27 +390,6 @@ fn bits_of(name: &str) -> Option<String> {
     Some(format!("{prefix}bit{per}"))
 }
 
-/// What a rate counts and its unit of time, from the name of its column: `ops` and `ms` for `ops/ms` and `ops_per_ms`.
-pub(super) fn rate_of(name: &str) -> Option<(String, &'static str)> {
-    let plain = plain(&name.replace('/', " per "));
-    let (counted, word) = plain.rsplit_once("_per_")?;
-    let (_, per) = PER.iter().find(|(known, _)| *known == word)?;
-    // Physicists write `latency/ms` for a latency in ms.
-    let is_time = name.contains('/') && TIMES.contains(&last_word(counted));
-    (!is_time).then(|| (counted.to_owned(), *per))
-}
-
-fn last_word(plain: &str) -> &str {
-    plain.rsplit('_').next().unwrap_or(plain)
-}
-
-/// What a rate counts, and how many of its unit of time are in a second: `ops` and 1000 for `ops/ms`. `None` if the unit is not one per time.
-pub(super) fn per_second(unit: &str) -> Option<(&str, f64)> {
-    let (counted, per) = unit.rsplit_once('/')?;
-    let time = MeasureUnit::parse(per);
-    time.is_like(&MeasureUnit::parse("s")).then(|| (counted, time.factor.recip()))
-}
-
 /// Whether a text is a known unit, so that its values can be compared with others.
 pub(super) fn is_unit(text: &str) -> bool {
     const BASE: [&str; 5] = ["s", "B", "J", "FLOP", "°C"];
@@ -443,12 +402,15 @@ fn better(name: &str, unit: &str) -> Better {
     let (is_spent, is_harmful) = (SPENT.contains(&unit), has_one_of(name, &HARMFUL));
     match unit {
         _ if is_to_failure(name) || has_one_of(name, &HELPFUL) && !is_harmful => Better::Higher,
-        _ if has_one_of(name, &UNTOLD) || (is_spent || is_harmful) && has_one_of(name, &RATES) => Better::Neither,
+        _ if has_one_of(name, &UNTOLD) || is_change(name) || (is_spent || is_harmful) && has_one_of(name, &RATES) => {
+            Better::Neither
+        }
         _ if is_spent || is_harmful => Better::Lower,
         // Energy per time is a power.
         _ if per_second(unit).is_some() && !MeasureUnit::parse(unit).is_like(&MeasureUnit::parse("W")) => {
             Better::Higher
         }
+        _ if is_efficiency(unit) => Better::Higher,
         "W" => named_better(name).unwrap_or(Better::Lower),
         _ => named_better(name).unwrap_or_default(),
     }
@@ -461,6 +423,7 @@ fn named_better(name: &str) -> Option<Better> {
     let is_rate = words.windows(2).any(|pair| pair[0] == "per" && ["s", "sec", "second"].contains(&pair[1]));
     let contains = |known: &[&str]| known.iter().any(|word| plain.contains(word));
     match (is_rate || contains(&HIGH), contains(&LOW)) {
+        // `time_to_accuracy`, `accuracy_at_time`
         (true, _) if has_one_of(name, &TIMES) => Some(Better::Neither),
         (true, _) => Some(Better::Higher),
         (false, true) => Some(Better::Lower),
@@ -470,9 +433,20 @@ fn named_better(name: &str) -> Option<Better> {
 
 /// Whether a name without its unit ends with [`TO_FAILURE`].
 fn is_to_failure(name: &str) -> bool {
-    let bare = plain(name.split(['(', '[']).next().unwrap_or(name));
+    without_unit(name).ends_with(TO_FAILURE)
+}
+
+/// Whether a name is that of a change, and does not end with a word for a time.
+fn is_change(name: &str) -> bool {
+    has_one_of(name, &CHANGES) && !TIMES.iter().any(|time| without_unit(name).ends_with(time))
+}
+
+/// A name without its unit.
+fn without_unit(name: &str) -> String {
+    let mut bare = plain(name.split(['(', '[']).next().unwrap_or(name));
     let unit = ENDINGS.iter().map(|(ending, _)| *ending).chain(["_h", "_hours"]).find(|ending| bare.ends_with(*ending));
-    bare.strip_suffix(unit.unwrap_or_default()).is_some_and(|stem| stem.ends_with(TO_FAILURE))
+    bare.truncate(bare.len() - unit.map_or(0, str::len));
+    bare
 }
 
 /// Whether a name contains one of these words, or several in a row that are joined by `_`.

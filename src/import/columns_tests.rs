@@ -85,6 +85,57 @@ fn a_time_after_a_slash_is_that_of_a_rate() {
 }
 
 #[test]
+fn amounts_per_energy_or_power_are_not_taken_for_energies_and_powers() {
+    for (name, role) in [
+        ("GFLOPS/W", "measure GFLOPS/W higher"),
+        ("GFLOPS per W", "measure GFLOPS/W higher"),
+        ("fps/W", "measure fps/W higher"),
+        ("tokens_per_j", "measure tokens/J higher"),
+        ("req_per_w", "measure req/W higher"),
+        ("MIPS/mW", "measure MIPS/mW higher"),
+        ("inferences/Wh", "measure inferences/Wh higher"),
+        ("tokens/kWh", "measure tokens/kWh higher"),
+        ("tokens/s/W", "measure tokens/s/W higher"),
+        ("efficiency (GFLOPS/W)", "measure GFLOPS/W higher"),
+        ("errors_per_j", "measure errors/J lower"),
+        ("EUR/kWh", "measure EUR/kWh"),
+        ("power/W", "measure W lower"),
+        ("energy_per_token_j", "measure J lower"),
+    ] {
+        assert_eq!(roles_of(&format!("{name}\n0.51\n0.62\n")), [role], "{name}");
+    }
+}
+
+#[test]
+fn what_is_counted_before_an_s_is_a_rate_and_what_takes_time_is_in_seconds() {
+    let role_of = |name: &str| roles_of(&format!("{name}\n1\n2\n")).remove(0);
+    for name in ["tok_s", "it_s", "samples_s", "img_s", "ops_s", "req_s", "tokens_s", "steps_s", "reqs_s", "read_mb_s"]
+    {
+        let thing = name.trim_start_matches("read_").trim_end_matches("_s");
+        assert_eq!(role_of(name), format!("measure {thing}/s higher"), "{name}");
+    }
+    for name in ["time_s", "wall_s", "load_s", "warmup_s", "step_s", "iter_s", "epoch_s", "sample_s"] {
+        assert_eq!(role_of(name), "measure s lower", "{name}");
+    }
+    let table = read_bytes(b"epochs_s,tokens_j\n1,1.5\n2,2.5\n").unwrap();
+    for (name, role, why) in Mapping::deduced(&table).columns {
+        assert_eq!((role.to_string().as_str(), why.as_str()), ("measure", MAY_BE_PER_UNIT), "{name}");
+    }
+}
+
+#[test]
+fn a_change_has_no_better_direction() {
+    for name in ["latency reduction (%)", "memory_reduction_gb", "time improvement (%)", "accuracy gain (%)"] {
+        let role = roles_of(&format!("{name}\n0.51\n0.62\n")).remove(0);
+        assert!(role.starts_with("measure ") && !role.ends_with("er"), "{name}: {role}");
+    }
+    assert_eq!(
+        roles_of("reduction_time_ms,inefficiency (%)\n0.51,1\n0.62,2\n"),
+        ["measure ms lower", "measure % lower"]
+    );
+}
+
+#[test]
 fn what_is_spent_is_better_if_low_whatever_the_name_counts_or_leads_to() {
     let better = |name: &str| {
         let role = roles_of(&format!("\"{name}\"\n0.51\n0.62\n")).remove(0);

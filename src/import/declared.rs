@@ -1,6 +1,7 @@
 //! The measure that a column becomes: its declaration, and how its values are converted.
 
-use super::columns::{is_unit, per_second};
+use super::amount::per_second;
+use super::columns::is_unit;
 use super::naming::{is_taken_of_measures, measure_key, stem, taken, words};
 use crate::analysis::Measures;
 use crate::plan::{Better, DeclaredMeasure, MeasureUnit};

@@ -1,6 +1,6 @@
 //! Keys and names of factors and measures, made from the names of columns.
 
-use super::columns::{plain, rate_of};
+use super::amount::{Amount, plain};
 use crate::analysis::capitalised;
 
 /// Keys of settings and of table columns. No factor and no measure may have one of them.
@@ -22,13 +22,12 @@ const TAKEN: [&str; 13] = [
 /// Keys of settings that only measures may not have: for runs with a factor of this key, the key means the factor.
 const SETTINGS: [&str; 4] = ["workload", "data", "trace", "mode"];
 
-/// A name without its unit, but with the words `per_s` of a rate.
+/// A name without its unit, but with the words `per_s` of a rate and `per_w` of an efficiency.
 pub(super) fn stem(name: &str) -> String {
     let name = name.trim();
     let bare = name.rsplit_once(['(', '[']).map_or(name, |(stem, _)| stem).trim();
-    // Such rates are converted to rates per second.
-    if let Some((counted, _)) = rate_of(bare).filter(|(_, per)| *per != "s") {
-        return counted;
+    if let Some(stem) = Amount::of(bare).and_then(|amount| amount.stem) {
+        return stem;
     }
     let mut plain = plain(if bare.is_empty() { name } else { bare });
     for ending in [

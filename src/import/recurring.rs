@@ -18,12 +18,13 @@
 //! digits; counts and amounts of memory; and the few states of a program. A measure of which this is known is only marked where its values
 //! belong to those of a marked one: where rows with the same time also have the same memory.
 //!
-//! Times, energies, powers and rates *spread*: two independent runs hardly agree in four digits of them. One such value that recurs is
+//! Times, energies, powers, rates and energy efficiencies *spread*: two independent runs hardly agree in four digits of them. One such value that recurs is
 //! enough to judge them, and a cell whose rows all have one such value is marked whatever the chance: it may be the time of a single run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::Problem;
+use super::amount::is_efficiency;
 use super::spacing::Column;
 use super::table::{Field, ForeignTable};
 use super::written::digits;
@@ -166,9 +167,9 @@ fn belonging(
     of_judged.filter(belongs).map(|(_, cell)| (cell, again[cell].clone())).collect()
 }
 
-/// Whether a measure of this unit is a time, an energy, a power or a rate: independent runs hardly agree in many digits of it.
+/// Whether a measure of this unit is a time, an energy, a power, a rate or an energy efficiency: independent runs hardly agree in many digits of it.
 fn spreads(unit: &str) -> bool {
-    ["s", "J", "W"].contains(&unit) || unit.ends_with("/s")
+    ["s", "J", "W"].contains(&unit) || unit.ends_with("/s") || is_efficiency(unit)
 }
 
 /// Whether a measure counts something or is an amount of bytes: independent runs often agree in one of a few such values.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::Measures;
 use crate::import::read_bytes;
+use crate::plan::Better;
 
 fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
     let table = read_bytes(text.as_bytes()).unwrap();
@@ -50,6 +51,7 @@ fn rates_per_other_times_become_rates_per_second() {
         ("rate (req/us)", ("rate", "req/s", 5_125_000.0)),
         ("steps_per_min", ("steps", "steps/s", 5.125 / 60.0)),
         ("tokens_per_s", ("tokens_per_s", "tokens/s", 5.125)),
+        ("tok_s", ("tok_per_s", "tok/s", 5.125)),
     ] {
         let results = imported(&format!("v,{name}\na,5.125\na,6.5\n"), &[]).unwrap();
         let declared = &results.spec.measures[0];
@@ -57,6 +59,20 @@ fn rates_per_other_times_become_rates_per_second() {
         assert_eq!((&*declared.key, &*declared.unit, declared.on_speed), (key, unit, true), "{name}");
         assert!((results.runs[0].values[0].1 / value - 1.0).abs() < 1e-12, "{name}");
     }
+}
+
+#[test]
+fn amounts_per_energy_keep_their_unit_and_have_a_key_beside_that_of_the_amount() {
+    let results = imported("v,GFLOPS,GFLOPS/W,tokens_per_j\na,5.5,5.125,2.5\na,6.5,6.5,3.5\n", &[]).unwrap();
+    let of_measure = |measure: &DeclaredMeasure| (measure.key.to_string(), measure.unit.to_string(), measure.better);
+    let found: Vec<_> = results.spec.measures.iter().map(of_measure).collect();
+    let expected = [
+        ("gflops", "", Better::Neither),
+        ("gflops_per_w", "GFLOPS/W", Better::Higher),
+        ("tokens_per_j", "tokens/J", Better::Higher),
+    ];
+    assert_eq!(found, expected.map(|(key, unit, better)| (key.to_owned(), unit.to_owned(), better)));
+    assert_eq!(results.runs[0].values[1].1, 5.125);
 }
 
 #[test]
