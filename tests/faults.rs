@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -438,4 +440,43 @@ fn a_session_is_read_where_neither_it_nor_the_home_can_be_written() {
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let runs: u64 = shown["runs"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(runs as usize, records(from.path()).len(), "{shown}");
+}
+
+#[test]
+fn a_session_is_usable_by_its_owner_whatever_root_did_in_it() {
+    const OWNER: u32 = 4711;
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let (home, scene) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let set_mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(scene.path(), 0o755);
+    // The other user may not be able to enter the folder of the built program.
+    let (program, owned) = (scene.path().join("multicard"), scene.path().join("owned"));
+    let link = "ln \"$0\" \"$1\" || cp \"$0\" \"$1\"";
+    succeed(Command::new("sh").args(["-c", link, env!("CARGO_BIN_EXE_multicard")]).arg(&program));
+    let session = owned.join("session");
+    copy(&seeded::seeds().join("session"), &session);
+    succeed(Command::new("chown").args(["-R", &format!("{OWNER}:{OWNER}")]).arg(&owned));
+    let as_owner = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        seeded::at_home(&mut command, &owned);
+        command.args(arguments).arg(&session).current_dir(&owned).uid(OWNER).gid(OWNER);
+        command
+    };
+    let owner_of = |path: &Path| path.metadata().unwrap().uid();
+    let made = ["session.sqlite", "session.lock", "session.sqlite.lock"].map(|name| session.join(name));
+
+    succeed(command(home.path()).arg("table").arg(&session));
+    assert_eq!(made.each_ref().map(|path| owner_of(path)), [OWNER; 3]);
+    succeed(&mut as_owner(&["table"]));
+
+    // As versions left them that did not give them to the owner.
+    for path in &made {
+        chown(path, Some(0), Some(0)).unwrap();
+    }
+    succeed(&mut as_owner(&["table"]));
+    assert_eq!(owner_of(&made[0]), OWNER, "it was made anew");
+    succeed(&mut as_owner(&["session", "rebuild"]));
 }

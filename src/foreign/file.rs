@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -79,6 +79,27 @@ pub fn open_ours_with(path: &Path, options: &mut OpenOptions) -> io::Result<File
     checked(path, options, OFlags::NONBLOCK | OFlags::NOFOLLOW)
 }
 
+/// Creates a file in one of multicard's own folders and opens it for reading and writing. If root creates it, it gets the user and the group
+/// that own the folder: otherwise the owner of a session could not write files that root made while reading the session.
+///
+/// # Errors
+/// It exists, or it cannot be created.
+pub fn create_ours(path: &Path) -> io::Result<File> {
+    // A mere name has the empty path as its parent.
+    let folder = Path::new(".").join(path.parent().unwrap_or(path));
+    // The file is created in the folder whose owner is read here, even if another process puts another folder in its place.
+    let folder = rustix::fs::open(&folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let name = path.file_name().unwrap_or_default();
+    let file = File::from(rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(0o666))?);
+    if rustix::process::geteuid().is_root() {
+        let about = rustix::fs::fstat(&folder)?;
+        // Some network file systems refuse that. Root can use the file all the same.
+        let _ = fchown(&file, Some(about.st_uid), Some(about.st_gid));
+    }
+    Ok(file)
+}
+
 fn checked(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<File> {
     let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
     // With these flags, a link gives ELOOP, and a pipe without a reader or a socket ENXIO.
@@ -138,7 +159,7 @@ fn whole(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{chown, symlink};
     use std::process::Command;
 
     use super::*;
@@ -165,6 +186,29 @@ mod tests {
         assert!(open_ours_with(&at("link"), OpenOptions::new().append(true)).is_err());
         assert_eq!(read_ours(&at("file"), 5).unwrap(), b"12345");
         assert_eq!(open(&at("absent")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_is_created_only_where_none_is_and_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(regular(&create_ours(&at("file")).unwrap()).unwrap(), 0);
+        symlink(at("absent"), at("link")).unwrap();
+        for taken in ["file", "link"] {
+            assert_eq!(create_ours(&at(taken)).unwrap_err().kind(), io::ErrorKind::AlreadyExists, "{taken}");
+        }
+        assert!(!at("absent").exists());
+    }
+
+    #[test]
+    fn a_file_that_root_creates_belongs_to_the_owner_of_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        if chown(folder.path(), Some(4711), Some(4712)).is_err() {
+            println!("skipped: only root can give files to another user");
+            return;
+        }
+        let about = create_ours(&folder.path().join("file")).unwrap().metadata().unwrap();
+        assert_eq!((about.uid(), about.gid()), (4711, 4712));
     }
 
     #[test]

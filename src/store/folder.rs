@@ -130,11 +130,11 @@ fn state_folder() -> Option<PathBuf> {
     foreign::state_folder().ok().filter(can_be_made).or_else(foreign::temporary_folder)
 }
 
-/// Whether a folder exists and is not writable.
-fn is_read_only(folder: &Path) -> bool {
+/// Whether a file or folder exists and is not writable.
+pub(super) fn is_read_only(path: &Path) -> bool {
     use rustix::fs::{Access, access};
     use rustix::io::Errno;
-    matches!(access(folder, Access::WRITE_OK), Err(Errno::ROFS | Errno::ACCESS | Errno::PERM))
+    matches!(access(path, Access::WRITE_OK), Err(Errno::ROFS | Errno::ACCESS | Errno::PERM))
 }
 
 // From linux/magic.h and the headers of Lustre, GPFS, BeeGFS and Panasas.
@@ -239,13 +239,35 @@ impl Lock {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
         }
-        // A shared lock on NFS needs a file that is open for reading, an exclusive one a file that is open for writing.
-        let open = foreign::open_ours_with(path, File::options().create(true).truncate(false).read(true).write(true));
-        let file = open.map_err(StoreError::io("opening", path))?;
-        match lock(&file) {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) => Err(StoreError::io(LOCKING, path)(source)),
+        let (file, denied) = Self::open(path).map_err(StoreError::io("opening", path))?;
+        match (lock(&file), denied) {
+            (Ok(()), _) => Ok(Some(Self(file))),
+            (Err(TryLockError::WouldBlock), _) => Ok(None),
+            (Err(TryLockError::Error(_)), Some(denied)) => Err(StoreError::io("opening", path)(denied)),
+            (Err(TryLockError::Error(source)), None) => Err(StoreError::io(LOCKING, path)(source)),
+        }
+    }
+
+    /// Opens a file to lock it, and creates it if it is missing. If this process may write the folder but not the file, which another user
+    /// has created, the file is opened for reading, and the error of opening it for writing is returned, too.
+    fn open(path: &Path) -> io::Result<(File, Option<io::Error>)> {
+        let created = foreign::create_ours(path);
+        if !matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            return created.map(|file| (file, None));
+        }
+        // A shared lock on NFS needs a file that is open for reading, an exclusive one a file that is open for writing. Other file systems
+        // lock any open file.
+        match foreign::open_ours_with(path, File::options().read(true).write(true)) {
+            Err(denied)
+                if denied.kind() == io::ErrorKind::PermissionDenied
+                    && path.parent().is_some_and(|folder| !is_read_only(folder)) =>
+            {
+                match foreign::open_ours(path) {
+                    Ok(file) => Ok((file, Some(denied))),
+                    Err(_) => Err(denied),
+                }
+            }
+            opened => opened.map(|file| (file, None)),
         }
     }
 
@@ -314,7 +336,7 @@ fn lock_session(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> R
     let Some(lock) = Lock::take(&path, lock)? else {
         return Err(StoreError::InUse { folder: folder.to_owned(), holder: holder(&path) });
     };
-    // Without this text, others cannot name this process; the session works all the same.
+    // Without this text, others cannot name this process, or they name the last one that could write it; the session works all the same.
     let _ = lock.0.set_len(0).and_then(|()| (&lock.0).write_all(this_process().as_bytes()));
     Ok(lock)
 }
@@ -420,6 +442,18 @@ mod tests {
         drop(readers);
         let _writer = lock_at_once(folder.path()).unwrap();
         assert!(matches!(lock_out_writers(folder.path()), Err(StoreError::InUse { .. })));
+    }
+
+    #[test]
+    fn a_lock_file_that_may_only_be_read_keeps_others_out_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join(LOCK);
+        drop(lock_at_once(folder.path()).unwrap());
+        fs::set_permissions(&lock, fs::Permissions::from_mode(0o444)).unwrap();
+        let writer = lock_at_once(folder.path()).unwrap();
+        assert!(matches!(lock_out_writers(folder.path()), Err(StoreError::InUse { .. })));
+        drop(writer);
+        lock_out_writers(folder.path()).unwrap();
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::lines::{self, Line};
 use super::sum::sum_of_ends;
 use super::telemetry::TelemetryFold;
 use super::{Decision, LogSum, StoreError, folder, schema};
+use crate::foreign;
 use crate::plan::counted;
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, event_start, read_event_line, read_sample_line};
 use listing::{Kind, LogFile, logs_of};
@@ -57,6 +58,8 @@ pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) 
     }
     let new = with_suffix(&path, ".new");
     remove(&new)?;
+    // SQLite takes an empty file for a new database, and gives the files beside a database the owner of the database.
+    drop(foreign::create_ours(&new).map_err(StoreError::io("creating", &new))?);
     let report = {
         let mut index = Index::new(schema::create(&new).map_err(StoreError::index(&new))?);
         index.begin().map_err(StoreError::index(&new))?;

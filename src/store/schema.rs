@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::folder;
+
 /// Version of the tables below. An index of another version is rebuilt.
 pub(super) const INDEX_VERSION: i64 = 19;
 
@@ -85,13 +87,14 @@ CREATE TABLE folder (run TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL) WITHOUT 
 pub(super) enum Opened {
     /// It is usable.
     Ready(Connection),
-    /// It is missing, damaged or of another version.
+    /// It is missing, damaged or of another version, or a writer may only read it.
     Unusable,
 }
 
 /// Opens an index for writing.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Opened> {
-    if !path.is_file() {
+    // Another user, such as root, may have created it. Its folder can be written, so that a new index can take its place.
+    if !path.is_file() || folder::is_read_only(path) {
         return Ok(Opened::Unusable);
     }
     usable(Connection::open(path).and_then(|connection| {
