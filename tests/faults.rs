@@ -443,7 +443,7 @@ fn a_session_is_read_where_neither_it_nor_the_home_can_be_written() {
 }
 
 #[test]
-fn a_session_is_usable_by_its_owner_whatever_root_did_in_it() {
+fn a_session_is_usable_by_its_owner_whatever_root_did_in_it_and_a_file_that_forbids_that_is_named_with_its_owner() {
     const OWNER: u32 = 4711;
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can become another user");
@@ -479,4 +479,15 @@ fn a_session_is_usable_by_its_owner_whatever_root_did_in_it() {
     succeed(&mut as_owner(&["table"]));
     assert_eq!(owner_of(&made[0]), OWNER, "it was made anew");
     succeed(&mut as_owner(&["session", "rebuild"]));
+
+    set_mode(&made[2], 0o600);
+    let stderr = seeded::refused(&mut as_owner(&["table"]));
+    assert!(stderr.contains("session.sqlite.lock") && stderr.contains("it belongs to root"), "{stderr}");
+    assert!(stderr.contains("`chown 4711`"), "{stderr}");
+    set_mode(&session.join("session.toml"), 0o000);
+    let stderr = seeded::refused(&mut as_owner(&["table"]));
+    assert!(stderr.contains("session.toml") && stderr.contains("it is yours"), "{stderr}");
+    set_mode(&session, 0o000);
+    let stderr = seeded::refused(&mut as_owner(&["table"]));
+    assert!(stderr.contains("session.toml") && stderr.contains("owned/session is yours"), "{stderr}");
 }

@@ -1,9 +1,14 @@
 //! Errors of the session folder.
 
+use std::borrow::Cow;
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use crate::foreign;
 
@@ -82,7 +87,7 @@ pub enum StoreError {
         run: String,
     },
     /// A file operation failed.
-    #[error("{doing} {path}: {source}; {}", io_advice(.source))]
+    #[error("{doing} {path}: {source}; {}", io_advice(.source, .path))]
     Io {
         /// The operation, such as `writing`.
         doing: &'static str,
@@ -130,7 +135,6 @@ impl StoreError {
 
     /// Whether a file system refused a lock because it has none.
     pub(super) fn is_without_locks(&self) -> bool {
-        use rustix::io::Errno;
         let Self::Io { doing: LOCKING, source, .. } = self else { return false };
         let errno = source.raw_os_error().map(Errno::from_raw_os_error);
         matches!(errno, Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS))
@@ -143,17 +147,45 @@ impl StoreError {
     }
 }
 
-fn io_advice(error: &io::Error) -> &'static str {
+fn io_advice(error: &io::Error, path: &Path) -> Cow<'static, str> {
     if let Some(advice) = foreign::advice(error) {
-        return advice;
+        return advice.into();
     }
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "grant write access, or choose another folder with --session"
-        }
-        io::ErrorKind::NotFound => "check the path",
-        _ => "check the path and the disk, or choose another folder with --session",
+        io::ErrorKind::PermissionDenied => rights_advice(path),
+        io::ErrorKind::ReadOnlyFilesystem => GRANT_ACCESS.into(),
+        io::ErrorKind::NotFound => "check the path".into(),
+        _ => "check the path and the disk, or choose another folder with --session".into(),
     }
+}
+
+const GRANT_ACCESS: &str = "grant write access, or choose another folder with --session";
+
+/// The advice about a path that this process may not use: whose file or folder forbids it, and what to do.
+fn rights_advice(path: &Path) -> Cow<'static, str> {
+    let forbids = |place: &Path, about: &Metadata| {
+        let enter = if about.is_dir() { Access::EXEC_OK } else { Access::empty() };
+        let wanted = Access::READ_OK | Access::WRITE_OK | enter;
+        matches!(access(place, wanted), Err(Errno::ACCESS | Errno::PERM))
+    };
+    // A file may be missing or hidden in a folder that this process may not enter: then a folder above it forbids its use.
+    let places = path.ancestors().filter_map(|place| Some((place, place.symlink_metadata().ok()?)));
+    let Some((place, about)) = places.take(2).find(|(place, about)| forbids(place, about)) else {
+        return GRANT_ACCESS.into();
+    };
+    let name = if place == path { "it".to_owned() } else { place.display().to_string() };
+    let (owner, user) = (about.uid(), rustix::process::geteuid().as_raw());
+    if owner == user {
+        return format!(
+            "{name} is yours: make it readable and writable (`chmod u+rwX`), or choose another folder with --session"
+        )
+        .into();
+    }
+    let owner = if owner == 0 { "root".to_owned() } else { format!("the user with id {owner}") };
+    format!(
+        "{name} belongs to {owner}: ask for access to it, make it yours as root (`chown {user}`), or choose another folder with --session"
+    )
+    .into()
 }
 
 const FULL_DISK: &str = "the disk is full: free some space and continue; the index is then updated from the logs";
@@ -168,19 +200,19 @@ fn is_limited(path: &Path) -> bool {
     sizes.into_iter().any(|bytes| bytes + GROWTH_BYTES > most_bytes)
 }
 
-fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
+fn index_advice(error: &rusqlite::Error, path: &Path) -> Cow<'static, str> {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => FULL_DISK,
+        Some(ErrorCode::DiskFull) => FULL_DISK.into(),
         // For the shared-memory file, SQLite reports only that reading or writing failed.
-        Some(ErrorCode::SystemIoFailure) if foreign::has_no_room(path.parent().unwrap_or(path)) => FULL_DISK,
-        Some(ErrorCode::SystemIoFailure) if is_limited(path) => foreign::LONG_FILE,
+        Some(ErrorCode::SystemIoFailure) if foreign::has_no_room(path.parent().unwrap_or(path)) => FULL_DISK.into(),
+        Some(ErrorCode::SystemIoFailure) if is_limited(path) => foreign::LONG_FILE.into(),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             // SQLite does not say why it cannot open a file.
-            foreign::no_more_files().unwrap_or("grant write access, or choose another folder with --session")
+            foreign::no_more_files().map_or_else(|| rights_advice(path), Cow::from)
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another program has locked the index; close it, and the index is then updated from the logs"
+            "another program has locked the index; close it, and the index is then updated from the logs".into()
         }
-        _ => "rebuild it with `multicard session rebuild`; the logs are complete",
+        _ => "rebuild it with `multicard session rebuild`; the logs are complete".into(),
     }
 }
