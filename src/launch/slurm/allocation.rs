@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::SCRIPT_FILE;
+use super::group::{At, JobGroup, LOGS_LIMIT, PACE};
 use super::jobs::new_comment;
+use super::queue::Queue;
 use super::record::{self, Record};
 use super::script::{self as batch, Ask};
 use super::steward::{self, ALLOCATION_COMMAND, Line, StepRecord};
 use super::submit::Submitter;
-use super::{At, JobGroup, LOGS_LIMIT, PACE, Queue, SCRIPT_FILE};
 use crate::launch::error::LaunchError;
 use crate::launch::follower::LauncherOptions;
 use crate::launch::place::{End, Group, Lead, Pace, Standing};

@@ -8,11 +8,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::group::At;
 use super::jobs::{JobId, new_comment};
+use super::queue::Queue;
 use super::record::Record;
 use super::script;
 use super::tools::{self, SlurmError};
-use super::{At, Queue};
 
 /// Capacity of the channel to the thread that submits: more than a session's jobs at a site.
 const SCRIPTS_IN_FLIGHT: usize = 16_384;
