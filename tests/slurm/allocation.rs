@@ -6,8 +6,9 @@ use std::path::Path;
 use multicard::plan::RunState;
 use multicard::session::open_reader;
 
+use crate::scene::job_of;
 use crate::seeded::{succeed, text};
-use crate::{Scene, WAITS, job_of, wait};
+use crate::{Scene, WAITS, wait};
 
 impl Scene {
     /// A plan whose runs share an allocation.
