@@ -300,7 +300,8 @@ pub fn guessed_patterns<'l>(lines: impl Iterator<Item = &'l str>) -> Vec<String>
 /// The readings of a run: everything between the program's bytes and the run's log.
 pub struct Readings {
     sources: Vec<Box<dyn Source>>,
-    streams: [Lines; 2],
+    /// Each stream, and when its newest text was read.
+    streams: [(Lines, f64); 2],
     course: Course,
     found: Vec<Found>,
     /// Messages about unreadable files that were already reported.
@@ -318,7 +319,7 @@ impl Readings {
     pub fn new(spec: &ReadingsSpec, files: &[String], place: &Place, warm_up: WarmUp) -> Self {
         Self {
             sources: sources(spec, files, place),
-            streams: [Lines::new(), Lines::new()],
+            streams: [(Lines::new(), place.started_s), (Lines::new(), place.started_s)],
             course: Course::new(place.started_s, warm_up),
             found: Vec::new(),
             failures: HashSet::new(),
@@ -334,10 +335,11 @@ impl Readings {
         self.sources.iter_mut().for_each(|source| source.watch());
     }
 
-    /// Reads output as it arrives. If a program prints faster than its output can be read, parts are skipped.
+    /// Reads output as it arrives: the time of a line is the time at which its text is read. If a program prints faster than its output can
+    /// be read, parts are skipped.
     pub fn output(&mut self, stream: Stream, bytes: &[u8], now_s: f64) {
         let Self { sources, streams, found, .. } = self;
-        let lines = match stream {
+        let (lines, text_s) = match stream {
             Stream::Output => &mut streams[0],
             Stream::Error => &mut streams[1],
         };
@@ -347,7 +349,12 @@ impl Readings {
             return lines.skip();
         }
         let begun = Instant::now();
-        lines.push(bytes, |_, line| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found)));
+        let mut first_s = if lines.has_text_of_line_ended_by(bytes) { *text_s } else { now_s };
+        lines.push(bytes, |_, line| {
+            let at_s = std::mem::replace(&mut first_s, now_s);
+            sources.iter_mut().for_each(|source| source.line(stream, line, at_s, found));
+        });
+        *text_s = now_s;
         self.busy += begun.elapsed();
     }
 
@@ -370,8 +377,8 @@ impl Readings {
     /// Adds the last events, once the program has ended.
     pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         let Self { sources, streams, found, .. } = self;
-        for (lines, stream) in streams.iter_mut().zip([Stream::Output, Stream::Error]) {
-            lines.finish(|_, line| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found)));
+        for ((lines, text_s), stream) in streams.iter_mut().zip([Stream::Output, Stream::Error]) {
+            lines.finish(|_, line| sources.iter_mut().for_each(|source| source.line(stream, line, *text_s, found)));
         }
         self.poll_sources(true, now_s);
         if self.skipped > 0 {

@@ -64,6 +64,38 @@ fn the_bar_of_a_validation_gives_no_steps_and_no_loss() {
     assert!(warnings.contains("steps were guessed from") && !warnings.contains("without a description"), "{warnings}");
 }
 
+/// Two epochs with a validation of a second each, as Keras prints them: a bar ends where the next one begins.
+const KERAS: &str = r#"
+import sys, time
+def bar(step, rest): print(f"\r{step}/10 [=====>....] - {rest}", end="", flush=True)
+for epoch in range(2):
+    print(f"Epoch {epoch + 1}/2", flush=True)
+    for step in range(1, 11):
+        time.sleep(0.02)
+        bar(step, f"ETA: 0s - loss: {1 / step:.4f} - accuracy: 0.5000")
+    time.sleep(1)
+    bar(10, "1s 20ms/step - loss: 0.1000 - accuracy: 0.5000 - val_loss: 0.7500 - val_accuracy: 0.2500\n")
+"#;
+
+#[test]
+fn the_validation_of_keras_is_no_part_of_a_step() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), KERAS).unwrap();
+    scene
+        .finish(&format!("[measure]\nwarm_up_steps = 2\n[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n"));
+    let run = &scene.runs()[0];
+    let of_step = |event| match event {
+        Event::Step { step, epoch, duration_s, .. } => Some((step, epoch, duration_s)),
+        _ => None,
+    };
+    let steps: Vec<(u64, u32, f64)> = events(run).into_iter().filter_map(of_step).collect();
+    assert_eq!(steps.last().map(|(step, epoch, _)| (*step, *epoch)), Some((20, 2)), "{steps:?}");
+    let is_short = |(step, _, duration_s): &(u64, u32, f64)| *step == 1 || *duration_s < 1.0;
+    assert!(steps.iter().all(is_short), "{steps:?}");
+    assert_eq!(reading(run, "val_loss"), Some(0.75));
+}
+
 #[test]
 fn scalars_of_tensorboard_become_steps_losses_and_declared_measures() {
     let scene = Scene::new();

@@ -35,6 +35,12 @@ impl Lines {
         self.keep(bytes);
     }
 
+    /// Whether these bytes begin with the end of a line whose text was read before them. Some progress bars end a line only when they print
+    /// the next one.
+    pub fn has_text_of_line_ended_by(&self, bytes: &[u8]) -> bool {
+        matches!(bytes.first(), Some(b'\n' | b'\r')) && !self.partial.trim_ascii().is_empty()
+    }
+
     /// Drops everything up to the first line break of the next piece.
     pub fn skip(&mut self) {
         self.partial.clear();

@@ -17,6 +17,7 @@ use super::printed;
 use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
 use super::{Found, Source, Stream, Untaken};
+use crate::protocol::Phase;
 
 /// The source that gives the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +146,8 @@ pub(super) struct Shapes {
     early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
     epoch: Option<f64>,
+    /// When Keras's newest bar in this epoch was printed.
+    keras_s: Option<f64>,
     /// The columns of YOLO's table after epoch and memory.
     columns: Vec<String>,
     /// Names of unread numbers that were already reported.
@@ -184,7 +187,13 @@ impl Source for Shapes {
             read
         };
         if read == Some(Ok(())) {
+            let keras = sentence::follows_validation(line);
+            // The validation, and not the step, took the time since the bar before.
+            let validation = keras.filter(|follows| *follows).map(|_| [self.keras_s.unwrap_or(at_s), at_s]);
+            found.extend(validation.map(|[at_s, _]| Found::Phase { phase: Phase::Evaluate, at_s }));
             fields.found(at_s, found);
+            found.extend(validation.map(|[_, at_s]| Found::Phase { phase: Phase::Steady, at_s }));
+            self.keras_s = keras.map(|_| at_s).or(self.keras_s);
         }
     }
 
@@ -200,7 +209,7 @@ impl Shapes {
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
     fn heads(&mut self, line: &str) -> bool {
         if let Some(epoch) = captures(&KERAS_EPOCH, line) {
-            self.epoch = count(&epoch, "epoch").map(|epoch| epoch as f64);
+            (self.epoch, self.keras_s) = (count(&epoch, "epoch").map(|epoch| epoch as f64), None);
             return true;
         }
         if captures(&YOLO_HEADER, line).is_some() {

@@ -45,7 +45,7 @@ fn output_becomes_events_with_the_times_at_which_it_came() {
     readings.output(Stream::Output, b"step 3 loss 0.125", 105.0);
     readings.finish(106.0, &mut events);
     let times: Vec<f64> = events.iter().map(|(time_s, _)| *time_s).collect();
-    assert_eq!(times, [100.0, 102.0, 102.0, 103.5, 106.0, 106.0]);
+    assert_eq!(times, [100.0, 102.0, 102.0, 103.5, 105.0, 106.0]);
     assert_eq!(
         words(&events),
         [
@@ -53,10 +53,67 @@ fn output_becomes_events_with_the_times_at_which_it_came() {
             "step 1: 0.5 0 2.000",
             "Steady",
             "step 2: 0.25 0 1.500",
-            "step 3: 0.125 0 2.500",
+            "step 3: 0.125 0 1.500",
             "train_loss = 0.2916666666666667 at None"
         ]
     );
+}
+
+#[test]
+fn a_bar_that_ends_when_the_next_one_is_printed_has_the_time_at_which_it_was_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &ReadingsSpec::default());
+    let mut events = Vec::new();
+    for step in 1..=3 {
+        let bar = format!("\r {step}/9 [00:01<00:01,  1.00it/s, loss=0.5]");
+        readings.output(Stream::Error, bar.as_bytes(), 101.0 + f64::from(step));
+    }
+    readings.output(Stream::Error, b"\n", 120.0);
+    readings.finish(121.0, &mut events);
+    let times = events.iter().filter(|(_, event)| matches!(event, Event::Step { .. })).map(|(time_s, _)| *time_s);
+    assert_eq!(times.collect::<Vec<_>>(), [102.0, 103.0, 104.0]);
+}
+
+#[test]
+fn a_step_of_keras_does_not_last_as_long_as_the_validation_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &ReadingsSpec::default());
+    let mut events = Vec::new();
+    for (at_s, text) in [
+        (101.0, "Epoch 1/2\n"),
+        (102.0, "\r1/3 [=>...] - ETA: 2s - loss: 0.9000"),
+        (103.0, "\r2/3 [==>..] - ETA: 1s - loss: 0.8000"),
+        (104.0, "\r3/3 [=====] - ETA: 0s - loss: 0.7000"),
+        (114.0, "\r3/3 [=====] - 13s 1s/step - loss: 0.6875 - val_loss: 0.5000\n"),
+        (114.0, "Epoch 2/2\n"),
+        (115.0, "\r1/3 [=>...] - ETA: 2s - loss: 0.6000"),
+        // Keras prints no line for a step that follows the one before at once, so this is the first line of the last step.
+        (125.0, "\r3/3 [=====] - 11s 1s/step - loss: 0.5000 - val_loss: 0.2500\n"),
+    ] {
+        readings.output(Stream::Output, text.as_bytes(), at_s);
+    }
+    readings.finish(126.0, &mut events);
+    let words = words(&events);
+    let steps: Vec<&str> = words.iter().filter(|word| word.starts_with("step")).map(String::as_str).collect();
+    assert_eq!(
+        steps,
+        [
+            "step 1: 0.9 0 2.000",
+            "step 2: 0.8 0 1.000",
+            "step 3: 0.7 0 1.000",
+            "step 3: 0.6875 0 1.000",
+            "step 4: 0.6 0 1.000",
+            "step 6: 0.5 0 5.000"
+        ],
+        "{words:?}"
+    );
+    let counts =
+        |event: &Event| if let Event::Step { step, warm_up, .. } = event { Some((*step, !warm_up)) } else { None };
+    let last = events.iter().rev().find_map(|(_, event)| counts(event));
+    assert_eq!(last, Some((6, false)), "its time contains the validation");
+    let phases = events.iter().filter(|(_, event)| *event == Event::Phase { phase: Phase::Evaluate });
+    assert_eq!(phases.map(|(time_s, _)| *time_s).collect::<Vec<_>>(), [104.0, 115.0]);
+    assert!(words.contains(&"val_loss = 0.5 at Some(3)".to_owned()), "{words:?}");
 }
 
 /// The times of five steps that were written to a file one by one and are read together, some time after the last one, with the times

@@ -128,6 +128,12 @@ impl Numbered {
     }
 }
 
+/// Whether a line with Keras's bar is the last one of its epoch, which Keras prints after the validation; `None` for any other line.
+pub(super) fn follows_validation(line: &str) -> Option<bool> {
+    let has_bar = captures(&KERAS, line)?.name("bar")?.as_str() != "-";
+    has_bar.then(|| captures(&OTHERS, line).is_some())
+}
+
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
 /// or readings, judged by their names and units; numbers of unknown meaning are returned.
 pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
