@@ -5,6 +5,7 @@
 //! that duration. A time that contains something else (the program's start, an evaluation, a restart) gives no duration: such a step is
 //! recorded as warm-up.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::fields::can_wait;
@@ -229,11 +230,21 @@ impl Course {
         }
     }
 
+    /// The step that was reported last.
+    fn newest(&self) -> Option<&Logged> {
+        self.waiting.last().or(self.last.as_ref())
+    }
+
     fn step(&mut self, step: FoundStep, events: &mut Vec<(f64, Event)>) {
-        let newest = self.waiting.last().or(self.last.as_ref()).map(|newest| (newest.number, newest.epoch));
-        let epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
+        let newest = self.newest().copied();
+        let reported_epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
+        let epoch = reported_epoch.or(newest.map(|newest| newest.epoch)).unwrap_or(1);
+        // An epoch that is reported after its step completes this step.
+        let completes = |newest: &Logged| newest.step.step == step.step && newest.step.epoch.is_none();
+        let other = newest.filter(|newest| !completes(newest));
+        let order = other.map_or(Ordering::Equal, |newest| epoch.cmp(&newest.epoch));
         let number = match step.step {
-            Some(number) => self.steps.next(number, step.steps, epoch),
+            Some(number) => self.steps.next(number, step.steps, order),
             None => self.steps.following(),
         };
         if step.loss.is_some_and(|loss| !loss.is_finite()) {
@@ -242,8 +253,8 @@ impl Course {
         }
         let mut advance = 1;
         match newest {
-            Some((newest, _)) if number == newest => return self.more_of_newest(step, events),
-            Some((newest, _)) if number < newest => {
+            Some(Logged { number: newest, .. }) if number == newest => return self.more_of_newest(step, events),
+            Some(Logged { number: newest, .. }) if number < newest => {
                 self.log_waiting(events);
                 self.times_step = false;
                 // Notes on several runs join their numbers: "step 5 to 30 was followed by step 1 to 29".
@@ -255,14 +266,13 @@ impl Course {
                 let at_s = self.end_s(&step);
                 self.warn("restart", message, at_s, events);
             }
-            Some((newest, _)) => advance = number - newest,
+            Some(Logged { number: newest, .. }) => advance = number - newest,
             None => self.first = Some(number),
         }
         let shares_time = |waiting: &Logged| waiting.step.at_s == step.at_s && step.duration_s.is_none();
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
-        let epoch = epoch.or(newest.map(|(_, epoch)| epoch)).unwrap_or(1);
         self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, warm_up: true });
         if step.duration_s.is_some() {
             self.log_waiting(events);

@@ -32,6 +32,15 @@ fn of_steps(found: &[FoundStep]) -> Vec<(u64, u32, f64, bool)> {
     steps(&events(WarmUp::Steps(0), &[found.iter().copied().map(Found::Step).collect()]))
 }
 
+/// The losses of epochs.
+fn losses(log: &[Event]) -> Vec<(Option<u32>, f64)> {
+    let loss = |event: &Event| match event {
+        Event::Reading { key, value, epoch, .. } if *key == "train_loss" => Some((*epoch, *value)),
+        _ => None,
+    };
+    log.iter().filter_map(loss).collect()
+}
+
 fn warnings(events: &[Event]) -> Vec<&str> {
     let message = events.iter().map(|event| if let Event::Warning { message } = event { message } else { "" });
     message.filter(|message| !message.is_empty()).collect()
@@ -219,13 +228,6 @@ fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
     };
     let found = vec![step_with(1, 1.0, 1.0, 30.0), step_with(2, 1.0, 4.0, 10.0), step_with(3, 2.0, 0.5, 10.0)];
     let mut found: Vec<_> = found.into_iter().map(Found::Step).collect();
-    let losses = |log: &[Event]| {
-        let loss = |event: &Event| match event {
-            Event::Reading { key, value, epoch, .. } if *key == "train_loss" => Some((*epoch, *value)),
-            _ => None,
-        };
-        log.iter().filter_map(loss).collect::<Vec<_>>()
-    };
     assert_eq!(losses(&events(WarmUp::Steps(0), &[found.clone()])), [(Some(1), 1.75), (Some(2), 0.5)]);
     found.insert(0, Found::Reading { key: "train_loss".into(), value: 9.0, step: None, epoch: None });
     assert_eq!(losses(&events(WarmUp::Steps(0), &[found])), [(None, 9.0)], "the program says it itself");
@@ -264,14 +266,7 @@ fn losses_of_steps_that_are_repeated_from_a_checkpoint_count_once() {
     ];
     for polls in [vec![found.clone()], found.into_iter().map(|one| vec![one]).collect()] {
         let log = events(WarmUp::Steps(0), &polls);
-        let losses: Vec<f64> = log
-            .iter()
-            .filter_map(|event| match event {
-                Event::Reading { key, value, .. } if *key == "train_loss" => Some(*value),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(losses, [3.0], "{log:?}");
+        assert_eq!(losses(&log), [(Some(1), 3.0)], "{log:?}");
     }
 }
 
@@ -506,3 +501,6 @@ fn waits_that_are_longer_than_their_steps_are_left_out_and_said_once() {
     assert_eq!(format!("{:?}", waits(&apart)), "[0.5, NaN]");
     assert_eq!(warnings(&apart).len(), 1, "{apart:?}");
 }
+
+#[path = "course_epochs_tests.rs"]
+mod epochs;

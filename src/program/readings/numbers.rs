@@ -1,13 +1,15 @@
 //! The numbers of steps and epochs: a program may count them from 0 or 1, and steps over the run or over each epoch.
 
+use std::cmp::Ordering;
+
 /// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1.
 #[derive(Default)]
 pub(super) struct Steps {
     from_zero: bool,
     /// The number of steps in earlier epochs.
     before: u64,
-    /// The newest number in the program's count (from 1), the last number of that count, and the epoch.
-    newest: Option<(u64, Option<u64>, Option<u32>)>,
+    /// The newest number in the program's count (from 1), and the last number of that count.
+    newest: Option<(u64, Option<u64>)>,
 }
 
 impl Steps {
@@ -16,27 +18,31 @@ impl Steps {
         number.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
     }
 
-    /// The number over the run for a reported step number.
-    pub fn next(&mut self, number: u64, end: Option<u64>, epoch: Option<u32>) -> u64 {
+    /// The number over the run for a reported step number; `epoch` compares the epoch of the step with the epoch of the newest one. A number
+    /// that does not advance belongs to a new count if its epoch is later, or if the count before had come to its end. The same number in
+    /// the same epoch is the same step.
+    pub fn next(&mut self, number: u64, mut end: Option<u64>, epoch: Ordering) -> u64 {
         self.from_zero |= number == 0 && self.newest.is_none();
         let number = number.saturating_add(u64::from(self.from_zero)).max(1);
-        if let Some((newest, newest_end, newest_epoch)) = self.newest
-            && number < newest
+        if let Some((newest, newest_end)) = self.newest
+            && number <= newest
         {
-            let is_next_epoch = epoch > newest_epoch && newest_epoch.is_some();
-            if is_next_epoch || newest_end == Some(newest) {
+            let is_same = number == newest && epoch.is_eq();
+            if epoch.is_gt() || newest_end == Some(newest) && !is_same {
                 self.before = self.before.saturating_add(newest_end.unwrap_or(newest).max(newest));
+            } else if number == newest {
+                end = end.or(newest_end);
             }
         }
-        self.newest = Some((number, end, epoch));
+        self.newest = Some((number, end));
         number.saturating_add(self.before)
     }
 
     /// The number over the run for a step that was reported without a number.
     pub fn following(&mut self) -> u64 {
-        let (newest, end, epoch) = self.newest.unwrap_or_default();
+        let (newest, end) = self.newest.unwrap_or_default();
         let number = newest.saturating_add(1);
-        self.newest = Some((number, end, epoch));
+        self.newest = Some((number, end));
         number.saturating_add(self.before)
     }
 }

@@ -1,7 +1,8 @@
 //! Lines that usual trainers print, and what is read of them.
 
-use super::super::FoundStep;
+use super::super::{Course, FoundStep, WarmUp};
 use super::*;
+use crate::protocol::Event;
 
 /// What a line comes to behind the lines before it, without what was not taken.
 fn read(before: &[&str], line: &str) -> (Option<FoundStep>, Vec<(String, f64)>, Vec<Untaken>) {
@@ -139,6 +140,28 @@ fn keras_is_read_with_the_epoch_of_the_line_before() {
         (0.3, Some(0.003)),
         &[("val_loss", 0.15), ("val_accuracy", 0.95)],
     );
+}
+
+#[test]
+fn an_epoch_that_has_one_line_is_a_step_of_its_own() {
+    let keras =
+        ["Epoch 1/2", "30/30 - 1s - 10ms/step - loss: 0.5000", "Epoch 2/2", "30/30 - 1s - 10ms/step - loss: 0.2500"];
+    let pytorch = [
+        "Epoch: [1][ 0/30]\tTime  0.010 ( 0.010)\tLoss 0.5 (0.5)",
+        "Epoch: [2][ 0/30]\tTime  0.010 ( 0.010)\tLoss 0.25 (0.5)",
+    ];
+    for (lines, expected) in [(&keras[..], [(30, 1), (60, 2)]), (&pytorch[..], [(1, 1), (31, 2)])] {
+        let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+        for (at_s, line) in (1..).zip(lines) {
+            shapes.line(Stream::Output, line, f64::from(at_s), &mut found);
+        }
+        Course::new(0.0, WarmUp::Steps(0)).take(&mut found, 9.0, &mut events);
+        let of_step = |(_, event)| match event {
+            Event::Step { step, epoch, .. } => Some((step, epoch)),
+            _ => None,
+        };
+        assert_eq!(events.into_iter().filter_map(of_step).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]
