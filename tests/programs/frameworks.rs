@@ -5,8 +5,8 @@ use multicard::protocol::Phase;
 
 use super::*;
 
-/// TensorBoard's event files as its writer makes them, without it: records with masked CRC-32C around protobuf events.
-const EVENT_FILES: &str = r#"
+/// A writer of TensorBoard's event files, without TensorBoard: records with masked CRC-32C around protobuf events.
+const EVENT_WRITER: &str = r#"
 import os, struct, sys, time
 table = []
 for value in range(256):
@@ -26,13 +26,33 @@ def scalar(tag, value, step):
     value = field(1, tag.encode()) + b"" + struct.pack("<f", value)
     return b"	" + struct.pack("<d", time.time()) + b"" + number(step) + field(5, field(1, value))
 os.makedirs(sys.argv[1])
-with open(sys.argv[1] + "/events.out.tfevents.1.host", "wb") as file:
-    for step in range(1, 31):
-        for event in scalar("train/loss", 4 / step, step), scalar("quality", step / 100, step):
-            length = struct.pack("<Q", len(event))
-            file.write(length + crc(length) + event + crc(event))
-        file.flush()
+file = open(sys.argv[1] + "/events.out.tfevents.1.host", "wb")
+def write(*scalar_of_step):
+    event = scalar(*scalar_of_step)
+    length = struct.pack("<Q", len(event))
+    file.write(length + crc(length) + event + crc(event))
+    file.flush()
+"#;
+
+/// Scalars of each step.
+const SCALARS: &str = r#"
+for step in range(1, 31):
+    write("train/loss", 4 / step, step)
+    write("quality", step / 100, step)
+    time.sleep(0.02)
+"#;
+
+/// What PyTorch Lightning's logger writes: the epoch after the loss of each tenth step, and after the validation, which takes a second.
+const LIGHTNING_SCALARS: &str = r#"
+for epoch in range(2):
+    for step in range(25 * epoch, 25 * epoch + 25):
         time.sleep(0.02)
+        if step % 10 == 9:
+            write("train_loss", 1 / (epoch + 1), step)
+            write("epoch", epoch, step)
+    time.sleep(1)
+    write("val_loss", 0.75, step)
+    write("epoch", epoch, step)
 "#;
 
 /// Two epochs with a bar for training and a bar for validation, as tqdm prints them.
@@ -99,7 +119,7 @@ fn the_validation_of_keras_is_no_part_of_a_step() {
 #[test]
 fn scalars_of_tensorboard_become_steps_losses_and_declared_measures() {
     let scene = Scene::new();
-    fs::write(scene.programs().join("train.py"), EVENT_FILES).unwrap();
+    fs::write(scene.programs().join("train.py"), format!("{EVENT_WRITER}{SCALARS}")).unwrap();
     let plan = r#"
 [command]
 run = ["python3", "train.py", "{run_folder}/logs"]
@@ -125,6 +145,28 @@ measures = ["quality", "train_loss", "step_time_s"]
     let mean_loss = (1..=30).map(|step| 4.0 / f64::from(step)).sum::<f64>() / 30.0;
     assert!((median("train_loss") - mean_loss).abs() < 1e-5, "{table}");
     assert!((0.02..0.2).contains(&median("step_time_s")), "{table}");
+}
+
+#[test]
+fn the_epoch_that_lightnings_logger_writes_after_a_loss_is_that_of_the_step_and_its_validation_ends_none() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), format!("{EVENT_WRITER}{LIGHTNING_SCALARS}")).unwrap();
+    scene.finish(&format!("[command]\nrun = [\"{python}\", \"{{programs}}/train.py\", \"{{run_folder}}/logs\"]\n"));
+    let run = &scene.runs()[0];
+    let mut epochs = BTreeMap::new();
+    let mut losses = Vec::new();
+    for event in events(run) {
+        match event {
+            Event::Step { step, epoch, .. } => {
+                epochs.insert(step, epoch);
+            }
+            Event::Reading { key, value, epoch, .. } if *key == *"train_loss" => losses.push((epoch, value)),
+            _ => {}
+        }
+    }
+    assert_eq!(epochs.into_iter().collect::<Vec<_>>(), [(9, 1), (19, 1), (29, 2), (39, 2), (49, 2)]);
+    assert_eq!(losses, [(Some(1), 1.0), (Some(2), 0.5)]);
 }
 
 /// A training loop over gloo, with the adapter: each rank trains on other rows, and all have the same weights in the end.

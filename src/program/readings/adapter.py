@@ -50,7 +50,7 @@ def trainer_callback(units=None):
     from transformers import TrainerCallback
     class Readings(TrainerCallback):
         on_step_begin = lambda self, *_, **__: run.begin()
-        on_step_end = lambda self, args, state, control, **_: run.end(units, step=state.global_step, steps=state.max_steps)
+        on_step_end = lambda self, _, state, *__, **___: run.end(units, step=state.global_step, steps=state.max_steps, epoch=state.epoch)
         on_evaluate = lambda self, *_, **__: run.say(phase="train")
         def on_log(self, args, state, control, logs=None, **_):
             numbers = {key: value for key, value in (logs or {}).items() if isinstance(value, (int, float))}

@@ -63,6 +63,8 @@ pub struct Course {
     /// The phase that was logged last.
     phase: Option<Phase>,
     losses: Losses,
+    /// The epoch of the newest step of which nothing more is reported, and when that step ended.
+    completed: Option<(u32, f64)>,
     keys: HashSet<Key>,
     /// The first step with a reported duration, and the sum of the durations of the steps after it.
     reported: Option<(FoundStep, f64)>,
@@ -92,6 +94,7 @@ impl Course {
             has_settled: false,
             phase: None,
             losses: Losses::default(),
+            completed: None,
             keys: HashSet::new(),
             reported: None,
             clock: ProgramClock::new(started_s),
@@ -149,7 +152,7 @@ impl Course {
         self.clock.end();
         self.log_unsure_again(events);
         if let Some(last) = self.last.take() {
-            self.add_loss(&last);
+            self.add_loss(&last, events);
             self.end_epoch(last.epoch, now_s, events);
             let since_s = |first: &FoundStep| (self.end_s(&last.step) - self.end_s(first)).max(0.0);
             let late = self.reported.filter(|(first, reported_s)| *reported_s > 2.0 * since_s(first) + READ_LATE_S);
@@ -279,19 +282,23 @@ impl Course {
         }
     }
 
-    /// Adds further values to the newest step, such as its loss from a line of its own, or its units from another file.
+    /// Adds further values to the newest step, such as its loss or its epoch from a line of its own, or its units from another file.
     fn more_of_newest(&mut self, more: FoundStep, events: &mut Vec<(f64, Event)>) {
         let is_waiting = !self.waiting.is_empty();
         let Some(newest) = self.waiting.last_mut().or(self.last.as_mut()) else { return };
+        let before = format!("{:?}", newest.event());
         let step = &mut newest.step;
-        let before = format!("{step:?}");
+        if let (None, Some(epoch)) = (step.epoch, more.epoch) {
+            step.epoch = more.epoch;
+            newest.epoch = self.epochs.number_of(epoch);
+        }
         (step.loss, step.units) = (more.loss.or(step.loss), more.units.or(step.units));
         (step.wait_s, step.steps) = (more.wait_s.or(step.wait_s), more.steps.or(step.steps));
         (step.duration_s, step.warm_up) = (more.duration_s.or(step.duration_s), more.warm_up.or(step.warm_up));
+        newest.duration_s = step.duration_s.unwrap_or(newest.duration_s);
+        newest.warm_up = step.warm_up.unwrap_or(newest.warm_up);
         // Compared as texts, because NaN differs from itself but need not be logged again.
-        if !is_waiting && before != format!("{step:?}") {
-            newest.duration_s = step.duration_s.unwrap_or(newest.duration_s);
-            newest.warm_up = step.warm_up.unwrap_or(newest.warm_up);
+        if !is_waiting && before != format!("{:?}", newest.event()) {
             let mut logged = [*newest];
             if let Some(duration_s) = logged[0].step.duration_s {
                 self.leave_out_impossible_waits(&mut logged, duration_s, events);
@@ -355,12 +362,10 @@ impl Course {
                 events.push((began_s.max(self.started_s).min(at_s).max(0.0), Event::Phase { phase }));
             }
             if let Some(last) = self.last.take() {
-                self.add_loss(&last);
+                self.add_loss(&last, events);
                 if logged.number < last.number {
                     self.losses.forget_from(logged.number);
-                } else if last.epoch != logged.epoch {
-                    let at_s = self.end_s(&last.step);
-                    self.end_epoch(last.epoch, at_s, events);
+                    self.completed = None;
                 }
             }
             self.log(logged, events);
@@ -374,8 +379,14 @@ impl Course {
         (self.since_s, self.times_step) = (end_s, true);
     }
 
-    /// Adds the loss of a step, if it has one, to the losses of its epoch. The mean is weighted by units if the program reports them.
-    fn add_loss(&mut self, logged: &Logged) {
+    /// Adds the loss of a step, if it has one, to the losses of its epoch, once nothing more is reported of the step. The epoch of the steps
+    /// before ends if the step is of another one. The mean is weighted by units if the program reports them.
+    fn add_loss(&mut self, logged: &Logged, events: &mut Vec<(f64, Event)>) {
+        let end_s = self.end_s(&logged.step);
+        let before = self.completed.replace((logged.epoch, end_s));
+        if let Some((epoch, ended_s)) = before.filter(|(epoch, _)| *epoch != logged.epoch) {
+            self.end_epoch(epoch, ended_s, events);
+        }
         if let Some(loss) = logged.step.loss {
             self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));
         }

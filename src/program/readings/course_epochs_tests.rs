@@ -37,3 +37,37 @@ fn a_step_that_is_reported_again_in_its_epoch_is_the_same_step() {
     twice.push(FoundStep { duration_s: Some(0.01), ..found_step(1, 4.0) });
     assert_eq!(of_steps(&twice).iter().map(|step| step.0).collect::<Vec<_>>(), [30, 60, 90, 91]);
 }
+
+/// What PyTorch Lightning's logger writes of a step: the loss, then the epoch.
+fn with_late_epoch(step: u64, epoch: f64) -> [Found; 2] {
+    let loss = FoundStep { loss: Some(1.0 / step as f64), ..found_step(step, step as f64) };
+    let epoch = FoundStep { epoch: Some(epoch), ..found_step(step, step as f64) };
+    [Found::Step(loss), Found::Step(epoch)]
+}
+
+#[test]
+fn an_epoch_that_is_reported_after_its_step_is_the_epoch_of_that_step() {
+    let lines: Vec<Found> =
+        (1..=6_u64).flat_map(|line| with_late_epoch(20 * line - 1, ((line - 1) / 3) as f64)).collect();
+    for polls in [vec![lines.clone()], lines.into_iter().map(|one| vec![one]).collect()] {
+        let log = events(WarmUp::Steps(0), &polls);
+        let epochs: Vec<_> = steps(&log).iter().map(|step| (step.0, step.1)).collect();
+        assert_eq!(epochs, [(19, 1), (39, 1), (59, 1), (79, 2), (99, 2), (119, 2)]);
+        let mean = |steps: [f64; 3]| steps.iter().map(|step| 1.0 / step).sum::<f64>() / 3.0;
+        assert_eq!(losses(&log), [(Some(1), mean([19.0, 39.0, 59.0])), (Some(2), mean([79.0, 99.0, 119.0]))]);
+        assert!(warnings(&log).is_empty(), "{log:?}");
+    }
+}
+
+#[test]
+fn the_epoch_of_a_step_that_is_logged_now_and_then_counts_from_that_step_on() {
+    let timed = |step: u64| FoundStep { duration_s: Some(0.01), ..found_step(step, step as f64) };
+    let logged =
+        |step: u64| FoundStep { epoch: Some(step as f64 / 4.0), loss: Some(0.5), ..found_step(step, step as f64) };
+    let lines = (1..=8).flat_map(|step| [Some(timed(step)), (step % 2 == 0).then(|| logged(step))]).flatten();
+    let log = of_steps(&lines.collect::<Vec<_>>());
+    assert_eq!(
+        log.iter().map(|step| (step.0, step.1)).collect::<Vec<_>>(),
+        [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 2), (7, 2), (8, 2)]
+    );
+}

@@ -19,16 +19,14 @@ impl Steps {
     }
 
     /// The number over the run for a reported step number; `epoch` compares the epoch of the step with the epoch of the newest one. A number
-    /// that does not advance belongs to a new count if its epoch is later, or if the count before had come to its end. The same number in
-    /// the same epoch is the same step.
+    /// that does not advance belongs to a new count if its epoch is later. A smaller number does so, too, if the count had come to its end.
     pub fn next(&mut self, number: u64, mut end: Option<u64>, epoch: Ordering) -> u64 {
         self.from_zero |= number == 0 && self.newest.is_none();
         let number = number.saturating_add(u64::from(self.from_zero)).max(1);
         if let Some((newest, newest_end)) = self.newest
             && number <= newest
         {
-            let is_same = number == newest && epoch.is_eq();
-            if epoch.is_gt() || newest_end == Some(newest) && !is_same {
+            if epoch.is_gt() || number < newest && newest_end == Some(newest) {
                 self.before = self.before.saturating_add(newest_end.unwrap_or(newest).max(newest));
             } else if number == newest {
                 end = end.or(newest_end);

@@ -26,7 +26,7 @@ const FILES: usize = 64;
 const LOOK_EVERY: u32 = 5;
 /// While there are only evaluations, this number of looks waits for files of the training, which a program may create later.
 const WAIT: u32 = 20;
-/// Words in the names of folders that contain evaluations.
+/// Words in the names of evaluations: of folders, and of tags.
 const EVALUATIONS: &[&str] = &["eval", "evaluation", "val", "valid", "validation", "test"];
 /// Fields that each record contains, so that a tag of this name is a reading.
 const OF_RECORDS: &[&str] = &["step", "time_s", "rank"];
@@ -40,6 +40,8 @@ pub(super) struct EventFiles {
     files: Vec<(EventFile, String)>,
     /// The folder whose tags are used unchanged, see [`order`]; tags of other files get the name of their folder as a prefix.
     first_folder: Option<PathBuf>,
+    /// The step of the newest scalar, and whether all scalars of this step are values of an evaluation.
+    newest: Option<(u64, bool)>,
     polls: u32,
     /// The number of looks that found nothing but evaluations.
     waited: u32,
@@ -61,7 +63,8 @@ impl EventFiles {
     fn at(path: &Path, names: Names, is_declared: bool) -> Self {
         let path = path.to_owned();
         let (names, earlier) = (names.besides(OF_RECORDS), event_files(&path));
-        Self { path, names, earlier, files: Vec::new(), first_folder: None, polls: 0, waited: 0, is_declared }
+        let files = Vec::new();
+        Self { path, names, earlier, files, first_folder: None, newest: None, polls: 0, waited: 0, is_declared }
     }
 
     /// Opens files that have appeared; `last` if no more will appear.
@@ -89,12 +92,13 @@ impl EventFiles {
 /// the tags that are used unchanged.
 fn order(root: &Path, file: &Path) -> (usize, usize, PathBuf) {
     let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
-    let is_evaluation = |name: &str| {
-        let name = name.to_lowercase();
-        name.split(|c: char| !c.is_alphanumeric()).any(|word| EVALUATIONS.contains(&word))
-    };
     let folders = || folder.components().map(|folder| folder.as_os_str().to_string_lossy());
     (folders().filter(|name| is_evaluation(name)).count(), folders().count(), file.to_owned())
+}
+
+/// Whether the name of a folder or of a tag is that of an evaluation.
+fn is_evaluation(name: &str) -> bool {
+    name.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|word| EVALUATIONS.contains(&word))
 }
 
 /// The text before the tags of a folder's files: the path of the folder below the root, or the name of the root itself.
@@ -114,12 +118,19 @@ impl Source for EventFiles {
         self.polls = self.polls.wrapping_add(1);
         let mut failed = None;
         for (file, before) in &mut self.files {
-            let (name, names) = (file.file.name(), &mut self.names);
+            let (name, names, newest) = (file.file.name(), &mut self.names, &mut self.newest);
             let mut warnings = Vec::new();
             let mut scalar = |scalar: Scalar| {
                 let tag = if before.is_empty() { scalar.tag } else { format!("{before}{}", scalar.tag) };
                 names.see(&tag, &name, &mut warnings);
                 let meaning = names.meaning(&tag, &name, &mut warnings).to_owned();
+                // PyTorch Lightning writes the epoch after the values of an evaluation, too: such a line ends no step.
+                if meaning == "epoch" && *newest == Some((scalar.step, true)) {
+                    return;
+                }
+                let is_first = newest.is_none_or(|(step, _)| step != scalar.step);
+                let only = is_evaluation(&tag) && (is_first || *newest == Some((scalar.step, true)));
+                *newest = Some((scalar.step, only));
                 let mut fields = Fields::default();
                 (fields.step.step, fields.time_s) = (Some(scalar.step), Some(scalar.time_s));
                 let read = if OF_RECORDS.contains(&meaning.as_str()) {

@@ -201,6 +201,28 @@ fn tags_that_are_called_like_the_step_and_the_time_of_a_record_are_readings() {
 }
 
 #[test]
+fn an_epoch_beside_values_of_an_evaluation_ends_no_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = EventFiles::declared(folder.path(), &ReadingsSpec::default());
+    // PyTorch Lightning logs each 50th step, and evaluates after step 75.
+    let records = [
+        scalar("train_loss", 49, 0.5),
+        scalar("epoch", 49, 0.0),
+        scalar("val_loss", 74, 0.75),
+        scalar("epoch", 74, 0.0),
+        scalar("train_loss", 99, 0.25),
+        scalar("val_loss", 99, 0.5),
+        scalar("epoch", 99, 1.0),
+    ];
+    fs::write(folder.path().join("events.out.tfevents.1"), records.concat()).unwrap();
+    let mut found = Vec::new();
+    source.poll(true, 0.0, &mut found).unwrap();
+    let of_step = |found: &Found| if let Found::Step(step) = found { Some((step.step, step.epoch)) } else { None };
+    let steps: Vec<_> = found.iter().filter_map(of_step).collect();
+    assert_eq!(steps, [(Some(49), None), (Some(49), Some(0.0)), (Some(99), None), (Some(99), Some(1.0))], "{found:?}");
+}
+
+#[test]
 fn a_tag_that_is_called_loss_counts_before_others_that_mean_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut source = EventFiles::declared(folder.path(), &ReadingsSpec::default());
