@@ -78,7 +78,12 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             let value = over_time.fold(&all);
             folded.of_epochs.entry(epoch).or_default().extend(value.map(|value| (key.clone(), value)));
         }
-        if over_time == OverTime::Last && values.iter().any(|((epoch, _), _)| epoch.is_some()) {
+        let last_epoch = match over_time {
+            OverTime::Last => last_epoch,
+            OverTime::LastWithLoss => last_epoch_with_loss(ranks, &values),
+            _ => None,
+        };
+        if last_epoch.is_some() && values.iter().any(|((epoch, _), _)| epoch.is_some()) {
             // Without the value of the last epoch, an earlier value would look like the run's.
             values.retain(|((epoch, _), _)| *epoch == last_epoch);
         }
@@ -96,12 +101,18 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
     folded
 }
 
+/// The last epoch with a value of a loss or with a step that has a loss.
+fn last_epoch_with_loss(ranks: &[RankRecord], values: &[(Moment, f64)]) -> Option<u32> {
+    let steps = ranks.iter().flat_map(|rank| &rank.steps).filter(|step| step.loss.is_finite());
+    steps.map(|step| step.epoch).chain(values.iter().filter_map(|((epoch, _), _)| *epoch)).max()
+}
+
 impl OverTime {
     /// Folds the values of one rank or run, in order; `None` without values.
     fn fold(self, values: &[f64]) -> Option<f64> {
         let last = *values.last()?;
         Some(match self {
-            Self::Last => last,
+            Self::Last | Self::LastWithLoss => last,
             Self::Median | Self::MedianOfSteady => median(values),
             Self::Max => values.iter().copied().max_by(f64::total_cmp)?,
             Self::Sum => values.iter().sum(),
@@ -246,6 +257,24 @@ mod tests {
         assert_eq!(of_run(&rows, (OverRanks::Max, OverTime::Max)), Some(3.0));
         assert_eq!(of_run(&rows, (OverRanks::Max, OverTime::Last)), Some(2.0));
         assert_eq!(of_run(&rows, (OverRanks::Sum, OverTime::Sum)), Some(6.0));
+    }
+
+    #[test]
+    fn the_loss_of_a_run_is_that_of_the_last_epoch_with_losses_or_none() {
+        let mut ranks = fixture::finished().ranks;
+        ranks.truncate(1);
+        let accuracy = fixture::reading_record("accuracy", 0.5, Some(3));
+        ranks[0].readings = vec![fixture::reading_record("train_loss", 1.5, Some(1)), accuracy];
+        let loss = |ranks: &[RankRecord]| {
+            fold(ranks, ranks.first(), &Measures::of_units("images")).of_run.get("train_loss").copied()
+        };
+        assert_eq!(loss(&ranks), None, "the second epoch has losses, but it did not end");
+        for step in ranks[0].steps.iter_mut().filter(|step| step.epoch == 2) {
+            step.loss = f64::NAN;
+        }
+        assert_eq!(loss(&ranks), Some(1.5));
+        ranks[0].readings.push(fixture::reading_record("train_loss", f64::NAN, Some(2)));
+        assert!(loss(&ranks).is_some_and(f64::is_nan), "the run diverged");
     }
 
     #[test]

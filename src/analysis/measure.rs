@@ -87,6 +87,8 @@ pub enum OverRanks {
 pub enum OverTime {
     /// The value of the last epoch; without epochs, the last value.
     Last,
+    /// The value of the last epoch that has losses: a value, or a step with a loss. Without epochs, the last value.
+    LastWithLoss,
     /// The median of all.
     Median,
     /// The median over epochs without warm-up steps; if each epoch has some, over all epochs, which is marked.
@@ -288,7 +290,7 @@ impl Measure {
 
     /// Whether its value in each epoch describes the run up to that epoch, as for losses and accuracy.
     pub fn is_of_epochs(&self) -> bool {
-        matches!(self.origin, Origin::Readings(_, OverTime::Last))
+        matches!(self.origin, Origin::Readings(_, OverTime::Last | OverTime::LastWithLoss))
     }
 }
 
@@ -439,7 +441,7 @@ pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
 fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> Vec<Measure> {
     use Better::{Higher, Lower};
     use OverRanks::{First, Max, MeanByUnits};
-    use OverTime::{Last, Median, MedianOfSteady};
+    use OverTime::{Last, LastWithLoss, Median, MedianOfSteady};
     let rate = |key: &Key, name: &str| {
         let rate = Measure::derived(key.clone(), format!("Throughput ({name} {units})"), &format!("{units}/s"));
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
@@ -471,7 +473,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure::time("recording_end_s", "Ending to record a window").read(OverRanks::Slowest, Last),
         Measure::time("load_from_disk_s", "Reading of the set before training").read(Max, OverTime::Max),
         Measure::time("cudnn_trials_s", "Trials of cuDNN's engines").read(Max, OverTime::Max),
-        plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
+        plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, LastWithLoss),
         plain("test_loss", "Test loss").better(Lower).read(First, Last),
         Measure { possible: SHARE, ..share("accuracy", "Accuracy").better(Higher).read(First, Last) },
         Measure::derived(EPOCHS_TO_GOAL, "Epochs to 98 % accuracy", "").better(Lower),

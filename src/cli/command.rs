@@ -136,7 +136,7 @@ impl Read {
             }
             Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
             Found::Untaken(untaken) => return self.untaken.push(untaken.clone()),
-            Found::Phase { .. } | Found::Warning(_) => return,
+            Found::Phase { .. } | Found::Epoch(_) | Found::Warning(_) => return,
         }
         if let Some(line) = line.filter(|_| self.lines.len() < GUESSED_LINES) {
             self.lines.push(line.to_owned());

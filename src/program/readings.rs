@@ -13,6 +13,7 @@ mod fields;
 mod growing;
 mod json;
 mod lines;
+mod logged;
 mod look;
 mod losses;
 mod numbers;
@@ -73,6 +74,9 @@ pub enum Found {
         /// The time, in seconds since the Unix epoch.
         at_s: f64,
     },
+    /// A line names an epoch, as the program counts, without a step of its own: the epoch of the steps before it, which end with it, or of
+    /// the steps after it.
+    Epoch(f64),
     /// A number in a line of output whose meaning is unknown.
     Untaken(Untaken),
     /// A message for the user, for example about a line that its source cannot use; the run continues.
@@ -155,6 +159,7 @@ impl fmt::Display for Found {
                 write!(f, "reading {key} = {value}{}", of_step(*step))?;
                 epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))
             }
+            Self::Epoch(epoch) => write!(f, "epoch {epoch}"),
             Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
             Self::Untaken(Untaken { number, pattern, .. }) if pattern.is_empty() => {

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::fields::can_wait;
+use super::logged::{Logged, stored_units};
 use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
@@ -56,6 +57,10 @@ pub struct Course {
     waiting: Vec<Logged>,
     steps: Steps,
     epochs: Epochs,
+    /// The epoch of the next step, unless it is reported with the step: that of the step before, or by a line that names an epoch.
+    epoch: Option<u32>,
+    /// Whether such lines follow the steps of their epoch.
+    names_follow: bool,
     /// Durations of the steps by which the end of the warm-up is judged, and how many of them there must be for the next judgement.
     durations_s: Vec<f64>,
     judge_at: usize,
@@ -89,6 +94,8 @@ impl Course {
             waiting: Vec::new(),
             steps: Steps::default(),
             epochs: Epochs::default(),
+            epoch: None,
+            names_follow: true,
             durations_s: Vec::new(),
             judge_at: BLOCK,
             has_settled: false,
@@ -134,6 +141,7 @@ impl Course {
                     let began_s = self.clock.time_s(at_s, Some(now_s));
                     events.extend(self.phase.map(|phase| (began_s, Event::Phase { phase })));
                 }
+                Found::Epoch(epoch) => self.named_epoch(epoch, events),
                 Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
             }
@@ -241,9 +249,12 @@ impl Course {
     fn step(&mut self, step: FoundStep, events: &mut Vec<(f64, Event)>) {
         let newest = self.newest().copied();
         let reported_epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
-        let epoch = reported_epoch.or(newest.map(|newest| newest.epoch)).unwrap_or(1);
-        // An epoch that is reported after its step completes this step.
-        let completes = |newest: &Logged| newest.step.step == step.step && newest.step.epoch.is_none();
+        let named_epoch = self.epoch.unwrap_or(1);
+        let epoch = reported_epoch.unwrap_or(named_epoch);
+        // An epoch that is reported after its step completes this step, unless a line has named another epoch since the step.
+        let completes = |newest: &Logged| {
+            newest.step.step == step.step && newest.step.epoch.is_none() && newest.epoch == named_epoch
+        };
         let other = newest.filter(|newest| !completes(newest));
         let order = other.map_or(Ordering::Equal, |newest| epoch.cmp(&newest.epoch));
         let number = match step.step {
@@ -276,9 +287,30 @@ impl Course {
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
+        self.epoch = reported_epoch.or(self.epoch);
         self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, warm_up: true });
         if step.duration_s.is_some() {
             self.log_waiting(events);
+        }
+    }
+
+    /// Takes an epoch that is named without a step. A program names each epoch once it is over, such as with its accuracy, or before its steps.
+    /// The name of the current epoch ends it, unless steps of the epoch follow that name.
+    fn named_epoch(&mut self, name: f64, events: &mut Vec<(f64, Event)>) {
+        let epoch = self.epochs.number_of(name);
+        let newest = self.newest().map(|newest| (newest.epoch, newest.step.epoch.is_some()));
+        let order = newest.map_or(Ordering::Greater, |(newest, _)| epoch.cmp(&newest));
+        let is_reported = newest.is_some_and(|(_, is_reported)| is_reported);
+        match order {
+            // Part of an epoch does not end it.
+            Ordering::Equal if self.names_follow && name.fract() == 0.0 => self.epoch = Some(epoch.saturating_add(1)),
+            Ordering::Equal | Ordering::Greater => self.epoch = Some(epoch),
+            // It is named again after the next step: it had not ended.
+            Ordering::Less if !is_reported => {
+                self.names_follow = false;
+                self.more_of_newest(FoundStep { epoch: Some(name), ..FoundStep::default() }, events);
+            }
+            Ordering::Less => {}
         }
     }
 
@@ -291,6 +323,7 @@ impl Course {
         if let (None, Some(epoch)) = (step.epoch, more.epoch) {
             step.epoch = more.epoch;
             newest.epoch = self.epochs.number_of(epoch);
+            self.epoch = Some(newest.epoch);
         }
         (step.loss, step.units) = (more.loss.or(step.loss), more.units.or(step.units));
         (step.wait_s, step.steps) = (more.wait_s.or(step.wait_s), more.steps.or(step.steps));
@@ -433,43 +466,6 @@ pub(super) fn refusal(key: &str) -> Option<String> {
         )
     };
     is_measured_here(key).then(message)
-}
-
-/// A logged step.
-#[derive(Clone, Copy, Debug)]
-struct Logged {
-    step: FoundStep,
-    /// Its number over the run, from 1.
-    number: u64,
-    epoch: u32,
-    /// The difference to the number of the previously logged step.
-    advance: u64,
-    duration_s: f64,
-    warm_up: bool,
-}
-
-impl Logged {
-    fn event(&self) -> Event {
-        let FoundStep { steps, wait_s, loss, units, .. } = self.step;
-        Event::Step {
-            epoch: self.epoch,
-            step: self.number,
-            // A count that starts again in each epoch does not give the end of the run.
-            steps: steps.filter(|steps| *steps >= self.number).unwrap_or(0),
-            duration_s: self.duration_s,
-            load_wait_s: wait_s.unwrap_or(f64::NAN),
-            loss: loss.unwrap_or(f64::NAN),
-            units: units.map_or(0, stored_units),
-            warm_up: self.warm_up,
-            traced: false,
-        }
-    }
-}
-
-/// The units of a step as the log holds them.
-fn stored_units(units: f64) -> u32 {
-    let can_be = units.fract() == 0.0 && (0.0..f64::from(UNSTORED_UNITS)).contains(&units);
-    if can_be { units as u32 } else { UNSTORED_UNITS }
 }
 
 #[cfg(test)]

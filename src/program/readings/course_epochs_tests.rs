@@ -71,3 +71,61 @@ fn the_epoch_of_a_step_that_is_logged_now_and_then_counts_from_that_step_on() {
         [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 2), (7, 2), (8, 2)]
     );
 }
+
+/// Steps that do not report their epoch, with the loss 1/number.
+fn silent_steps(numbers: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = Found> {
+    let step = |step: u64| FoundStep {
+        loss: Some(1.0 / step as f64),
+        duration_s: Some(0.01),
+        ..found_step(step, step as f64)
+    };
+    numbers.map(move |number| Found::Step(step(number)))
+}
+
+/// The epoch of each step.
+fn epochs(found: Vec<Found>) -> Vec<u32> {
+    let log = events(WarmUp::Steps(0), &[found.clone()]);
+    let apart = events(WarmUp::Steps(0), &found.into_iter().map(|one| vec![one]).collect::<Vec<_>>());
+    assert!(warnings(&log).is_empty(), "{log:?}");
+    let epochs = |log: &[Event]| steps(log).iter().map(|step| step.1).collect::<Vec<_>>();
+    assert_eq!(epochs(&log), epochs(&apart), "however many lines are read at once");
+    epochs(&log)
+}
+
+#[test]
+fn an_epoch_that_is_named_after_its_steps_ends_there() {
+    for first in [0, 1] {
+        let accuracy = |epoch: u32| {
+            let epoch = f64::from(epoch + first);
+            let reading = Found::Reading { key: "accuracy".into(), value: 0.5, step: None, epoch: Some(epoch) };
+            // Two lines name it.
+            [reading.clone(), Found::Epoch(epoch), reading, Found::Epoch(epoch)]
+        };
+        let of_epoch = |epoch: u64| silent_steps(2 * epoch + 1..=2 * epoch + 2).chain(accuracy(epoch as u32));
+        let found: Vec<Found> = (0..3).flat_map(of_epoch).collect();
+        assert_eq!(epochs(found.clone()), [1, 1, 2, 2, 3, 3], "epochs from {first}");
+        let log = events(WarmUp::Steps(0), &[found]);
+        assert_eq!(
+            losses(&log),
+            [(Some(1), 0.75), (Some(2), (1.0 / 3.0 + 0.25) / 2.0), (Some(3), (0.2 + 1.0 / 6.0) / 2.0)]
+        );
+    }
+}
+
+#[test]
+fn an_epoch_that_is_named_before_its_steps_begins_there_even_if_their_count_starts_again() {
+    let of_epoch = |epoch: u32| std::iter::once(Found::Epoch(epoch.into())).chain(silent_steps(1..=2));
+    let found: Vec<Found> = (1..=3).flat_map(of_epoch).collect();
+    assert_eq!(epochs(found), [1, 1, 2, 2, 3, 3]);
+    let one_line = |epoch: u32| std::iter::once(Found::Epoch(epoch.into())).chain(silent_steps(30..=30));
+    assert_eq!(epochs((1..=3).flat_map(one_line).collect()), [1, 2, 3]);
+}
+
+#[test]
+fn an_epoch_that_is_named_again_and_again_ends_when_another_one_is_named() {
+    let found = |step: u64| silent_steps(step..=step).chain([Found::Epoch(((step + 2) / 3) as f64)]);
+    assert_eq!(epochs((1..=7).flat_map(found).collect()), [1, 1, 1, 1, 2, 2, 2]);
+    // Fractions are parts of an epoch.
+    let found = |step: u64| silent_steps(step..=step).chain([Found::Epoch(step as f64 / 3.0)]);
+    assert_eq!(epochs((1..=5).flat_map(found).collect()), [1, 1, 1, 2, 2]);
+}

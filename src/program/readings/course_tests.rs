@@ -324,6 +324,7 @@ prop_compose! {
 fn any_found() -> impl Strategy<Value = Found> {
     prop_oneof![
         8 => any_step().prop_map(Found::Step),
+        1 => prop_oneof![0.0..3.0, Just(1.0), Just(2.0), 0.0..1e300].prop_map(Found::Epoch),
         1 => any_time().prop_map(|at_s| Found::Phase { phase: Phase::Evaluate, at_s }),
         1 => any_time().prop_map(|at_s| Found::Phase { phase: Phase::Steady, at_s }),
     ]

@@ -196,15 +196,26 @@ impl Fields {
         }
     }
 
+    /// Whether they hold a value of a step.
+    pub fn is_measured(&self) -> bool {
+        self.step.loss.is_some() || self.step.duration_s.is_some() || self.step.units.is_some()
+    }
+
+    /// Whether they hold an epoch and nothing else.
+    pub fn is_only_epoch(&self) -> bool {
+        let epoch = FoundStep { epoch: self.step.epoch, ..FoundStep::default() };
+        self.step == epoch && epoch.epoch.is_some() && self.phase.is_none() && self.readings.is_empty()
+    }
+
     /// Adds what the fields describe to `found`; `now_s` is the time for a line without one.
     ///
     /// They describe a step if they contain a loss, a duration or units, or nothing but a step number.
     pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
+        let is_measured = self.is_measured();
         let Self { mut step, time_s, phase, readings, rank: _ } = self;
         (step.at_s, step.read_s) = (time_s.unwrap_or(now_s), time_s.map(|_| now_s));
         found.extend(phase.map(|phase| Found::Phase { phase, at_s: step.at_s }));
-        let measured = step.loss.is_some() || step.duration_s.is_some() || step.units.is_some();
-        if measured || step.step.is_some() && readings.is_empty() && phase.is_none() {
+        if is_measured || step.step.is_some() && readings.is_empty() && phase.is_none() {
             found.push(Found::Step(step));
         }
         let reading = |(key, value)| Found::Reading { key, value, step: step.step, epoch: step.epoch };

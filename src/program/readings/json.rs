@@ -58,7 +58,12 @@ impl Source for JsonLines {
             let read = object(line).and_then(|object| fields(&object, names, &name, found));
             match read {
                 // A step's units are those of all ranks, and all ranks report the same time, so only rank 0 counts.
-                Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(written_s.get(), found),
+                Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => {
+                    let has_step = fields.step.step.is_some() || fields.is_measured();
+                    let epoch = fields.step.epoch.filter(|_| !has_step);
+                    fields.found(written_s.get(), found);
+                    found.extend(epoch.map(Found::Epoch));
+                }
                 Ok(_) => *of_others += 1,
                 Err(why) => {
                     *refused += 1;
@@ -227,9 +232,10 @@ mod tests {
         assert_eq!(found[0], Found::Phase { phase: crate::protocol::Phase::Steady, at_s: 1.0 });
         assert_eq!(found[1], Found::Step(step));
         assert_eq!(found[2], Found::Reading { key: "accuracy".into(), value: 0.9, step: None, epoch: Some(1.0) });
-        let Found::Step(step) = found[3] else { panic!("{found:?}") };
+        assert_eq!(found[3], Found::Epoch(1.0));
+        let Found::Step(step) = found[4] else { panic!("{found:?}") };
         assert!(step.loss.unwrap().is_nan() && step.at_s == 8.0, "without a line break it was read last");
-        assert_eq!(found.len(), 4);
+        assert_eq!(found.len(), 5);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Look {
             found.push(guess_warning(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
-            Found::Step(_) | Found::Phase { .. } => self.speaker == Some(speaker),
+            Found::Step(_) | Found::Phase { .. } | Found::Epoch(_) => self.speaker == Some(speaker),
             // A warning about output is about its steps.
             Found::Warning(_) => speaker != Speaker::Output || self.speaker == Some(speaker),
             Found::Reading { .. } => true,

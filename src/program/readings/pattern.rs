@@ -39,20 +39,14 @@ impl Source for Patterns {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
         let Self { patterns, names, names_steps, step, lines, refused } = self;
         *lines += 1;
+        let mut read: Vec<Fields> = Vec::new();
         for Pattern { regex, matches } in patterns {
             let Some(captures) = regex.captures(line) else { continue };
             *matches += 1;
             let mut fields = Fields::default();
             let mut groups = regex.capture_names().flatten().filter_map(|name| Some((name, captures.name(name)?)));
-            let read = groups.try_for_each(|(name, group)| fields.text(names.meaning(name, "", found), group.as_str()));
-            match read {
-                Ok(()) => {
-                    if *names_steps {
-                        *step = fields.step.step.or(*step);
-                        fields.step.step = *step;
-                    }
-                    fields.found(at_s, found);
-                }
+            match groups.try_for_each(|(name, group)| fields.text(names.meaning(name, "", found), group.as_str())) {
+                Ok(()) => read.push(fields),
                 Err(why) => {
                     *refused += 1;
                     if *refused <= MOST_REFUSED {
@@ -62,6 +56,19 @@ impl Source for Patterns {
                 }
             }
         }
+        // A line is about one epoch. Without a step of its own, this may be the epoch of the steps that follow.
+        let epoch = read.iter().find_map(|fields| fields.step.epoch);
+        let is_of_step = |fields: &Fields| fields.step.step.is_some() || fields.is_measured() && !*names_steps;
+        let of_step = epoch.filter(|_| read.iter().any(is_of_step));
+        for mut fields in read.into_iter().filter(|fields| !fields.is_only_epoch()) {
+            if *names_steps {
+                *step = fields.step.step.or(*step);
+                fields.step.step = *step;
+            }
+            fields.step.epoch = fields.step.epoch.or(of_step);
+            fields.found(at_s, found);
+        }
+        found.extend(epoch.filter(|_| of_step.is_none()).map(Found::Epoch));
     }
 
     fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
@@ -114,6 +121,20 @@ mod tests {
     fn a_line_without_a_number_of_its_own_belongs_to_the_step_that_was_named_last() {
         let found = read(&[r"step (?<step>\d+)$", r"loss (?<loss>\S+)"], &["step 4", "loss 0.5", "step 5"]);
         assert_eq!(found, [step(4, None), step(4, Some(0.5)), step(5, None)]);
+    }
+
+    #[test]
+    fn an_epoch_on_a_line_of_its_own_belongs_to_no_step_before() {
+        let patterns = [r"^Epoch (?<epoch>\d+)", r"(?<step>\d+)/\d+ loss (?<loss>\S+)", r"accuracy (?<accuracy>\S+)"];
+        let found = read(&patterns, &["Epoch 1/2", "30/30 loss 0.5", "Epoch 2/2", "30/30 loss 0.25", "accuracy 1"]);
+        let accuracy = Found::Reading { key: "accuracy".into(), value: 1.0, step: Some(30), epoch: None };
+        let (first, second) = (step(30, Some(0.5)), step(30, Some(0.25)));
+        assert_eq!(found, [Found::Epoch(1.0), first, Found::Epoch(2.0), second, accuracy]);
+        let found = read(&patterns[..2], &["Epoch 3: 30/30 loss 0.5"]);
+        assert!(
+            matches!(found[..], [Found::Step(FoundStep { step: Some(30), epoch: Some(3.0), .. }), ..]),
+            "{found:?}"
+        );
     }
 
     #[test]
