@@ -132,6 +132,17 @@ static TIMER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The most unread numbers that are reported.
 pub(super) const MOST_UNTAKEN: usize = 20;
+/// The most characters of a line of text that are not text: a program may ring the bell, or print a letter in another encoding.
+const MOST_STRAY_CHARS: usize = 3;
+
+/// Whether a line is text and not binary data, which contains words and numbers only by chance. Bytes that are not UTF-8 were replaced.
+/// Keras takes its bars back with backspaces.
+fn is_text(line: &str) -> bool {
+    let is_stray = |letter: &char| {
+        *letter == char::REPLACEMENT_CHARACTER || letter.is_control() && !matches!(*letter, '\t' | '\u{8}')
+    };
+    !line.contains('\0') && line.chars().filter(is_stray).nth(MOST_STRAY_CHARS).is_none()
+}
 
 /// Common formats of output.
 #[derive(Default)]
@@ -157,7 +168,8 @@ pub(super) struct Shapes {
 impl Source for Shapes {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
         // Nearly all lines have none of these formats.
-        if !["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part)) {
+        let may_have = ["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part));
+        if !may_have || !is_text(line) {
             return;
         }
         let mut fields = Fields::default();
@@ -352,9 +364,9 @@ pub(super) fn pattern_of_guess(line: &str) -> Option<String> {
     (read == Some(Ok(())) && !taken.is_empty()).then_some(taken)
 }
 
-/// The named numbers of a line from which nothing was read. Progress bars and the headers of epochs and of tables have none.
+/// The named numbers of a line from which nothing was read. Progress bars, the headers of epochs and of tables, and binary data have none.
 pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
-    if [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
+    if !is_text(line) || [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
         return Vec::new();
     }
     sentence::untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()))

@@ -1,7 +1,8 @@
 use std::fs;
 
-use super::super::{FoundStep, READABLE};
+use super::super::{FoundStep, READABLE, read_log};
 use super::*;
+use crate::plan::command::ReadingsSpec;
 use crate::protocol::Phase;
 
 /// What the shapes of these lines come to.
@@ -200,6 +201,35 @@ fn lines_that_only_look_alike_say_nothing() {
         let found = shapes(&[line]);
         let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_)));
         assert!(is_silent, "{line}: {found:?}");
+    }
+}
+
+#[test]
+fn nothing_is_guessed_from_binary_data_and_a_line_with_a_few_stray_bytes_is_text() {
+    let lines_with_findings = |log: &[u8]| {
+        let mut numbers = Vec::new();
+        read_log(&ReadingsSpec::default(), log, |line, _| numbers.extend(line.map(|(number, _)| number))).unwrap();
+        numbers
+    };
+    let binary: [&[u8]; 5] = [
+        b"step 3 loss 0.5 \0\n",
+        b"step 3 loss 0.5 \x01\x02\x03\x04\n",
+        b"\x8b\xff\xfe\x9a step 3 loss 0.5\n",
+        b"latency 12.5 ms \0\n",
+        b"\x1b[31m\x01\x02\x03\x04 12/100 [00:03<00:22,  4.00it/s, loss=0.5]\n",
+    ];
+    for line in binary {
+        assert!(lines_with_findings(line).is_empty(), "{line:?}");
+    }
+    // A bell, a letter of Latin-1, a bar of Keras that takes back the one before, colours.
+    let text: [&[u8]; 4] = [
+        b"\x07step 3 loss 0.5\n",
+        b"step 3 loss 0.5, Ger\xe4t\n",
+        b"\x08\x08\x08\x08\x08step 3 loss 0.5\n",
+        b"\x1b[1m\x1b[31mstep 3\x1b[0m \x1b[32mloss 0.5\x1b[0m\x1b[K\n",
+    ];
+    for line in text {
+        assert_eq!(lines_with_findings(line), [1], "{line:?}");
     }
 }
 
