@@ -35,6 +35,7 @@
 //! If a conductor is alive but silent, because it is stopped (SIGSTOP) or waits for a disk, clients show its process and state
 //! after 10 s ([`Silent`]). `multicard stop --now` ends such a conductor, and the next conductor ends its runs.
 //! If the session's folder was renamed, its conductor listens at the old path: `multicard stop` ends it, too ([`end_conductor_of_renamed`]).
+//! `multicard run` at the old path names the conductor and the new path ([`Client::check_place`]).
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!
@@ -47,6 +48,7 @@ mod error;
 mod lines;
 mod logout;
 mod message;
+mod moved;
 #[cfg(feature = "window")]
 mod notifier;
 mod presence;

@@ -14,6 +14,7 @@ use rustix::process::Pid;
 use super::ConductError;
 use super::lines::{self, Lines};
 use super::message::{Conducting, Hello, Letter, News, Order};
+use super::moved::moved_to;
 use super::silent::{Silent, listener};
 use super::socket::{connect, own_folder, socket_path};
 use crate::foreign;
@@ -123,6 +124,21 @@ impl Client {
     /// The conductor's process and version.
     pub fn conducting(&self) -> &Conducting {
         &self.conducting
+    }
+
+    /// Checks that the conductor's session is still in the folder by which this client found the conductor.
+    ///
+    /// # Errors
+    /// The session is now in another folder.
+    pub fn check_place(&self) -> Result<(), ConductError> {
+        let Some(process) = self.process else { return Ok(()) };
+        match moved_to(process, &self.session) {
+            Some(folder) => {
+                let (session, process) = (self.session.clone(), process.as_raw_nonzero().get());
+                Err(ConductError::Moved { session, process, folder })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Describes the conductor, which has sent nothing for a while.

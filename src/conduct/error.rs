@@ -44,6 +44,20 @@ pub enum ConductError {
         /// The conductor's process and version.
         conducting: Conducting,
     },
+    /// The session was moved, and its conductor still holds the earlier path.
+    #[error(
+        "{}: process {process} still conducts the session that was here and is now {}: move it back, end its runs with `multicard stop {}`, \
+             or choose another folder",
+        session.display(), folder.display(), folder.display()
+    )]
+    Moved {
+        /// The earlier path.
+        session: PathBuf,
+        /// The conductor's process.
+        process: i32,
+        /// The session's present folder.
+        folder: PathBuf,
+    },
     /// Another process holds the session's lock but is not a conductor.
     #[error("{0}")]
     InUse(String),

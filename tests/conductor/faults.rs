@@ -125,6 +125,38 @@ fn stop_ends_the_conductor_and_the_runs_of_a_session_that_was_renamed() {
 }
 
 #[test]
+fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor_that_holds_the_path_is_named() {
+    let scene = Scene::under_way();
+    let (conductor, moved) = (scene.conductor(), scene.path("moved"));
+    // The first sample makes a file, which would be at the old path.
+    wait("a sample is recorded", || {
+        let runs = fs::read_dir(scene.session().join("runs")).unwrap().flatten();
+        runs.filter(|run| run.path().join("samples.jsonl").exists()).count() == 1
+    });
+    fs::rename(scene.session(), &moved).unwrap();
+    let refuse = || {
+        for way in [None, Some("--detach")] {
+            let output = scene.multicard(&["run", "waits.toml", "--session", "session"]).args(way).output().unwrap();
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{stderr}");
+            let named = format!("session: process {conductor} still conducts the session that was here and is now ");
+            let advice = format!("`multicard stop {}`", moved.canonicalize().unwrap().display());
+            assert!(stderr.contains(&named) && stderr.contains(&advice), "{stderr}");
+            assert!(!stderr.contains("queued"), "{stderr}");
+        }
+    };
+    refuse();
+    // Runs of another session at this path would come into the queue of the one that was moved.
+    fs::create_dir(scene.session()).unwrap();
+    fs::copy(moved.join("session.toml"), scene.session().join("session.toml")).unwrap();
+    refuse();
+    fs::remove_dir_all(scene.session()).unwrap();
+    fs::rename(&moved, scene.session()).unwrap();
+    scene.finish();
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
     let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);
