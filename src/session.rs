@@ -99,6 +99,8 @@ pub struct Session {
     next_plan: u32,
     /// Decisions that took effect but could not be written, for example on a full disk. They are written before anything else happens.
     unrecorded: VecDeque<Decision>,
+    /// Whether the last attempt to write them found the journal deleted, replaced or moved away.
+    is_journal_gone: bool,
     /// Notices from before an error.
     untold: Vec<Notice>,
     updates: Receiver<Update>,
@@ -198,6 +200,7 @@ impl Session {
             measurement: None,
             measuring: None,
             unrecorded: VecDeque::new(),
+            is_journal_gone: false,
             untold: Vec::new(),
             facts: program::Facts::default(),
             from_archive: imported::FromArchive::default(),
@@ -243,6 +246,16 @@ impl Session {
     /// Names of the report that is being imported and of those that wait for it.
     pub fn importing(&self) -> impl Iterator<Item = &str> {
         self.import.iter().map(tracing::Import::name).chain(self.to_import.iter().map(tracing::ToImport::name))
+    }
+
+    /// The runs whose starts or ends cannot be recorded, because the journal was deleted, replaced or moved away.
+    pub fn unrecordable(&self) -> impl Iterator<Item = &str> {
+        self.unrecorded.iter().filter(move |_| self.is_journal_gone).filter_map(|decision| match decision {
+            Decision::RunPlaced { run, .. } | Decision::RunStarted { run, .. } | Decision::RunEnded { run, .. } => {
+                Some(run.as_str())
+            }
+            _ => None,
+        })
     }
 
     /// Starts no further run until [`Session::go_on`] or [`Session::resume_queue`].
@@ -410,7 +423,9 @@ impl Session {
 
     fn record_pending(&mut self) -> Result<(), SessionError> {
         if !self.unrecorded.is_empty() {
-            self.store.decide_all(self.unrecorded.iter().cloned().collect())?;
+            let recorded = self.store.decide_all(self.unrecorded.iter().cloned().collect());
+            self.is_journal_gone = recorded.as_ref().is_err_and(StoreError::is_log_gone);
+            recorded?;
             self.unrecorded.clear();
         }
         Ok(())

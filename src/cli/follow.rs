@@ -21,7 +21,7 @@ use crate::launch::lasting_reason;
 use crate::plan::RunState;
 use crate::session::{Added, Measurement, Notice, SearchView, open_reader};
 use crate::store::StoreError;
-use show::{draw, show};
+use show::{draw, show, unrecorded};
 
 /// Interval of progress updates and checks for an interrupt.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -357,7 +357,7 @@ impl Following {
     }
 
     /// Follows until `is_over`. An interrupt stops the runs that are shown, or all runs if the conductor is in this process, and waits for
-    /// their end; a second interrupt does not wait.
+    /// their end, unless it cannot be recorded any more; a second interrupt does not wait.
     fn follow(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<Option<()>, Box<dyn Error>> {
         let mut cancelled = false;
         self.await_queue()?;
@@ -380,8 +380,15 @@ impl Following {
                 self.stop_shown()?;
                 cancelled = true;
             }
+            if cancelled && !self.queue.unrecordable.is_empty() {
+                break;
+            }
         }
         self.bar.finish_and_clear();
+        if !self.queue.unrecordable.is_empty() {
+            let is_own = |run: &str| self.host.is_some() || self.shows(run);
+            say(unrecorded(&self.queue, is_own, &self.folder));
+        }
         // Whoever closes the pipe interrupts; runs that ended anyway are kept.
         match self.unwritten.take() {
             Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -10,7 +10,7 @@ use crate::plan::{Identity, Key, OwnMeasure, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It is increased with each change to them.
-pub(super) const MESSAGES_VERSION: u32 = 9;
+pub(super) const MESSAGES_VERSION: u32 = 10;
 
 /// The conductor's process and version: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -55,6 +55,8 @@ pub struct QueueView {
     pub queued: usize,
     /// Names of the reports that are being imported or wait for their import.
     pub importing: Vec<String>,
+    /// The runs whose starts or ends cannot be recorded, because the journal was deleted, replaced or moved away.
+    pub unrecordable: Vec<String>,
     /// The measurement of the machine that is waiting or running, or else the last one.
     pub measurement: Option<Measurement>,
     /// The searches that this conductor continues or has completed.
@@ -80,6 +82,7 @@ pub struct QueueChange {
     ended: usize,
     queued: usize,
     importing: Vec<String>,
+    unrecordable: Vec<String>,
     measurement: Option<Measurement>,
     /// `None` if no search has changed: their lines and runs may be many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +121,7 @@ impl QueueView {
             ended: progress.ended,
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
+            unrecordable: session.unrecordable().map(str::to_owned).collect(),
             measurement: session.measurement().cloned(),
             searches: session.searches().collect(),
             remaining_s,
@@ -171,8 +175,11 @@ impl QueueView {
     /// Whether both views show the same, apart from the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
         let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
-        (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement, &self.searches)
-            == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement, &other.searches)
+        let are_lists_same =
+            (&self.asks, &self.importing, &self.unrecordable) == (&other.asks, &other.importing, &other.unrecordable);
+        are_lists_same
+            && (&self.rows, counts(self), &self.measurement, &self.searches)
+                == (&other.rows, counts(other), &other.measurement, &other.searches)
     }
 
     /// The change that turns an earlier view into this one.
@@ -189,6 +196,7 @@ impl QueueView {
             ended: self.ended,
             queued: self.queued,
             importing: self.importing.clone(),
+            unrecordable: self.unrecordable.clone(),
             measurement: self.measurement.clone(),
             searches: (self.searches != earlier.searches).then(|| self.searches.clone()),
             remaining_s: self.remaining_s,
@@ -210,7 +218,7 @@ impl QueueView {
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.remaining_is, self.time_s) = (change.remaining_s, change.remaining_is, change.time_s);
-        self.asks = change.asks;
+        (self.asks, self.unrecordable) = (change.asks, change.unrecordable);
         if let Some(searches) = change.searches {
             self.searches = searches;
         }
@@ -251,15 +259,17 @@ mod tests {
             view(&[("a", Running), ("b", Queued), ("c", Queued)]),
             view(&[("a", Finished), ("c", Running), ("b", Queued)]),
             view(&[("b", Queued)]),
+            QueueView { unrecordable: vec!["a".to_owned()], ..view(&[("b", Queued)]) },
         ];
         let (mut shown, mut sent) = (QueueView::default(), Vec::new());
         for view in &views {
+            assert!(!view.shows(&shown));
             let change = view.since(&shown);
             sent.push((change.whole, change.rows.len()));
             shown.apply(change);
             assert_eq!(&shown, view);
         }
-        assert_eq!(sent, [(false, 2), (false, 1), (false, 1), (true, 3), (true, 1)]);
+        assert_eq!(sent, [(false, 2), (false, 1), (false, 1), (true, 3), (true, 1), (false, 0)]);
     }
 
     #[test]

@@ -121,6 +121,8 @@ pub enum StoreError {
     },
 }
 
+/// The operation of [`StoreError::Io`] where a log is written.
+pub(super) const WRITING: &str = "writing";
 /// The operation of [`StoreError::Io`] where a lock is taken.
 pub(super) const LOCKING: &str = "locking";
 
@@ -131,6 +133,11 @@ impl StoreError {
 
     pub(super) fn index(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         move |source| Self::Index { path: path.to_owned(), source }
+    }
+
+    /// Whether a log that was being written is gone: deleted, replaced or moved away. Unlike space on a full disk, it may never come back.
+    pub fn is_log_gone(&self) -> bool {
+        matches!(self, Self::Io { doing: WRITING, source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether a file system refused a lock because it has none.

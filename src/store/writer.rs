@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::error::WRITING;
 use super::index_keeper::{IndexKeeper, Message, PendingError, lock, open_index};
 use super::journal::{Decision, JournalLine};
 use super::lines::Appender;
@@ -101,7 +102,7 @@ impl Store {
         // The lock is held until the decisions are sent, so that the index receives them in the journal's order.
         let mut journal = lock(&self.journal);
         let mut bytes = journal.bytes();
-        journal.append_durably(texts.join("\n")).map_err(StoreError::io("writing", &path))?;
+        journal.append_durably(texts.join("\n")).map_err(StoreError::io(WRITING, &path))?;
         for (line, text) in lines.into_iter().zip(texts) {
             bytes += text.len() as u64 + 1;
             self.send(Message::Decision(line, bytes))?;

@@ -157,6 +157,26 @@ fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor
 }
 
 #[test]
+fn one_interrupt_ends_a_run_in_a_terminal_whose_session_was_moved_away_and_names_the_runs_whose_ends_are_not_recorded()
+{
+    let scene = Scene::new();
+    let run = scene.start(&["run", "waits.toml", "--session", "session"]);
+    scene.await_start(1);
+    let moved = scene.path("moved");
+    fs::rename(scene.session(), &moved).unwrap();
+    let interrupt = |run: &Child| kill_process(Pid::from_child(run), Signal::INT).unwrap();
+    let (code, stderr) = ended_after(run, "moved, removed or replaced", interrupt);
+    assert_eq!(code, Some(130), "{stderr}");
+    let records = Reader::open(&moved).unwrap().runs().unwrap();
+    let runs: Vec<&str> = records.iter().map(|record| record.run.as_str()).collect();
+    assert!(stderr.contains(&format!("it is not recorded how 3 runs ended: {}.", runs.join(", "))), "{stderr}");
+    wait("its run has ended", || scene.processes("group").is_empty());
+    succeed(&mut scene.multicard(&["stop", "moved"]));
+    let records = Reader::open(&moved).unwrap().runs().unwrap();
+    assert!(records.len() == 3 && records.iter().all(|record| record.state.is_final()), "{records:?}");
+}
+
+#[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
     let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);

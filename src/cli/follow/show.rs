@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use super::EventFormat;
 use crate::analysis::counted;
 use crate::cli::{print, say};
-use crate::conduct::QueueView;
+use crate::conduct::{QueueRow, QueueView};
 use crate::figure::duration_text;
 use crate::foreign;
 use crate::plan::RunState;
@@ -103,10 +103,42 @@ fn eta_text(queue: &QueueView, now_s: f64) -> String {
     format!("ETA {}{}", queue.remaining_word(), duration_text(remaining_s))
 }
 
+/// The message about runs whose ends are not recorded because the journal is gone: those that have ended, and of the user's own runs those
+/// that are being stopped.
+pub(super) fn unrecorded(queue: &QueueView, is_own: impl Fn(&str) -> bool, folder: &Path) -> String {
+    const NAMED: usize = 5;
+    let is_lost =
+        |row: &&QueueRow| queue.unrecordable.contains(&row.run) || !row.state.is_final() && is_own(row.run.as_str());
+    let runs: Vec<&str> = queue.rows.iter().filter(is_lost).map(|row| row.run.as_str()).collect();
+    let more = if runs.len() > NAMED { format!(" and {} more", runs.len() - NAMED) } else { String::new() };
+    format!(
+        "{}: the session's journal was deleted, replaced or moved away, so it is not recorded how {} ended: {}{more}. If the session was \
+         moved, the next process that opens it where it is now records how its runs ended",
+        folder.display(),
+        counted(runs.len(), "run"),
+        runs[..runs.len().min(NAMED)].join(", ")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::session::Estimate;
+
+    #[test]
+    fn runs_whose_ends_are_not_recorded_are_named() {
+        let row = |run: &str, state: RunState| QueueRow::in_state(run, state);
+        let rows = vec![row("a", RunState::Finished), row("b", RunState::Cancelled), row("c", RunState::Running)];
+        let mut queue = QueueView { rows, unrecordable: vec!["b".to_owned()], ..QueueView::default() };
+        let message = |queue: &QueueView, own: &[&str]| unrecorded(queue, |run| own.contains(&run), Path::new("/s"));
+        let text = message(&queue, &["a", "b", "c"]);
+        assert!(text.starts_with("/s: ") && text.contains("not recorded how 2 runs ended: b, c."), "{text}");
+        let text = message(&queue, &["a", "b"]);
+        assert!(text.contains("not recorded how 1 run ended: b."), "{text}");
+        queue.rows.extend(["d", "e", "f", "g"].map(|run| row(run, RunState::Queued)));
+        let text = message(&queue, &["b", "c", "d", "e", "f", "g"]);
+        assert!(text.contains("not recorded how 6 runs ended: b, c, d, e, f and 1 more."), "{text}");
+    }
 
     #[test]
     fn a_time_that_nobody_can_foretell_yet_is_not_shown() {
