@@ -11,6 +11,17 @@ use crate::conduct::{Client, ConductError};
 use crate::plan::Node;
 use crate::remote::{Address, Line, LineNews, Prompts, Reached, RemoteError};
 
+/// What is known here of the launch that a command sends to another machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LaunchState {
+    /// It was not sent, so nothing was queued.
+    Unsent,
+    /// It was sent, or is being sent, and was not answered: its runs may be queued.
+    Unanswered,
+    /// Its runs are queued.
+    Answered,
+}
+
 /// A session on another machine, with a connection to it.
 pub(super) struct Far {
     line: Line,
@@ -18,6 +29,7 @@ pub(super) struct Far {
     reached: Reached,
     /// The number of the connection that is known to be up.
     number: u64,
+    launch: LaunchState,
 }
 
 impl Far {
@@ -29,7 +41,7 @@ impl Far {
     fn open(address: Address) -> Result<Self, Box<dyn Error>> {
         let (line, news, reached) = Line::reach(address, Prompts::Terminal, say)?;
         let number = line.number();
-        Ok(Self { line, news, reached, number })
+        Ok(Self { line, news, reached, number, launch: LaunchState::Unsent })
     }
 
     /// The folder of the local copy.
@@ -64,10 +76,24 @@ impl Far {
         }
     }
 
-    /// The message for a broken connection: `the connection to node broke; the runs queued there go on: …`.
+    /// Notes how far the launch of this command has come.
+    pub fn note_launch(&mut self, launch: LaunchState) {
+        self.launch = launch;
+    }
+
+    /// The message for a connection that broke while runs were launched or followed: `the connection to node broke; the runs queued there go
+    /// on: …`.
     pub fn broke(&self) -> String {
         let address = self.address();
-        format!("the connection to {} broke; the runs queued there go on: multicard attach {address}", address.host())
+        let then = match self.launch {
+            LaunchState::Unsent => " before the plan was sent: nothing was queued there; repeat the command".to_owned(),
+            LaunchState::Unanswered => format!(
+                " before the launch was answered: it is not known whether the runs are queued there. Repeat the command with --resume, which \
+                 queues nothing twice, or look: multicard attach {address}"
+            ),
+            LaunchState::Answered => format!("; the runs queued there go on: multicard attach {address}"),
+        };
+        format!("the connection to {} broke{then}", address.host())
     }
 
     /// Whether the connection broke since it was last known to be up.

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::follow::{EventFormat, Following, Outcomes, TICK, interrupts};
+use super::follow::{EventFormat, Following, Interrupted, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
 use super::percent::share;
 use super::plan::{Changes, PlanArgument};
-use super::remote::Far;
+use super::remote::{Far, LaunchState};
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{counted, next_repeats, relative_precision, repeats_of};
 use crate::conduct::{Client, ConductError, Host, Launch, host, other_sessions_with_runs};
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         plan.set_folder(far.home().to_str());
     }
     match run_there(arguments, &plan, &mut far) {
-        Err(_) if far.was_cut() => Err(far.broke().into()),
+        Err(error) if far.was_cut() && !error.is::<Interrupted>() => Err(far.broke().into()),
         outcome => outcome,
     }
 }
@@ -179,10 +179,21 @@ impl Site<'_> {
         launch: &Launch,
         interrupted: &AtomicBool,
     ) -> Result<Option<Added>, Box<dyn Error>> {
+        self.note_launch(LaunchState::Unanswered);
         // Its answer may be lost with a line; sent again, it is not executed again.
-        self.over_conductors(following, |site, following| {
+        let added = self.over_conductors(following, |site, following| {
             site.over_lines(following, interrupted, |following| following.launch(launch.clone()).map(Some))
-        })
+        })?;
+        if added.is_some() {
+            self.note_launch(LaunchState::Answered);
+        }
+        Ok(added)
+    }
+
+    fn note_launch(&mut self, launch: LaunchState) {
+        if let Line::There(far, _) = &mut self.line {
+            far.note_launch(launch);
+        }
     }
 
     /// Executes an action. If the conductor belonged to another command and ended with it, executes the action again

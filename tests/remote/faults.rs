@@ -114,6 +114,46 @@ fn a_launch_whose_answer_is_lost_with_the_line_is_answered_over_the_next_and_que
 }
 
 #[test]
+fn a_line_that_breaks_before_the_launch_is_sent_is_told_with_the_fact_that_nothing_was_queued() {
+    let scene = Scene::new();
+    scene.plan("others", 2, "true");
+    scene.detach("waits.toml");
+    // It launches once the runs that are there have ended.
+    let mut run = scene.start(&["run", "others.toml", "--resume", "--session", &scene.address()]);
+    hear(&mut run, "waiting for the runs");
+    scene.cut();
+    let output = run.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("nothing was queued there; repeat the command") && !stderr.contains("go on"), "{stderr}");
+    assert_eq!(scene.states().len(), 3);
+}
+
+#[test]
+fn a_launch_that_was_not_answered_before_the_line_broke_is_told_and_made_once_when_it_is_repeated_with_resume() {
+    let scene = Scene::new();
+    scene.plan("others", 2, "true");
+    scene.detach("waits.toml");
+    let mut run = scene.start(&["run", "others.toml", "--resume", "--session", &scene.through("held", "multicard")]);
+    hear(&mut run, "waiting for the runs");
+    fs::write(scene.at("hold"), "3").unwrap();
+    scene.open_gate();
+    wait("the node has the launch", || scene.states().len() == 5);
+    // Without it, there is no further line.
+    fs::remove_file(scene.at("hold.py")).unwrap();
+    scene.cut();
+    hear(&mut run, "trying again in 1 s");
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let output = run.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("it is not known whether the runs are queued there"), "{stderr}");
+    assert!(stderr.contains("with --resume") && !stderr.contains("go on"), "{stderr}");
+    succeed(&mut scene.multicard(&["run", "others.toml", "--resume", "--session", &scene.address()]));
+    assert_eq!(scene.states(), [RunState::Finished; 5]);
+}
+
+#[test]
 fn an_interrupt_without_a_line_leaves_the_runs_and_says_how_to_follow_them() {
     let scene = Scene::new();
     let mut run = scene.run_in_foreground();
