@@ -157,8 +157,7 @@ fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor
 }
 
 #[test]
-fn one_interrupt_ends_a_run_in_a_terminal_whose_session_was_moved_away_and_names_the_runs_whose_ends_are_not_recorded()
-{
+fn one_interrupt_ends_a_run_whose_session_was_moved_away_and_names_the_runs_whose_ends_are_not_recorded() {
     let scene = Scene::new();
     let run = scene.start(&["run", "waits.toml", "--session", "session"]);
     scene.await_start(1);

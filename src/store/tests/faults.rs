@@ -1,6 +1,7 @@
 //! Sessions that are in use, newer, damaged, or on a failing disk.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
@@ -457,6 +458,17 @@ fn a_newer_protocol_is_refused_by_name() {
     assert_eq!((report.events, report.damaged.len()), (1, 2), "only rank 2 is known: {:?}", report.damaged);
     assert!(report.damaged[0].starts_with("runs/r1/rank-0.jsonl:1: protocol version 3 is newer"));
     assert!(report.damaged[1].starts_with("runs/r1/rank-1.jsonl:1: protocol version 7 is newer"));
+}
+
+#[test]
+fn a_journal_that_is_gone_is_told_from_a_full_disk() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    let journal = folder.path().join("journal.jsonl");
+    fs::remove_file(&journal).unwrap();
+    assert!(store.decide(queued("r2")).unwrap_err().is_log_gone());
+    let full = StoreError::Io { doing: "writing", path: journal, source: io::ErrorKind::StorageFull.into() };
+    assert!(!full.is_log_gone());
 }
 
 #[test]
