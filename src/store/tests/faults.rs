@@ -130,7 +130,7 @@ fn links_in_place_of_a_sessions_files_are_refused_by_name_and_not_followed() {
 
 #[test]
 fn a_full_disk_is_named_with_what_to_do() {
-    let full = || std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
+    let full = || io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
     let error = StoreError::io("writing", Path::new("journal.jsonl"))(full());
     assert!(error.to_string().contains("free space"), "{error}");
 }
@@ -236,7 +236,10 @@ fn a_damaged_or_missing_journal_is_named_with_the_runs_that_it_lost() {
             &["journal.jsonl: it is missing", "the journal does not mention run r1"],
         ),
         (&|journal| fs::write(journal, "").unwrap(), &["the journal does not mention run r1"]),
-        (&|journal| replace(journal, "run_queued", "run_forgotten"), &["journal.jsonl:2: unknown variant"]),
+        (
+            &|journal| replace(journal, "run_queued", "run_forgotten"),
+            &["journal.jsonl:2: unknown variant", "the journal does not mention run r1"],
+        ),
     ];
     for (spoil, expected) in spoil {
         let (folder, _) = finished_run_of_two_ranks();
