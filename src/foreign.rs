@@ -4,6 +4,7 @@
 mod file;
 mod limits;
 mod line;
+mod moment;
 mod output;
 mod place;
 mod text;
@@ -14,6 +15,7 @@ pub use file::{
 };
 pub use limits::{LONG_FILE, advice, is_full_disk, most_file_bytes, no_more_files, start_advice};
 pub use line::{Line, Lines, MOST_LINE_BYTES};
+pub use moment::moment;
 pub use output::{Output, put_in_place, session_of, write, write_ours};
 pub use place::{cache_folder, config_folder, data_folder, disk_space, state_folder, temporary_folder};
 pub use text::{code_parts, message, misleads, printable, say, shortened, with_ellipsis};

@@ -1,6 +1,10 @@
 //! Times in files of other programs.
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
 use super::Field;
+use crate::foreign;
 
 /// A moment, in seconds since the Unix epoch, and whether it is a whole day. Times without a zone are in UTC. `None` for
 /// moments before 1990 or after 2099, which cannot be times of measurements; a journal cannot hold all such moments.
@@ -14,16 +18,11 @@ fn written(field: &Field) -> Option<(f64, bool)> {
         return Some((if number > 1e11 { number / 1e3 } else { number }, false));
     }
     let Field::Text(text) = field else { return None };
-    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+    if let Some(time) = foreign::moment(text, TimeZone::UTC) {
         return Some((time.as_second() as f64, false));
     }
-    let utc =
-        |time: jiff::civil::DateTime| Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second() as f64);
-    if text.len() == 10 {
-        let day = text.parse::<jiff::civil::Date>().ok()?;
-        return Some((utc(day.to_datetime(jiff::civil::Time::midnight()))?, true));
-    }
-    Some((utc(text.parse().ok()?)?, false))
+    let day: Date = text.parse().ok()?;
+    Some((day.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second() as f64, true))
 }
 
 #[cfg(test)]

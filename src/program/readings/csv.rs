@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
-use super::fields::{Fields, Names, WORDS};
+use super::fields::{Fields, Names};
 use super::growing::{Growing, Part};
 use super::json::MOST_REFUSED;
 use super::{Found, Lines, Source};
@@ -105,9 +105,8 @@ impl Table {
             let mut fields = Fields::default();
             columns.values(&cells).for_each(|(name, _)| self.names.see(name, &self.name, found));
             let set = |(name, cell): (&str, &str)| {
-                let meaning = self.names.meaning(name, &self.name, found);
-                let is_text = !WORDS.contains(&meaning) && cell.parse::<f64>().is_err();
-                if is_text { Ok(()) } else { fields.text(meaning, cell) }
+                let meaning = self.names.meaning_of_text(name, cell, &self.name, found);
+                meaning.map_or(Ok(()), |meaning| fields.text(meaning, cell))
             };
             columns.values(&cells).try_for_each(set).map(|()| fields)
         } else {
@@ -338,6 +337,20 @@ mod tests {
         let mut found = poll(&mut source, true);
         found.retain(|found| matches!(found, Found::Step(_)));
         assert_eq!(found, [step(1, Some(7.0)), step(2, Some(0.5)), step(3, Some(0.25))]);
+    }
+
+    #[test]
+    fn a_usual_name_of_the_time_with_dates_gives_the_times_of_steps_and_with_other_texts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        append(&path, "timestamp,step,loss\n2026-11-26T08:30:00.5Z,1,0.5\nsoon,2,0.25\n");
+        let found = poll(&mut source, true);
+        let [Found::Warning(warning), rest @ ..] = &found[..] else { panic!("{found:?}") };
+        assert!(warning.starts_with("metrics.csv: \"timestamp\" was taken for time_s"), "{warning}");
+        let at_s = 1_795_681_800.5;
+        let dated = FoundStep { step: Some(1), loss: Some(0.5), at_s, read_s: Some(7.0), ..FoundStep::default() };
+        assert_eq!(rest, [Found::Step(dated), step(2, Some(0.25))]);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use jiff::tz::TimeZone;
+
 use super::{Found, FoundStep};
+use crate::foreign::moment;
 use crate::plan::Key;
 use crate::protocol::{MAX_KEY_BYTES, MOST_STEPS, Phase, check_duration, check_moment};
 
@@ -95,6 +98,23 @@ impl Names {
         )));
         word
     }
+
+    /// The field or the key that a program's name with a text as its value stands for. `None` if the text says nothing: if it is no number
+    /// under the key of a reading, or if the name is only usually that of a field, and the text cannot be the field's value.
+    pub fn meaning_of_text<'n>(
+        &'n mut self,
+        name: &'n str,
+        text: &str,
+        origin: &str,
+        found: &mut Vec<Found>,
+    ) -> Option<&'n str> {
+        let is_guess = self.guesses && !self.declared.contains_key(name) && !WORDS.contains(&name);
+        if usual(name).is_some_and(|word| is_guess && number_of(word, text.trim()).is_none()) {
+            return None;
+        }
+        let meaning = self.meaning(name, origin, found);
+        (WORDS.contains(&meaning) || text.trim().parse::<f64>().is_ok()).then_some(meaning)
+    }
 }
 
 /// The fields of one line, row or event.
@@ -166,10 +186,10 @@ impl Fields {
         self.readings.extend(reading_key(name).map(|key| (key, value)));
     }
 
-    /// Sets a field given as text: a phase, or a number as it is printed.
+    /// Sets a field given as text: a phase, a number as it is printed, or a time as a date with a time of day.
     ///
     /// # Errors
-    /// The text is neither a number nor a phase.
+    /// The text is no such phase, number or time.
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), String> {
         let text = text.trim();
         if name == "phase" {
@@ -186,13 +206,9 @@ impl Fields {
             });
             return Ok(());
         }
-        // `\S+` also matches the comma after a number.
-        let number = text.trim_end_matches([',', ';', ')', ']', '|']);
-        // Elsewhere a comma may be a decimal one.
-        let count = if name == "step" || name == "steps" { ungrouped(number) } else { None };
-        match count.as_deref().unwrap_or(number).parse() {
-            Ok(number) => self.number(name, number),
-            Err(_) => Err(format!("{name} is {}, but must be a number", shown(text))),
+        match number_of(name, text) {
+            Some(number) => self.number(name, number),
+            None => Err(format!("{name} is {}, but must be a number", shown(text))),
         }
     }
 
@@ -220,6 +236,22 @@ impl Fields {
         }
         let reading = |(key, value)| Found::Reading { key, value, step: step.step, epoch: step.epoch };
         found.extend(readings.into_iter().map(reading));
+    }
+}
+
+/// The number that the text of a field states. A time may be a date with a time of day, which is local without a zone.
+fn number_of(name: &str, text: &str) -> Option<f64> {
+    // `\S+` also matches the comma after a number.
+    let number = text.trim_end_matches([',', ';', ')', ']', '|']);
+    // Elsewhere a comma may be a decimal one.
+    let count = if name == "step" || name == "steps" { ungrouped(number) } else { None };
+    match count.as_deref().unwrap_or(number).parse() {
+        Ok(number) => Some(number),
+        Err(_) if name == "time_s" => {
+            let time = moment(number, TimeZone::system())?;
+            Some(time.as_second() as f64 + f64::from(time.subsec_nanosecond()) / 1e9)
+        }
+        Err(_) => None,
     }
 }
 
@@ -351,6 +383,43 @@ mod tests {
         assert!(warning.contains(r#"names = { "Loss/train" = "loss" }"#), "{warning}");
         let mut plain = Names::new(&BTreeMap::new(), false);
         assert_eq!(plain.meaning("Loss/train", "a.csv", &mut found), "Loss/train");
+    }
+
+    #[test]
+    fn a_time_may_be_a_date_with_a_time_of_day_which_is_local_without_a_zone() {
+        let at_s = |text: &str| {
+            let Found::Step(step) = found(&[("step", "3"), ("time_s", text)])[0] else { panic!("not a step") };
+            step.at_s
+        };
+        assert_eq!(at_s("2026-11-26T09:30:00.25+01:00"), 1_795_681_800.25);
+        let local: jiff::civil::DateTime = "2026-11-26T09:30:00.25".parse().unwrap();
+        let local = local.to_zoned(TimeZone::system()).unwrap().timestamp();
+        assert_eq!(at_s("2026-11-26 09:30:00.250"), local.as_millisecond() as f64 / 1e3);
+        for text in ["2026-11-26", "soon"] {
+            let refused = Fields::default().text("time_s", text).unwrap_err();
+            assert_eq!(refused, format!("time_s is \"{text}\", but must be a number"));
+        }
+        let refused = Fields::default().text("units", "2026-11-26T09:30:00Z").unwrap_err();
+        assert!(refused.starts_with("units is"), "{refused}");
+    }
+
+    #[test]
+    fn a_name_is_taken_for_a_field_only_because_of_texts_that_the_field_can_have() {
+        let mut found = Vec::new();
+        let mut names = Names::new(&BTreeMap::from([("when".to_owned(), "time_s".to_owned())]), true);
+        let mut meaning = |names: &mut Names, name: &str, text: &str| {
+            names.meaning_of_text(name, text, "a.csv", &mut found).map(str::to_owned)
+        };
+        assert_eq!(meaning(&mut names, "when", "soon").as_deref(), Some("time_s"), "declared, so it is refused later");
+        assert_eq!(meaning(&mut names, "loss", "high").as_deref(), Some("loss"));
+        assert_eq!(meaning(&mut names, "note", "high"), None);
+        assert_eq!(meaning(&mut names, "note", "0.5").as_deref(), Some("note"));
+        let mut names = Names::new(&BTreeMap::new(), true);
+        assert_eq!(meaning(&mut names, "timestamp", "soon"), None);
+        assert_eq!(meaning(&mut names, "wall_time", "2026-11-26 09:30:00").as_deref(), Some("time_s"));
+        assert_eq!(meaning(&mut names, "timestamp", "2026-11-26 09:30:00"), None, "the second of its kind");
+        let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert!(warning.starts_with("a.csv: \"wall_time\" was taken for time_s"), "{warning}");
     }
 
     #[test]

@@ -157,11 +157,8 @@ fn fields(
                 }
             }
             Value::String(text) => {
-                let meaning = names.meaning(name, origin, found);
-                if super::fields::WORDS.contains(&meaning) {
+                if let Some(meaning) = names.meaning_of_text(name, text, origin, found) {
                     fields.text(meaning, text)?;
-                } else if let Some(value) = number(value) {
-                    fields.reading(meaning, value);
                 }
             }
             Value::Bool(on) => {
@@ -298,6 +295,28 @@ mod tests {
         let step = FoundStep { step: Some(1), loss: Some(2.0), at_s: 7.0, ..FoundStep::default() };
         let reading = |key: &str, value| Found::Reading { key: key.into(), value, step: Some(1), epoch: None };
         assert_eq!(found, [Found::Step(step), reading("global_step", 64.0), reading("train/loss", 7.0)]);
+    }
+
+    #[test]
+    fn a_usual_name_of_the_time_with_dates_gives_the_times_of_steps_and_with_other_texts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let mut source = JsonLines::declared(path.clone(), &ReadingsSpec::default());
+        let lines = [
+            r#"{"timestamp":"soon","step":1}"#,
+            r#"{"timestamp":"2026-11-26T08:30:00.5Z","step":2}"#,
+            r#"{"time_s":"soon","step":3}"#,
+        ];
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let mut found = Vec::new();
+        source.poll(true, 7.0, &mut found).unwrap();
+        let [Found::Step(first), Found::Warning(guess), Found::Step(second), rest @ ..] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((first.at_s, first.read_s, second.at_s, second.read_s), (7.0, None, 1_795_681_800.5, Some(7.0)));
+        assert!(guess.starts_with("log.jsonl: \"timestamp\" was taken for time_s"), "{guess}");
+        let rest = format!("{rest:?}");
+        assert!(rest.contains("log.jsonl:3: time_s is \\\"soon\\\", but must be a number"), "{rest}");
     }
 
     #[test]
