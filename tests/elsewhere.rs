@@ -124,6 +124,29 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
 }
 
 #[test]
+fn times_of_google_benchmark_are_compared_in_one_unit() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let rows = |name: &str, unit: &str, first: f64| -> String {
+        let time = |row: u32| first * (1.0 + 0.01 * f64::from(row * 3 % 7));
+        (0..6).map(|row| format!("\"{name}\",{:.4},{:.4},{unit},,\n", time(row), 0.97 * time(row))).collect()
+    };
+    let header = "name,real_time,cpu_time,time_unit,label,error_message\n";
+    let csv = file(home, "gb.csv", &(header.to_owned() + &rows("small", "ns", 900.0) + &rows("large", "us", 80.0)));
+    let shown = command(home).args(["import", &csv, "--session", "gb"]).current_dir(home).output().unwrap();
+    let mapping = text(&shown.stdout);
+    assert!(mapping.contains("| time_unit | unit | units of real_time, cpu_time | ns, us |"), "{mapping}");
+    succeed(command(home).args(["import", &csv, "--session", "gb", "--yes"]).current_dir(home));
+    let table = json(&stdout(home, &["table", "gb", "--format", "json"]));
+    let medians: Vec<f64> =
+        table["rows"].as_array().unwrap().iter().map(|row| row["real_time_s"]["median"].as_f64().unwrap()).collect();
+    let ratio = medians.iter().copied().fold(0.0, f64::max) / medians.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(medians.len() == 2 && (ratio / (80e3 / 900.0) - 1.0).abs() < 1e-3, "{medians:?}");
+    let table = stdout(home, &["table", "gb", "--measure", "real_time_s"]);
+    assert!(table.lines().any(|line| line.starts_with("| large |") && line.contains("| slower |")), "{table}");
+}
+
+#[test]
 fn versions_are_chosen_by_their_names_everywhere_and_names_with_spaces_are_quoted_everywhere() {
     let home = TempDir::new().unwrap();
     let home = home.path();

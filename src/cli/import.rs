@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE.toml")]
     map: Option<PathBuf>,
     /// Change what a column means: factor [UNIT], measure [UNIT] [lower|higher] [as KEY], repeat, machine, commit, commit time, started,
-    /// session or skip. May be given several times.
+    /// session, unit or skip. May be given several times.
     #[arg(long, value_name = "COLUMN=ROLE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Name of the workload that was measured. Cells of several sessions with the same name, factors and levels are the

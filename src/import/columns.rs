@@ -1,5 +1,7 @@
 //! The mapping of a file's columns to what they mean: deduced from names, units and values, shown, and changed by the user.
 
+mod units;
+
 use std::collections::BTreeSet;
 
 use thiserror::Error;
@@ -10,6 +12,8 @@ use super::moment::moment;
 use super::role::is_key;
 use super::table::{Field, ForeignTable};
 use crate::plan::{Better, MeasureUnit, suggestion};
+
+pub(super) use units::{MAY_MIX, Units, may_mix};
 
 /// The most distinct texts of a factor. A column with more texts is left out, because its texts are comments or outputs rather than levels.
 const MOST_LEVELS: usize = 200;
@@ -195,6 +199,7 @@ impl Mapping {
                 seen.push(role.word());
             }
         }
+        units::deduce(table, &mut columns);
         let name = if table.format == "hyperfine" { "hyperfine" } else { "imported" };
         let mut mapping = Self { name: name.to_owned(), rows_are_runs: false, columns };
         mapping.leave_out_what_parameters_tell(table);
@@ -278,7 +283,7 @@ impl Mapping {
 
     /// The mapping as TOML, which [`Self::change`] reads. Columns of which only the user knows the role are left out.
     pub fn toml(&self) -> String {
-        let known = self.columns.iter().filter(|(.., why)| why != MAY_COUNT_PARTS);
+        let known = self.columns.iter().filter(|(.., why)| ![MAY_COUNT_PARTS, MAY_MIX].contains(&why.as_str()));
         let columns: toml::Table =
             known.map(|(name, role, _)| (name.clone(), toml::Value::String(role.to_string()))).collect();
         let mut table = toml::Table::new();

@@ -1,8 +1,9 @@
 //! The measure that a column becomes: its declaration, and how its values are converted.
 
 use super::amount::per_second;
-use super::columns::is_unit;
+use super::columns::{Units, is_unit};
 use super::naming::{is_taken_of_measures, measure_key, stem, taken, words};
+use super::table::{Field, Row};
 use crate::analysis::Measures;
 use crate::plan::{Better, DeclaredMeasure, MeasureUnit};
 
@@ -10,9 +11,78 @@ use crate::plan::{Better, DeclaredMeasure, MeasureUnit};
 const BASES: [(&str, &str); 6] =
     [("s", "s"), ("B", "bytes"), ("J", "j"), ("W", "w"), ("B/s", "bytes_per_s"), ("FLOP/s", "flop_per_s")];
 
+/// A column that is a measure.
+pub(super) struct MeasureColumn {
+    /// Its place in the table.
+    pub(super) place: usize,
+    /// The declaration of the measure.
+    pub(super) declared: DeclaredMeasure,
+    /// How many of the measure's unit the unit of the values is; if another column has their units, the first of these.
+    factor: f64,
+    units: Option<Units>,
+    /// The least and the greatest possible value.
+    possible: (f64, f64),
+}
+
+impl MeasureColumn {
+    /// The measure that the column of this place and name becomes, by the unit, the direction and the key of its role. `units` are those of
+    /// its values if another column has them.
+    ///
+    /// # Errors
+    /// What is wrong with the key or the unit.
+    pub(super) fn of(
+        place: usize,
+        name: &str,
+        (unit, better, key): (&str, Better, Option<&str>),
+        units: Option<Units>,
+    ) -> Result<Self, String> {
+        let unit = units.as_ref().map_or(unit, |units| units.first.as_str());
+        let (factor, possible, declared) = measure(name, unit, better, key)?;
+        Ok(Self { place, declared, factor, units, possible })
+    }
+
+    /// How many of the measure's unit the unit of a row's value is; `None` if the row has no unit.
+    pub(super) fn factor(&self, row: &Row) -> Option<f64> {
+        let of_first = self.units.as_ref().map_or(Some(1.0), |units| units.factor(row))?;
+        Some(self.factor * of_first)
+    }
+
+    /// The value of a row in the measure's unit, if the row has one.
+    ///
+    /// # Errors
+    /// What is wrong with the value, and what to do.
+    pub(super) fn value(&self, row: &Row) -> Result<Option<f64>, String> {
+        let (number, text) = match &row.fields[self.place] {
+            Field::Missing => return Ok(None),
+            Field::Number(number, text) => (number, text),
+            other => return Err(no_number(other.text())),
+        };
+        let Some(factor) = self.factor(row) else {
+            return Err(format!("the row has no unit for {text}: add the unit, or leave the value out"));
+        };
+        let value = number * factor;
+        let (least, most) = self.possible;
+        if value.is_finite() && (least..=most).contains(&value) {
+            return Ok(Some(value));
+        }
+        Err(format!("{text} is impossible for {}: check the unit of the column", self.declared.name.to_lowercase()))
+    }
+}
+
+/// The problem of a text where a number is expected.
+fn no_number(text: &str) -> String {
+    match text.to_lowercase().trim_start_matches(['-', '+']) {
+        "nan" | "inf" | "infinity" => {
+            format!("{text} is no number that can be summarised: leave the value or the row out")
+        }
+        _ if text.contains(',') => format!("{text:?} where a number is expected: write decimals with a point"),
+        _ => format!("{text:?} where a number is expected: correct it, or let the column be a factor or skip"),
+    }
+}
+
 /// The factor that converts a column's values to the unit of its measure, the possible values, and the declaration of
 /// the measure.
-pub(super) fn measure(
+fn measure(
     name: &str,
     unit: &str,
     better: Better,

@@ -1,5 +1,5 @@
 //! What a column of a file means: `factor`, `factor MB`, `measure ms lower as step_time_s`, `repeat`, `machine`, `commit`, `commit time`,
-//! `started`, `session`, `skip`.
+//! `started`, `session`, `unit`, `skip`.
 
 use std::fmt;
 
@@ -37,25 +37,28 @@ pub enum Role {
     Started,
     /// Which session the run belongs to, such as the number of a nightly build.
     Session,
+    /// The units of the values in other columns.
+    Unit,
     /// Nothing: the column is left out.
     Skip,
 }
 
 /// The words of roles without details.
-static PLAIN: [(&str, Role); 7] = [
+static PLAIN: [(&str, Role); 8] = [
     (REPEAT_ROLE, Role::Repeat),
     ("machine", Role::Machine),
     ("commit", Role::Commit),
     ("commit time", Role::CommitTime),
     ("started", Role::Started),
     ("session", Role::Session),
+    ("unit", Role::Unit),
     ("skip", Role::Skip),
 ];
 
 impl Role {
     /// The first words of all roles, for choices.
-    pub const WORDS: [&'static str; 9] =
-        ["factor", "measure", REPEAT_ROLE, "machine", "commit", "commit time", "started", "session", "skip"];
+    pub const WORDS: [&'static str; 10] =
+        ["factor", "measure", REPEAT_ROLE, "machine", "commit", "commit time", "started", "session", "unit", "skip"];
 
     /// Reads a role.
     ///
@@ -138,6 +141,7 @@ mod tests {
             "measure",
             "measure tokens/s higher",
             "commit time",
+            "unit",
             "skip",
         ] {
             assert_eq!(Role::parse(text).unwrap().to_string(), text);

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::columns::{MAY_COUNT_PARTS, is_version};
+use super::columns::{MAY_COUNT_PARTS, MAY_MIX, Units, is_version, may_mix};
 use super::copies::copies;
-use super::declared::measure;
+use super::declared::MeasureColumn;
 use super::dependence::{self, dependent};
 use super::moment::moment;
 use super::naming::{factor_key, is_taken, renamed, stem, taken, words};
@@ -14,7 +14,7 @@ use super::table::{Field, ForeignTable, INEXACT, MOST_PROBLEMS, Row};
 use super::written::written_steps;
 use super::{Mapping, Problem, Role};
 use crate::plan::command::{DeclaredFactor, factor_of_levels};
-use crate::plan::{DeclaredMeasure, Key, Level, Levels, WorkloadSpec};
+use crate::plan::{Key, Level, Levels, WorkloadSpec};
 use crate::protocol::{COMMIT_TIME, Environment, IMPORTED_FROM};
 
 /// A run.
@@ -47,15 +47,6 @@ pub struct Results {
     pub cells: usize,
     /// What the user must know about the file.
     pub warnings: Vec<Problem>,
-}
-
-/// A column that is a measure.
-struct MeasureColumn {
-    place: usize,
-    factor: f64,
-    /// The least and the greatest possible value.
-    possible: (f64, f64),
-    declared: DeclaredMeasure,
 }
 
 /// A column that is a factor.
@@ -110,8 +101,9 @@ pub fn results(table: &ForeignTable, mapping: &Mapping, file: &str) -> Result<Re
     let of_rows: Vec<&str> = runs.iter().map(|run| run.cell.as_str()).collect();
     for (column, declared) in columns.measures.iter().zip(&mut spec.measures) {
         // Bytes and bits that are written as such are counts.
-        let is_count = &*declared.unit == "B" && column.factor <= 1.0;
-        let steps = || written_steps(table, &of_rows, column.place, column.factor);
+        let is_byte = |row: &Row| column.factor(row).is_none_or(|factor| factor <= 1.0);
+        let is_count = &*declared.unit == "B" && table.rows.iter().all(is_byte);
+        let steps = || written_steps(table, &of_rows, column.place, |row| column.factor(row));
         declared.written_steps = Some(if is_count { BTreeMap::new() } else { steps() });
     }
     let places: Vec<usize> = columns.measures.iter().map(|column| column.place).collect();
@@ -274,6 +266,10 @@ impl Columns {
     fn of(table: &ForeignTable, mapping: &Mapping, problems: &mut Problems) -> Self {
         let mut columns = Self::default();
         let mut keys: Vec<String> = Vec::new();
+        let mut units = Units::of_measures(table, mapping).unwrap_or_else(|problem| {
+            problems.add(problem);
+            BTreeMap::new()
+        });
         for (place, (name, role, why)) in mapping.columns.iter().enumerate() {
             let slot = match role {
                 Role::Factor { unit, key } => {
@@ -296,10 +292,11 @@ impl Columns {
                     continue;
                 }
                 Role::Measure { unit, better, key } => {
-                    match measure(name, unit, *better, key.as_deref()) {
-                        Ok((factor, possible, declared)) => {
-                            keys.push(declared.key.to_string());
-                            columns.measures.push(MeasureColumn { place, factor, possible, declared });
+                    let role = (unit.as_str(), *better, key.as_deref());
+                    match MeasureColumn::of(place, name, role, units.remove(&place)) {
+                        Ok(column) => {
+                            keys.push(column.declared.key.to_string());
+                            columns.measures.push(column);
                         }
                         Err(what) => problems.add(Problem::at("", name, what)),
                     }
@@ -312,11 +309,14 @@ impl Columns {
                 Role::Started => &mut columns.started,
                 Role::Session => &mut columns.session,
                 Role::Skip => {
-                    if why == MAY_COUNT_PARTS {
-                        problems.add(Problem::at("", name, counts_parts(name)));
+                    match why.as_str() {
+                        MAY_COUNT_PARTS => problems.add(Problem::at("", name, counts_parts(name))),
+                        MAY_MIX => problems.add(Problem::at("", name, may_mix(name))),
+                        _ => {}
                     }
                     continue;
                 }
+                Role::Unit => continue,
             };
             if let Some(other) = slot.replace(place) {
                 let other = &mapping.columns[other].0;
@@ -412,33 +412,9 @@ impl Columns {
         }
         let mut values = Vec::new();
         for column in &self.measures {
-            match &row.fields[column.place] {
-                Field::Missing => {}
-                Field::Number(number, text) => {
-                    let value = number * column.factor;
-                    let (least, most) = column.possible;
-                    if !value.is_finite() || !(least..=most).contains(&value) {
-                        let name = column.declared.name.to_lowercase();
-                        refuse(column.place, format!("{text} is impossible for {name}: check the unit of the column"));
-                    } else {
-                        values.push((column.declared.key.clone(), value));
-                    }
-                }
-                other => {
-                    let text = other.text();
-                    let what = match text.to_lowercase().trim_start_matches(['-', '+']) {
-                        "nan" | "inf" | "infinity" => {
-                            format!("{text} is no number that can be summarised: leave the value or the row out")
-                        }
-                        _ if text.contains(',') => {
-                            format!("{text:?} where a number is expected: write decimals with a point")
-                        }
-                        _ => format!(
-                            "{text:?} where a number is expected: correct it, or let the column be a factor or skip"
-                        ),
-                    };
-                    refuse(column.place, what);
-                }
+            match column.value(row) {
+                Ok(value) => values.extend(value.map(|value| (column.declared.key.clone(), value))),
+                Err(what) => refuse(column.place, what),
             }
         }
         if values.is_empty() && !wrong {

@@ -2,25 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{Field, ForeignTable};
+use super::table::{Field, ForeignTable, Row};
 
 /// Steps of at most this share of every value do not matter.
 const FINE: f64 = 1e-7;
 
-/// The step with which the values of a column are written, times `factor`, for each cell. `cells` names the cell of each row. Cells whose
-/// values have so many digits that they are as good as exact are left out.
-pub(super) fn written_steps(table: &ForeignTable, cells: &[&str], column: usize, factor: f64) -> BTreeMap<String, f64> {
+/// The step with which the values of a column are written, times the `factor` of their row, for each cell. `cells` names the cell of each
+/// row. Cells whose values have so many digits that they are as good as exact are left out.
+pub(super) fn written_steps(
+    table: &ForeignTable,
+    cells: &[&str],
+    column: usize,
+    factor: impl Fn(&Row) -> Option<f64>,
+) -> BTreeMap<String, f64> {
     // The finest step of each cell, since programs drop zeros at the end, and the cell's least value.
     let mut seen: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (row, cell) in table.rows.iter().zip(cells) {
-        let Field::Number(number, text) = &row.fields[column] else { continue };
+        let (Field::Number(number, text), Some(factor)) = (&row.fields[column], factor(row)) else { continue };
         let (finest, least) = seen.entry(*cell).or_insert((f64::INFINITY, f64::INFINITY));
-        *finest = finest.min(step(text));
+        *finest = finest.min(step(text) * factor);
         // A value of 0 has no ratios.
-        *least = least.min(if *number == 0.0 { f64::INFINITY } else { number.abs() });
+        *least = least.min(if *number == 0.0 { f64::INFINITY } else { number.abs() * factor });
     }
     let coarse = seen.into_iter().filter(|(_, (finest, least))| *finest > FINE * *least);
-    coarse.map(|(cell, (finest, _))| (cell.to_owned(), finest * factor)).collect()
+    coarse.map(|(cell, (finest, _))| (cell.to_owned(), finest)).collect()
 }
 
 /// The step of the last digit of a number as it is written: 0.01 for `1.25`.
