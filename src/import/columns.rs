@@ -315,9 +315,9 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
         (Role::Measure { better: better(name, &unit), unit, key: None }, why.to_owned())
     };
     if !is_number || is_version(name) {
-        // A column of a measure may have texts among its numbers by mistake. A later error names their lines.
-        let numbers = values().filter(|field| field.number().is_some()).count();
-        if let Some(unit) = unit_of(name).filter(|_| numbers > 0) {
+        // A column of a measure may have texts among its numbers by mistake, or be written in another way. A later error names their lines.
+        let has_numbers = values().any(|field| field.number().is_some() || field.advice().is_some());
+        if let Some(unit) = unit_of(name).filter(|_| has_numbers) {
             return measure(unit);
         }
         return match count {

@@ -1,9 +1,10 @@
 //! The measure that a column becomes: its declaration, and how its values are converted.
 
+use super::Problem;
 use super::amount::per_second;
 use super::columns::{Units, is_unit};
 use super::naming::{is_taken_of_measures, measure_key, stem, taken, words};
-use super::table::{Field, Row};
+use super::table::{Field, ForeignTable, Row};
 use crate::analysis::Measures;
 use crate::plan::{Better, DeclaredMeasure, MeasureUnit};
 
@@ -55,7 +56,7 @@ impl MeasureColumn {
         let (number, text) = match &row.fields[self.place] {
             Field::Missing => return Ok(None),
             Field::Number(number, text) => (number, text),
-            other => return Err(no_number(other.text())),
+            other => return Err(no_number(other)),
         };
         let Some(factor) = self.factor(row) else {
             return Err(format!("the row has no unit for {text}: add the unit, or leave the value out"));
@@ -69,14 +70,32 @@ impl MeasureColumn {
     }
 }
 
-/// The problem of a text where a number is expected.
-fn no_number(text: &str) -> String {
+/// What is wrong with a value where a number is expected.
+fn no_number(field: &Field) -> String {
+    let text = field.text();
     match text.to_lowercase().trim_start_matches(['-', '+']) {
         "nan" | "inf" | "infinity" => {
             format!("{text} is no number that can be summarised: leave the value or the row out")
         }
-        _ if text.contains(',') => format!("{text:?} where a number is expected: write decimals with a point"),
-        _ => format!("{text:?} where a number is expected: correct it, or let the column be a factor or skip"),
+        _ => {
+            let advice = field.advice().unwrap_or("correct it, or let the column be a factor or skip");
+            format!("{text:?} where a number is expected: {advice}")
+        }
+    }
+}
+
+/// The problem of a table in which no column is a measure: at the first text that readers take for a number, if there is one.
+pub(super) fn no_measure(table: &ForeignTable) -> Problem {
+    let values = table.rows.iter().flat_map(|row| table.columns.iter().zip(&row.fields).map(move |cell| (row, cell)));
+    let mut told = values.filter_map(|(row, (column, field))| Some((row, column, field, field.advice()?)));
+    match told.next() {
+        Some((row, column, field, advice)) => {
+            let what = format!("no column is a measure, and {:?} is no number: {advice}", field.text());
+            Problem::at(&row.place, column, what)
+        }
+        None => Problem::of_file(
+            "no column is a measure: say which one is, with its unit, such as --set \"COLUMN=measure s lower\"",
+        ),
     }
 }
 

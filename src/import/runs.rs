@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::columns::{MAY_COUNT_PARTS, MAY_MIX, Units, is_version, may_mix};
 use super::copies::copies;
-use super::declared::MeasureColumn;
+use super::declared::{MeasureColumn, no_measure};
 use super::dependence::{self, dependent};
 use super::moment::moment;
 use super::naming::{factor_key, is_taken, renamed, stem, taken, words};
@@ -335,9 +335,7 @@ impl Columns {
             }
         }
         if columns.measures.is_empty() {
-            problems.add(Problem::of_file(
-                "no column is a measure: say which one is, with its unit, such as --set \"COLUMN=measure s lower\"",
-            ));
+            problems.add(no_measure(table));
         }
         columns.check(table, problems);
         columns

@@ -103,6 +103,23 @@ fn wrong_values_are_named_with_their_lines_and_columns() {
 }
 
 #[test]
+fn decimal_commas_durations_and_units_beside_numbers_are_named_with_what_to_write() {
+    let commas = imported("name;time (ms)\na;1,5\nb;1,7\n", &[]).unwrap_err();
+    let expected = "line 2, column \"time (ms)\": \"1,5\" where a number is expected: write decimals with a point";
+    assert_eq!((commas.len(), commas[0].as_str()), (2, expected));
+    let durations = imported("name,time_s\na,0:01:30\n", &[]).unwrap_err();
+    assert!(
+        durations[0].contains("\"0:01:30\" where a number is expected: write durations as numbers"),
+        "{durations:?}"
+    );
+    let beside = imported("name,took\na,12ms\nb,13ms\n", &[]).unwrap_err();
+    let expected = "line 2, column \"took\": no column is a measure, and \"12ms\" is no number: write the number alone";
+    assert!(beside.len() == 1 && beside[0].starts_with(expected), "{beside:?}");
+    let none = imported("name,took\na,long\n", &[]).unwrap_err();
+    assert!(none[0].starts_with("no column is a measure: say which one is"), "{none:?}");
+}
+
+#[test]
 fn a_mapping_that_does_not_fit_is_refused() {
     let text = "a,b,run\n1,2,1\n1,3,2\n1,4,2\n";
     let none = imported(text, &[("b", "factor")]).unwrap_err();

@@ -1,6 +1,7 @@
 //! A file's values as a table, before anything is known about their meaning.
 
 use super::Problem;
+use crate::plan::MeasureUnit;
 
 /// The largest number of rows: each becomes a run with a folder.
 pub(super) const MOST_ROWS: usize = 50_000;
@@ -47,6 +48,26 @@ impl Field {
             Self::Truth(true) => "true",
             Self::Truth(false) => "false",
             Self::Number(_, text) | Self::Text(text) => text,
+        }
+    }
+
+    /// What to do about a text that readers take for a number: `1,5`, `0:01:30`, `12 ms`. `None` for any other value.
+    pub(super) fn advice(&self) -> Option<&'static str> {
+        let Self::Text(text) = self else { return None };
+        let is_of_number = |letter: char| letter.is_ascii_digit() || ['-', '+', '.'].contains(&letter);
+        let rest = text.trim_start_matches(is_of_number);
+        // A text without a first digit is none, such as `ms`.
+        if !text[..text.len() - rest.len()].bytes().any(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let is_joined_by = |sign: char| rest.starts_with(sign) && rest.chars().all(|c| is_of_number(c) || c == sign);
+        match () {
+            () if is_joined_by(',') => Some("write decimals with a point"),
+            () if is_joined_by(':') => Some("write durations as numbers, such as 90 for 1:30 in a column of seconds"),
+            () if MeasureUnit::symbol(rest.trim_start()).is_some() => {
+                Some("write the number alone, with its unit in the name of the column, such as \"time (ms)\"")
+            }
+            () => None,
         }
     }
 
@@ -120,5 +141,27 @@ impl ForeignTable {
         }
         problems.truncate(MOST_PROBLEMS);
         if problems.is_empty() { Ok(self) } else { Err(problems) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_readers_take_for_numbers_come_with_advice() {
+        for (text, expected) in [
+            ("1,5", "with a point"),
+            ("-0,25", "with a point"),
+            ("0:01:30.25", "90 for 1:30"),
+            ("1:30", "90 for 1:30"),
+            ("12ms", "the number alone"),
+            ("1.5 GB", "the number alone"),
+        ] {
+            assert!(Field::of_text(text).advice().is_some_and(|advice| advice.contains(expected)), "{text}");
+        }
+        for text in ["1.5", "", "ms", "1,a", "2026-11-26 08:30", "v1:2", "12 monkeys", ","] {
+            assert_eq!(Field::of_text(text).advice(), None, "{text}");
+        }
     }
 }
