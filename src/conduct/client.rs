@@ -16,7 +16,7 @@ use super::lines::{self, Lines};
 use super::message::{Conducting, Hello, Letter, News, Order};
 use super::moved::moved_to;
 use super::silent::{Silent, listener};
-use super::socket::{connect, own_folder, socket_path};
+use super::socket::{SOCKET_ENDING, connect, own_folder, socket_path};
 use crate::foreign;
 use crate::launch;
 
@@ -323,7 +323,7 @@ fn start(session: &Path) -> Result<Started, ConductError> {
 fn remove_old_logs(folder: &Path) {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let logs = files.filter(|path| path.extension().is_some_and(|ending| ending == LOG_ENDING));
-    let ended = logs.filter(|log| !log.with_extension("sock").exists());
+    let ended = logs.filter(|log| !log.with_extension(SOCKET_ENDING).exists());
     let mut ended: Vec<_> = ended.filter_map(|log| Some((log.metadata().ok()?.modified().ok()?, log))).collect();
     ended.sort();
     for (_, log) in ended.iter().rev().skip(LOGS_KEPT) {

@@ -1,12 +1,12 @@
-//! The conductor of a session whose folder was renamed. Its socket is named after the old path, so that clients of the new path do not
-//! reach it; its process is found by the folder, which every conductor has open.
+//! The conductor of a session whose folder, or a folder above it, was renamed. Its socket is named after the old path, so that clients of
+//! the new path do not reach it; its process is found by the folder, which every conductor has open.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::socket::{SOCKET_ENDING, socket_path};
 use crate::processes::{self, Process, inode};
 
 /// Commands that conduct a session.
@@ -17,25 +17,47 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Ends the process of this machine that conducts a session under an earlier path, and returns it; `None` if there is none. The session's
 /// next conductor takes over the runs that go on.
 pub fn end_conductor_of_renamed(session: &Path) -> Option<Process> {
-    let own_name = processes::own_name();
-    let find = || -> Vec<Process> {
-        let others = processes::living().into_iter().filter(|process| process.pid != std::process::id());
-        others.filter(|process| process.name == own_name && conducts(process.pid, session)).collect()
-    };
-    let (found, left) = processes::end(find, GRACE, || ());
+    let (found, left) = processes::end(|| conductors(session), GRACE, || ());
     found.into_iter().find(|process| !left.contains(process))
 }
 
-/// Whether a process of multicard conducts the session in this folder, and was started for another path: one that was started for this
-/// path can be reached by it, and is not ended here.
-fn conducts(pid: u32, session: &Path) -> bool {
-    let process = Path::new("/proc").join(pid.to_string());
-    let line = fs::read(process.join("cmdline")).unwrap_or_default();
-    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
-    let is_session = |path: &Path| inode(path).is_ok_and(|found| inode(session).is_ok_and(|own| own == found));
-    let is_named = words.iter().any(|word| is_session(&process.join("cwd").join(OsStr::from_bytes(word))));
-    let is_conductor = words.get(1).is_some_and(|command| COMMANDS.iter().any(|one| one.as_bytes() == *command));
-    is_conductor && !is_named && has_open(pid, session)
+/// The processes that conduct the session in this folder and were started for another path.
+fn conductors(session: &Path) -> Vec<Process> {
+    let own_name = processes::own_name();
+    let others = processes::living().into_iter().filter(|process| process.pid != std::process::id());
+    let conducts = |pid: u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+        COMMANDS.iter().any(|one| one.as_bytes() == command)
+            && has_open(pid, session)
+            && listens_elsewhere(pid, session)
+    };
+    others.filter(|process| process.name == own_name && conducts(process.pid)).collect()
+}
+
+/// Whether a conductor listens, but not where clients of this path look for it. The command line does not tell that: it may name a relative
+/// path, and the folder in which the process was started may have been renamed, too.
+fn listens_elsewhere(pid: u32, session: &Path) -> bool {
+    let Ok(socket) = socket_path(session) else { return false };
+    let sockets = sockets(pid);
+    !sockets.is_empty() && sockets.iter().all(|name| Some(&**name) != socket.file_name())
+}
+
+/// The names of the files of a process's sockets that are named like those of conductors.
+fn sockets(pid: u32) -> Vec<OsString> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let open: Vec<PathBuf> = links.filter_map(|link| fs::read_link(link.path()).ok()).collect();
+    // The process may have a network of its own, which other processes do not list.
+    let listed = fs::read(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    let listed = String::from_utf8_lossy(&listed);
+    // Each line ends with the socket's number and the path that it was given (proc_net_unix(5)).
+    let bound = listed.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(6);
+        Some((words.next()?, Path::new(words.next()?)))
+    });
+    let named = bound.filter(|(_, path)| path.extension().is_some_and(|ending| ending == SOCKET_ENDING));
+    let own = named.filter(|(number, _)| open.contains(&PathBuf::from(format!("socket:[{number}]"))));
+    own.filter_map(|(_, path)| path.file_name().map(OsString::from)).collect()
 }
 
 /// Whether a process has a folder open.
@@ -49,29 +71,28 @@ fn has_open(pid: u32, folder: &Path) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs::File;
-    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::net::UnixListener;
     use std::process::{Command, Stdio};
 
     use super::*;
 
     #[test]
-    fn a_conductor_is_ended_as_that_of_a_renamed_session_only_if_it_was_started_for_another_path() {
+    fn a_conductor_listens_elsewhere_only_once_the_path_of_its_session_is_another_one() {
         let home = tempfile::tempdir().unwrap();
-        let [old, new] = ["old", "new"].map(|name| home.path().join(name));
-        fs::create_dir(&old).unwrap();
-        // Its command line is `sh conduct old`, and it has the folder open, as a conductor has.
-        fs::write(home.path().join("conduct"), "exec 3< \"$1\"; echo ready; read end").unwrap();
-        let mut conductor = Command::new("sh");
-        conductor.args(["conduct", "old"]).current_dir(home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut conductor = conductor.spawn().unwrap();
-        BufReader::new(conductor.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-        assert!(has_open(conductor.id(), &old));
-        let before = conducts(conductor.id(), &old);
-        fs::rename(&old, &new).unwrap();
-        let after = conducts(conductor.id(), &new);
-        drop(conductor.stdin.take());
-        conductor.wait().unwrap();
-        assert_eq!((before, after), (false, true));
+        let [before, after] = ["before", "after"].map(|name| home.path().join(name).join("session"));
+        fs::create_dir_all(&before).unwrap();
+        let socket = home.path().join(socket_path(&before).unwrap().file_name().unwrap());
+        let _listening = UnixListener::bind(&socket).unwrap();
+        let own = std::process::id();
+        assert!(!listens_elsewhere(own, &before));
+        fs::rename(home.path().join("before"), home.path().join("after")).unwrap();
+        assert!(listens_elsewhere(own, &after));
+        // A process that has no socket may have been started for any path.
+        let mut deaf = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+        let is_elsewhere = listens_elsewhere(deaf.id(), &after);
+        deaf.kill().unwrap();
+        deaf.wait().unwrap();
+        assert!(!is_elsewhere);
     }
 
     #[test]

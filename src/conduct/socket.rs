@@ -12,6 +12,9 @@ use sha2::{Digest, Sha256};
 use super::ConductError;
 use crate::foreign;
 
+/// Ending of the files of sockets.
+pub(super) const SOCKET_ENDING: &str = "sock";
+
 /// The socket of a session's conductor: `multicard/conductors/<hash>.sock` in the XDG state folder of this machine. The hash is made of the
 /// machine's name and the session's path, because several machines may share a home folder.
 ///
@@ -26,7 +29,7 @@ pub fn socket_path(session: &Path) -> Result<PathBuf, ConductError> {
     hash.update(session.as_os_str().as_encoded_bytes());
     let name: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let state = foreign::state_folder().map_err(ConductError::NoPlace)?;
-    Ok(state.join("multicard").join("conductors").join(name + ".sock"))
+    Ok(state.join("multicard").join("conductors").join(format!("{name}.{SOCKET_ENDING}")))
 }
 
 /// A socket on which this process listens. Dropping it removes the file.

@@ -176,6 +176,23 @@ fn one_interrupt_ends_a_run_whose_session_was_moved_away_and_names_the_runs_whos
 }
 
 #[test]
+fn stop_ends_the_conductor_that_was_started_with_a_relative_path_in_a_folder_that_was_renamed() {
+    let scene = Scene::new();
+    let [old, new] = ["project", "renamed"].map(|name| scene.path(name));
+    fs::create_dir(&old).unwrap();
+    let mut run = scene.multicard(&["run", "../waits.toml", "--session", "session", "--detach"]);
+    succeed(run.current_dir(&old));
+    wait("a program is under way", || started(&old.join("session")) == 1);
+    fs::rename(&old, &new).unwrap();
+    let stopped = scene.multicard(&["stop", "renamed/session"]).output().unwrap();
+    let stderr = text(&stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("ended the conductor, process ") && stderr.contains("cannot be reached"), "{stderr}");
+    let runs = Reader::open(&new.join("session")).unwrap().runs().unwrap();
+    assert!(runs.len() == 3 && runs.iter().all(|run| run.state == RunState::Cancelled), "{runs:?}");
+}
+
+#[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
     let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);

@@ -174,10 +174,7 @@ impl Scene {
 
     /// Waits until the program of a run is under way.
     fn await_start(&self, count: usize) {
-        wait("a program is under way", || {
-            let runs = fs::read_dir(self.session().join("runs")).into_iter().flatten().flatten();
-            runs.filter(|run| run.path().join("rank-0.jsonl").exists()).count() >= count
-        });
+        wait("a program is under way", || started(&self.session()) >= count);
     }
 
     fn open_gate(&self) {
@@ -189,6 +186,12 @@ impl Scene {
         self.open_gate();
         succeed(&mut self.multicard(&["attach", "session"]));
     }
+}
+
+/// The number of runs of a session whose programs are or were under way.
+fn started(session: &Path) -> usize {
+    let runs = fs::read_dir(session.join("runs")).into_iter().flatten().flatten();
+    runs.filter(|run| run.path().join("rank-0.jsonl").exists()).count()
 }
 
 /// What a child says until it ends, and whether it succeeded.
