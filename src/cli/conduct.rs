@@ -298,7 +298,7 @@ pub(super) fn stop(arguments: &StopArguments) -> Outcome {
             silent.end().map_err(|reason| format!("{silent}; its process cannot be ended: {reason}"))?;
             (silent.process().unwrap_or_default(), "did not answer")
         }
-        Some(ConductError::InUse(_)) => match end_conductor_of_renamed(place.folder()) {
+        Some(ConductError::InUse(_)) => match end_conductor_of_renamed(place.folder(), arguments.queued)? {
             Some(process) => (process.pid.cast_signed(), "cannot be reached since the session's folder was renamed"),
             None => return Err(error),
         },

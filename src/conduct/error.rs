@@ -61,6 +61,19 @@ pub enum ConductError {
     /// Another process holds the session's lock but is not a conductor.
     #[error("{0}")]
     InUse(String),
+    /// The session's folder was renamed while `multicard run` conducts it, whose end would end the active runs.
+    #[error(
+        "{}: only active runs were to go on, but the session's folder was renamed, and `multicard run` (process {process}) conducts it \
+             under the old name: give the folder its old name and repeat the command with that name, or end all runs with \
+             `multicard stop {}`",
+        session.display(), session.display()
+    )]
+    EndsRuns {
+        /// The session.
+        session: PathBuf,
+        /// The process of `multicard run`.
+        process: u32,
+    },
     /// The conductor's process did not start.
     #[error("cannot start the conductor of {}: {reason}", session.display())]
     NotStarted {

@@ -6,29 +6,39 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::ConductError;
 use super::socket::{SOCKET_ENDING, socket_path};
 use crate::processes::{self, Process, inode};
 
-/// Commands that conduct a session.
-const COMMANDS: [&str; 2] = ["conduct", "run"];
+/// The command that conducts a session, and ends its active runs with itself.
+const HOST: &str = "run";
+/// All commands that conduct a session.
+const COMMANDS: [&str; 2] = ["conduct", HOST];
 /// Time between the request to end and the kill: `multicard run` ends its runs first.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Ends the process of this machine that conducts a session under an earlier path, and returns it; `None` if there is none. The session's
-/// next conductor takes over the runs that go on.
-pub fn end_conductor_of_renamed(session: &Path) -> Option<Process> {
-    let (found, left) = processes::end(|| conductors(session), GRACE, || ());
-    found.into_iter().find(|process| !left.contains(process))
+/// next conductor takes over the runs that go on. A conductor whose session was renamed cannot be given orders instead, since it cannot
+/// record what it does.
+///
+/// # Errors
+/// With `keeps_runs`, the process is a `multicard run`, whose active runs would end with it. It goes on.
+pub fn end_conductor_of_renamed(session: &Path, keeps_runs: bool) -> Result<Option<Process>, ConductError> {
+    if keeps_runs && let Some(host) = conductors(session, &[HOST]).first() {
+        return Err(ConductError::EndsRuns { session: session.to_owned(), process: host.pid });
+    }
+    let (found, left) = processes::end(|| conductors(session, &COMMANDS), GRACE, || ());
+    Ok(found.into_iter().find(|process| !left.contains(process)))
 }
 
-/// The processes that conduct the session in this folder and were started for another path.
-fn conductors(session: &Path) -> Vec<Process> {
+/// The processes that conduct the session in this folder by one of these commands of multicard, and were started for another path.
+fn conductors(session: &Path, commands: &[&str]) -> Vec<Process> {
     let own_name = processes::own_name();
     let others = processes::living().into_iter().filter(|process| process.pid != std::process::id());
     let conducts = |pid: u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let command = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
-        COMMANDS.iter().any(|one| one.as_bytes() == command)
+        commands.iter().any(|one| one.as_bytes() == command)
             && has_open(pid, session)
             && listens_elsewhere(pid, session)
     };

@@ -193,6 +193,42 @@ fn stop_ends_the_conductor_that_was_started_with_a_relative_path_in_a_folder_tha
 }
 
 #[test]
+fn stop_of_queued_runs_of_a_renamed_session_leaves_the_active_run_to_its_end() {
+    let scene = Scene::under_way();
+    fs::rename(scene.session(), scene.path("moved")).unwrap();
+    let stopped = succeed(&mut scene.multicard(&["stop", "--queued", "moved"]));
+    assert!(text(&stopped.stderr).contains("1 active run goes on to the end"), "{}", text(&stopped.stderr));
+    scene.open_gate();
+    use RunState::{Cancelled, Finished};
+    let states = || -> Vec<RunState> {
+        let runs = Reader::open(&scene.path("moved")).and_then(|reader| reader.runs());
+        runs.unwrap_or_default().iter().map(|run| run.state).collect()
+    };
+    wait("the active run finishes", || states() == [Finished, Cancelled, Cancelled]);
+}
+
+#[test]
+fn stop_of_queued_runs_does_not_end_the_run_in_a_terminal_whose_session_was_renamed() {
+    let scene = Scene::new();
+    let mut host = scene.start(&["run", "waits.toml", "--session", "session"]);
+    scene.await_start(1);
+    fs::rename(scene.session(), scene.path("moved")).unwrap();
+    let refused = scene.multicard(&["stop", "--queued", "moved"]).output().unwrap();
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    let names = format!("`multicard run` (process {}) conducts it under the old name", host.id());
+    assert!(stderr.contains(&names) && stderr.contains("give the folder its old name"), "{stderr}");
+    assert!(host.try_wait().unwrap().is_none());
+    // What the message advises is possible.
+    fs::rename(scene.path("moved"), scene.session()).unwrap();
+    succeed(&mut scene.multicard(&["stop", "--queued", "session"]));
+    scene.open_gate();
+    let (_, printed) = ended(host);
+    use RunState::{Cancelled, Finished};
+    assert_eq!(scene.states(), [Finished, Cancelled, Cancelled], "{printed}");
+}
+
+#[test]
 fn the_conductor_of_a_session_that_was_removed_ends() {
     let scene = Scene::under_way();
     assert_eq!(scene.conductors().len(), 1);
