@@ -34,8 +34,10 @@
 //!
 //! If a conductor is alive but silent, because it is stopped (SIGSTOP) or waits for a disk, clients show its process and state
 //! after 10 s ([`Silent`]). `multicard stop --now` ends such a conductor, and the next conductor ends its runs.
-//! If the session's folder was renamed, its conductor listens at the old path: `multicard stop` ends it, too ([`end_conductor_of_renamed`]).
-//! `multicard run` at the old path names the conductor and the new path ([`Client::check_place`]).
+//! If the session's folder was renamed, its conductor listens at the old path: `multicard stop` ends it, too
+//! ([`end_conductor_of_renamed`]), except where that would end runs which `--queued` leaves, and `multicard run` at the old path names the
+//! conductor and the new path ([`Client::check_place`]). If the folder was removed, or moved to another disk, the conductor ends by itself,
+//! and the supervisors of its active runs end these.
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!

@@ -10,8 +10,8 @@ mod place;
 mod text;
 
 pub use file::{
-    create_ours, free_bytes, has_no_room, identity, keep_files_from_others, open, open_ours, open_ours_with,
-    open_stream, read, read_ours, regular,
+    create_ours, free_bytes, has_no_room, identity, is_removed, keep_files_from_others, open, open_ours,
+    open_ours_with, open_stream, read, read_ours, regular,
 };
 pub use limits::{LONG_FILE, advice, is_full_disk, most_file_bytes, no_more_files, start_advice};
 pub use line::{Line, Lines, MOST_LINE_BYTES};

@@ -48,6 +48,7 @@
 //! | the supervisor | the kernel | the kernel kills the ranks; the follower kills the rest of the process group |
 //! | nsys | the follower | ranks that survive nsys are followed to their end; their measurements count |
 //! | the disk of the run's folder, which is full | the process that logs | its lines wait in memory until there is room; no rank counts as hung |
+//! | the run's folder, which is removed | the supervisor, every 2 s | the ranks get SIGTERM, after 5 s SIGKILL, as nobody can follow the run |
 //! | the workbench | no process | the group continues; the next workbench follows it |
 //!
 //! The follower collects all facts in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
@@ -67,6 +68,7 @@ mod process;
 mod queue;
 mod rates;
 mod rendezvous;
+mod run_folder;
 mod samples;
 mod slurm;
 mod step;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +18,7 @@ use super::presence::Presence;
 use super::queue_view::QueueView;
 use super::socket::Listening;
 use super::{ConductError, Letter};
+use crate::foreign;
 use crate::plan::{Identity, RunState};
 use crate::processes::inode;
 use crate::session::{Added, Notice, Session, Stage};
@@ -198,9 +198,8 @@ impl Conductor {
         self.is_idle() || rests || self.is_folder_gone && self.is_folder_removed()
     }
 
-    /// Whether the folder was deleted, so that it cannot come back.
     fn is_folder_removed(&self) -> bool {
-        self.folder.as_ref().is_some_and(|folder| folder.metadata().is_ok_and(|about| about.nlink() == 0))
+        self.folder.as_ref().is_some_and(foreign::is_removed)
     }
 
     fn work(&mut self, is_over: impl Fn(&Self) -> bool) {

@@ -32,6 +32,12 @@ pub fn identity(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
+/// Whether a folder that is open was removed, so that it cannot come back. False for one that was only renamed, and if its file system does
+/// not answer.
+pub fn is_removed(folder: &File) -> bool {
+    folder.metadata().is_ok_and(|about| about.nlink() == 0)
+}
+
 /// Opens a file that the user named or put into a data set. Links are followed, since the user made them.
 ///
 /// # Errors

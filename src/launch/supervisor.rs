@@ -21,6 +21,7 @@ use rustix::thread::CpuSet;
 use super::group_log::GroupLog;
 use super::process;
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous, SharedFolder};
+use super::run_folder::RunFolder;
 use super::step::{Step, node_of_step, signal_steps};
 use crate::foreign;
 use crate::processes;
@@ -102,7 +103,7 @@ pub fn lead<S>(
         }
         (Some(_), true) => step.describe(),
     };
-    let mut group = Group::new(log, is_step);
+    let mut group = Group::new(log, RunFolder::open(&job.folder), is_step);
     if job.site.is_some() {
         group.log.note(GroupEvent::SupervisorStarted { hostname: hostname() });
     }
@@ -156,7 +157,7 @@ pub fn lead_node<S>(
     // The supervisor made the folder for the ranks of several nodes, and this process inherits its variables.
     let rendezvous = meeting(if job.shape.nodes() > 1 { 0 } else { here.len() })?;
     let starter = Starter { job: &job, job_path, own: &own, program, rendezvous };
-    let mut group = Group::new(log, false);
+    let mut group = Group::new(log, RunFolder::open(&job.folder), false);
     group.log.note(GroupEvent::SupervisorStarted { hostname: node_name() });
     group.supervise(&here, |place| starter.start(place), |ranks| sample(&job, node, ranks), &signal);
     group.log.note(GroupEvent::SupervisorEnded { well: group.well });
@@ -358,9 +359,10 @@ struct Rank {
 
 struct Group {
     log: GroupLog,
+    folder: RunFolder,
     /// Whether one process, `srun`, represents all ranks.
     is_step: bool,
-    /// Whether a signal asked this process to end the run.
+    /// Whether a signal asked this process to end the run, or the run's folder was removed.
     is_told: bool,
     /// Ranks that have not ended.
     ranks: Vec<Rank>,
@@ -371,8 +373,8 @@ struct Group {
 }
 
 impl Group {
-    fn new(log: GroupLog, is_step: bool) -> Self {
-        Self { log, is_step, is_told: false, ranks: Vec::new(), ending_since: None, well: true }
+    fn new(log: GroupLog, folder: RunFolder, is_step: bool) -> Self {
+        Self { log, folder, is_step, is_told: false, ranks: Vec::new(), ending_since: None, well: true }
     }
 
     /// Starts the ranks and watches them until none is left. What `sample` makes of the ranks and their processes is kept until then.
@@ -411,6 +413,10 @@ impl Group {
             if number != 0 {
                 self.is_told = true;
                 self.log.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
+                self.end();
+            }
+            if self.folder.is_removed() {
+                self.is_told = true;
                 self.end();
             }
             let told_to = self.ending_since.is_some();

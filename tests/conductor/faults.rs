@@ -124,15 +124,19 @@ fn stop_ends_the_conductor_and_the_runs_of_a_session_that_was_renamed() {
     assert!(runs.len() == 3 && runs.iter().all(|run| run.state == RunState::Cancelled), "{runs:?}");
 }
 
-#[test]
-fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor_that_holds_the_path_is_named() {
-    let scene = Scene::under_way();
-    let (conductor, moved) = (scene.conductor(), scene.path("moved"));
-    // The first sample makes a file, which would be at the old path.
+/// Waits until the active run has a sample. The first sample makes a file, which would be at the old path of a session that is moved.
+fn await_sample(scene: &Scene) {
     wait("a sample is recorded", || {
         let runs = fs::read_dir(scene.session().join("runs")).unwrap().flatten();
         runs.filter(|run| run.path().join("samples.jsonl").exists()).count() == 1
     });
+}
+
+#[test]
+fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor_that_holds_the_path_is_named() {
+    let scene = Scene::under_way();
+    let (conductor, moved) = (scene.conductor(), scene.path("moved"));
+    await_sample(&scene);
     fs::rename(scene.session(), &moved).unwrap();
     let refuse = || {
         for way in [None, Some("--detach")] {
@@ -212,6 +216,7 @@ fn stop_of_queued_runs_does_not_end_the_run_in_a_terminal_whose_session_was_rena
     let scene = Scene::new();
     let mut host = scene.start(&["run", "waits.toml", "--session", "session"]);
     scene.await_start(1);
+    await_sample(&scene);
     fs::rename(scene.session(), scene.path("moved")).unwrap();
     let refused = scene.multicard(&["stop", "--queued", "moved"]).output().unwrap();
     let stderr = text(&refused.stderr);
@@ -228,17 +233,48 @@ fn stop_of_queued_runs_does_not_end_the_run_in_a_terminal_whose_session_was_rena
     assert_eq!(scene.states(), [Finished, Cancelled, Cancelled], "{printed}");
 }
 
-#[test]
-fn the_conductor_of_a_session_that_was_removed_ends() {
-    let scene = Scene::under_way();
-    assert_eq!(scene.conductors().len(), 1);
-    // The run writes on meanwhile.
+/// A session whose active run has written the process of its program into the file `program`.
+fn with_known_program() -> (Scene, u32) {
+    let scene = Scene::new();
+    scene.plan("known", 2, "echo $$ > program; while [ ! -e gate ]; do sleep 0.02; done");
+    scene.detach("known.toml");
+    let read = || fs::read_to_string(scene.path("program")).ok().and_then(|text| text.trim().parse().ok());
+    wait("a program is under way", || read().is_some());
+    let program = read().unwrap();
+    (scene, program)
+}
+
+/// Removes the session. Its run writes on meanwhile, and a file that appears in a folder keeps it from being removed.
+fn remove(scene: &Scene) {
     wait("the folder is removed", || fs::remove_dir_all(scene.session()).is_ok() || !scene.session().exists());
+}
+
+/// Waits until no process of the session is left.
+fn await_end(scene: &Scene, program: u32) {
     wait("the conductor ends", || scene.conductors().is_empty());
-    // The run goes on by itself.
-    assert_eq!(scene.processes("group").len(), 1);
-    scene.open_gate();
-    wait("the run ends", || scene.processes("group").is_empty());
+    wait("the run ends", || scene.processes("group").is_empty() && scene.processes("program").is_empty());
+    wait("the program ends", || !Path::new(&format!("/proc/{program}")).exists());
+}
+
+#[test]
+fn the_conductor_and_the_active_run_of_a_session_that_was_removed_end() {
+    let (scene, program) = with_known_program();
+    assert_eq!((scene.conductors().len(), scene.processes("group").len()), (1, 1));
+    remove(&scene);
+    await_end(&scene, program);
+}
+
+#[test]
+fn a_session_that_is_moved_to_another_disk_leaves_no_process_and_its_active_run_is_interrupted_there() {
+    let (scene, program) = with_known_program();
+    // Where a folder cannot be renamed, mv copies and then removes it.
+    succeed(Command::new("cp").arg("-a").arg(scene.session()).arg(scene.path("moved")));
+    remove(&scene);
+    await_end(&scene, program);
+    succeed(&mut scene.multicard(&["stop", "moved"]));
+    let runs = Reader::open(&scene.path("moved")).unwrap().runs().unwrap();
+    let states: Vec<RunState> = runs.iter().map(|run| run.state).collect();
+    assert_eq!(states, [RunState::Interrupted, RunState::Cancelled]);
 }
 
 #[test]
