@@ -121,6 +121,7 @@ const KNOW_WORKLOADS: &[(&str, &str)] = &[
 const NAME_FACTORS: &[(&str, &str)] = &[
     ("figure/built_in", "the studies of the papers' figures and tables"),
     ("figure/sibling", "the columns of the papers' tables"),
+    ("import/amount", "words of the columns of other programs"),
 ];
 
 /// Keys and levels that are words of these rooms too, with other meanings.

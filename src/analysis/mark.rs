@@ -426,16 +426,8 @@ impl fmt::Display for Mark {
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Imported(file) => write!(f, "imported from {file}"),
             Self::Recurring => f.write_str(RECURRING),
-            Self::RecurringValues(key) => write!(
-                f,
-                "rows of its cell that differ in other measures have the same {key}, digit for digit: rows of one run, or runs without \
-                 randomness"
-            ),
-            Self::DependentValues(key) => write!(
-                f,
-                "successive rows of its cell have a {key} that is more alike than by chance: smoothed values, rows of one run, or a drift \
-                 of the machine"
-            ),
+            Self::RecurringValues(key) => f.write_str(&recurring(key)),
+            Self::DependentValues(key) => f.write_str(&dependent(key)),
             Self::DeclaredRuns => f.write_str(DECLARED_RUNS),
             Self::TracedInWindows => write!(
                 f,
@@ -449,6 +441,21 @@ impl fmt::Display for Mark {
             Self::Warned(message) => write!(f, "{message}"),
         }
     }
+}
+
+/// Why the values of a measure that recur are no values of independent runs.
+fn recurring(key: &str) -> String {
+    format!(
+        "rows of its cell that differ in other measures have the same {key}, digit for digit: rows of one run, or runs without randomness"
+    )
+}
+
+/// Why successive values of a measure that are alike are no values of independent runs.
+fn dependent(key: &str) -> String {
+    format!(
+        "successive rows of its cell have a {key} that is more alike than by chance: smoothed values, rows of one run, or a drift of the \
+         machine"
+    )
 }
 
 /// How the steps of a run changed while it ran, as shares, with the change of the GPU's clock and temperature.
