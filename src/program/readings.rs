@@ -9,6 +9,7 @@ mod arrivals;
 mod bars;
 mod course;
 mod csv;
+mod evaluation;
 mod fields;
 mod growing;
 mod json;
@@ -19,11 +20,13 @@ mod losses;
 mod numbers;
 mod others;
 mod pattern;
+mod phases;
 mod printed;
 mod program_clock;
 mod sentence;
 mod summary;
 mod tensorboard;
+mod warm_up;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -33,11 +36,13 @@ use std::time::{Duration, Instant};
 
 use crate::plan::command::{ReadFile, ReadingsSpec};
 use crate::plan::{Key, counted};
-use crate::protocol::{Event, Phase};
+use crate::protocol::Event;
 
-pub use course::{Course, WarmUp};
+pub use course::Course;
 pub use lines::Lines;
+pub use phases::NamedPhase;
 pub use summary::{StepParts, summary};
+pub use warm_up::WarmUp;
 
 /// The environment variable that names the file for a program's own readings.
 pub const READINGS_VARIABLE: &str = "MULTICARD_READINGS";
@@ -66,11 +71,10 @@ pub enum Found {
         /// The epoch it belongs to, as the program counts.
         epoch: Option<f64>,
     },
-    /// A phase begins. If the program reports only that it trains, the [`Course`] decides whether that is [`Phase::WarmUp`] or
-    /// [`Phase::Steady`].
+    /// A phase begins. If the program reports only that it trains, the [`Course`] decides whether that is the warm-up.
     Phase {
         /// The phase.
-        phase: Phase,
+        phase: NamedPhase,
         /// The time, in seconds since the Unix epoch.
         at_s: f64,
     },
@@ -117,6 +121,8 @@ pub struct FoundStep {
     pub units: Option<f64>,
     /// Whether the program excludes it from statistics; `None` leaves that to the plan.
     pub warm_up: Option<bool>,
+    /// The phase that its line names.
+    pub phase: Option<NamedPhase>,
     /// When it ended, in seconds since the Unix epoch: as the program reports it, or when its line was read.
     pub at_s: f64,
     /// When its line was read, if the program reports when the step ended, in seconds since the Unix epoch.
@@ -142,6 +148,7 @@ impl fmt::Display for Found {
                 loss,
                 units,
                 warm_up,
+                phase,
                 at_s: _,
                 read_s: _,
             }) => {
@@ -153,6 +160,7 @@ impl fmt::Display for Found {
                 units.map_or(Ok(()), |units| write!(f, ", {}", counted(units, "unit")))?;
                 duration_s.map_or(Ok(()), |duration_s| write!(f, ", {} s", plain(duration_s)))?;
                 wait_s.map_or(Ok(()), |wait_s| write!(f, ", of which {} s were spent waiting", plain(wait_s)))?;
+                phase.map_or(Ok(()), |phase| write!(f, ", phase {}", phase.name))?;
                 if *warm_up == Some(true) { f.write_str(", warm-up") } else { Ok(()) }
             }
             Self::Reading { key, value, step, epoch } => {
@@ -160,8 +168,8 @@ impl fmt::Display for Found {
                 epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))
             }
             Self::Epoch(epoch) => write!(f, "epoch {epoch}"),
-            Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
-            Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
+            Self::Phase { phase, .. } if phase.is_training() => f.write_str("training begins"),
+            Self::Phase { phase, .. } => write!(f, "phase {}", phase.name),
             Self::Untaken(Untaken { number, pattern, .. }) if pattern.is_empty() => {
                 write!(f, "not read: {number}; {READABLE}")
             }
@@ -282,7 +290,7 @@ pub fn read_log(
 /// What a run makes of a finding: a reading that it leaves out becomes the warning about its key, unless that was given before.
 fn as_in_a_run(found: Found, left_out: &mut HashSet<Key>) -> Option<Found> {
     let Found::Reading { key, .. } = &found else { return Some(found) };
-    let Some(message) = course::refusal(key) else { return Some(found) };
+    let Some(message) = fields::refusal(key) else { return Some(found) };
     left_out.insert(key.clone()).then_some(Found::Warning(message))
 }
 

@@ -84,6 +84,38 @@ fn the_bar_of_a_validation_gives_no_steps_and_no_loss() {
     assert!(warnings.contains("steps were guessed from") && !warnings.contains("without a description"), "{warnings}");
 }
 
+/// Two epochs whose log names the phase in each line, or in a line of its own where the phase begins.
+const NAMED_PHASES: &str = r#"
+import json, os, sys, time
+file, step, of_each = open(os.environ["MULTICARD_READINGS"], "a", buffering=1), 0, sys.argv[1] == "each"
+def say(phase, **fields): file.write(json.dumps({**fields, **({"phase": phase} if of_each else {})}) + "\n")
+for epoch in 1, 2:
+    for phase, count, loss in ("train", 15, 0.5), ("evaluate", 3, 5.0):
+        if not of_each: file.write(json.dumps({"phase": phase}) + "\n")
+        for _ in range(count):
+            time.sleep(0.02)
+            step += phase == "train"
+            say(phase, epoch=epoch, step=step, loss=loss)
+"#;
+
+#[test]
+fn a_phase_in_each_line_of_a_log_tells_its_evaluations_from_steps_with_times() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), NAMED_PHASES).unwrap();
+    scene.finish(&format!(
+        "[measure]\nwarm_up_steps = 2\n[command]\nrun = [\"{python}\", \"{{programs}}/train.py\", \"{{named}}\"]\n\
+         [factors]\nnamed = [\"each\", \"once\"]\n"
+    ));
+    for run in &scene.runs() {
+        let (steady, warm_up) = steps(run);
+        assert!(steady.len() >= 20 && steady.len() + warm_up == 30, "{} and {warm_up}", steady.len());
+        assert_eq!([reading(run, "train_loss"), reading(run, "test_loss")], [Some(0.5), Some(5.0)]);
+        let warnings = warnings(run);
+        assert!(!warnings.contains("no time passed") && !warnings.contains("in the phase"), "{warnings}");
+    }
+}
+
 /// Two epochs with a validation of a second each, as Keras prints them: a bar ends where the next one begins.
 const KERAS: &str = r#"
 import sys, time

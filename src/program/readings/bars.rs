@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::sentence::{EVALUATIONS, captures, pattern};
+use super::phases::{EVALUATING, EVALUATIONS};
+use super::sentence::{captures, pattern};
 
 /// Words in descriptions of evaluations, and of training, which takes precedence.
 static EVALUATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(&format!(
-        "(?i)(?:^|[^a-z])(?:{EVALUATIONS}|validate|validating|evaluate|evaluating|testing|dev)(?:[^a-z]|$)"
-    ))
+    let words = [EVALUATIONS, EVALUATING].concat().join("|");
+    pattern(&format!("(?i)(?:^|[^a-z])(?:{words})(?:[^a-z]|$)"))
 });
 static TRAINING: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("(?i)(?:^|[^a-z])train(?:ing)?(?:[^a-z]|$)"));
 

@@ -8,40 +8,27 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use super::fields::can_wait;
+use super::evaluation::Evaluation;
+use super::fields::{can_wait, refusal};
 use super::logged::{Logged, stored_units};
 use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
-use super::{Found, FoundStep};
-use crate::analysis::{has_warmed_up, is_measured_here};
+use super::warm_up::{WarmUp, WarmUpSearch};
+use super::{Found, FoundStep, NamedPhase};
 use crate::plan::Key;
 use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
 
 /// The most different keys of readings in a run.
 const MOST_KEYS: usize = 1_000;
-/// The end of the warm-up is looked for whenever this number of further steps has ended, and later whenever a fixed share of all steps has.
-const BLOCK: usize = 8;
-const BLOCK_SHARE: usize = 8;
 /// Steps that are reported together may be read this long after they ended.
 const READ_LATE_S: f64 = 0.5;
 /// The most steps that are kept until it is known whether the times that the program reports are right.
 const MOST_UNSURE: usize = 10_000;
-/// The search for the end of the warm-up is given up after this number of steps.
-const LATEST_WARM_UP: usize = 20_000;
-
-/// Which steps at the start of a run are left out of statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WarmUp {
-    /// This number of steps.
-    Steps(u64),
-    /// The steps until step times have settled, according to [`has_warmed_up`].
-    Found,
-}
 
 /// The course of a run so far.
 pub struct Course {
-    warm_up: WarmUp,
+    warm_up: WarmUpSearch,
     started_s: f64,
     /// When the last step or phase ended, and whether all time since then belongs to a step.
     since_s: f64,
@@ -61,12 +48,12 @@ pub struct Course {
     epoch: Option<u32>,
     /// Whether such lines follow the steps of their epoch.
     names_follow: bool,
-    /// Durations of the steps by which the end of the warm-up is judged, and how many of them there must be for the next judgement.
-    durations_s: Vec<f64>,
-    judge_at: usize,
-    has_settled: bool,
     /// The phase that was logged last.
     phase: Option<Phase>,
+    /// The phase that the program named last, unless a step has ended it since, and whether it ever named the training.
+    named: Option<NamedPhase>,
+    names_training: bool,
+    evaluation: Evaluation,
     losses: Losses,
     /// The epoch of the newest step of which nothing more is reported, and when that step ended.
     completed: Option<(u32, f64)>,
@@ -84,7 +71,7 @@ impl Course {
     /// The course of a program that starts at this time.
     pub fn new(started_s: f64, warm_up: WarmUp) -> Self {
         Self {
-            warm_up,
+            warm_up: WarmUpSearch::new(warm_up),
             started_s,
             since_s: started_s,
             times_step: false,
@@ -96,10 +83,10 @@ impl Course {
             epochs: Epochs::default(),
             epoch: None,
             names_follow: true,
-            durations_s: Vec::new(),
-            judge_at: BLOCK,
-            has_settled: false,
             phase: None,
+            named: None,
+            names_training: false,
+            evaluation: Evaluation::default(),
             losses: Losses::default(),
             completed: None,
             keys: HashSet::new(),
@@ -132,15 +119,7 @@ impl Course {
                         events.push((now_s, Event::Reading { key, value, epoch, step }));
                     }
                 }
-                Found::Phase { phase, at_s } => {
-                    self.log_waiting(events);
-                    self.since_s = at_s;
-                    self.times_step = matches!(phase, Phase::WarmUp | Phase::Steady);
-                    // The phase of training is known only after a first step.
-                    self.phase = (!self.times_step).then_some(phase);
-                    let began_s = self.clock.time_s(at_s, Some(now_s));
-                    events.extend(self.phase.map(|phase| (began_s, Event::Phase { phase })));
-                }
+                Found::Phase { phase, at_s } => self.enter(phase, at_s, Some(now_s), events),
                 Found::Epoch(epoch) => self.named_epoch(epoch, events),
                 Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
@@ -151,7 +130,7 @@ impl Course {
 
     /// Whether there was neither a step nor a reading.
     pub fn is_empty(&self) -> bool {
-        self.first.is_none() && self.keys.is_empty()
+        self.first.is_none() && self.keys.is_empty() && !self.evaluation.has_losses()
     }
 
     /// Gives the last events, once the program has ended.
@@ -159,6 +138,7 @@ impl Course {
         self.log_waiting(events);
         self.clock.end();
         self.log_unsure_again(events);
+        events.extend(self.evaluation.end(&self.keys));
         if let Some(last) = self.last.take() {
             self.add_loss(&last, events);
             self.end_epoch(last.epoch, now_s, events);
@@ -178,7 +158,7 @@ impl Course {
                 );
                 self.warn("late", message, now_s, events);
             }
-            if self.warm_up == WarmUp::Found && !self.has_settled {
+            if self.warm_up.is_unfinished() {
                 let message = "the end of the warm-up was not found, so no step counts: step times were still changing, or there were \
                      too few steps; let the program run longer, or set measure.warm_up_steps";
                 self.warn("settled", message.to_owned(), now_s, events);
@@ -246,7 +226,82 @@ impl Course {
         self.waiting.last().or(self.last.as_ref())
     }
 
+    /// Begins a phase that the program names, unless it is the current one.
+    fn enter(&mut self, phase: NamedPhase, at_s: f64, read_s: Option<f64>, events: &mut Vec<(f64, Event)>) {
+        self.names_training |= phase.is_training();
+        if self.named.is_some_and(|named| named.is_continued_by(phase)) {
+            return;
+        }
+        self.log_waiting(events);
+        events.extend(self.evaluation.end(&self.keys));
+        self.named = Some(phase);
+        (self.since_s, self.times_step) = (at_s, phase.is_training());
+        // The phase of training is known only after a first step.
+        self.phase = (!self.times_step).then_some(phase.phase);
+        let began_s = self.clock.time_s(at_s, read_s);
+        events.extend(self.phase.map(|phase| (began_s, Event::Phase { phase })));
+    }
+
+    /// The phase of a step other than the training. A phase that is named together with the step began when the step before ended. The next
+    /// step of a program that never names the training ends any other phase, and so does a step that continues the training's numbers.
+    fn other_phase(&mut self, step: &FoundStep, events: &mut Vec<(f64, Event)>) -> Option<NamedPhase> {
+        match step.phase {
+            Some(phase) if !phase.is_training() => {
+                self.log_waiting(events);
+                self.enter(phase, self.since_s, step.read_s, events);
+            }
+            None if self.names_training && !self.advances(step) => {}
+            // When the training went on is unknown, so the time since the other phase is not time of this step.
+            phase => {
+                self.names_training |= phase.is_some();
+                if self.named.is_some_and(|named| !named.is_training()) {
+                    events.extend(self.evaluation.end(&self.keys));
+                }
+                self.named = phase;
+            }
+        }
+        self.named.filter(|named| !named.is_training())
+    }
+
+    /// Whether a step has a later number or epoch than the newest step of the training.
+    fn advances(&self, step: &FoundStep) -> bool {
+        let Some(Logged { step: newest, .. }) = self.newest() else { return false };
+        step.step.zip(newest.step).is_some_and(|(number, newest)| number > newest)
+            || step.epoch.zip(newest.epoch).is_some_and(|(epoch, newest)| epoch > newest)
+    }
+
+    /// Takes a step of another phase than the training: of such a step only the loss in an evaluation is kept.
+    fn step_of_other_phase(&mut self, step: &FoundStep, phase: NamedPhase, events: &mut Vec<(f64, Event)>) {
+        let (at_s, newest_epoch) = (self.end_s(step), self.newest().map(|newest| newest.epoch));
+        self.since_s = step.at_s;
+        if let Some(name) = step.epoch {
+            self.named_epoch(name, events);
+        }
+        let reported_epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
+        let epoch = reported_epoch.or(newest_epoch).or(self.epoch).unwrap_or(1);
+        let loss = step.loss.zip(phase.loss_key());
+        if let Some((loss, key)) = loss {
+            if self.evaluation.epoch() != Some(epoch) {
+                events.extend(self.evaluation.end(&self.keys));
+            }
+            self.evaluation.add(key, epoch, loss, step.units.unwrap_or(1.0), at_s);
+        }
+        if loss.is_none() || step.duration_s.is_some() || step.wait_s.is_some() {
+            let name = phase.name;
+            let step = step.step.map_or_else(|| "a step".to_owned(), |step| format!("step {step}"));
+            let message = format!(
+                "{step} was reported in the phase {name}, so it does not count as a step of the training: of such steps only the losses of \
+                     evaluations are kept; report the phase train before steps of the training"
+            );
+            self.warn("phase", message, at_s, events);
+        }
+    }
+
     fn step(&mut self, step: FoundStep, events: &mut Vec<(f64, Event)>) {
+        let goes_on = step.phase.is_some() && self.named.is_some_and(|named| !named.is_training());
+        if let Some(phase) = self.other_phase(&step, events) {
+            return self.step_of_other_phase(&step, phase, events);
+        }
         let newest = self.newest().copied();
         let reported_epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
         let named_epoch = self.epoch.unwrap_or(1);
@@ -267,7 +322,13 @@ impl Course {
         }
         let mut advance = 1;
         match newest {
-            Some(Logged { number: newest, .. }) if number == newest => return self.more_of_newest(step, events),
+            Some(Logged { number: newest, .. }) if number == newest => {
+                // With this line the training goes on, and the next step begins.
+                if goes_on {
+                    (self.since_s, self.times_step) = (step.at_s, true);
+                }
+                return self.more_of_newest(step, events);
+            }
             Some(Logged { number: newest, .. }) if number < newest => {
                 self.log_waiting(events);
                 self.times_step = false;
@@ -386,7 +447,9 @@ impl Course {
             };
             let is_timed = reported_s.is_some() || each_s.is_some() && self.times_step;
             logged.duration_s = reported_s.or(each_s).unwrap_or(0.0);
-            logged.warm_up = logged.step.warm_up.unwrap_or_else(|| self.is_warm_up(logged.number)) || !is_timed;
+            let first = self.first.unwrap_or(logged.number);
+            let is_warm_up = logged.step.warm_up.unwrap_or_else(|| self.warm_up.contains(logged.number, first));
+            logged.warm_up = is_warm_up || !is_timed;
             let phase = if logged.warm_up { Phase::WarmUp } else { Phase::Steady };
             if self.phase != Some(phase) {
                 self.phase = Some(phase);
@@ -403,7 +466,7 @@ impl Course {
             }
             self.log(logged, events);
             if is_timed && logged.step.warm_up != Some(true) {
-                self.judge(&logged);
+                self.warm_up.judge(&logged);
             }
             self.last = Some(logged);
             self.since_s =
@@ -431,41 +494,6 @@ impl Course {
         let reading = |value| Event::Reading { key: "train_loss".into(), value, epoch: Some(epoch), step: None };
         events.extend(loss.map(|loss| (at_s, reading(loss))));
     }
-
-    fn is_warm_up(&self, number: u64) -> bool {
-        match self.warm_up {
-            WarmUp::Steps(steps) => number < self.first.unwrap_or(number).saturating_add(steps),
-            WarmUp::Found => !self.has_settled,
-        }
-    }
-
-    /// Judges whether step times have settled, after every block of steps.
-    fn judge(&mut self, logged: &Logged) {
-        if self.warm_up != WarmUp::Found || self.has_settled {
-            return;
-        }
-        self.durations_s.push(logged.duration_s);
-        if self.durations_s.len() < self.judge_at {
-            return;
-        }
-        self.judge_at += BLOCK.max(self.durations_s.len() / BLOCK_SHARE);
-        // Short runs need some steady steps, too.
-        let is_half = logged.step.steps.is_some_and(|steps| logged.number >= steps / 2);
-        self.has_settled = is_half || self.durations_s.len() >= LATEST_WARM_UP || has_warmed_up(&self.durations_s);
-        if self.has_settled {
-            self.durations_s = Vec::new();
-        }
-    }
-}
-
-/// Why readings of this key are left out; `None` if they are kept.
-pub(super) fn refusal(key: &str) -> Option<String> {
-    let message = || {
-        format!(
-            "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
-        )
-    };
-    is_measured_here(key).then(message)
 }
 
 #[cfg(test)]

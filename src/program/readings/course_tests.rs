@@ -105,27 +105,6 @@ fn steps_that_are_said_long_after_they_ended_are_told_to_lack_their_time() {
 }
 
 #[test]
-fn time_of_another_phase_is_not_a_steps() {
-    let phase = |phase, at_s| Found::Phase { phase, at_s };
-    let log = events(
-        WarmUp::Steps(0),
-        &[vec![
-            phase(Phase::Steady, 5.0),
-            Found::Step(found_step(1, 6.0)),
-            phase(Phase::Evaluate, 6.0),
-            Found::Step(found_step(2, 9.0)),
-            phase(Phase::Evaluate, 9.0),
-            phase(Phase::Steady, 20.0),
-            Found::Step(found_step(3, 21.0)),
-        ]],
-    );
-    assert_eq!(steps(&log), [(1, 1, 1.0, true), (2, 1, 3.0, false), (3, 1, 1.0, true)]);
-    let phases: Vec<_> =
-        log.iter().filter_map(|event| if let Event::Phase { phase } = event { Some(*phase) } else { None }).collect();
-    assert_eq!(phases, [Phase::Steady, Phase::Evaluate, Phase::WarmUp, Phase::Evaluate, Phase::Steady]);
-}
-
-#[test]
 fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
     let step_at = |epoch: f64, step: u64, steps: Option<u64>, at_s: f64| FoundStep {
         epoch: Some(epoch),
@@ -305,6 +284,10 @@ fn any_time() -> impl Strategy<Value = f64> {
     prop_oneof![0.0..1e3, Just(7.0), any::<f64>()]
 }
 
+fn any_phase() -> impl Strategy<Value = NamedPhase> {
+    prop_oneof![Just("train"), Just("evaluate"), Just("val")].prop_map(|name| NamedPhase::of(name).unwrap())
+}
+
 prop_compose! {
     fn any_step()(
         step in proptest::option::of(prop_oneof![0..50_u64, any::<u64>()]),
@@ -314,10 +297,11 @@ prop_compose! {
         loss in proptest::option::of(any::<f64>()),
         units in proptest::option::of(0.0..1e300),
         warm_up in proptest::option::of(any::<bool>()),
+        phase in proptest::option::of(any_phase()),
         at_s in any_time(),
         read_s in proptest::option::of(any_time()),
     ) -> FoundStep {
-        FoundStep { step, steps, epoch, duration_s, wait_s: None, loss, units, warm_up, at_s, read_s }
+        FoundStep { step, steps, epoch, duration_s, wait_s: None, loss, units, warm_up, phase, at_s, read_s }
     }
 }
 
@@ -325,8 +309,7 @@ fn any_found() -> impl Strategy<Value = Found> {
     prop_oneof![
         8 => any_step().prop_map(Found::Step),
         1 => prop_oneof![0.0..3.0, Just(1.0), Just(2.0), 0.0..1e300].prop_map(Found::Epoch),
-        1 => any_time().prop_map(|at_s| Found::Phase { phase: Phase::Evaluate, at_s }),
-        1 => any_time().prop_map(|at_s| Found::Phase { phase: Phase::Steady, at_s }),
+        2 => (any_phase(), any_time()).prop_map(|(phase, at_s)| Found::Phase { phase, at_s }),
     ]
 }
 
@@ -338,8 +321,13 @@ proptest! {
     ) {
         let warm_up = if finds { WarmUp::Found } else { WarmUp::Steps(3) };
         let has_step = polls.iter().flatten().any(|found| matches!(found, Found::Step(_)));
+        let evaluates = polls.iter().flatten().any(|found| match found {
+            Found::Step(FoundStep { phase: Some(phase), .. }) | Found::Phase { phase, .. } => !phase.is_training(),
+            _ => false,
+        });
         let log = events(warm_up, &polls);
-        prop_assert_eq!(has_step, !steps(&log).is_empty());
+        prop_assert!(has_step || steps(&log).is_empty());
+        prop_assert!(evaluates || has_step != steps(&log).is_empty());
         for event in &log {
             if let Event::Step { step, epoch, duration_s, .. } = event {
                 prop_assert!(*step > 0 && *epoch > 0 && *duration_s >= 0.0 && duration_s.is_finite(), "{:?}", event);
@@ -502,6 +490,9 @@ fn waits_that_are_longer_than_their_steps_are_left_out_and_said_once() {
     assert_eq!(format!("{:?}", waits(&apart)), "[0.5, NaN]");
     assert_eq!(warnings(&apart).len(), 1, "{apart:?}");
 }
+
+#[path = "course_phases_tests.rs"]
+mod phases;
 
 #[path = "course_epochs_tests.rs"]
 mod epochs;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::tz::TimeZone;
 
-use super::{Found, FoundStep};
+use super::{Found, FoundStep, NamedPhase};
+use crate::analysis::is_measured_here;
 use crate::foreign::moment;
 use crate::plan::Key;
-use crate::protocol::{MAX_KEY_BYTES, MOST_STEPS, Phase, check_duration, check_moment};
+use crate::protocol::{MAX_KEY_BYTES, MOST_STEPS, check_duration, check_moment};
 
 /// The names of fields; all other names are readings.
 pub(super) const WORDS: &[&str] = &[
@@ -123,7 +124,7 @@ pub(super) struct Fields {
     pub step: FoundStep,
     pub rank: Option<u64>,
     pub time_s: Option<f64>,
-    phase: Option<Phase>,
+    pub phase: Option<NamedPhase>,
     readings: Vec<(Key, f64)>,
 }
 
@@ -193,17 +194,8 @@ impl Fields {
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), String> {
         let text = text.trim();
         if name == "phase" {
-            self.phase = Some(match text.to_lowercase().as_str() {
-                "start" => Phase::Start,
-                "load" | "loading" => Phase::Load,
-                "warm_up" | "warmup" => Phase::WarmUp,
-                "train" | "training" | "steady" => Phase::Steady,
-                "evaluate" | "evaluation" | "eval" | "test" | "validate" | "validation" => Phase::Evaluate,
-                _ => {
-                    let phases = "start, load, train, evaluate";
-                    return Err(format!("{} is not a phase; the phases are {phases}", shown(text)));
-                }
-            });
+            let unknown = || format!("{} is not a phase; the phases are start, load, train, evaluate", shown(text));
+            self.phase = Some(NamedPhase::of(text).ok_or_else(unknown)?);
             return Ok(());
         }
         match number_of(name, text) {
@@ -223,16 +215,24 @@ impl Fields {
         self.step == epoch && epoch.epoch.is_some() && self.phase.is_none() && self.readings.is_empty()
     }
 
+    /// Whether they hold a phase and nothing else.
+    pub fn is_only_phase(&self) -> bool {
+        self.phase.is_some() && self.step == FoundStep::default() && self.readings.is_empty()
+    }
+
     /// Adds what the fields describe to `found`; `now_s` is the time for a line without one.
     ///
-    /// They describe a step if they contain a loss, a duration or units, or nothing but a step number.
+    /// They describe a step if they contain a loss, a duration or units, or nothing but a step number. A phase in the same line is that
+    /// of the step; otherwise it begins.
     pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
         let is_measured = self.is_measured();
         let Self { mut step, time_s, phase, readings, rank: _ } = self;
         (step.at_s, step.read_s) = (time_s.unwrap_or(now_s), time_s.map(|_| now_s));
-        found.extend(phase.map(|phase| Found::Phase { phase, at_s: step.at_s }));
         if is_measured || step.step.is_some() && readings.is_empty() && phase.is_none() {
+            step.phase = phase;
             found.push(Found::Step(step));
+        } else {
+            found.extend(phase.map(|phase| Found::Phase { phase, at_s: step.at_s }));
         }
         let reading = |(key, value)| Found::Reading { key, value, step: step.step, epoch: step.epoch };
         found.extend(readings.into_iter().map(reading));
@@ -269,6 +269,16 @@ pub(super) fn ungrouped(text: &str) -> Option<String> {
     is_grouped.then(|| text.replace(',', ""))
 }
 
+/// Why readings of this key are left out; `None` if they are kept.
+pub(super) fn refusal(key: &str) -> Option<String> {
+    let message = || {
+        format!(
+            "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
+        )
+    };
+    is_measured_here(key).then(message)
+}
+
 /// Turns a name into the key of a measure: without spaces and control characters, and shortened to the maximum length of keys.
 fn reading_key(name: &str) -> Option<Key> {
     let mut key: String =
@@ -291,6 +301,7 @@ pub(super) fn shown(text: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::protocol::Phase;
 
     fn found(fields: &[(&str, &str)]) -> Vec<Found> {
         let (mut line_fields, mut found) = (Fields::default(), Vec::new());
@@ -313,11 +324,19 @@ mod tests {
         let units = FoundStep { units: Some(64.0), duration_s: Some(0.25), at_s: 9.0, ..FoundStep::default() };
         assert_eq!(found(&[("units", "64"), ("duration_ms", "250")]), [Found::Step(units)]);
         assert_eq!(found(&[("step", "3,"), ("time_s", "2;")]), [Found::Step(bare)], "with the sign after it");
-        let phases = ["start", "load", "loading", "warmup", "training", "eval"];
-        let expected = [Phase::Start, Phase::Load, Phase::Load, Phase::WarmUp, Phase::Steady, Phase::Evaluate];
+        let phases = ["start", "load", "loading", "warmup", "training", "eval", "val"];
+        let trained = [Phase::Start, Phase::Load, Phase::Load, Phase::WarmUp, Phase::Steady];
+        let expected = trained.into_iter().chain([Phase::Evaluate, Phase::Evaluate]);
         for (name, phase) in phases.into_iter().zip(expected) {
-            assert_eq!(found(&[("phase", name)]), [Found::Phase { phase, at_s: 9.0 }]);
+            assert_eq!(
+                found(&[("phase", name)]),
+                [Found::Phase { phase: NamedPhase { phase, name }, at_s: 9.0 }],
+                "a phase of its own line"
+            );
         }
+        let validation = Some(NamedPhase { phase: Phase::Evaluate, name: "valid" });
+        let of_step = FoundStep { loss: Some(0.5), phase: validation, at_s: 9.0, ..FoundStep::default() };
+        assert_eq!(found(&[("loss", "0.5"), ("phase", "Valid")]), [Found::Step(of_step)]);
     }
 
     #[test]

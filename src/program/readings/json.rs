@@ -190,8 +190,9 @@ fn number(value: &Value) -> Option<f64> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::FoundStep;
+    use super::super::{FoundStep, NamedPhase};
     use super::*;
+    use crate::protocol::Phase;
 
     fn read(text: &str) -> Vec<Found> {
         let folder = tempfile::tempdir().unwrap();
@@ -223,10 +224,12 @@ mod tests {
             loss: Some(0.5),
             units: Some(64.0),
             warm_up: Some(true),
+            phase: None,
             at_s: 2.0,
             read_s: Some(7.0),
         };
-        assert_eq!(found[0], Found::Phase { phase: crate::protocol::Phase::Steady, at_s: 1.0 });
+        let training = NamedPhase { phase: Phase::Steady, name: "train" };
+        assert_eq!(found[0], Found::Phase { phase: training, at_s: 1.0 });
         assert_eq!(found[1], Found::Step(step));
         assert_eq!(found[2], Found::Reading { key: "accuracy".into(), value: 0.9, step: None, epoch: Some(1.0) });
         assert_eq!(found[3], Found::Epoch(1.0));

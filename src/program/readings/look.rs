@@ -16,8 +16,7 @@ use super::json::JsonLines;
 use super::printed;
 use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
-use super::{Found, Source, Stream, Untaken};
-use crate::protocol::Phase;
+use super::{Found, NamedPhase, Source, Stream, Untaken};
 
 /// The source that gives the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,10 +200,13 @@ impl Source for Shapes {
         if read == Some(Ok(())) {
             let keras = sentence::follows_validation(line);
             // The validation, and not the step, took the time since the bar before.
-            let validation = keras.filter(|follows| *follows).map(|_| [self.keras_s.unwrap_or(at_s), at_s]);
-            found.extend(validation.map(|[at_s, _]| Found::Phase { phase: Phase::Evaluate, at_s }));
+            let validation = keras.filter(|follows| *follows).and_then(|_| NamedPhase::of("validation"));
+            let began_s = self.keras_s.unwrap_or(at_s);
+            found.extend(validation.map(|phase| Found::Phase { phase, at_s: began_s }));
+            if fields.is_measured() && (self.bars.trains() || validation.is_some()) {
+                fields.phase = NamedPhase::of("train");
+            }
             fields.found(at_s, found);
-            found.extend(validation.map(|[_, at_s]| Found::Phase { phase: Phase::Steady, at_s }));
             self.keras_s = keras.map(|_| at_s).or(self.keras_s);
         }
     }
@@ -290,7 +292,6 @@ impl Shapes {
             return goes_on.then(|| fields.text("phase", "train"));
         }
         let loss = loss?;
-        self.bars.trains();
         self.bars_have_loss = true;
         let (_, loss) = entries.remove(loss);
         fields.step.step = Some(step);

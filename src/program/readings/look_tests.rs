@@ -1,9 +1,8 @@
 use std::fs;
 
-use super::super::{FoundStep, READABLE, read_log};
+use super::super::{FoundStep, NamedPhase, READABLE, read_log};
 use super::*;
 use crate::plan::command::ReadingsSpec;
-use crate::protocol::Phase;
 
 /// What the shapes of these lines come to.
 fn shapes(lines: &[&str]) -> Vec<Found> {
@@ -55,12 +54,12 @@ fn the_bar_of_an_evaluation_gives_no_steps_and_its_time_is_none_of_a_step() {
         begins,
         bar("train:", 1, 2, 0.125),
     ];
-    let phase = |phase| Found::Phase { phase, at_s: 7.0 };
+    let phase = |name| Found::Phase { phase: NamedPhase::of(name).unwrap(), at_s: 7.0 };
     let expected = [
         step(1, Some(2), None, 0.5),
         step(2, Some(2), None, 0.25),
-        phase(Phase::Evaluate),
-        phase(Phase::Steady),
+        phase("evaluate"),
+        phase("train"),
         step(1, Some(2), None, 0.125),
     ];
     assert_eq!(shapes(&lines.each_ref().map(String::as_str)), expected);
@@ -70,9 +69,12 @@ fn the_bar_of_an_evaluation_gives_no_steps_and_its_time_is_none_of_a_step() {
 fn bars_without_a_description_are_told_apart_by_their_number_of_steps_and_that_is_said_once() {
     let epoch = [bar("", 20, 20, 0.5), bar("", 1, 5, 0.9), bar("", 5, 5, 0.8)];
     let lines: Vec<&str> = epoch.iter().chain(&epoch).map(String::as_str).collect();
-    let (training, evaluation) = (step(20, Some(20), None, 0.5), Found::Phase { phase: Phase::Evaluate, at_s: 7.0 });
+    let training = step(20, Some(20), None, 0.5);
+    let evaluation = Found::Phase { phase: NamedPhase::of("evaluate").unwrap(), at_s: 7.0 };
+    let Found::Step(first) = training else { panic!("{training:?}") };
+    let again = Found::Step(FoundStep { phase: NamedPhase::of("train"), ..first });
     let guess = Found::Warning(GUESS.to_owned());
-    assert_eq!(shapes(&lines), [training.clone(), guess, evaluation.clone(), training, evaluation]);
+    assert_eq!(shapes(&lines), [training, guess, evaluation.clone(), again, evaluation]);
     // Output that gives no steps gives no messages about its steps.
     let folder = tempfile::tempdir().unwrap();
     let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());

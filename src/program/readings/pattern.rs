@@ -60,6 +60,14 @@ impl Source for Patterns {
         let epoch = read.iter().find_map(|fields| fields.step.epoch);
         let is_of_step = |fields: &Fields| fields.step.step.is_some() || fields.is_measured() && !*names_steps;
         let of_step = epoch.filter(|_| read.iter().any(is_of_step));
+        // Several patterns may read a line, but a phase in it is that of its step.
+        let phase = read.iter().find_map(|fields| fields.phase).filter(|_| read.iter().any(Fields::is_measured));
+        if phase.is_some() {
+            read.retain(|fields| !fields.is_only_phase());
+            let is_step = |fields: &&mut Fields| fields.step.step.is_some() || fields.is_measured();
+            read.iter_mut().for_each(|fields| fields.phase = None);
+            read.iter_mut().filter(is_step).for_each(|fields| fields.phase = phase);
+        }
         for mut fields in read.into_iter().filter(|fields| !fields.is_only_epoch()) {
             if *names_steps {
                 *step = fields.step.step.or(*step);
@@ -91,7 +99,7 @@ impl Source for Patterns {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::FoundStep;
+    use super::super::{FoundStep, NamedPhase};
     use super::*;
 
     fn read(patterns: &[&str], lines: &[&str]) -> Vec<Found> {
@@ -135,6 +143,16 @@ mod tests {
             matches!(found[..], [Found::Step(FoundStep { step: Some(30), epoch: Some(3.0), .. }), ..]),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_phase_that_a_pattern_of_its_own_reads_is_that_of_the_step_in_the_line() {
+        let patterns = [r"^(?<phase>\w+) ", r"loss (?<loss>\S+)"];
+        let phase = NamedPhase::of("val");
+        let of_line = FoundStep { loss: Some(0.5), phase, at_s: 7.0, ..FoundStep::default() };
+        assert_eq!(read(&patterns, &["val loss 0.5"]), [Found::Step(of_line)]);
+        let begins = Found::Phase { phase: phase.unwrap(), at_s: 7.0 };
+        assert_eq!(read(&patterns[..1], &["val begins"]), [begins]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::protocol::now_s;
+use crate::protocol::{Phase, now_s};
 
 fn place(folder: &Path) -> Place {
     Place { run_folder: folder.to_owned(), working_folder: folder.to_owned(), started_s: 100.0 }

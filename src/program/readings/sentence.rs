@@ -8,6 +8,7 @@ use regex::{Captures, Match, Regex};
 
 use super::Untaken;
 use super::fields::{Fields, can_wait, ungrouped};
+use super::phases::EVALUATIONS;
 use super::printed::{self, Meaning, Printed};
 
 /// A number as programs print it.
@@ -34,10 +35,9 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// `epoch 3`, `Epoch: [3]`.
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/])epoch\s*[:=#]?\s*\[?\s*(?<epoch>\d+(?:\.\d+)?)(?:[^\w.]|$)"));
-/// Words for an evaluation, as a part of a regular expression.
-pub(super) const EVALUATIONS: &str = "val|valid|validation|eval|evaluation|test";
 /// Lines with these words report another loss than the training loss.
-static OTHERS: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(&format!(r"(?i)\b(?:{EVALUATIONS})(?:\b|_)")));
+static OTHERS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(&format!(r"(?i)\b(?:{})(?:\b|_)", EVALUATIONS.join("|"))));
 
 /// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
 static KERAS: LazyLock<Option<Regex>> =

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::fields::{Fields, Names};
 use super::growing::{Growing, Part};
+use super::phases::EVALUATIONS;
 use super::{Found, Source};
 use crate::plan::command::ReadingsSpec;
 use crate::protocol::check_moment;
@@ -26,8 +27,6 @@ const FILES: usize = 64;
 const LOOK_EVERY: u32 = 5;
 /// While there are only evaluations, this number of looks waits for files of the training, which a program may create later.
 const WAIT: u32 = 20;
-/// Words in the names of evaluations: of folders, and of tags.
-const EVALUATIONS: &[&str] = &["eval", "evaluation", "val", "valid", "validation", "test"];
 /// Fields that each record contains, so that a tag of this name is a reading.
 const OF_RECORDS: &[&str] = &["step", "time_s", "rank"];
 
