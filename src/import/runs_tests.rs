@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::Measures;
 use crate::import::read_bytes;
-use crate::plan::Better;
+use crate::plan::{Better, DeclaredMeasure};
 
 fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
     let table = read_bytes(text.as_bytes()).unwrap();

@@ -94,7 +94,7 @@ fn a_step_of_keras_does_not_last_as_long_as_the_validation_after_it() {
     }
     readings.finish(126.0, &mut events);
     let words = words(&events);
-    let steps: Vec<&str> = words.iter().filter(|word| word.starts_with("step")).map(String::as_str).collect();
+    let steps: Vec<&str> = words.iter().filter(|word| word.starts_with("step ")).map(String::as_str).collect();
     assert_eq!(
         steps,
         [
