@@ -24,6 +24,9 @@ const HELP: KeyHelp = &[
 /// For this long after typing in a field, single keys are ignored, since they may still belong to the text.
 const AFTER_TYPING_S: f64 = 1.0;
 
+/// The keys with Ctrl that act on typed text: they launch the plan, save it, and close the window, which asks about unsaved edits.
+const USE_TYPED_TEXT: [Key; 3] = [Key::Enter, Key::S, Key::Q];
+
 /// The digit key for the screen at an index of the rail, from 0.
 fn digit(place: usize) -> Option<Key> {
     Key::from_name(&(place + 1).to_string()).filter(|_| place < 9)
@@ -40,7 +43,9 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     if asking::is_asked(context) {
         return;
     }
-    press_again(context);
+    if !press_again(context) {
+        end_typing(context);
+    }
     let Window { desk, screens, command_palette, help, .. } = window;
     let is_browsing = window.sessions.browser.is_open;
     let is_mapping = window.sessions.mapping.is_some();
@@ -71,9 +76,6 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         };
         return keys.on(Modifiers::NONE, Key::Escape, close);
     }
-    if context.text_edit_focused() && keys.pressed(Modifiers::COMMAND, Key::Enter) {
-        end_typing(context);
-    }
     // Single keys belong to the text field.
     if is_typing(context) {
         return;
@@ -103,26 +105,32 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     }
 }
 
-/// Whether Ctrl Enter is to be pressed again in the next frame.
+/// The id under which the key is stored that is to be pressed again in the next frame.
 fn again_id() -> Id {
-    Id::unique("Ctrl Enter after typing")
+    Id::unique("key after typing")
 }
 
-/// In a text field Ctrl Enter first ends the typing: the field keeps its text in this frame, and the key counts in the next one, so that a
-/// launch uses the typed text.
+/// In a text field the keys of [`USE_TYPED_TEXT`] first end the typing: the field keeps its text in this frame, and the key counts in the
+/// next one, so that its command uses the typed text.
 fn end_typing(context: &Context) {
+    if !context.text_edit_focused() {
+        return;
+    }
+    let is_pressed = |key: &Key| context.input_mut(|input| input.consume_key(Modifiers::COMMAND, *key));
+    let Some(key) = USE_TYPED_TEXT.into_iter().find(is_pressed) else { return };
     context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
-    context.data_mut(|data| data.insert_temp(again_id(), true));
+    context.data_mut(|data| data.insert_temp(again_id(), Some(key)));
     context.request_repaint();
 }
 
-/// Presses Ctrl Enter again if it ended the typing in the frame before.
-fn press_again(context: &Context) {
-    if context.data_mut(|data| data.remove_temp::<bool>(again_id())).is_some() {
-        let (key, modifiers) = (Key::Enter, Modifiers::COMMAND);
-        let event = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
-        context.input_mut(|input| input.events.push(event));
-    }
+/// Presses the key again that ended the typing in the frame before; returns whether there was one.
+fn press_again(context: &Context) -> bool {
+    let again: Option<Option<Key>> = context.data_mut(|data| data.remove_temp(again_id()));
+    let Some(key) = again.flatten() else { return false };
+    let modifiers = Modifiers::COMMAND;
+    let event = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+    context.input_mut(|input| input.events.push(event));
+    true
 }
 
 /// Whether a text field has the focus, or had it a moment ago.
@@ -214,6 +222,35 @@ mod tests {
         frame(0.2, false, None);
         assert_eq!(frame(0.3, false, Some(Key::Num2)), [], "it lost the focus a moment ago");
         assert_eq!(frame(2.0, false, Some(Key::Num2)), [Command::Show(ScreenName::RUNS)]);
+    }
+
+    #[test]
+    fn a_key_that_uses_typed_text_counts_once_the_typing_has_ended() {
+        for (key, command) in [(Key::S, Command::from(PlanCommand::Save)), (Key::Q, Command::Quit)] {
+            let (context, state, mut text) = (Context::default(), Window::default(), String::new());
+            let mut frame = |key: Option<Key>, takes_focus: bool| {
+                let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::COMMAND);
+                let key = key.map(|key| Event::Key { key, physical_key, pressed, repeat, modifiers });
+                let input = RawInput { events: key.into_iter().collect(), ..RawInput::default() };
+                let mut sent = Vec::new();
+                let mut has_ended = false;
+                let mut drawn = context.run_ui(input, |ui| {
+                    commands(ui.ctx(), &state, &mut sent);
+                    let field = ui.add(TextEdit::singleline(&mut text));
+                    has_ended = field.lost_focus();
+                    if takes_focus {
+                        field.request_focus();
+                    }
+                });
+                drawn.textures_delta.clear();
+                (sent, has_ended)
+            };
+            frame(None, true);
+            frame(None, true);
+            assert_eq!(frame(Some(key), false), (Vec::new(), true), "{key:?}: the field takes over its text first");
+            assert_eq!(frame(None, false).0, [command], "{key:?}");
+            assert_eq!(frame(None, false).0, [], "{key:?} counts once");
+        }
     }
 
     #[test]

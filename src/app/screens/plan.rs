@@ -436,7 +436,7 @@ impl Screen for PlanScreen {
         // On another screen, the key would change something invisible.
         if desk.screen == ScreenName::PLAN {
             keys.history(PlanCommand::Undo, PlanCommand::Redo);
-            if !keys.is_covered && !keys.context.text_edit_focused() {
+            if !keys.is_covered {
                 keys.on(Modifiers::COMMAND, KeyPress::Enter, PlanCommand::Launch);
             }
         }

@@ -58,6 +58,21 @@ fn a_save_keeps_what_the_window_does_not_edit_comments_and_further_blocks() {
 }
 
 #[test]
+fn ctrl_s_in_a_field_saves_the_plan_with_the_typed_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, "version = 1\nname = \"slow\"\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    type_into(&mut window, "Name", "er");
+    window.key_press_modifiers(Modifiers::COMMAND, Key::S);
+    settle(&mut window);
+    settle(&mut window);
+    assert_eq!(Plan::read(&path).unwrap().name, "slower");
+    assert!(window.query_by_label("mine.toml").is_some(), "nothing is unsaved");
+}
+
+#[test]
 fn another_file_is_replaced_only_when_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.toml");
