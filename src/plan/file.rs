@@ -131,6 +131,14 @@ impl Plan {
     /// # Errors
     /// If the file cannot be read or [`Self::parse`] finds problems.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
+        Self::read_with_text(path).map(|(plan, _)| plan)
+    }
+
+    /// Reads a plan file as [`Self::read`] does; returns the plan and the file's text.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_with_text(path: &Path) -> Result<(Self, String), PlanError> {
         let origin = path.display().to_string();
         let failed = |source: io::Error| PlanError::Read { path: origin.clone(), source };
         let mut text = String::new();
@@ -146,7 +154,7 @@ impl Plan {
         if is_file {
             plan.move_to(path).map_err(failed)?;
         }
-        Ok(plan)
+        Ok((plan, text))
     }
 
     /// Makes this path the plan's file. The folders of its commands are then relative to the file's folder.

@@ -32,13 +32,12 @@ use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
 use crate::app::engine::{Records, SessionPlan};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
-use crate::app::task::taken;
 use crate::app::theme::GRID;
 use crate::app::words::{path_word, shell_word};
 use crate::plan::{CommandTexts, Identity, Key, Plan, Tracer};
 use crate::store::HeldCell;
 
-use document::Document;
+use document::{Document, FileText};
 use files::{Purpose, Question, Saved};
 use launch::Launch;
 use outlook::{Kept, Outlook};
@@ -77,7 +76,7 @@ pub enum PlanCommand {
         /// Whether another existing file may be replaced.
         replace: bool,
     },
-    /// Close the question for a path.
+    /// Close the question for a path, and the one about a file that another program changed.
     CloseQuestion,
     /// Open the requested plan even though typed text is lost, or stay.
     AnswerReplace(bool),
@@ -141,8 +140,10 @@ pub struct PlanScreen {
     outlook: Option<Arc<Outlook>>,
     /// The next outlook while it is computed; never more than one.
     pending: Option<Promise<Outlook>>,
-    opening: Option<Promise<Result<(Plan, PathBuf), String>>>,
+    opening: Option<Promise<Result<(Plan, FileText), String>>>,
     saving: Option<Promise<Saved>>,
+    /// The plan's file that another program changed, while the user is asked whether to replace it.
+    changed: Option<PathBuf>,
     question: Option<Question>,
     questions: u64,
     only_missing: bool,
@@ -166,7 +167,7 @@ pub struct PlanScreen {
     /// The search as typed texts.
     search: Option<search::Typed>,
     /// The plan that would replace this one, while the user is asked about the loss of typed text.
-    replacing: Option<(Plan, Option<PathBuf>)>,
+    replacing: Option<(Plan, Option<FileText>)>,
     /// The control that had the focus when this was last looked at.
     focused: Option<Id>,
 }
@@ -181,6 +182,7 @@ impl Default for PlanScreen {
             pending: None,
             opening: None,
             saving: None,
+            changed: None,
             question: None,
             questions: 0,
             only_missing: false,
@@ -284,11 +286,11 @@ impl PlanScreen {
 
     /// Opens another plan in place of the present one. Undo returns to the present plan, but not to typed constraints or a typed search
     /// that are not part of a plan yet; the user is asked whether such text may be lost.
-    fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
+    fn open(&mut self, plan: Plan, file: Option<FileText>) {
         if self.form_error().is_some() {
-            self.replacing = Some((plan, path));
+            self.replacing = Some((plan, file));
         } else {
-            self.document.open(plan, path);
+            self.document.open(plan, file);
         }
     }
 }
@@ -302,7 +304,7 @@ impl Executes for PlanScreen {
             PlanCommand::Open => self.ask(Purpose::Open, context),
             PlanCommand::OpenFile(path) => {
                 desk.screen = ScreenName::PLAN;
-                self.opening = Some(files::read(path, context));
+                self.begin_opening(path, context);
             }
             PlanCommand::Start(name) => {
                 if let Some(plan) = start::starting_plan(name) {
@@ -316,15 +318,15 @@ impl Executes for PlanScreen {
                 None => {}
             },
             PlanCommand::Save => match self.document.path().map(PathBuf::from) {
-                Some(path) => self.save(path, true, context),
+                Some(path) => self.save(path, false, context),
                 None => self.ask(Purpose::Save, context),
             },
             PlanCommand::SaveAs => self.ask(Purpose::Save, context),
             PlanCommand::SaveFile { path, replace } => self.save(path, replace, context),
-            PlanCommand::CloseQuestion => self.question = None,
+            PlanCommand::CloseQuestion => (self.question, self.changed) = (None, None),
             PlanCommand::AnswerReplace(yes) => {
-                if let (Some((other, path)), true) = (self.replacing.take(), yes) {
-                    self.document.open(other, path);
+                if let (Some((other, file)), true) = (self.replacing.take(), yes) {
+                    self.document.open(other, file);
                 }
             }
             PlanCommand::Undo => self.document.undo(),
@@ -386,23 +388,8 @@ impl Screen for PlanScreen {
         self.part_where_focus_moved(context);
         self.poll_question(context);
         self.program.poll_trial();
-        match self.poll_saving() {
-            Ok(Some(path)) => desk.settings.used_plan(&path),
-            Ok(None) => {}
-            Err(message) => desk.problem(ScreenName::PLAN, message),
-        }
-        match taken(&mut self.opening) {
-            Some(Ok((opened, path))) => {
-                self.question = None;
-                // Errors of the earlier file are obsolete.
-                let about_it = format!("{}:", path.display());
-                desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
-                desk.settings.used_plan(&path);
-                self.open(opened, Some(path));
-            }
-            Some(Err(message)) => desk.problem(ScreenName::PLAN, message),
-            None => {}
-        }
+        self.poll_saving(desk);
+        self.poll_opening(desk);
         self.poll_outlook(desk, context);
         self.poll_kept();
         if self.launch == Launch::Wanted && (View { own: self, desk }).outlook().is_some() {
@@ -514,7 +501,7 @@ impl Screen for PlanScreen {
             screen: ScreenName::PLAN,
             name: self.plan().name.clone(),
             can_be_saved: self.form_error().is_none(),
-            is_saving: self.question.is_some() || self.saving.is_some(),
+            is_saving: self.question.is_some() || self.changed.is_some() || self.saving.is_some(),
         })
     }
 }

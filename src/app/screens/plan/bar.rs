@@ -1,12 +1,15 @@
 //! The bar above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
+use std::path::Path;
+
 use eframe::egui::{Id, Key, Response, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::PlanCommand;
 use super::files::{Purpose, Question};
 use super::start::STARTING_PLANS;
-use crate::app::asking::ask_ui;
+use crate::app::asking::{self, ask_ui, title_ui};
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
@@ -50,6 +53,9 @@ pub(super) fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let yes = format!("Open {} and lose the changes", other.name);
         let answer = ask_ui(ui.ctx(), "replace the plan", &question, &loss, &yes, "Stay");
         asked.extend(answer.map(PlanCommand::AnswerReplace));
+    }
+    if let Some(path) = &view.own.changed {
+        asked.extend(changed_ui(ui, path));
     }
     if let Some(question) = &view.own.question {
         question_ui(ui, question, &mut asked);
@@ -109,6 +115,29 @@ fn menu_ui(ui: &mut Ui, view: View<'_>) -> Option<PlanCommand> {
         ui.close();
     }
     asked
+}
+
+/// Asks whether to replace a plan file that another program changed; returns the answer.
+fn changed_ui(ui: &Ui, path: &Path) -> Option<PlanCommand> {
+    let mut answer = None;
+    let stays = asking::question_ui(ui.ctx(), "replace a changed file", |ui| {
+        title_ui(ui, &format!("Another program has changed {} since it was opened or saved here.", path.display()));
+        let loss = "Replacing the file loses the changes of the other program. Reading it again takes the plan on screen \
+                    away; undo brings it back.";
+        ui.label(muted(ui, loss));
+        ui.add_space(2.0 * GRID);
+        ui.horizontal_wrapped(|ui| {
+            if deliberate::clicked(&ui.button("Replace the file"), ("changed file", "replace")) {
+                answer = Some(PlanCommand::SaveFile { path: path.to_owned(), replace: true });
+            }
+            if deliberate::clicked(&ui.button("Read it again"), ("changed file", "read")) {
+                answer = Some(PlanCommand::OpenFile(path.to_owned()));
+            }
+            ui.button("Cancel")
+        })
+        .inner
+    });
+    answer.or_else(|| stays.then_some(PlanCommand::CloseQuestion))
 }
 
 fn button_ui(ui: &mut Ui, enabled: bool, name: &str, help: &str) -> Response {

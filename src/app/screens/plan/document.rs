@@ -25,11 +25,18 @@ struct Snapshot {
     file: usize,
 }
 
+/// A plan file with the text that was read from it or written to it last. If it contains another text by now, another program changed it.
+#[derive(Clone, Debug)]
+pub(super) struct FileText {
+    pub(super) path: PathBuf,
+    pub(super) text: Arc<str>,
+}
+
 /// The file of a plan.
 #[derive(Clone, Debug)]
 struct PlanFile {
     /// `None` for a plan that was never saved.
-    path: Option<PathBuf>,
+    file: Option<FileText>,
     /// The plan in the file; without a file, the plan at the start.
     saved: Arc<Plan>,
 }
@@ -49,7 +56,7 @@ pub(super) struct Document {
 impl Document {
     pub(super) fn new(plan: Plan) -> Self {
         let plan = Arc::new(plan);
-        let files = vec![PlanFile { path: None, saved: plan.clone() }];
+        let files = vec![PlanFile { file: None, saved: plan.clone() }];
         let shown = Arc::clone(&plan);
         Self { now: Snapshot { plan, typed: None, file: 0 }, history: History::default(), files, block: 0, shown }
     }
@@ -143,9 +150,14 @@ impl Document {
         self.edit(plan, None);
     }
 
-    /// The file that the plan belongs to.
+    /// The file that the plan belongs to, with its text.
+    pub(super) fn file(&self) -> Option<&FileText> {
+        self.files.get(self.now.file)?.file.as_ref()
+    }
+
+    /// The path of that file.
     pub(super) fn path(&self) -> Option<&Path> {
-        self.files.get(self.now.file)?.path.as_deref()
+        self.file().map(|file| file.path.as_path())
     }
 
     /// Whether the plan differs from its file or, without one, from its start.
@@ -184,24 +196,35 @@ impl Document {
     }
 
     /// Switches to another plan; undo returns to this one.
-    pub(super) fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
+    pub(super) fn open(&mut self, plan: Plan, file: Option<FileText>) {
         self.history.edited(self.now.clone(), None);
         let plan = Arc::new(plan);
-        self.files.push(PlanFile { path, saved: plan.clone() });
+        let file = PlanFile { file, saved: plan.clone() };
+        self.update(&file);
+        self.files.push(file);
         self.now = Snapshot { plan, typed: None, file: self.files.len() - 1 };
         self.choose(0);
     }
 
-    /// Records that the file `path` now contains `plan`, and that it is the file of this document.
-    pub(super) fn saved(&mut self, mut plan: Arc<Plan>, path: PathBuf) {
+    /// Records what a file contains by now: earlier plans, to which undo returns, may belong to the same file.
+    fn update(&mut self, now: &PlanFile) {
+        let Some(FileText { path, .. }) = &now.file else { return };
+        let same = |known: &&mut PlanFile| known.file.as_ref().is_some_and(|file| file.path == *path);
+        self.files.iter_mut().filter(same).for_each(|known| known.clone_from(now));
+    }
+
+    /// Records that `file` now contains `plan`, and that it is the file of this document.
+    pub(super) fn saved(&mut self, mut plan: Arc<Plan>, file: FileText) {
         for held in [&mut plan, &mut self.now.plan] {
             let mut moved = Plan::clone(held);
-            if moved.move_to(&path).is_ok() && moved != **held {
+            if moved.move_to(&file.path).is_ok() && moved != **held {
                 *held = Arc::new(moved);
             }
         }
-        if let Some(file) = self.files.get_mut(self.now.file) {
-            *file = PlanFile { path: Some(path), saved: plan };
+        let file = PlanFile { file: Some(file), saved: plan };
+        self.update(&file);
+        if let Some(own) = self.files.get_mut(self.now.file) {
+            *own = file;
         }
         let typed = self.typed().cloned();
         self.show();
@@ -232,6 +255,10 @@ mod tests {
 
     fn named(name: &str) -> Plan {
         Plan::new(name, image::spec())
+    }
+
+    fn file(path: &str, text: &str) -> FileText {
+        FileText { path: path.into(), text: text.into() }
     }
 
     fn name(document: &Document) -> &str {
@@ -306,9 +333,9 @@ mod tests {
     #[test]
     fn opening_can_be_taken_back_with_the_file_it_came_from() {
         let mut document = Document::new(named("a"));
-        document.saved(document.plan().clone(), "a.toml".into());
+        document.saved(document.plan().clone(), file("a.toml", "a"));
         document.edit(named("edited"), None);
-        document.open(named("b"), Some("b.toml".into()));
+        document.open(named("b"), Some(file("b.toml", "b")));
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("b.toml")), false));
         document.undo();
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("a.toml")), true));
@@ -318,11 +345,27 @@ mod tests {
     fn an_edit_after_saving_is_unsaved_and_taking_it_back_is_saved() {
         let mut document = Document::new(named("a"));
         document.edit(named("b"), None);
-        document.saved(document.plan().clone(), "b.toml".into());
+        document.saved(document.plan().clone(), file("b.toml", "b"));
         assert!(!document.is_unsaved());
         document.undo();
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("b.toml")), true));
         document.redo();
         assert!(!document.is_unsaved());
+    }
+
+    #[test]
+    fn an_earlier_plan_of_a_file_that_was_read_again_differs_from_it_and_knows_its_text() {
+        let mut document = Document::new(named("new"));
+        document.open(named("a"), Some(file("a.toml", "a")));
+        document.open(named("b"), Some(file("a.toml", "b")));
+        document.undo();
+        let known = |document: &Document| document.file().map(|file| file.text.to_string());
+        assert_eq!((name(&document), document.is_unsaved(), known(&document)), ("a", true, Some("b".to_owned())));
+        document.saved(document.plan().clone(), file("a.toml", "a again"));
+        document.redo();
+        assert_eq!((name(&document), document.is_unsaved(), known(&document)), ("b", true, Some("a again".to_owned())));
+        document.undo();
+        document.undo();
+        assert_eq!((name(&document), known(&document)), ("new", None));
     }
 }

@@ -1,5 +1,6 @@
 //! Plan files: reading, writing and choosing them, in the background.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +8,10 @@ use eframe::egui::Context;
 use poll_promise::Promise;
 
 use super::PlanScreen;
+use super::document::FileText;
 use crate::analysis::{check_measures, check_search};
+use crate::app::command::ScreenName;
+use crate::app::desk::Desk;
 use crate::app::task::{NO_FILE_CHOSEN, on_thread, taken};
 use crate::figure::check_studies;
 use crate::foreign;
@@ -38,11 +42,23 @@ pub(super) struct Question {
 /// Result of writing a plan.
 pub(super) enum Saved {
     /// The file holds this plan.
-    Done(Arc<Plan>, PathBuf),
+    Done(Arc<Plan>, FileText),
     /// Another file exists and was not replaced.
     Exists(PathBuf),
+    /// Another program changed the plan's file, which was not replaced.
+    Changed(PathBuf),
     /// It could not be written.
     Failed(String),
+}
+
+/// Which existing file a save may replace.
+enum Replaceable {
+    /// None.
+    Nothing,
+    /// The plan's own file, if it still has this text.
+    Text(Arc<str>),
+    /// Any file.
+    Any,
 }
 
 impl PlanScreen {
@@ -65,11 +81,22 @@ impl PlanScreen {
         });
     }
 
-    /// Begins to save the plan.
+    /// Begins to open a file.
+    pub(super) fn begin_opening(&mut self, path: PathBuf, context: &Context) {
+        self.changed = None;
+        self.opening = Some(read(path, context));
+    }
+
+    /// Begins to save the plan. Its own file is replaced if no other program changed it, any other file only if `replace` is set.
     pub(super) fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
-        let own = self.document.path() == Some(path.as_path());
+        let replaceable = match self.document.file() {
+            _ if replace => Replaceable::Any,
+            Some(own) if own.path == path => Replaceable::Text(Arc::clone(&own.text)),
+            _ => Replaceable::Nothing,
+        };
         let from = self.document.path().map(PathBuf::from);
-        self.saving = Some(write(self.document.plan().clone(), from, path, replace || own, context));
+        self.changed = None;
+        self.saving = Some(write(self.document.plan().clone(), from, path, replaceable, context));
     }
 
     /// Opens or saves the file that was chosen in the system's dialog.
@@ -79,7 +106,7 @@ impl PlanScreen {
         match (chosen, question.purpose) {
             (Some(path), Purpose::Open) => {
                 self.question = None;
-                self.opening = Some(read(path, context));
+                self.begin_opening(path, context);
             }
             (Some(path), Purpose::Save) => {
                 self.question = None;
@@ -92,24 +119,47 @@ impl PlanScreen {
         }
     }
 
-    /// The file that was just saved, if any.
-    pub(super) fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
-        let Some(saved) = taken(&mut self.saving) else { return Ok(None) };
-        match saved {
-            Saved::Done(plan, path) => {
-                self.document.saved(plan, path.clone());
+    /// Takes over a plan that was read.
+    pub(super) fn poll_opening(&mut self, desk: &mut Desk) {
+        match taken(&mut self.opening) {
+            Some(Ok((opened, file))) => {
                 self.question = None;
-                Ok(Some(path))
+                // Errors of the earlier file are obsolete.
+                let about_it = format!("{}:", file.path.display());
+                desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
+                desk.settings.used_plan(&file.path);
+                self.open(opened, Some(file));
+            }
+            Some(Err(message)) => desk.problem(ScreenName::PLAN, message),
+            None => {}
+        }
+    }
+
+    /// Takes over what came of saving.
+    pub(super) fn poll_saving(&mut self, desk: &mut Desk) {
+        let Some(saved) = taken(&mut self.saving) else { return };
+        match saved {
+            Saved::Done(plan, file) => {
+                desk.settings.used_plan(&file.path);
+                self.document.saved(plan, file);
+                self.question = None;
             }
             Saved::Exists(path) => match &mut self.question {
                 Some(question) => {
                     question.note = Some(format!("{} exists: press Replace to overwrite it.", path.display()));
                     question.replace = Some(path);
-                    Ok(None)
                 }
-                None => Err(format!("{} exists and was not replaced: choose another name", path.display())),
+                None => {
+                    let message = format!("{} exists and was not replaced: choose another name", path.display());
+                    desk.problem(ScreenName::PLAN, message);
+                }
             },
-            Saved::Failed(message) => Err(message),
+            Saved::Changed(path) => {
+                self.changed = Some(path);
+                // The plan may have been saved from another screen, and the question is on this one.
+                desk.screen = ScreenName::PLAN;
+            }
+            Saved::Failed(message) => desk.problem(ScreenName::PLAN, message),
         }
     }
 }
@@ -131,31 +181,46 @@ fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> Promise<Opt
 }
 
 /// Reads a plan; the error lists all of its problems.
-pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, PathBuf), String>> {
+fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, FileText), String>> {
     let read = |path: &Path| {
-        let plan = Plan::read(path)?;
+        let (plan, text) = Plan::read_with_text(path)?;
         check_measures(&plan, &path.display().to_string())?;
         check_search(&plan, &path.display().to_string())?;
         check_studies(&plan, &path.display().to_string())?;
-        Ok::<_, PlanError>(plan)
+        Ok::<_, PlanError>((plan, text))
     };
     on_thread("plan reader", context, move || match read(&path) {
-        Ok(plan) => Ok((plan, path)),
+        Ok((plan, text)) => Ok((plan, FileText { path, text: text.into() })),
         Err(error) => Err(format!("{error}\nThe plan on screen is unchanged.")),
     })
 }
 
-/// Writes a plan atomically. An existing file is replaced only if `replace` is set. `from` is the file that the plan came
-/// from, whose comments and order are kept.
-fn write(plan: Arc<Plan>, from: Option<PathBuf>, path: PathBuf, replace: bool, context: &Context) -> Promise<Saved> {
+/// Whether a plan file has another text than this one. A file that is no longer there has none, so that nothing is lost by writing it.
+fn has_other_text(path: &Path, known: &str) -> bool {
+    match foreign::read(path, known.len() as u64) {
+        Ok(now) => now != known.as_bytes(),
+        Err(error) => error.kind() == io::ErrorKind::FileTooLarge,
+    }
+}
+
+/// Writes a plan atomically. `from` is the file that the plan came from, whose comments and order are kept.
+fn write(
+    plan: Arc<Plan>,
+    from: Option<PathBuf>,
+    path: PathBuf,
+    replaceable: Replaceable,
+    context: &Context,
+) -> Promise<Saved> {
     on_thread("plan writer", context, move || {
-        if !replace && path.exists() {
-            return Saved::Exists(path);
+        match replaceable {
+            Replaceable::Nothing if path.exists() => return Saved::Exists(path),
+            Replaceable::Text(known) if has_other_text(&path, &known) => return Saved::Changed(path),
+            _ => {}
         }
         let text = from.and_then(|from| std::fs::read_to_string(from).ok());
         let text = text.map_or_else(|| plan.to_toml(), |text| plan.to_toml_in(&text, &path.display().to_string()));
         match foreign::write(&path, text.as_bytes()) {
-            Ok(()) => Saved::Done(plan, path),
+            Ok(()) => Saved::Done(plan, FileText { path, text: text.into() }),
             Err(error) => {
                 Saved::Failed(format!("cannot save the plan to {}: {error}; choose a writable folder", path.display()))
             }

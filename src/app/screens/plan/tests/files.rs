@@ -86,6 +86,63 @@ fn another_file_is_replaced_only_when_asked_again() {
 }
 
 #[test]
+fn a_file_that_another_program_changed_is_replaced_only_if_the_user_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let theirs = "version = 1\nname = \"slow\"\nrepeats = 7\n";
+    for (answer, in_file, on_screen) in [
+        ("Cancel", ("slow", 7), ("slower", 2)),
+        ("Read it again", ("slow", 7), ("slow", 7)),
+        ("Replace the file", ("slower", 2), ("slower", 2)),
+    ] {
+        std::fs::write(&path, "version = 1\nname = \"slow\"\nrepeats = 2\n").unwrap();
+        let mut window = window_of(Some(cpu_node()));
+        execute(&mut window, PlanCommand::OpenFile(path.clone()));
+        change(&mut window, None, |plan| plan.name = "slower".to_owned());
+        std::fs::write(&path, theirs).unwrap();
+        window.state_mut().state.desk.screen = ScreenName::RUNS;
+        execute(&mut window, PlanCommand::Save);
+        assert_eq!(window.state().state.desk.screen, ScreenName::PLAN, "the question is there");
+        assert!(window.get_by_label("Cancel").is_focused());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), theirs, "nothing is written before the answer");
+        assert!(window.state().state.unsaved().unwrap().is_saving, "a window that closes waits for the answer");
+        click(&mut window, answer);
+        assert!(window.query_by_label("Replace the file").is_none(), "the question is answered");
+        let (read, shown) = (Plan::read(&path).unwrap(), window.state().state.own::<PlanScreen>().plan());
+        assert_eq!((read.name.as_str(), read.repeats), in_file, "{answer}");
+        assert_eq!((shown.name.as_str(), shown.repeats), on_screen, "{answer}");
+        execute(&mut window, PlanCommand::Save);
+        let is_asked_again = window.query_by_label("Replace the file").is_some();
+        assert_eq!(is_asked_again, answer == "Cancel", "{answer}");
+    }
+}
+
+#[test]
+fn files_that_only_the_window_changed_and_removed_ones_are_saved_without_a_question() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, "version = 1\nrepeats = 2\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    for repeats in [3, 4, 5] {
+        change(&mut window, None, |plan| plan.repeats = repeats);
+        execute(&mut window, PlanCommand::Save);
+        assert_eq!(Plan::read(&path).unwrap().repeats, repeats);
+    }
+    std::fs::remove_file(&path).unwrap();
+    change(&mut window, None, |plan| plan.repeats = 6);
+    execute(&mut window, PlanCommand::Save);
+    assert_eq!(Plan::read(&path).unwrap().repeats, 6);
+    // What is on screen after undo differs from a file that was read again.
+    std::fs::write(&path, "version = 1\nrepeats = 7\n").unwrap();
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    execute(&mut window, PlanCommand::Undo);
+    assert!(window.query_by_label("mine.toml · unsaved changes").is_some());
+    execute(&mut window, PlanCommand::Save);
+    assert_eq!(Plan::read(&path).unwrap().repeats, 6);
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("no such folder").join("plan.toml");
