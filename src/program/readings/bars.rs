@@ -2,7 +2,7 @@
 //! duration and another loss.
 //!
 //! The description of a bar, the text in front of its percentage, tells them apart: `val:  10%|█ | 1/10 …`. Of bars without a description,
-//! only those with as many steps as the first one are taken for training.
+//! only those with as many steps as the first one are taken for training. Losses stand in the bars, or in dictionaries beside them.
 
 use std::sync::LazyLock;
 
@@ -39,6 +39,8 @@ pub(super) enum Bar {
 pub(super) struct Bars {
     /// The number of steps of the first bar with a loss that was not an evaluation's.
     first: Option<u64>,
+    /// Whether losses stand beside the bars.
+    has_losses_beside: bool,
     is_evaluating: bool,
     is_guess_told: bool,
 }
@@ -46,7 +48,7 @@ pub(super) struct Bars {
 impl Bars {
     /// What a bar counts, given the text in front of its count, its number of steps, and whether it has a loss.
     pub fn kind(&mut self, before: &str, steps: u64, has_loss: bool) -> Bar {
-        let description = description(before);
+        let (description, has_loss) = (description(before), has_loss || self.has_losses_beside);
         let says = |words: &Option<Regex>| captures(words, description).is_some();
         // Before any loss, `test` may be the name of a file.
         if (has_loss || self.first.is_some()) && says(&EVALUATION) && !says(&TRAINING) {
@@ -57,6 +59,12 @@ impl Bars {
         }
         let first = *self.first.get_or_insert(steps);
         if description.is_empty() && steps != first { Bar::Guessed } else { Bar::Training }
+    }
+
+    /// Notes that a loss of the training stands beside a bar with this number of steps.
+    pub fn has_loss_beside(&mut self, steps: u64) {
+        self.first.get_or_insert(steps);
+        self.has_losses_beside = true;
     }
 
     /// Notes that an evaluation goes on; returns whether it begins.
@@ -138,5 +146,20 @@ mod tests {
         assert_eq!(kind("Epoch 2: 50%|█ | ", 30, true), Bar::Training);
         assert_eq!(kind(" 50%|█ | ", 20, true), Bar::Training);
         assert_eq!(kind("val: 50%|█ | ", 20, false), Bar::Evaluation);
+    }
+
+    #[test]
+    fn bars_without_losses_are_told_apart_once_a_loss_stood_beside_one() {
+        let mut bars = Bars::default();
+        assert_eq!(bars.kind(" 50%|█ | ", 5, false), Bar::Training);
+        bars.has_loss_beside(60);
+        for (before, steps, expected) in [
+            (" 50%|█ | ", 5, Bar::Guessed),
+            (" 50%|█ | ", 60, Bar::Training),
+            ("Loading shards: 50%|█ | ", 2, Bar::Training),
+            ("eval: 50%|█ | ", 60, Bar::Evaluation),
+        ] {
+            assert_eq!(bars.kind(before, steps, false), expected, "{before}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::json::JsonLines;
 use super::printed;
 use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
-use super::{Found, NamedPhase, Source, Stream, Untaken};
+use super::{Found, FoundStep, NamedPhase, Source, Stream, Untaken};
 
 /// The source that gives the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,12 +146,14 @@ fn is_text(line: &str) -> bool {
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
-    /// The progress bar that was printed last: its step, its number of steps, and its epoch.
+    /// The progress bar of the training that was printed last: its step, its number of steps, and its epoch.
     bar: Option<(u64, u64, Option<f64>)>,
     /// Which bars count steps of the training.
     bars: Bars,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
+    /// The newest step with a number.
+    newest: Option<FoundStep>,
     /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
     early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
@@ -206,7 +208,7 @@ impl Source for Shapes {
             if fields.is_measured() && (self.bars.trains() || validation.is_some()) {
                 fields.phase = NamedPhase::of("train");
             }
-            fields.found(at_s, found);
+            self.hand_over(fields, at_s, found);
             self.keras_s = keras.map(|_| at_s).or(self.keras_s);
         }
     }
@@ -220,6 +222,14 @@ impl Source for Shapes {
 }
 
 impl Shapes {
+    /// Adds what was read of a line to `found`.
+    fn hand_over(&mut self, fields: Fields, at_s: f64, found: &mut Vec<Found>) {
+        if fields.is_measured() && fields.step.step.is_some() {
+            self.newest = Some(FoundStep { at_s, ..fields.step });
+        }
+        fields.found(at_s, found);
+    }
+
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
     fn heads(&mut self, line: &str) -> bool {
         if let Some(epoch) = captures(&KERAS_EPOCH, line) {
@@ -265,7 +275,7 @@ impl Shapes {
         let Some((line, at_s)) = self.early.take() else { return };
         let mut fields = Fields::default();
         if self.dictionary(&line, &mut fields) == Some(Ok(())) {
-            fields.found(at_s, found);
+            self.hand_over(fields, at_s, found);
         }
     }
 
@@ -281,17 +291,20 @@ impl Shapes {
             if kind == Bar::Guessed && self.bars.must_tell_guess() {
                 found.push(Found::Warning(GUESS.to_owned()));
             }
-            // The time of an evaluation is not time of a step.
-            return self.bars.evaluates().then(|| fields.text("phase", "evaluate"));
+            // The time of an evaluation is not time of a step. An evaluation begins with an empty bar: Hugging Face's Trainer prints the full
+            // bar once more when it is over.
+            let begins = (step < steps || loss.is_some()) && self.bars.evaluates();
+            return begins.then(|| fields.text("phase", "evaluate"));
         }
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
         self.bar = Some((step, steps, epoch));
         // A bar without a finished step contains no values.
-        if step == 0 {
-            let goes_on = self.bars.is_first(steps) && self.bars.trains();
+        let Some(loss) = loss.filter(|_| step > 0) else {
+            // If steps were made since the newest reported one, the time of the next one began before the evaluation.
+            let follows = step == 0 || self.newest.is_some_and(|newest| newest.step == Some(step));
+            let goes_on = follows && self.bars.is_first(steps) && self.bars.trains();
             return goes_on.then(|| fields.text("phase", "train"));
-        }
-        let loss = loss?;
+        };
         self.bars_have_loss = true;
         let (_, loss) = entries.remove(loss);
         fields.step.step = Some(step);
@@ -323,6 +336,7 @@ impl Shapes {
         let bar = self.bar.filter(|(step, ..)| has_loss && *step > 0 && !self.bars_have_loss);
         if let Some((step, steps, _)) = bar {
             (fields.step.step, fields.step.steps) = (Some(step), Some(steps));
+            self.bars.has_loss_beside(steps);
         }
         Some(entries.into_iter().try_for_each(|(name, value)| match name {
             // Without a number, it would count as a single step, however many steps it stands for.

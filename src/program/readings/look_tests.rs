@@ -86,6 +86,37 @@ fn bars_without_a_description_are_told_apart_by_their_number_of_steps_and_that_i
 }
 
 #[test]
+fn the_time_of_an_evaluation_of_hugging_face_within_an_epoch_is_none_of_a_step() {
+    let bar = |step: u64, steps: u64| format!(" 33%|███       | {step}/{steps} [00:01<00:01, 49.1it/s]");
+    let loss = |loss: f64| format!("{{'loss': {loss}, 'grad_norm': 1.0, 'epoch': 0.25}}");
+    let evaluated = "{'eval_loss': 2.25, 'eval_runtime': 0.5, 'epoch': 0.25}".to_owned();
+    let evaluation = [bar(0, 10), bar(5, 10), evaluated];
+    let begin = [bar(0, 60), bar(10, 60), loss(3.0), bar(20, 60), loss(2.5), bar(20, 60)];
+    // The bars of the training and of the evaluation are printed again, in either order, when the evaluation is over.
+    for (again, phases) in [
+        ([bar(20, 60), bar(10, 10)], &["evaluate", "train"][..]),
+        ([bar(10, 10), bar(20, 60)], &["evaluate", "train"][..]),
+        // Steps were made before the evaluation that were not reported: the time of the next step is unknown.
+        ([bar(25, 60), bar(10, 10)], &["evaluate"][..]),
+    ] {
+        let lines = [&begin[..], &evaluation, &again, &[bar(30, 60), loss(2.0)]].concat();
+        let (mut steps, mut named) = (Vec::new(), Vec::new());
+        for found in shapes(&lines.iter().map(String::as_str).collect::<Vec<_>>()) {
+            match found {
+                Found::Step(step) => steps.push((step.step, step.loss, step.phase.is_some())),
+                Found::Phase { phase, .. } => named.push(phase.name),
+                Found::Warning(message) => assert_eq!(message, GUESS),
+                Found::Reading { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        let is_unknown = phases.len() == 1;
+        let expected = [(Some(10), Some(3.0), false), (Some(20), Some(2.5), false), (Some(30), Some(2.0), is_unknown)];
+        assert_eq!((steps, named.as_slice()), (expected.to_vec(), phases), "{again:?}");
+    }
+}
+
+#[test]
 fn a_dictionary_of_hugging_face_takes_the_step_of_the_bar_beside_it() {
     let dictionary = "{'loss': 0.6875, 'grad_norm': 1.5, 'learning_rate': 5e-05, 'epoch': 0.01}";
     let readings =
