@@ -197,6 +197,9 @@ impl Source for Shapes {
         } else {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
+            if fields.phase.is_some() {
+                self.evaluated(fields.step.step, at_s, found);
+            }
             read
         };
         if read == Some(Ok(())) {
@@ -228,6 +231,22 @@ impl Shapes {
             self.newest = Some(FoundStep { at_s, ..fields.step });
         }
         fields.found(at_s, found);
+    }
+
+    /// Notes a loss of an evaluation, with the number of its step if there is one. The time of the evaluation is not time of a step, unless
+    /// the program reports the durations of its steps.
+    fn evaluated(&mut self, step: Option<u64>, at_s: f64, found: &mut Vec<Found>) {
+        let Some(newest) = self.newest.as_mut().filter(|newest| newest.duration_s.is_none()) else { return };
+        let newest_s = std::mem::replace(&mut newest.at_s, at_s);
+        // If steps were made since the newest reported one, when the evaluation began is unknown, and so is the time of the next step.
+        let follows = step == newest.step;
+        let phase = |name, at_s| NamedPhase::of(name).map(|phase| Found::Phase { phase, at_s });
+        if self.bars.evaluates() {
+            found.extend(phase("evaluate", if follows { newest_s } else { at_s }));
+        }
+        if follows && self.bars.trains() {
+            found.extend(phase("train", at_s));
+        }
     }
 
     /// Whether a line is the header of an epoch or of a table; headers are remembered.

@@ -4,8 +4,9 @@ use crate::protocol::Phase;
 
 /// Words for an evaluation.
 pub(super) const EVALUATIONS: &[&str] = &["val", "valid", "validation", "eval", "evaluation", "test"];
-/// Words that mean an evaluation only where a program names what it does: in a phase, or in front of a progress bar.
-pub(super) const EVALUATING: &[&str] = &["validate", "validating", "evaluate", "evaluating", "testing", "dev"];
+/// Words that mean an evaluation only where a program names what it does: in a phase, or in front of a progress bar, a step or a loss.
+pub(super) const EVALUATING: &[&str] =
+    &["validate", "validating", "evaluate", "evaluating", "testing", "dev", "held-out", "holdout"];
 
 /// The words for each phase.
 const PHASES: &[(&[&str], Phase)] = &[

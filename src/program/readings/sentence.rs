@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Match, Regex};
 
-use super::Untaken;
 use super::fields::{Fields, can_wait, ungrouped};
-use super::phases::EVALUATIONS;
+use super::phases::{EVALUATING, EVALUATIONS};
 use super::printed::{self, Meaning, Printed};
+use super::{NamedPhase, Untaken};
 
 /// A number as programs print it.
 const NUMBER: &str = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))";
@@ -35,9 +35,15 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// `epoch 3`, `Epoch: [3]`.
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/])epoch\s*[:=#]?\s*\[?\s*(?<epoch>\d+(?:\.\d+)?)(?:[^\w.]|$)"));
-/// Lines with these words report another loss than the training loss.
-static OTHERS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(&format!(r"(?i)\b(?:{})(?:\b|_)", EVALUATIONS.join("|"))));
+/// Lines with these words report the loss of an evaluation: `val loss 0.5`, `validate step: 10  loss: 0.5`, `dev_loss=0.5`.
+static OTHERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let (words, naming) = (EVALUATIONS.join("|"), EVALUATING.join("|"));
+    pattern(&format!(
+        r"(?i)\b(?:{words})(?:\b|_)|\b(?:{naming})(?:[\s:|/\])>-]{{1,4}}(?:(?:global[ _])?(?:step|iter|iteration|batch|epoch)|loss)\b|_loss\b)"
+    ))
+});
+/// The end of a text behind which stands the best loss so far.
+static BEST: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)\b(?:best|lowest|smallest)\W*$"));
 
 /// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
 static KERAS: LazyLock<Option<Regex>> =
@@ -134,8 +140,22 @@ pub(super) fn follows_validation(line: &str) -> Option<bool> {
     has_bar.then(|| captures(&OTHERS, line).is_some())
 }
 
+/// The place of the first loss of a line, except that of the best loss so far.
+fn loss_in(line: &str) -> Option<Match<'_>> {
+    let (regex, mut from) = (LOSS.as_ref()?, 0);
+    loop {
+        let found = regex.captures_at(line, from)?;
+        let loss = found.name("loss")?;
+        if captures(&BEST, &line[..found.get(0)?.start()]).is_none() {
+            return Some(loss);
+        }
+        from = loss.end();
+    }
+}
+
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
-/// or readings, judged by their names and units; numbers of unknown meaning are returned.
+/// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, the
+/// fields have only the phase and the number of the step.
 pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
     let (read, others, _) = told_apart(line, epoch, fields);
     (read, untaken(others.into_iter()))
@@ -148,12 +168,15 @@ pub(super) fn told_apart<'l>(
     fields: &mut Fields,
 ) -> (Read, Vec<Printed<'l>>, String) {
     let nothing = |read: Read| (read, Vec::new(), String::new());
-    let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return nothing(None) };
+    let Some(loss) = loss_in(line) else { return nothing(None) };
     let numbers = printed::numbers(line);
     let numbered = Numbered::of(line, epoch, &numbers);
     let value = loss_of(&loss, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
     let is_evaluation = captures(&OTHERS, line).is_some() && !numbered.keras;
+    if is_evaluation {
+        (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
+    }
     let Some(value) = value.filter(|_| !is_evaluation && !numbered.is_unclear) else {
         let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
         return (None, numbers.into_iter().filter(is_other).collect(), String::new());

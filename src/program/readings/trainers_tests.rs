@@ -165,6 +165,53 @@ fn an_epoch_that_has_one_line_is_a_step_of_its_own() {
 }
 
 #[test]
+fn the_loss_of_an_evaluation_is_no_loss_of_the_step_and_its_time_is_none_of_the_next_step() {
+    let log = "[titan] 2025-05-14 10:12:01,123 - root - INFO -";
+    for (evaluation, next_s) in [
+        ("validate step: 10  loss:  9.1000  memory:  1.07GiB(1.35%)  tps: 194,931", Some(0.1)),
+        ("step 10 dev loss 9.2", Some(0.1)),
+        ("step 10 | dev_loss=9.2 | loss 9.2", Some(0.1)),
+        ("evaluate: step 10 loss 9.2", Some(0.1)),
+        ("Evaluating step 10 loss 9.2", Some(0.1)),
+        ("step 10 held-out loss 9.2", Some(0.1)),
+        ("step 10: val loss 9.2", Some(0.1)),
+        ("step 15: val loss 9.2", None),
+        ("validation loss: 9.2", None),
+        // The best loss so far is none of a step, and says nothing about an evaluation.
+        ("step 10 best loss 9.2", Some(0.9)),
+    ] {
+        let step = |step: u64| format!("{log} step: {step}  loss:  1.5000  tps: 94,931  mfu: 0.64%");
+        let lines = [(1.0, step(10)), (9.0, format!("{log} {evaluation}")), (10.0, step(20)), (11.0, step(30))];
+        let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+        for (at_s, line) in &lines {
+            shapes.line(Stream::Output, line, *at_s, &mut found);
+        }
+        Course::new(0.0, WarmUp::Steps(0)).take(&mut found, 12.0, &mut events);
+        let of_step = |(_, event)| match event {
+            Event::Step { step, loss, duration_s, warm_up, .. } => {
+                Some((step, loss, (!warm_up).then(|| (duration_s * 1e6).round() / 1e6)))
+            }
+            _ => None,
+        };
+        let expected = [(10, 1.5, None), (20, 1.5, next_s), (30, 1.5, Some(0.1))];
+        assert_eq!(events.into_iter().filter_map(of_step).collect::<Vec<_>>(), expected, "{evaluation}");
+    }
+}
+
+#[test]
+fn a_line_that_names_the_best_loss_or_a_device_beside_its_own_loss_is_a_step() {
+    for line in [
+        "step 10 loss 1.5 (best loss 0.9)",
+        "step 10 best loss 0.9 loss 1.5",
+        "step 10 | lowest loss: 0.9 | loss: 1.5",
+        "/dev/nvidia0 step 10 loss 1.5",
+        "step 10 loss 1.5, next: testing",
+    ] {
+        check((&[], line), (10, None, None), (1.5, None), &[]);
+    }
+}
+
+#[test]
 fn lightning_and_yolo_are_read_from_their_bars() {
     check(
         (&[], "Epoch 0: 100%|██████████| 1875/1875 [00:12<00:00, 150.71it/s, v_num=0, train_loss=0.0312]"),
