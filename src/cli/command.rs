@@ -11,13 +11,11 @@ use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::foreign;
 use crate::plan::{self, Plan, counted, suggestion};
 use crate::program::readings::{
-    Found, PYTHON_ADAPTER, READABLE, StepParts, Untaken, guessed_patterns, read_log, summary,
+    Found, MOST_LOG_BYTES, NO_PATTERNS, PYTHON_ADAPTER, READABLE, StepParts, Suggestions, read_log, summary,
 };
 
 /// The most bytes that are read of a log that is not a regular file: a device may have no end.
 const MOST_STREAM_BYTES: u64 = 1 << 30;
-/// The number of guessed lines from which patterns are made.
-const GUESSED_LINES: usize = 200;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -68,9 +66,11 @@ fn test(arguments: &TestArguments) -> Outcome {
     let command = command_of(&plan, arguments.name.as_deref())?;
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", arguments.log.display());
     let mut log = open_log(&arguments.log, MOST_STREAM_BYTES).map_err(unreadable)?;
+    let mut begin = Vec::new();
+    log.by_ref().take(MOST_LOG_BYTES).read_to_end(&mut begin).map_err(unreadable)?;
     let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
-    let lines = read_log(&command.readings, &mut log, |line, found| {
-        read.add(line.map(|(_, line)| line), &found);
+    let lines = read_log(&command.readings, begin.as_slice().chain(&mut log), |line, found| {
+        read.add(&found);
         match line {
             Some((line, _)) => text.push_str(&format!("{line:>6}  {found}\n")),
             None => missed.push(found.to_string()),
@@ -86,7 +86,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     }
     let is_declared = !command.readings.patterns.is_empty();
     say(read.summary(lines, is_declared));
-    read.advice(is_declared).iter().for_each(say);
+    advice(&Suggestions::new(&command.readings, &begin), is_declared).iter().for_each(say);
     missed.iter().for_each(say);
     if !command.readings.files.is_empty() {
         say("The files of [command.readings] are read while the program runs.");
@@ -121,25 +121,18 @@ struct Read {
     steps: u64,
     parts: StepParts,
     readings: BTreeMap<String, u64>,
-    untaken: Vec<Untaken>,
-    /// The first lines from which something was read.
-    lines: Vec<String>,
 }
 
 impl Read {
     /// Adds what was found, in a line or at the end.
-    fn add(&mut self, line: Option<&str>, found: &Found) {
+    fn add(&mut self, found: &Found) {
         match found {
             Found::Step(step) => {
                 self.steps += 1;
                 self.parts.add(step);
             }
             Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
-            Found::Untaken(untaken) => return self.untaken.push(untaken.clone()),
-            Found::Phase { .. } | Found::Epoch(_) | Found::Warning(_) => return,
-        }
-        if let Some(line) = line.filter(|_| self.lines.len() < GUESSED_LINES) {
-            self.lines.push(line.to_owned());
+            Found::Untaken(_) | Found::Phase { .. } | Found::Epoch(_) | Found::Warning(_) => {}
         }
     }
 
@@ -153,41 +146,39 @@ impl Read {
         let readings: Vec<String> = self.readings.iter().map(|(key, count)| format!("{count} of {key}")).collect();
         format!("Of {}, {by}: {}.", counted(lines, "line"), summary(self.steps, self.parts, &readings))
     }
+}
 
-    /// Patterns for the plan: those that keep what was guessed, and those for the numbers that were not read.
-    fn advice(&self, is_declared: bool) -> Vec<String> {
-        let has_pattern = |untaken: &&Untaken| !untaken.pattern.is_empty();
-        let (readable, others): (Vec<&Untaken>, Vec<&Untaken>) = self.untaken.iter().partition(has_pattern);
-        let numbers =
-            |untaken: &[&Untaken]| untaken.iter().map(|untaken| untaken.number.as_str()).collect::<Vec<_>>().join(", ");
-        let mut texts = Vec::new();
-        if !others.is_empty() {
-            texts.push(format!("Not read: {}; {READABLE}.", numbers(&others)));
-        }
-        let mut patterns =
-            if is_declared { Vec::new() } else { guessed_patterns(self.lines.iter().map(String::as_str)) };
-        let what = match (is_declared, patterns.len()) {
-            (true, _) => "; add them to the plan's".to_owned(),
-            (false, 0) if self.is_empty() => String::new(),
-            (false, 0) => ", and replace the guess".to_owned(),
-            (false, 1) => ", and replace the guess; the first pattern keeps what was guessed".to_owned(),
-            (false, guessed) => {
-                format!(", and replace the guess; the first {guessed} patterns keep what was guessed")
-            }
-        };
-        let what = match readable.is_empty() {
-            true => {
-                "multicard guessed this from the output. To fix the guess, add these patterns to the plan".to_owned()
-            }
-            false => format!("Not read: {}. These patterns read them{what}", numbers(&readable)),
-        };
-        patterns.extend(readable.iter().map(|untaken| untaken.pattern.clone()));
-        if !patterns.is_empty() {
-            let patterns: String = patterns.iter().map(|pattern| format!("    '{pattern}',\n")).collect();
-            texts.push(format!("{what}:\n[command.readings]\npatterns = [\n{patterns}]"));
-        }
-        texts
+/// What the user can do about the numbers that were not read, and about the guess: patterns for the plan.
+fn advice(suggestions: &Suggestions, is_declared: bool) -> Vec<String> {
+    let Suggestions { kept, is_guess_lost, more, others } = suggestions;
+    let mut texts = Vec::new();
+    if !others.is_empty() {
+        texts.push(format!("Not read: {}; {READABLE}.", others.join(", ")));
     }
+    if *is_guess_lost {
+        texts.push(format!("{NO_PATTERNS}."));
+    }
+    let what = match (is_declared, kept.len()) {
+        (true, _) => "; add them to the plan's".to_owned(),
+        (false, 0) if !is_guess_lost => String::new(),
+        (false, 0) => ", and replace the guess".to_owned(),
+        (false, 1) => ", and replace the guess; the first pattern keeps what was guessed".to_owned(),
+        (false, guessed) => format!(", and replace the guess; the first {guessed} patterns keep what was guessed"),
+    };
+    let numbers: Vec<&str> = more.iter().map(|(number, _)| number.as_str()).collect();
+    let what = match numbers.is_empty() {
+        true => "multicard guessed this from the output. To fix the guess, add these patterns to the plan".to_owned(),
+        false => format!("Not read: {}. These patterns read them{what}", numbers.join(", ")),
+    };
+    let patterns: String = kept
+        .iter()
+        .chain(more.iter().map(|(_, pattern)| pattern))
+        .map(|pattern| format!("    '{pattern}',\n"))
+        .collect();
+    if !patterns.is_empty() {
+        texts.push(format!("{what}:\n[command.readings]\npatterns = [\n{patterns}]"));
+    }
+    texts
 }
 
 #[cfg(test)]
@@ -235,7 +226,7 @@ mod tests {
         let spec = plan::command::ReadingsSpec { patterns, ..Default::default() };
         let (mut read, mut told) = (Read::default(), Vec::new());
         read_log(&spec, b"code 0 bleu 7\ncode 0 bleu 8\n".as_slice(), |line, found| {
-            read.add(line.map(|(_, line)| line), &found);
+            read.add(&found);
             told.push((line.map(|(number, _)| number), found.to_string()));
         })
         .unwrap();
@@ -250,12 +241,8 @@ mod tests {
     #[test]
     fn patterns_for_numbers_that_were_not_read_say_what_they_replace() {
         let summary_of = |log: &str, is_declared: bool| {
-            let mut read = Read::default();
-            read_log(&plan::command::ReadingsSpec::default(), log.as_bytes(), |line, found| {
-                read.add(line.map(|(_, line)| line), &found);
-            })
-            .unwrap();
-            read.advice(is_declared).join("\n")
+            let suggestions = Suggestions::new(&plan::command::ReadingsSpec::default(), log.as_bytes());
+            advice(&suggestions, is_declared).join("\n")
         };
         let unknown = summary_of("latency: 12.5 ms\n", false);
         assert!(unknown.starts_with("Not read: latency 12.5 ms. These patterns read them:\n"), "{unknown}");
@@ -273,6 +260,8 @@ mod tests {
         );
         let declared = summary_of("latency: 12.5 ms\n", true);
         assert!(declared.contains("These patterns read them; add them to the plan's:"), "{declared}");
+        let lost = summary_of("step 1 loss 0.5 | 250 us\n", false);
+        assert_eq!(lost, format!("{NO_PATTERNS}."), "no field has this unit");
     }
 
     #[test]
@@ -281,17 +270,17 @@ mod tests {
         let found = |patterns: Vec<String>| {
             let spec = plan::command::ReadingsSpec { patterns, ..Default::default() };
             let (mut read, mut steps) = (Read::default(), Vec::new());
-            read_log(&spec, log.as_bytes(), |line, found| {
-                read.add(line.map(|(_, line)| line), &found);
+            read_log(&spec, log.as_bytes(), |_, found| {
+                read.add(&found);
                 steps.push(found.to_string());
             })
             .unwrap();
-            (read, steps)
+            (read, steps, advice(&Suggestions::new(&spec, log.as_bytes()), !spec.patterns.is_empty()))
         };
-        let (read, guessed) = found(Vec::new());
+        let (read, guessed, advice) = found(Vec::new());
         let summary = read.summary(2, false);
         assert!(summary.ends_with(": 2 steps with loss and time, no other readings."), "{summary}");
-        let advice = read.advice(false).join("\n");
+        let advice = advice.join("\n");
         assert!(
             advice.starts_with(
                 "multicard guessed this from the output. To fix the guess, add these patterns to the plan:\n"
@@ -299,9 +288,9 @@ mod tests {
             "{advice}"
         );
         let patterns = advice.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("',"));
-        let (read, certain) = found(patterns.map(str::to_owned).collect());
+        let (_, certain, advice) = found(patterns.map(str::to_owned).collect());
         assert_eq!(certain, guessed);
-        assert_eq!(read.advice(true), [""; 0]);
+        assert_eq!(advice, [""; 0]);
     }
 
     #[test]

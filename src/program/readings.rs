@@ -19,11 +19,13 @@ mod look;
 mod losses;
 mod numbers;
 mod others;
+mod parts;
 mod pattern;
 mod phases;
 mod printed;
 mod program_clock;
 mod sentence;
+mod suggestions;
 mod summary;
 mod tensorboard;
 mod warm_up;
@@ -41,6 +43,7 @@ use crate::protocol::Event;
 pub use course::Course;
 pub use lines::Lines;
 pub use phases::NamedPhase;
+pub use suggestions::{MOST_LOG_BYTES, NO_PATTERNS, READABLE, Suggestions};
 pub use summary::{StepParts, summary};
 pub use warm_up::WarmUp;
 
@@ -87,10 +90,6 @@ pub enum Found {
     Warning(String),
 }
 
-/// Which numbers patterns read, as a message about the others.
-pub const READABLE: &str =
-    "patterns read numbers that are printed with a name, a decimal point and no other separators";
-
 /// A number in a line of output that was not read: neither its name nor its unit gives its meaning, or its separators do not show its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untaken {
@@ -98,8 +97,11 @@ pub struct Untaken {
     pub name: String,
     /// The number with its name and its unit.
     pub number: String,
-    /// A pattern for the plan that reads the number; empty if no pattern does, see [`READABLE`].
+    /// A pattern that reads the number, and one that does so only in lines that begin like its line; empty if no pattern reads it, see
+    /// [`READABLE`]. They may read other lines, too: [`Suggestions`] are patterns for a plan.
     pub pattern: String,
+    /// See `pattern`.
+    pub anchored: String,
 }
 
 /// A step as a program reports it.
@@ -170,12 +172,7 @@ impl fmt::Display for Found {
             Self::Epoch(epoch) => write!(f, "epoch {epoch}"),
             Self::Phase { phase, .. } if phase.is_training() => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", phase.name),
-            Self::Untaken(Untaken { number, pattern, .. }) if pattern.is_empty() => {
-                write!(f, "not read: {number}; {READABLE}")
-            }
-            Self::Untaken(Untaken { number, pattern, .. }) => {
-                write!(f, "not read: {number}; a pattern that reads it: '{pattern}'")
-            }
+            Self::Untaken(untaken) => write!(f, "not read: {}", untaken.number),
             Self::Warning(message) => f.write_str(message),
         }
     }
@@ -246,6 +243,15 @@ fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
     }
 }
 
+/// The source that reads the output of a program.
+fn output(spec: &ReadingsSpec) -> Box<dyn Source> {
+    if spec.patterns.is_empty() {
+        Box::new(look::Shapes::default())
+    } else {
+        Box::new(pattern::Patterns::new(spec))
+    }
+}
+
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
 /// their line; readings found at the end have no line. Numbers that were not read are passed on, too, and once for each key the warning about
 /// readings that a run leaves out. Returns the number of lines.
@@ -257,11 +263,7 @@ pub fn read_log(
     mut log: impl Read,
     mut take: impl FnMut(Option<(u64, &str)>, Found),
 ) -> io::Result<u64> {
-    let mut source: Box<dyn Source> = if spec.patterns.is_empty() {
-        Box::new(look::Shapes::default())
-    } else {
-        Box::new(pattern::Patterns::new(spec))
-    };
+    let mut source = output(spec);
     let (mut lines, mut found, mut last) = (Lines::new(), Vec::new(), 0);
     let (mut others, mut left_out) = (others::Others::default(), HashSet::new());
     let mut line = |number: u64, line: &str| {
@@ -292,22 +294,6 @@ fn as_in_a_run(found: Found, left_out: &mut HashSet<Key>) -> Option<Found> {
     let Found::Reading { key, .. } = &found else { return Some(found) };
     let Some(message) = fields::refusal(key) else { return Some(found) };
     left_out.insert(key.clone()).then_some(Found::Warning(message))
-}
-
-/// Patterns that read what is guessed in these lines of output, one for each kind of line. A plan that declares patterns
-/// needs them, because nothing is guessed then.
-pub fn guessed_patterns<'l>(lines: impl Iterator<Item = &'l str>) -> Vec<String> {
-    let groups = |pattern: &str| -> Vec<String> {
-        let parts = pattern.split("(?<").skip(1).filter_map(|part| part.split_once('>'));
-        parts.map(|(name, _)| name.to_owned()).collect()
-    };
-    let mut patterns: Vec<String> = Vec::new();
-    for pattern in lines.filter_map(look::pattern_of_guess) {
-        if patterns.iter().all(|known| groups(known) != groups(&pattern)) {
-            patterns.push(pattern);
-        }
-    }
-    patterns
 }
 
 /// The readings of a run: everything between the program's bytes and the run's log.

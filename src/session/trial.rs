@@ -1,6 +1,7 @@
 //! A short trial of a plan's first cell, which shows the readings of its program before anything is launched.
 
 use std::fs::{self, DirBuilder, File};
+use std::io::{Read, Seek};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,9 @@ use std::time::Duration;
 use super::{Machine, Notice, Session, SessionError, queueing::runnable};
 use crate::plan::command::OUTSIDE;
 use crate::plan::{Key, Plan, RunState, Tracing};
-use crate::program::readings::{Found, READINGS_FILE, StepParts, guessed_patterns, read_log, summary};
+use crate::program::readings::{
+    Found, MOST_LOG_BYTES, NO_PATTERNS, READABLE, READINGS_FILE, StepParts, Suggestions, read_log, summary,
+};
 use crate::protocol::Event;
 
 /// The most lines that a trial keeps.
@@ -20,8 +23,7 @@ const KEPT: usize = 200;
 pub struct Trial {
     /// The last lines of output in which readings were found, each with these readings.
     pub read: Vec<(String, String)>,
-    /// Patterns that read the guessed steps and readings, and then the numbers in the output that were not read, each with a pattern that
-    /// would read it.
+    /// Patterns that read the guessed steps, and then the numbers in the output that were not read, with patterns that would read them.
     pub untaken: Vec<String>,
     /// The last lines of output, if no readings were found in it.
     pub output: Vec<String>,
@@ -84,12 +86,12 @@ impl Trial {
     /// Reads the files that the run left in its folder.
     fn look(&mut self, run: &Path, plan: &Plan) {
         let spec = plan.first.spec.command.as_deref().map(|command| command.readings.clone()).unwrap_or_default();
+        let mut output = Vec::new();
         for name in ["group.out", "stderr.log"] {
             let Ok(log) = File::open(run.join(name)) else { continue };
+            let _ = (&log).take(MOST_LOG_BYTES).read_to_end(&mut output).and_then(|_| (&log).rewind());
+            output.push(b'\n');
             let _ = read_log(&spec, log, |line, found| {
-                if let Found::Untaken(_) = &found {
-                    return self.untaken.push(found.to_string());
-                }
                 if let Found::Step(step) = &found {
                     self.parts.add(step);
                 }
@@ -102,10 +104,7 @@ impl Trial {
         self.read.drain(..self.read.len().saturating_sub(KEPT));
         // What the program writes into its own file is no guess.
         let reports_itself = fs::metadata(run.join(READINGS_FILE)).is_ok_and(|about| about.len() > 0);
-        if spec.names_no_source() && !reports_itself && !self.read.is_empty() {
-            let kept = kept_guesses(&self.read, self.untaken.is_empty());
-            drop(self.untaken.splice(0..0, kept));
-        }
+        self.untaken = advice(&Suggestions::new(&spec, &output), spec.names_no_source() && !reports_itself);
         if self.read.is_empty() {
             for name in ["group.out", "stderr.log"] {
                 let text = fs::read(run.join(name)).unwrap_or_default();
@@ -142,21 +141,24 @@ impl Trial {
     }
 }
 
-/// The patterns that keep what was guessed in these lines, after a line that says what they are for. If there are numbers that were not
-/// read, patterns for these follow.
-fn kept_guesses(read: &[(String, String)], is_all_read: bool) -> Vec<String> {
-    let patterns = guessed_patterns(read.iter().map(|(line, _)| line.as_str()));
+/// The numbers that were not read, with patterns that read them. If readings were guessed, the patterns that keep what was guessed stand before
+/// these, after a line that says what they are for.
+fn advice(suggestions: &Suggestions, is_guess: bool) -> Vec<String> {
+    let Suggestions { kept, is_guess_lost, more, others } = suggestions;
     let once = "⚠ Once a plan has a pattern, nothing is guessed any more";
-    let first = match (is_all_read, patterns.is_empty()) {
-        (true, true) => return Vec::new(),
+    let first = match (more.is_empty(), kept.is_empty()) {
+        (_, true) if !is_guess_lost => None,
+        (true, true) => Some(format!("{NO_PATTERNS}.")),
         (true, false) => {
-            "multicard guessed this from the output. To fix the guess, add these patterns to the plan.".to_owned()
+            Some("multicard guessed this from the output. To fix the guess, add these patterns to the plan.".to_owned())
         }
-        (false, true) => format!("{once}: write patterns for the steps and readings that were guessed, too."),
-        (false, false) => format!("{once}: add the patterns that keep what was guessed, too."),
+        (false, true) => Some(format!("{once}: write patterns for the steps and readings that were guessed, too.")),
+        (false, false) => Some(format!("{once}: add the patterns that keep what was guessed, too.")),
     };
-    let patterns = patterns.into_iter().map(|pattern| format!("a pattern that keeps what was guessed: '{pattern}'"));
-    std::iter::once(first).chain(patterns).collect()
+    let kept = kept.iter().map(|pattern| format!("a pattern that keeps what was guessed: '{pattern}'"));
+    let of_guess = first.into_iter().chain(kept).filter(|_| is_guess);
+    let more = more.iter().map(|(number, pattern)| format!("not read: {number}; a pattern that reads it: '{pattern}'"));
+    of_guess.chain(more).chain(others.iter().map(|number| format!("not read: {number}; {READABLE}"))).collect()
 }
 
 /// A folder that only the user can enter and that is removed when it is dropped.

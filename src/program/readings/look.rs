@@ -389,13 +389,21 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
     Some(Ok(()))
 }
 
-/// A pattern that reads the guessed step of a line; `None` for other lines, and for formats that a pattern would read with another meaning.
-pub(super) fn pattern_of_guess(line: &str) -> Option<String> {
+/// Patterns that read the guessed step of a line, anywhere in a line or only in lines that begin like this one; `None` for other lines, and
+/// for formats that patterns would read with another meaning.
+pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
     if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with("{'") {
         return None;
     }
-    let (read, _, taken) = sentence::told_apart(line, None, &mut Fields::default());
-    (read == Some(Ok(())) && !taken.is_empty()).then_some(taken)
+    let (read, _, patterns) = sentence::told_apart(line, None, &mut Fields::default());
+    (read == Some(Ok(())) && !patterns[0].is_empty()).then_some(patterns)
+}
+
+/// A pattern that reads Keras's line before each epoch; `None` if these lines are not those of Keras, or have no such line.
+pub(super) fn pattern_of_header(lines: &[String]) -> Option<String> {
+    let is_header = |line: &String| captures(&KERAS_EPOCH, line).is_some();
+    let is_keras = lines.iter().any(is_header) && lines.iter().any(|line| sentence::is_of_keras(line));
+    KERAS_EPOCH.as_ref().filter(|_| is_keras).map(|header| header.as_str().to_owned())
 }
 
 /// The named numbers of a line from which nothing was read. Progress bars, the headers of epochs and of tables, and binary data have none.
@@ -403,7 +411,7 @@ pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
     if !is_text(line) || [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
         return Vec::new();
     }
-    sentence::untaken(printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()))
+    sentence::untaken(line, printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()))
 }
 
 #[cfg(test)]

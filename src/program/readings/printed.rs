@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::{Regex, escape};
+use regex::Regex;
 
 use super::fields::ungrouped;
 
@@ -18,7 +18,7 @@ pub(super) struct Printed<'l> {
     /// Its printed name; empty if it has none.
     pub name: &'l str,
     /// The text between the previous number and this one, including the name and separators.
-    gap: &'l str,
+    pub gap: &'l str,
     /// Its position in the line, in bytes.
     pub at: usize,
     /// The printed number.
@@ -136,6 +136,8 @@ fn name_of(gap: &str) -> (&str, &str) {
     let begin =
         [" - ", "  "].iter().filter_map(|sign| name.rfind(sign).map(|at| at + sign.len())).fold(begin, usize::max);
     let name = name[begin..].trim_matches(|c: char| c.is_whitespace() || "-–•:('\"/".contains(c));
+    // Without a letter it is another number, such as the last step.
+    let name = if name.contains(char::is_alphabetic) { name } else { "" };
     match NAMED_UNIT.as_ref().and_then(|regex| regex.captures(name)) {
         Some(captures) => (
             captures.name("name").map_or("", |name| name.as_str()),
@@ -146,7 +148,7 @@ fn name_of(gap: &str) -> (&str, &str) {
 }
 
 /// The conversion of a unit: the factor, and the ending of the key.
-fn unit_of(unit: &str) -> (f64, &'static str) {
+pub(super) fn unit_of(unit: &str) -> (f64, &'static str) {
     let plain = unit.to_lowercase();
     let plain = plain.strip_suffix("ec").filter(|rest| rest.ends_with("/s")).unwrap_or(&plain);
     match plain {
@@ -314,88 +316,6 @@ impl Printed<'_> {
         };
         if key.is_empty() { "number".to_owned() } else { key }
     }
-
-    /// A pattern that reads this number, as the field or reading with the given name, or under its own key. Empty if the number has neither
-    /// a name nor a unit, or has separators or a unit that patterns do not read.
-    pub fn pattern(&self, name: Option<&str>) -> String {
-        let gap = spaced(&self.gap[self.gap.rfind(self.name).unwrap_or(0)..]);
-        let (group, unit) = self.group();
-        let is_named = name.is_some() || !self.name.is_empty() || !self.unit.is_empty();
-        let name = name.unwrap_or(&group);
-        let digits = if name == "step" { COUNT } else { PLAIN };
-        let (factor, ending) = unit_of(self.unit);
-        let is_scaled_rate = factor != 1.0 && ending.ends_with("_per_s");
-        let has_plain_text = name == "step" || !self.text.contains(',');
-        let is_read = self.value.is_some() && has_plain_text && !is_scaled_rate;
-        if is_named && is_read { format!("{gap}(?<{name}>{digits}){unit}") } else { String::new() }
-    }
-
-    /// The name of the group that reads it as the duration of a step.
-    pub fn duration_group(&self) -> &'static str {
-        if self.unit.to_lowercase().starts_with("ms") { "duration_ms" } else { "duration_s" }
-    }
-
-    /// The name of its group in a pattern, and the text that follows the number. Patterns read a number as it is printed, so the name
-    /// contains the printed unit.
-    fn group(&self) -> (String, String) {
-        let (factor, ending) = unit_of(self.unit);
-        let name = self.key();
-        let stem = name.strip_suffix(ending).unwrap_or(&name);
-        let printed = match (ending, self.unit.to_lowercase().as_str()) {
-            ("_s", "ms") => "_ms".to_owned(),
-            ("_s", "us" | "µs") => "_us".to_owned(),
-            ("_bytes", unit) if factor != 1.0 => format!("_{unit}"),
-            (ending, _) => ending.to_owned(),
-        };
-        let group = format!("{stem}{printed}");
-        let group = group.trim_start_matches(|c: char| c == '_' || c.is_ascii_digit());
-        let is_behind = !self.unit.is_empty() && !self.gap.contains(self.unit);
-        (group.to_owned(), if is_behind { format!("\\s?{}", escape(self.unit)) } else { String::new() })
-    }
-}
-
-/// A number in a pattern. It includes commas, so that no part of a number with commas is read.
-const PLAIN: &str = r"[-+]?\.?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?";
-/// The number of a step in a pattern.
-const COUNT: &str = r"\d(?:[\d,]*\d)?";
-
-/// A pattern that reads the step's number in lines like one in which it follows the text `before`: the last word of `before`, then the
-/// number. Other numbers in that word may differ from line to line.
-pub(super) fn pattern_of_step(before: &str) -> String {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let word = before.trim_end_matches(|c| !is_word(c)).trim_end_matches(is_word);
-    let mut pattern = String::new();
-    for part in before[word.len()..].chars().collect::<Vec<_>>().chunk_by(|a, b| kind_of(*a) == kind_of(*b)) {
-        match kind_of(part[0]) {
-            Kind::Digits => pattern += "\\d+",
-            Kind::Space => pattern += "\\s*",
-            Kind::Other => pattern += &escape(&part.iter().collect::<String>()),
-        }
-    }
-    pattern + &format!("(?<step>{COUNT})")
-}
-
-/// The class of a character in a pattern.
-#[derive(PartialEq)]
-enum Kind {
-    Digits,
-    Space,
-    Other,
-}
-
-fn kind_of(letter: char) -> Kind {
-    match letter {
-        _ if letter.is_ascii_digit() => Kind::Digits,
-        _ if letter.is_whitespace() => Kind::Space,
-        _ => Kind::Other,
-    }
-}
-
-/// A text as a pattern in which any white space matches any white space.
-fn spaced(text: &str) -> String {
-    let words: Vec<String> = text.split_whitespace().map(escape).collect();
-    let end = if text.ends_with(char::is_whitespace) { "\\s*" } else { "" };
-    format!("{}{end}", words.join("\\s+"))
 }
 
 #[cfg(test)]
@@ -461,32 +381,5 @@ mod tests {
         assert_eq!(meaning("speed 3k it/s"), reading("speed_steps_per_s", 3e3));
         assert_eq!(meaning("mem 2G"), reading("mem_bytes", 2e9));
         assert_eq!(meaning("throughput 1.25K"), Meaning::Unknown);
-        assert_eq!(numbers("throughput 1.25K tokens/s")[0].pattern(None), "", "a pattern reads 1.25");
-    }
-
-    #[test]
-    fn a_pattern_reads_a_number_with_a_digit_and_never_a_part_of_it() {
-        let pattern_of = |line: &str| numbers(line).pop().map(|number| number.pattern(None)).unwrap_or_default();
-        for line in ["42", "time 17,79ms", "tps: 12,345", "time 1 234 ms"] {
-            assert_eq!(pattern_of(line), "", "{line}");
-        }
-        let pattern = Regex::new(&pattern_of("patches: 7")).expect("a regular expression");
-        let read =
-            |line: &'static str| pattern.captures(line).and_then(|captures| Some(captures.name("patches")?.as_str()));
-        assert_eq!(
-            ["patches: 1e-3.", "patches: -2.5, 3", "patches: 1,234 ms"].map(read),
-            [Some("1e-3"), Some("-2.5"), Some("1,234")]
-        );
-        assert_eq!(["patches: e", "patches: --", "patches: ."].map(read), [None, None, None]);
-    }
-
-    #[test]
-    fn a_pattern_names_a_number_whose_name_begins_with_a_digit() {
-        let printed = numbers("2nd_loss: 0.5");
-        assert_eq!(printed.iter().map(Printed::key).collect::<Vec<_>>(), ["2nd_loss"]);
-        let pattern = Regex::new(&printed[0].pattern(None)).expect("a name of a group begins with a letter");
-        let read =
-            pattern.captures("2nd_loss: 0.25").and_then(|captures| Some(captures.name("nd_loss")?.as_str().to_owned()));
-        assert_eq!(read.as_deref(), Some("0.25"));
     }
 }

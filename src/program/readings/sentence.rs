@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Match, Regex};
 
 use super::fields::{Fields, can_wait, ungrouped};
+use super::parts::{self, Part};
 use super::phases::{EVALUATING, EVALUATIONS};
 use super::printed::{self, Meaning, Printed};
 use super::{NamedPhase, Untaken};
@@ -65,7 +66,28 @@ pub(super) fn count(captures: &Captures, name: &str) -> Option<u64> {
 /// `None` if a line does not have the format; otherwise whether its numbers can be read, with the problem.
 pub(super) type Read = Option<Result<(), String>>;
 
-/// The position of a step's number in a line, with the last step and the epoch.
+/// The epoch or the step of a line.
+struct Count {
+    name: &'static str,
+    /// The place of its number, in bytes.
+    place: Range<usize>,
+    /// The end of the number of the last step, if that follows.
+    last_end: Option<usize>,
+}
+
+/// Epoch and step in the order of the line.
+fn counts(epoch: Option<Match<'_>>, step: Option<Match<'_>>, steps: Option<Match<'_>>) -> Vec<Count> {
+    let count = |name, found: Option<Match<'_>>, last: Option<Match<'_>>| {
+        found.map(|found| Count { name, place: found.range(), last_end: last.map(|last| last.end()) })
+    };
+    let mut counts: Vec<Count> =
+        [count("epoch", epoch, None), count("step", step, steps)].into_iter().flatten().collect();
+    counts.sort_by_key(|count| count.place.start);
+    counts
+}
+
+/// The number of a step in a line, with the last step and the epoch.
+#[derive(Default)]
 struct Numbered {
     step: Option<u64>,
     steps: Option<u64>,
@@ -75,63 +97,77 @@ struct Numbered {
     has_bar: bool,
     /// The positions of these numbers, in bytes.
     places: Vec<Range<usize>>,
-    /// The place at which the number of the step begins; `None` in lines of Keras.
-    step_at: Option<usize>,
+    counts: Vec<Count>,
     /// Whether the number of the step has separators that do not show its value.
     is_unclear: bool,
 }
 
 impl Numbered {
     /// Finds step and epoch in a line with these numbers.
-    fn of(line: &str, epoch: Option<f64>, numbers: &[Printed<'_>]) -> Self {
-        let none = Self {
-            step: None,
-            steps: None,
-            epoch: None,
-            keras: false,
-            has_bar: false,
-            places: vec![],
-            step_at: None,
-            is_unclear: false,
-        };
-        let at = |captures: &Captures| captures.name("step").map(|step| step.start());
+    fn of<'l>(line: &'l str, epoch: Option<f64>, numbers: &[Printed<'_>]) -> Self {
         let number = |captures: &Captures, name: &str| -> Option<f64> { captures.name(name)?.as_str().parse().ok() };
         if let Some(found) = captures(&KERAS, line) {
             let has_bar = found.name("bar").is_some_and(|bar| bar.as_str() != "-");
             let end = found.name("bar").map_or(0, |bar| bar.start());
-            let (step, steps) = (count(&found, "step"), count(&found, "steps"));
             return Self {
-                step,
-                steps,
+                step: count(&found, "step"),
+                steps: count(&found, "steps"),
+                epoch,
                 keras: true,
                 has_bar,
                 places: std::iter::once(0..end).collect(),
-                epoch,
-                ..none
+                counts: counts(None, found.name("step"), found.name("steps")),
+                is_unclear: false,
             };
         }
         if let Some(found) = captures(&BATCH, line) {
-            let epoch = number(&found, "epoch").or_else(|| number(&found, "e"));
             let whole = found.get(0).map_or(0..0, |whole| whole.range());
-            let (step, steps) = (count(&found, "step"), count(&found, "steps"));
-            return Self { step, steps, epoch, places: vec![whole], step_at: at(&found), ..none };
+            let at_epoch = found.name("epoch").or(found.name("e"));
+            return Self {
+                step: count(&found, "step"),
+                steps: count(&found, "steps"),
+                epoch: number(&found, "epoch").or_else(|| number(&found, "e")),
+                places: vec![whole],
+                counts: counts(at_epoch, found.name("step"), found.name("steps")),
+                ..Self::default()
+            };
         }
         let is_part = |found: &Captures, name: &str| {
             found.name(name).is_some_and(|part| numbers.iter().any(|number| number.extends(&part.range())))
         };
         let step = captures(&STEP, line);
         if step.as_ref().is_some_and(|step| is_part(step, "step") || is_part(step, "steps")) {
-            return Self { is_unclear: true, ..none };
+            return Self { is_unclear: true, ..Self::default() };
         }
         let at_epoch = captures(&EPOCH, line).filter(|found| !is_part(found, "epoch"));
-        let ranges = [(&step, "step"), (&step, "steps"), (&at_epoch, "epoch")];
-        let places = ranges.iter().filter_map(|(found, name)| Some(found.as_ref()?.name(name)?.range()));
-        let places = places.collect();
+        let place = |found: &Option<Captures<'l>>, name: &str| found.as_ref().and_then(|found| found.name(name));
+        let [epoch, first, last] = [place(&at_epoch, "epoch"), place(&step, "step"), place(&step, "steps")];
         let of_step = |name| step.as_ref().and_then(|step| count(step, name));
-        let epoch = at_epoch.as_ref().and_then(|found| number(found, "epoch"));
-        let step_at = step.as_ref().and_then(at);
-        Self { step: of_step("step"), steps: of_step("steps"), epoch, places, step_at, ..none }
+        Self {
+            step: of_step("step"),
+            steps: of_step("steps"),
+            epoch: at_epoch.as_ref().and_then(|found| number(found, "epoch")),
+            places: [epoch, first, last].into_iter().flatten().map(|found| found.range()).collect(),
+            counts: counts(epoch, first, last),
+            ..Self::default()
+        }
     }
+
+    /// The parts of a pattern that read epoch and step of their line.
+    fn parts(&self, line: &str) -> Vec<Part> {
+        let mut after = 0;
+        let part = |Count { name, place, last_end }: &Count| {
+            let part = Part::of_count(line, after, place, name, *last_end);
+            after = last_end.unwrap_or(place.end);
+            part
+        };
+        self.counts.iter().map(part).collect()
+    }
+}
+
+/// Whether it is a line of Keras.
+pub(super) fn is_of_keras(line: &str) -> bool {
+    captures(&KERAS, line).is_some()
 }
 
 /// Whether a line with Keras's bar is the last one of its epoch, which Keras prints after the validation; `None` for any other line.
@@ -158,16 +194,17 @@ fn loss_in(line: &str) -> Option<Match<'_>> {
 /// fields have only the phase and the number of the step.
 pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
     let (read, others, _) = told_apart(line, epoch, fields);
-    (read, untaken(others.into_iter()))
+    (read, untaken(line, others.into_iter()))
 }
 
-/// Reads a sentence as [`read`] does; returns the numbers of unknown meaning, and a pattern for the numbers that were read of a step.
+/// Reads a sentence as [`read`] does; returns the numbers of unknown meaning, and patterns for the numbers that were read of a step, see
+/// [`parts::patterns`].
 pub(super) fn told_apart<'l>(
     line: &'l str,
     epoch: Option<f64>,
     fields: &mut Fields,
-) -> (Read, Vec<Printed<'l>>, String) {
-    let nothing = |read: Read| (read, Vec::new(), String::new());
+) -> (Read, Vec<Printed<'l>>, [String; 2]) {
+    let nothing = |read: Read| (read, Vec::new(), Default::default());
     let Some(loss) = loss_in(line) else { return nothing(None) };
     let numbers = printed::numbers(line);
     let numbered = Numbered::of(line, epoch, &numbers);
@@ -179,7 +216,7 @@ pub(super) fn told_apart<'l>(
     }
     let Some(value) = value.filter(|_| !is_evaluation && !numbered.is_unclear) else {
         let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
-        return (None, numbers.into_iter().filter(is_other).collect(), String::new());
+        return (None, numbers.into_iter().filter(is_other).collect(), Default::default());
     };
     fields.step.epoch = numbered.epoch;
     if numbered.step.is_none() {
@@ -188,42 +225,40 @@ pub(super) fn told_apart<'l>(
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
     fields.step.loss = Some(value);
-    let (mut others, mut taken, mut names_step, mut wait) = (Vec::new(), Vec::new(), false, None);
+    let (mut others, mut parts, mut wait) = (Vec::new(), numbered.parts(line), None);
     for number in numbers {
-        if number.at == loss.start() || numbered.places.iter().any(|place| place.contains(&number.at)) {
-            let is_step = numbered.step_at == Some(number.at);
-            let name = if number.at == loss.start() { Some("loss") } else { is_step.then_some("step") };
-            taken.extend(name.map(|name| (number.at, number.pattern(Some(name)))));
-            names_step |= name == Some("step");
+        if number.at == loss.start() {
+            parts.extend(number.part(Some("loss")));
+            continue;
+        }
+        if numbered.places.iter().any(|place| place.contains(&number.at)) {
             continue;
         }
         match meaning(&number, &numbered) {
             Meaning::Duration(duration_s) if fields.step.duration_s.is_none() => {
                 fields.step.duration_s = Some(duration_s);
-                taken.push((number.at, number.pattern(Some(number.duration_group()))));
+                parts.extend(number.part_of_duration());
             }
             Meaning::Wait(wait_s) if wait.is_none() => wait = Some((wait_s, number)),
             Meaning::Reading(key, value) => {
                 fields.reading(&key, value);
-                taken.push((number.at, number.pattern(None)));
+                parts.extend(number.part(None));
             }
+            // Keras prints the time since the epoch began without a name.
+            Meaning::Unknown if numbered.keras && number.name.is_empty() => {}
             Meaning::Duration(_) | Meaning::Wait(_) | Meaning::Unknown => others.push(number),
         }
     }
     if let Some((wait_s, number)) = wait {
         match fields.step.duration_s {
             Some(duration_s) if !can_wait(wait_s, duration_s) => others.push(number),
-            _ => fields.step.wait_s = Some(wait_s),
+            _ => {
+                fields.step.wait_s = Some(wait_s);
+                parts.extend(number.part_of_wait());
+            }
         }
     }
-    // A count in brackets, as in `Step [100/600]`, is not among the printed numbers.
-    if let Some(at) = numbered.step_at.filter(|_| !names_step) {
-        taken.push((at, printed::pattern_of_step(&line[..at])));
-        taken.sort();
-    }
-    let taken = taken.into_iter().map(|(_, pattern)| pattern).filter(|pattern| !pattern.is_empty());
-    let taken: Vec<String> = taken.collect();
-    (Some(Ok(())), others, taken.join(".*?"))
+    (Some(Ok(())), others, parts::patterns(line, parts))
 }
 
 /// The loss at this place of a line with these numbers; `None` if its separators do not show its value. Hardly a loss is a whole number of
@@ -235,16 +270,15 @@ fn loss_of(loss: &Match<'_>, numbers: &[Printed<'_>]) -> Option<f64> {
     }
 }
 
-/// The numbers of a line that are not read.
-pub(super) fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>) -> Vec<Untaken> {
+/// The numbers of this line that are not read.
+pub(super) fn untaken<'l>(line: &str, numbers: impl Iterator<Item = Printed<'l>>) -> Vec<Untaken> {
     let words = |number: &Printed<'l>| {
         let parts = [number.name, number.text, number.unit];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    let of_number = |number: Printed<'l>| Untaken {
-        number: words(&number),
-        name: number.name.to_owned(),
-        pattern: number.pattern(None),
+    let of_number = |number: Printed<'l>| {
+        let [pattern, anchored] = parts::patterns(line, number.part(None).into_iter().collect());
+        Untaken { number: words(&number), name: number.name.to_owned(), pattern, anchored }
     };
     numbers.map(of_number).collect()
 }
