@@ -213,7 +213,7 @@ mod tests {
     use std::io::Write;
     use std::path::Path;
 
-    use super::super::FoundStep;
+    use super::super::{FoundStep, NamedPhase};
     use super::*;
 
     fn append(path: &Path, text: &str) {
@@ -351,6 +351,24 @@ mod tests {
         let at_s = 1_795_681_800.5;
         let dated = FoundStep { step: Some(1), loss: Some(0.5), at_s, read_s: Some(7.0), ..FoundStep::default() };
         assert_eq!(rest, [Found::Step(dated), step(2, Some(0.25))]);
+    }
+
+    #[test]
+    fn a_column_that_tells_training_and_validation_apart_gives_the_phases_of_steps() {
+        let of_phase = |loss: f64, name: &str| {
+            let (epoch, phase) = (Some(0.0), NamedPhase::of(name));
+            Found::Step(FoundStep { epoch, loss: Some(loss), phase, at_s: 7.0, ..FoundStep::default() })
+        };
+        for column in ["split", "stage", "mode", "subset", "dataset"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("metrics.csv");
+            let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+            append(&path, &format!("epoch,{column},loss\n0,train,0.5\n0,val,5\n0,other,0.25\n"));
+            let found = poll(&mut source, true);
+            let [Found::Warning(warning), rest @ ..] = &found[..] else { panic!("{found:?}") };
+            assert!(warning.contains(&format!("{column:?} was taken for phase")), "{warning}");
+            assert_eq!(rest, [of_phase(0.5, "train"), of_phase(5.0, "val"), of_phase(0.25, "")], "{column}");
+        }
     }
 
     #[test]

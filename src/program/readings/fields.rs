@@ -32,6 +32,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("steps", &["max_steps", "total_steps"]),
     ("loss", &["train_loss", "training_loss", "loss_train", "train_loss_step", "loss_step"]),
     ("time_s", &["wall_time", "timestamp", "_timestamp"]),
+    ("phase", &["split", "stage", "mode", "subset", "dataset"]),
 ];
 
 /// The field that a name usually stands for in other programs.
@@ -76,15 +77,27 @@ impl Names {
         }
     }
 
-    /// The field or the key that a program's name stands for. A guess is reported once.
+    /// The field or the key that a program's name with a number as its value stands for. A guess is reported once.
     pub fn meaning<'n>(&'n mut self, name: &'n str, origin: &str, found: &mut Vec<Found>) -> &'n str {
+        // No number names a phase.
+        self.meaning_among(name, usual(name).filter(|word| *word != "phase"), origin, found)
+    }
+
+    /// The field or the key that a name stands for, if `usual` is the field that it usually stands for.
+    fn meaning_among<'n>(
+        &'n mut self,
+        name: &'n str,
+        usual: Option<&'static str>,
+        origin: &str,
+        found: &mut Vec<Found>,
+    ) -> &'n str {
         if self.declared.contains_key(name) {
             return &self.declared[name];
         }
         if WORDS.contains(&name) || !self.guesses {
             return name;
         }
-        let Some(word) = usual(name) else { return name };
+        let Some(word) = usual else { return name };
         if self.certain.contains(word) || self.declared.values().any(|taken| taken == word) {
             return name;
         }
@@ -109,11 +122,8 @@ impl Names {
         origin: &str,
         found: &mut Vec<Found>,
     ) -> Option<&'n str> {
-        let is_guess = self.guesses && !self.declared.contains_key(name) && !WORDS.contains(&name);
-        if usual(name).is_some_and(|word| is_guess && number_of(word, text.trim()).is_none()) {
-            return None;
-        }
-        let meaning = self.meaning(name, origin, found);
+        let usual = usual(name).filter(|word| is_value_of(word, text.trim()));
+        let meaning = self.meaning_among(name, usual, origin, found);
         (WORDS.contains(&meaning) || text.trim().parse::<f64>().is_ok()).then_some(meaning)
     }
 }
@@ -237,6 +247,11 @@ impl Fields {
         let reading = |(key, value)| Found::Reading { key, value, step: step.step, epoch: step.epoch };
         found.extend(readings.into_iter().map(reading));
     }
+}
+
+/// Whether a text can be the value of a field.
+fn is_value_of(word: &str, text: &str) -> bool {
+    if word == "phase" { NamedPhase::of(text).is_some() } else { number_of(word, text).is_some() }
 }
 
 /// The number that the text of a field states. A time may be a date with a time of day, which is local without a zone.
@@ -439,6 +454,26 @@ mod tests {
         assert_eq!(meaning(&mut names, "timestamp", "2026-11-26 09:30:00"), None, "the second of its kind");
         let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
         assert!(warning.starts_with("a.csv: \"wall_time\" was taken for time_s"), "{warning}");
+    }
+
+    #[test]
+    fn a_usual_name_of_phases_is_taken_for_the_phase_because_of_a_word_for_one() {
+        let (mut names, mut found) = (Names::new(&BTreeMap::new(), true), Vec::new());
+        let meaning = |names: &mut Names, name: &str, text: &str, found: &mut Vec<Found>| {
+            names.meaning_of_text(name, text, "a.csv", found).map(str::to_owned)
+        };
+        assert_eq!(meaning(&mut names, "split", "cifar", &mut found), None);
+        assert_eq!(meaning(&mut names, "split", "3", &mut found).as_deref(), Some("split"));
+        assert_eq!(names.meaning("split", "a.csv", &mut found), "split", "a number");
+        assert_eq!(found, []);
+        for text in ["train", " Val ", "test"] {
+            assert_eq!(meaning(&mut names, "split", text, &mut found).as_deref(), Some("phase"), "{text}");
+        }
+        assert_eq!(meaning(&mut names, "mode", "train", &mut found), None, "the second of its kind");
+        let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert!(warning.starts_with("a.csv: \"split\" was taken for phase"), "{warning}");
+        names.see("phase", "a.csv", &mut found);
+        assert_eq!(meaning(&mut names, "split", "val", &mut found), None, "the phase has a column of its own");
     }
 
     #[test]

@@ -323,6 +323,23 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_tells_training_and_validation_apart_is_the_phase_of_a_step_and_a_number_of_that_name_is_a_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let mut source = JsonLines::declared(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "{\"split\":\"val\",\"step\":1,\"loss\":5}\n{\"stage\":2,\"mode\":true,\"step\":1}\n")
+            .unwrap();
+        let mut found = Vec::new();
+        source.poll(true, 7.0, &mut found).unwrap();
+        let phase = NamedPhase::of("val");
+        let step = FoundStep { step: Some(1), loss: Some(5.0), phase, at_s: 7.0, ..FoundStep::default() };
+        let [Found::Warning(guess), rest @ ..] = &found[..] else { panic!("{found:?}") };
+        assert!(guess.starts_with("log.jsonl: \"split\" was taken for phase"), "{guess}");
+        let stage = Found::Reading { key: "stage".into(), value: 2.0, step: Some(1), epoch: None };
+        assert_eq!(rest, [Found::Step(step), stage]);
+    }
+
+    #[test]
     fn words_of_texts_are_kept_where_they_look_like_numbers_of_python() {
         let line = r#"{"loss":NaN,"least":-Infinity,"note":"NaN, \"Infinity\"","most":Infinity}"#;
         assert_eq!(without_nan(line), r#"{"loss":null,"least":null,"note":"NaN, \"Infinity\"","most":null}"#);
