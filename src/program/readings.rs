@@ -36,6 +36,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::plan::command::{ReadFile, ReadingsSpec};
 use crate::plan::{Key, counted};
 use crate::protocol::Event;
@@ -54,9 +56,11 @@ pub const READINGS_FILE: &str = "readings.jsonl";
 /// The helper module for Python programs.
 pub const PYTHON_ADAPTER: &str = include_str!("readings/adapter.py");
 
-/// Reading output may take this long in all, plus one part in [`BUSY_SHARE`] of a run's time, because the program waits meanwhile.
+/// Reading output may take this much CPU time in all, plus one part in [`BUSY_SHARE`] of a run's time, because the program waits meanwhile.
 const BUSY: Duration = Duration::from_secs(1);
 const BUSY_SHARE: u32 = 20;
+/// So much output is always read, and its time does not count: regular expressions are compiled when they are first used.
+const ALWAYS_READ_BYTES: u64 = 1_000_000;
 
 /// Something that was found in a program's output or files.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,7 +310,7 @@ pub struct Readings {
     /// Messages about unreadable files that were already reported.
     failures: HashSet<String>,
     opened: Instant,
-    /// Time that reading output has taken.
+    /// CPU time that reading output has taken, after the first [`ALWAYS_READ_BYTES`].
     busy: Duration,
     /// Bytes of output in total, and bytes that were not read because they arrived too fast.
     printed: u64,
@@ -334,8 +338,8 @@ impl Readings {
         self.sources.iter_mut().for_each(|source| source.watch());
     }
 
-    /// Reads output as it arrives: the time of a line is the time at which its text is read. If a program prints faster than its output can
-    /// be read, parts are skipped.
+    /// Reads output as it arrives: the time of a line is the time at which its text is read. If a program prints much, and faster than its
+    /// output can be read, parts are skipped.
     pub fn output(&mut self, stream: Stream, bytes: &[u8], now_s: f64) {
         let Self { sources, streams, found, .. } = self;
         let (lines, text_s) = match stream {
@@ -343,18 +347,21 @@ impl Readings {
             Stream::Error => &mut streams[1],
         };
         self.printed += bytes.len() as u64;
-        if self.busy > BUSY + self.opened.elapsed() / BUSY_SHARE {
+        let is_counted = self.printed > ALWAYS_READ_BYTES;
+        if is_counted && self.busy > BUSY + self.opened.elapsed() / BUSY_SHARE {
             self.skipped += bytes.len() as u64;
             return lines.skip();
         }
-        let begun = Instant::now();
+        let begun = thread_cpu_time();
         let mut first_s = if lines.has_text_of_line_ended_by(bytes) { *text_s } else { now_s };
         lines.push(bytes, |_, line| {
             let at_s = std::mem::replace(&mut first_s, now_s);
             sources.iter_mut().for_each(|source| source.line(stream, line, at_s, found));
         });
         *text_s = now_s;
-        self.busy += begun.elapsed();
+        if is_counted {
+            self.busy += thread_cpu_time().saturating_sub(begun);
+        }
     }
 
     /// Reports that the machine's clock was set by `by_s`, at a moment between these two times and before the next output.
@@ -381,12 +388,11 @@ impl Readings {
         }
         self.poll_sources(true, now_s);
         if self.skipped > 0 {
-            let mb = |bytes: u64| (bytes as f64 / 1e6).ceil();
             self.found.push(Found::Warning(format!(
-                "{} of {} MB of output were not searched for readings, because the program printed faster than multicard could read: let \
-                     it print less",
-                mb(self.skipped),
-                mb(self.printed)
+                "{} of {} of output were not searched for readings, because the program printed faster than multicard could read: let it \
+                     print less",
+                self.skipped,
+                counted(self.printed, "byte")
             )));
         }
         self.course.take(&mut self.found, now_s, events);
@@ -407,6 +413,11 @@ impl Readings {
             }
         }
     }
+}
+
+/// CPU time of the calling thread. On a busy machine it is much shorter than the time that passes.
+fn thread_cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]

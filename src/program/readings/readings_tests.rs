@@ -60,6 +60,45 @@ fn output_becomes_events_with_the_times_at_which_it_came() {
 }
 
 #[test]
+fn output_is_skipped_only_after_its_first_megabyte_and_the_bytes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &spec(&[r"step (?<step>\d+)"], &[]));
+    readings.busy = Duration::from_secs(3_600);
+    let (first, second) = ("step 1\n", "\nstep 2\n");
+    let between = ".".repeat(ALWAYS_READ_BYTES as usize - first.len() - second.len());
+    readings.output(Stream::Output, format!("{first}{between}{second}").as_bytes(), 101.0);
+    readings.output(Stream::Output, b"step 3\n", 102.0);
+    let mut events = Vec::new();
+    readings.finish(103.0, &mut events);
+    let words = words(&events);
+    let has = |begin: &str| words.iter().any(|word| word.starts_with(begin));
+    assert!(has("step 1:") && has("step 2:") && !has("step 3:"), "{words:?}");
+    assert!(has("7 of 1000007 bytes of output were not searched for readings"), "{words:?}");
+}
+
+/// A source that sleeps for each line, as on a machine whose CPUs are busy with other programs.
+struct Sleeper;
+
+/// How long it sleeps.
+const SLEEP: Duration = Duration::from_millis(50);
+
+impl Source for Sleeper {
+    fn line(&mut self, _stream: Stream, _line: &str, _at_s: f64, _found: &mut Vec<Found>) {
+        thread::sleep(SLEEP);
+    }
+}
+
+#[test]
+fn time_that_passes_without_a_cpu_does_not_count_as_time_of_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &ReadingsSpec::default());
+    readings.sources = vec![Box::new(Sleeper)];
+    readings.printed = ALWAYS_READ_BYTES;
+    readings.output(Stream::Output, b"step 1\n", 101.0);
+    assert!(readings.busy > Duration::ZERO && readings.busy < SLEEP, "{:?}", readings.busy);
+}
+
+#[test]
 fn a_bar_that_ends_when_the_next_one_is_printed_has_the_time_at_which_it_was_printed() {
     let folder = tempfile::tempdir().unwrap();
     let mut readings = readings(folder.path(), &ReadingsSpec::default());
