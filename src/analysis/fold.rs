@@ -275,6 +275,10 @@ mod tests {
         assert_eq!(loss(&ranks), Some(1.5));
         ranks[0].readings.push(fixture::reading_record("train_loss", f64::NAN, Some(2)));
         assert!(loss(&ranks).is_some_and(f64::is_nan), "the run diverged");
+        ranks[0].readings = vec![fixture::reading_record("train_loss", 0.5, None)];
+        assert_eq!(loss(&ranks), Some(0.5), "the program tells no epoch");
+        ranks[0].readings.insert(0, fixture::reading_record("train_loss", 1.5, Some(1)));
+        assert_eq!(loss(&ranks), Some(1.5), "losses of steps have epochs");
     }
 
     #[test]

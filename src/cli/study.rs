@@ -169,6 +169,13 @@ impl StudyArguments {
         let is_recorded = |asked: &Key| runs.clone().any(|run| run.measures.is_of_reports(asked));
         let asked = self.measure.as_ref().filter(|asked| !is_recorded(asked));
         if let Some(asked) = asked.filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
+            let mut programs = runs.clone().filter(|run| run.workload.command.is_some());
+            if programs.any(|run| run.unregistered().any(|(key, _)| key == asked)) {
+                return Err(format!(
+                    "measure {asked}: the program reports it, but its plan does not say what it is: add an entry to [command.measures] in the \
+                     plan; `multicard export --what runs` has the values"
+                ));
+            }
             let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
             return Err(format!("unknown measure {:?}{}", &**asked, suggestion(asked, &known)));
         }

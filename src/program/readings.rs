@@ -13,6 +13,7 @@ mod evaluation;
 mod fields;
 mod growing;
 mod json;
+mod keys;
 mod lines;
 mod logged;
 mod look;

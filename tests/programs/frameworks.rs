@@ -258,6 +258,30 @@ gpus = [1, 2]
     assert!(scene.left().is_empty());
 }
 
+#[test]
+fn a_final_loss_checks_the_work_of_cells_and_a_reading_that_the_plan_does_not_declare_is_told_to_need_that() {
+    let scene = Scene::new();
+    let script =
+        "sleep 0.1\necho \"loss: $1\"\necho \"{\\\"reading\\\": {\\\"bleu\\\": $1}}\" >> \"$MULTICARD_READINGS\"\n";
+    fs::write(scene.programs().join("train.sh"), script).unwrap();
+    let command = "[command]\nrun = [\"sh\", \"{programs}/train.sh\", \"{size}\"]\n";
+    scene.finish(&format!("repeats = 3\n{command}[factors]\nsize = [1, 50]\n"));
+    let losses: Vec<f64> = scene.runs().iter().filter_map(|run| reading(run, "train_loss")).collect();
+    assert_eq!((losses.len(), losses.iter().sum::<f64>()), (6, 153.0));
+    let table = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+        command.arg("table").arg(scene.session()).args(more);
+        command
+    };
+    let notes = seeded::printed(&succeed(&mut table(&["--notes"])));
+    assert!(notes.contains("check: ") && !notes.contains("neither accuracy nor loss"), "{notes}");
+    let refused = seeded::refused(&mut table(&["--measure", "bleu"]));
+    assert!(
+        refused.contains("measure bleu: the program reports it, but its plan does not say what it is"),
+        "{refused}"
+    );
+}
+
 /// The loop of the adapter's example: its steps say no epoch, but the accuracy after each epoch does.
 const LOOP: &str = r#"
 from multicard_readings import run

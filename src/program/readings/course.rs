@@ -9,7 +9,8 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::evaluation::Evaluation;
-use super::fields::{can_wait, refusal};
+use super::fields::can_wait;
+use super::keys::{Keys, Refused, TRAINING_LOSS};
 use super::logged::{Logged, stored_units};
 use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
@@ -19,8 +20,6 @@ use super::{Found, FoundStep, NamedPhase};
 use crate::plan::Key;
 use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
 
-/// The most different keys of readings in a run.
-const MOST_KEYS: usize = 1_000;
 /// Steps that are reported together may be read this long after they ended.
 const READ_LATE_S: f64 = 0.5;
 /// The most steps that are kept until it is known whether the times that the program reports are right.
@@ -57,7 +56,7 @@ pub struct Course {
     losses: Losses,
     /// The epoch of the newest step of which nothing more is reported, and when that step ended.
     completed: Option<(u32, f64)>,
-    keys: HashSet<Key>,
+    keys: Keys,
     /// The first step with a reported duration, and the sum of the durations of the steps after it.
     reported: Option<(FoundStep, f64)>,
     /// The clock of the times that the program reports, and the steps that were logged with such times before it was known to be right.
@@ -89,7 +88,7 @@ impl Course {
             evaluation: Evaluation::default(),
             losses: Losses::default(),
             completed: None,
-            keys: HashSet::new(),
+            keys: Keys::default(),
             reported: None,
             clock: ProgramClock::new(started_s),
             unsure: Vec::new(),
@@ -112,13 +111,16 @@ impl Course {
         for found in found.drain(..) {
             match found {
                 Found::Step(step) => self.step(step, events),
-                Found::Reading { key, value, step, epoch } => {
-                    if self.knows(&key, now_s, events) {
+                Found::Reading { key, value, step, epoch } => match self.keys.add(&key) {
+                    Ok(()) => {
+                        let is_of_training = step.is_none() && self.trains_without_losses();
+                        let key = if is_of_training { self.keys.of_training(key) } else { key };
                         let step = step.map(|step| self.steps.number_of(step));
                         let epoch = epoch.map(|epoch| self.epochs.number_of(epoch));
                         events.push((now_s, Event::Reading { key, value, epoch, step }));
                     }
-                }
+                    Err(Refused { kind, message }) => self.warn(&kind, message, now_s, events),
+                },
                 Found::Phase { phase, at_s } => self.enter(phase, at_s, Some(now_s), events),
                 Found::Epoch(epoch) => self.named_epoch(epoch, events),
                 Found::Untaken(_) => {}
@@ -166,22 +168,10 @@ impl Course {
         }
     }
 
-    /// Whether a reading may have this key: multicard does not measure it itself, and the number of keys is limited.
-    fn knows(&mut self, key: &Key, now_s: f64, events: &mut Vec<(f64, Event)>) -> bool {
-        if self.keys.contains(key) {
-            return true;
-        }
-        if let Some(message) = refusal(key) {
-            self.warn(key, message, now_s, events);
-            return false;
-        }
-        if self.keys.len() == MOST_KEYS {
-            let message =
-                format!("the program has more than {MOST_KEYS} different readings: from {key} on, they are left out");
-            self.warn("keys", message, now_s, events);
-            return false;
-        }
-        self.keys.insert(key.clone())
+    /// Whether the program trains and has reported no loss of a step, so that a loss without a step is the newest one of the training.
+    fn trains_without_losses(&self) -> bool {
+        let has_loss = self.losses.has_any() || self.newest().is_some_and(|newest| newest.step.loss.is_some());
+        !has_loss && self.named.is_none_or(NamedPhase::is_training)
     }
 
     /// The time at which a step ended.
@@ -490,8 +480,8 @@ impl Course {
 
     /// Ends an epoch with a reading of its loss, if there was a loss and the program reports none itself.
     fn end_epoch(&mut self, epoch: u32, at_s: f64, events: &mut Vec<(f64, Event)>) {
-        let loss = self.losses.end(epoch).filter(|_| !self.keys.contains("train_loss"));
-        let reading = |value| Event::Reading { key: "train_loss".into(), value, epoch: Some(epoch), step: None };
+        let loss = self.losses.end(epoch).filter(|_| !self.keys.contains(TRAINING_LOSS));
+        let reading = |value| Event::Reading { key: TRAINING_LOSS.into(), value, epoch: Some(epoch), step: None };
         events.extend(loss.map(|loss| (at_s, reading(loss))));
     }
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::fields::Fields;
+use super::super::keys::MOST_KEYS;
 use super::*;
 use crate::protocol::{EventLine, read_event_line};
 

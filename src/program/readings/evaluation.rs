@@ -1,8 +1,6 @@
 //! The loss of an evaluation: the mean of the losses that a program reports in it.
 
-use std::collections::HashSet;
-
-use crate::plan::Key;
+use super::keys::Keys;
 use crate::protocol::Event;
 
 /// The losses of the current evaluation.
@@ -43,7 +41,7 @@ impl Evaluation {
 
     /// Ends the evaluation with a reading of its loss and its time, if there was a loss and `reported`, the keys that the program reports
     /// itself, are others.
-    pub fn end(&mut self, reported: &HashSet<Key>) -> Option<(f64, Event)> {
+    pub fn end(&mut self, reported: &Keys) -> Option<(f64, Event)> {
         let mean = self.mean.take().filter(|mean| mean.weight > 0.0 && !reported.contains(mean.key))?;
         let (key, value) = (mean.key.into(), mean.sum / mean.weight);
         Some((mean.at_s, Event::Reading { key, value, epoch: Some(mean.epoch), step: None }))

@@ -8,6 +8,8 @@ const MOST_LOSSES: usize = 1 << 18;
 pub(super) struct Losses {
     /// The losses, in the order of their steps.
     losses: Vec<Loss>,
+    /// Whether there was a loss in any epoch.
+    has_any: bool,
 }
 
 /// The loss of a step, or of neighbouring steps.
@@ -21,12 +23,18 @@ struct Loss {
 }
 
 impl Losses {
+    /// Whether there was a loss in any epoch.
+    pub fn has_any(&self) -> bool {
+        self.has_any
+    }
+
     /// Adds the loss of a step that follows all others, with its weight in the mean.
     pub fn add(&mut self, epoch: u32, step: u64, loss: f64, weight: f64) {
         if self.losses.len() == MOST_LOSSES {
             self.join();
         }
         self.losses.push(Loss { epoch, step, sum: loss * weight, weight });
+        self.has_any = true;
     }
 
     /// Joins each loss with the next one of its epoch. If a program goes back to the second step of such a pair, that step counts twice.

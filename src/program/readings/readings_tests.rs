@@ -99,6 +99,27 @@ fn time_that_passes_without_a_cpu_does_not_count_as_time_of_reading() {
 }
 
 #[test]
+fn a_loss_without_a_step_is_that_of_the_training_unless_steps_have_losses_or_an_evaluation_goes_on() {
+    let losses = |output: &str, lines: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut readings, mut events) = (readings(folder.path(), &ReadingsSpec::default()), Vec::new());
+        readings.output(Stream::Output, output.as_bytes(), 101.0);
+        fs::write(folder.path().join(READINGS_FILE), lines).unwrap();
+        readings.finish(102.0, &mut events);
+        assert!(!readings.found_nothing());
+        let mut words = words(&events);
+        words.retain(|word| word.contains("loss = "));
+        words
+    };
+    assert_eq!(losses("loss: 0.5\nloss: 0.25\n", ""), ["train_loss = 0.5 at None", "train_loss = 0.25 at None"]);
+    assert_eq!(losses("step 1 loss 0.5\nloss: 0.25\n", ""), ["loss = 0.25 at None", "train_loss = 0.5 at None"]);
+    assert_eq!(losses("", "{\"reading\":{\"loss\":5}}\n"), ["train_loss = 5 at None"]);
+    assert_eq!(losses("", "{\"phase\":\"val\"}\n{\"reading\":{\"loss\":5}}\n"), ["loss = 5 at None"]);
+    let reported = "{\"train_loss\":0.5}\n{\"reading\":{\"loss\":5}}\n";
+    assert_eq!(losses("", reported), ["train_loss = 0.5 at None", "loss = 5 at None"]);
+}
+
+#[test]
 fn a_bar_that_ends_when_the_next_one_is_printed_has_the_time_at_which_it_was_printed() {
     let folder = tempfile::tempdir().unwrap();
     let mut readings = readings(folder.path(), &ReadingsSpec::default());
