@@ -149,7 +149,8 @@ pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Erro
     }
     let is_path = argument.exists() || argument.components().count() > 1;
     let folder = if is_path { argument.clone() } else { crate::session::default_sessions_folder()?.join(argument) };
-    if folder.join("session.toml").exists() {
+    // Where nobody can tell, as in a folder that may not be entered, opening it says why.
+    if !matches!(folder.join("session.toml").try_exists(), Ok(false)) {
         return Ok(folder);
     }
     if folder.exists() {

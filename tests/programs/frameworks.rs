@@ -297,12 +297,12 @@ fn epochs_that_the_adapter_says_with_their_accuracy_are_those_of_the_steps_befor
     let scene = Scene::new();
     fs::write(scene.programs().join("train.py"), LOOP).unwrap();
     fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
-    let study = "[[study]]\nname = \"loss\"\nmeasure = \"train_loss\"\nmeasures = [\"train_loss\", \"accuracy\"]\n";
+    let study = "[[study]]\nname = \"losses\"\nmeasure = \"train_loss\"\nmeasures = [\"train_loss\", \"accuracy\"]\n";
     scene.finish(&format!("[command]\nrun = [\"{python}\", \"train.py\"]\nfolder = \"programs\"\n{study}"));
     let of_step = |event| if let Event::Step { epoch, .. } = event { Some(epoch) } else { None };
     let epochs: Vec<u32> = events(&scene.runs()[0]).into_iter().filter_map(of_step).collect();
     assert_eq!(epochs, [[1; 10], [2; 10], [3; 10]].concat());
-    let table = scene.table(&["--study", "loss"]);
+    let table = scene.table(&["--study", "losses"]);
     let median = |key: &str| table["rows"][0][key]["median"].as_f64();
     assert!(median("train_loss").is_some_and(|loss| (loss - 1.0 / 3.0).abs() < 1e-9), "{table}");
     assert!(median("accuracy").is_some_and(|accuracy| (accuracy - 0.8).abs() < 1e-9), "{table}");

@@ -154,6 +154,8 @@ pub(super) struct Shapes {
     bars_have_loss: bool,
     /// The newest step with a number.
     newest: Option<FoundStep>,
+    /// Whether the program reports only some of its steps.
+    skips_steps: bool,
     /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
     early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
@@ -227,7 +229,14 @@ impl Source for Shapes {
 impl Shapes {
     /// Adds what was read of a line to `found`.
     fn hand_over(&mut self, fields: Fields, at_s: f64, found: &mut Vec<Found>) {
-        if fields.is_measured() && fields.step.step.is_some() {
+        if fields.is_measured()
+            && let Some(step) = fields.step.step
+        {
+            let before = self.newest.and_then(|newest| newest.step).unwrap_or_default();
+            // A smaller number begins another count.
+            if step > before {
+                self.skips_steps = step > before + 1;
+            }
             self.newest = Some(FoundStep { at_s, ..fields.step });
         }
         fields.found(at_s, found);
@@ -239,7 +248,7 @@ impl Shapes {
         let Some(newest) = self.newest.as_mut().filter(|newest| newest.duration_s.is_none()) else { return };
         let newest_s = std::mem::replace(&mut newest.at_s, at_s);
         // If steps were made since the newest reported one, when the evaluation began is unknown, and so is the time of the next step.
-        let follows = step == newest.step;
+        let follows = step == newest.step || (step.is_none() && !self.skips_steps);
         let phase = |name, at_s| NamedPhase::of(name).map(|phase| Found::Phase { phase, at_s });
         if self.bars.evaluates() {
             found.extend(phase("evaluate", if follows { newest_s } else { at_s }));

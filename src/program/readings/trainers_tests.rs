@@ -199,6 +199,27 @@ fn the_loss_of_an_evaluation_is_no_loss_of_the_step_and_its_time_is_none_of_the_
 }
 
 #[test]
+fn the_loss_of_an_evaluation_without_a_number_ends_the_evaluation_after_the_newest_step_if_all_steps_are_reported() {
+    let lines = [
+        (1.0, "Epoch 1/3 | train loss 1.5"),
+        (9.0, "val loss 2.0"),
+        (10.0, "Epoch 2/3 | train loss 1.0"),
+        (19.0, "val loss 1.75"),
+        (20.5, "Epoch 3/3 | train loss 0.5"),
+    ];
+    let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+    for (at_s, line) in lines {
+        shapes.line(Stream::Output, line, at_s, &mut found);
+    }
+    Course::new(0.0, WarmUp::Steps(0)).take(&mut found, 21.0, &mut events);
+    let of_step = |(_, event)| match event {
+        Event::Step { duration_s, .. } => Some(duration_s),
+        _ => None,
+    };
+    assert_eq!(events.into_iter().filter_map(of_step).collect::<Vec<_>>()[1..], [1.0, 1.5]);
+}
+
+#[test]
 fn a_line_that_names_the_best_loss_or_a_device_beside_its_own_loss_is_a_step() {
     for line in [
         "step 10 loss 1.5 (best loss 0.9)",
