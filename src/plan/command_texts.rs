@@ -1,5 +1,7 @@
 //! A command as the texts of a form. The texts become a plan, or a message about what is wrong with them.
 
+mod lists;
+
 use std::sync::Arc;
 
 use super::command::{Command, DeclaredFactor, KEY, PLACING, own_measures, spec};
@@ -72,14 +74,14 @@ impl CommandTexts {
         let Block { spec, factors, .. } = &plan.first;
         let command = spec.command.as_deref()?;
         let pairs = |pairs: &mut dyn Iterator<Item = (&String, &String)>, between: &str| {
-            pairs.map(|(name, text)| format!("{name}{between}{text}")).collect::<Vec<_>>().join("\n")
+            let lines: Vec<String> = pairs.map(|(name, text)| lists::pair_text(name, between, text)).collect();
+            lists::lines_text(&lines)
         };
-        let levels = |levels: &[Level]| joined(&levels.iter().map(Level::to_string).collect::<Vec<_>>(), ", ");
         let factors = factors.iter().map(|(key, ticked)| {
             let texts = command.factors.iter().find(|texts| texts.key == *key).cloned().unwrap_or_default();
             let text = Option::unwrap_or_default;
             let (name, unit, help) = (text(texts.name), text(texts.unit), text(texts.help));
-            FactorTexts { key: key.to_string(), levels: levels(ticked), name, unit, help }
+            FactorTexts { key: key.to_string(), levels: lists::levels_text(ticked), name, unit, help }
         });
         let measures = declared(spec).map(|measure| MeasureTexts {
             key: measure.key.to_string(),
@@ -92,16 +94,16 @@ impl CommandTexts {
         let unless = |text: &str, usual: &str| if text == usual { String::new() } else { text.to_owned() };
         let readings = &command.readings;
         Some(Self {
-            run: joined(&command.run, " "),
+            run: lists::words_text(&command.run),
             folder: command.folder.clone().unwrap_or_default(),
-            setup: joined(&command.setup, " "),
+            setup: lists::words_text(&command.setup),
             variables: pairs(&mut command.env.iter().map(|(name, text)| (name, text)), "="),
             time_limit_s: command.time_limit_s.map_or(String::new(), |limit_s| limit_s.to_string()),
             unit: unless(&spec.unit.many, &usual.unit.many),
             step: unless(&spec.step, &usual.step),
             factors: factors.collect(),
-            patterns: readings.patterns.join("\n"),
-            files: readings.files.join("\n"),
+            patterns: lists::lines_text(&readings.patterns),
+            files: lists::lines_text(&readings.files),
             names: pairs(&mut readings.names.iter(), " = "),
             finds_warm_up: readings.finds_warm_up,
             measures: measures.collect(),
@@ -113,26 +115,23 @@ impl CommandTexts {
     /// # Errors
     /// What is wrong with the texts, as for a plan file.
     pub fn plan(&self, plan: &Plan) -> Result<Plan, String> {
-        let lines =
-            |text: &str| text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect::<Vec<_>>();
         let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let before = &plan.first.spec;
         let mut command = before.command.as_deref().cloned().unwrap_or_default();
-        command.run = split(&self.run, char::is_whitespace)?;
-        command.setup = split(&self.setup, char::is_whitespace).map_err(|error| format!("set-up: {error}"))?;
+        command.run = lists::words(&self.run)?;
+        command.setup = lists::words(&self.setup).map_err(|error| format!("set-up: {error}"))?;
         command.folder = filled(&self.folder);
         command.time_limit_s = filled(&self.time_limit_s).map(|text| seconds(&text)).transpose()?;
-        let pair = |line: &str, what: &str, shape: &str| match line.split_once('=') {
-            Some((name, text)) => Ok((name.trim().to_owned(), text.to_owned())),
-            None => Err(format!("the {what} {line:?} has no =: write {shape}")),
+        let pair = |line: &str, what: &str, shape: &str| {
+            lists::pair(line).ok_or_else(|| format!("the {what} {line:?} has no =: write {shape}"))
         };
-        let variables = lines(&self.variables);
+        let variables = lists::lines(&self.variables);
         command.env = variables.iter().map(|line| pair(line, "variable", "NAME=text")).collect::<Result<_, _>>()?;
-        let names = lines(&self.names);
+        let names = lists::lines(&self.names);
         let names = names.iter().map(|line| pair(line, "name", "its name = loss"));
         let names = names.map(|pair| pair.map(|(name, meaning)| (name, meaning.trim().to_owned())));
         command.readings.names = names.collect::<Result<_, _>>()?;
-        (command.readings.patterns, command.readings.files) = (lines(&self.patterns), lines(&self.files));
+        (command.readings.patterns, command.readings.files) = (lists::lines(&self.patterns), lists::lines(&self.files));
         command.readings.finds_warm_up = self.finds_warm_up;
         let mut ticked: Vec<(Key, Vec<Level>)> = Vec::new();
         command.factors.clear();
@@ -146,7 +145,7 @@ impl CommandTexts {
             if filled_texts != (DeclaredFactor { key: key.clone(), ..DeclaredFactor::default() }) {
                 command.factors.push(filled_texts);
             }
-            ticked.push((key, levels_of(&split(levels, |letter| letter == ',')?)));
+            ticked.push((key, lists::levels(levels)?));
         }
         let mut measures: Vec<DeclaredMeasure> = Vec::new();
         for MeasureTexts { key, name, unit, better, on_speed } in &self.measures {
@@ -185,8 +184,8 @@ impl CommandTexts {
             .iter()
             .any(|text| text.contains(&format!("{{{key}}}")) || text.contains(&format!("{{{key}:")));
         if !stands && !PLACING.contains(&key) {
-            let is_switch = split(levels, |letter| letter == ',')
-                .is_ok_and(|levels| levels.iter().all(|level| ["on", "off"].contains(&level.as_str())));
+            let is_on_or_off = |level: &Level| level.as_text().is_some_and(|text| ["on", "off"].contains(&text));
+            let is_switch = lists::levels(levels).is_ok_and(|levels| levels.iter().all(is_on_or_off));
             let word = if is_switch { format!("{{{key}:--{key}}}") } else { format!("--{key}={{{key}}}") };
             self.run = format!("{} {word}", self.run.trim_end());
         }
@@ -209,8 +208,8 @@ impl CommandTexts {
         if index < self.factors.len() {
             let FactorTexts { key, .. } = self.factors.remove(index);
             let stands = |word: &str| word.contains(&format!("{{{key}}}")) || word.contains(&format!("{{{key}:"));
-            if let Ok(words) = split(&self.run, char::is_whitespace) {
-                self.run = joined(&words.into_iter().filter(|word| !stands(word)).collect::<Vec<_>>(), " ");
+            if let Ok(words) = lists::words(&self.run) {
+                self.run = lists::words_text(&words.into_iter().filter(|word| !stands(word)).collect::<Vec<_>>());
             }
         }
         self
@@ -263,71 +262,14 @@ fn seconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("the time limit {text:?} is not a number of seconds: write a number such as 600"))
 }
 
-/// The levels of a typed list: numbers if all of them are, texts otherwise.
-fn levels_of(texts: &[String]) -> Vec<Level> {
-    let number = |text: &String| {
-        let real = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Level::Number);
-        text.parse().ok().map(Level::Integer).or_else(real)
-    };
-    let numbers: Option<Vec<Level>> = texts.iter().map(number).collect();
-    numbers.unwrap_or_else(|| texts.iter().map(|text| Level::text(text)).collect())
-}
-
-/// Splits a text at separators; quotes keep a piece together.
-fn split(text: &str, is_separator: impl Fn(char) -> bool) -> Result<Vec<String>, String> {
-    let (mut pieces, mut piece, mut quoted, mut was_quoted) = (Vec::new(), String::new(), None, false);
-    let mut end = |piece: &mut String, was_quoted: &mut bool| {
-        let whole = std::mem::take(piece);
-        let whole = if *was_quoted { whole } else { whole.trim().to_owned() };
-        if !whole.is_empty() || *was_quoted {
-            pieces.push(whole);
-        }
-        *was_quoted = false;
-    };
-    for letter in text.chars() {
-        match (quoted, letter) {
-            (Some(quote), letter) if letter == quote => quoted = None,
-            (None, '"' | '\'') => {
-                if !was_quoted {
-                    piece = piece.trim_start().to_owned();
-                }
-                (quoted, was_quoted) = (Some(letter), true);
-            }
-            (None, letter) if is_separator(letter) => end(&mut piece, &mut was_quoted),
-            // Spaces after a quoted level.
-            (None, ' ') if was_quoted => {}
-            (_, letter) => piece.push(letter),
-        }
-    }
-    if let Some(quote) = quoted {
-        return Err(format!("a {quote} is not closed"));
-    }
-    end(&mut piece, &mut was_quoted);
-    Ok(pieces)
-}
-
-/// Joins pieces into one text, with quotes where needed.
-fn joined(pieces: &[String], separator: &str) -> String {
-    let needs = |piece: &String| piece.is_empty() || piece.contains(|c: char| c.is_whitespace() || "\"',".contains(c));
-    let quoted = |piece: &String| match (needs(piece), piece.contains('"')) {
-        (false, _) => piece.clone(),
-        (true, false) => format!("\"{piece}\""),
-        (true, true) => {
-            // Neither kind of quotes can hold both kinds: the text is split into parts with alternating quotes.
-            let parts =
-                piece.split('"').map(|part| if part.is_empty() { String::new() } else { format!("\"{part}\"") });
-            parts.collect::<Vec<_>>().join("'\"'")
-        }
-    };
-    pieces.iter().map(quoted).collect::<Vec<_>>().join(separator)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use proptest::collection::{btree_map, btree_set, vec};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plan::command::ReadingsSpec;
 
     fn begun() -> Plan {
         Plan::new("own", starting_command())
@@ -452,8 +394,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_are_split_as_they_were_joined(words in proptest::collection::vec("[a-z \"',{}=]{0,8}", 0..5)) {
-            prop_assert_eq!(split(&joined(&words, " "), char::is_whitespace).unwrap(), words);
+        fn a_plan_stays_as_it_is_while_its_texts_do(
+            words in vec("[a-z \"',=]{0,6}", 0..3),
+            levels in btree_set("[0-9.]{1,3}|[a-z0-9 \"',.\n]{0,5}", 1..4),
+            variables in btree_map("[A-Z=\"' ]{0,3}N", "[a-z \"'=\n]{0,6}", 0..3),
+            (patterns, files) in (vec("[a-z \"'\n]{0,5}", 0..3), vec("[a-z \"'\n]{0,5}", 0..3)),
+            names in btree_map("[a-z =\"']{0,5}", Just("loss".to_owned()), 0..3),
+        ) {
+            let own = ["a.out".to_owned(), "{v}".to_owned()];
+            let command = Command {
+                run: own.into_iter().chain(words.clone()).collect(),
+                setup: words,
+                env: variables.into_iter().map(|(name, text)| (name.replace('=', "-"), text)).collect(),
+                readings: ReadingsSpec {
+                    patterns: patterns.into_iter().map(|text| format!("{text}(?<loss>.)")).collect(),
+                    files: files.into_iter().map(|text| format!("{text}a.csv")).collect(),
+                    names,
+                    finds_warm_up: false,
+                },
+                ..starting_command().command.as_deref().cloned().unwrap()
+            };
+            let levels: Vec<Level> = levels.iter().map(|text| Level::text(text)).collect();
+            let ticked = vec![(Key::from("v"), levels)];
+            let mut plan = Plan::new("own", Arc::new(spec(command, ticked.clone(), "units", "step", Vec::new())));
+            plan.first.factors = ticked;
+            let plan = Plan::parse(&plan.to_toml(), "own").unwrap();
+            prop_assert_eq!(CommandTexts::of(&plan).unwrap().plan(&plan).unwrap(), plan);
         }
     }
 }

@@ -199,6 +199,22 @@ fn another_plan_is_not_opened_over_text_that_is_in_no_plan_without_a_question() 
 }
 
 #[test]
+fn levels_that_look_like_numbers_and_variables_with_line_breaks_stay_while_another_field_is_edited() {
+    let mut window = window_of(Some(cpu_node()));
+    let text = "version = 1\n[command]\nrun = [\"echo\", \"{v}\", \"{c}\"]\nenv = { MOTD = \"a\\nB=b\" }\n\
+                [factors]\nv = [\"1.9\", \"1.10\"]\nc = [\"a,b\", \"c\"]\n";
+    let plan = Plan::parse(text, "p.toml").unwrap();
+    execute(&mut window, PlanCommand::Begin(Box::new(plan.clone())));
+    assert_eq!(window.get_by_label("Levels of v").value().as_deref(), Some("\"1.9\", \"1.10\""));
+    type_into(&mut window, "Command", " x");
+    let edited = window.state().state.own::<PlanScreen>().plan().clone();
+    assert_eq!(run(&window), "echo {v} {c} x");
+    assert_eq!(edited.first.factors, plan.first.factors);
+    let variables = |plan: &Plan| plan.first.spec.command.as_ref().unwrap().env.clone();
+    assert_eq!(variables(&edited), variables(&plan));
+}
+
+#[test]
 fn patterns_become_readings_of_the_plan() {
     let mut window = own();
     click(&mut window, "Readings");
