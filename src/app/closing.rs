@@ -244,11 +244,11 @@ fn runs_ui(ui: &mut Ui, desk: &Desk, answer: &mut Option<CloseCommand>) -> Respo
 /// Draws the question about unsaved edits; returns the button that keeps the window open.
 fn edits_ui(ui: &mut Ui, unsaved: Option<&Unsaved>, answer: &mut Option<CloseCommand>) -> Response {
     let name = unsaved.map_or("", |unsaved| &unsaved.name);
-    let can_be_saved = unsaved.is_none_or(|unsaved| unsaved.can_be_saved);
-    if can_be_saved {
-        title_ui(ui, &format!("The plan “{name}” has changes that are not saved."));
-    } else {
-        title_ui(ui, &format!("The program's form of “{name}” contains an error, so the plan cannot be saved."));
+    let refusal = unsaved.and_then(|unsaved| unsaved.refusal.as_deref());
+    let can_be_saved = refusal.is_none();
+    match refusal {
+        None => title_ui(ui, &format!("The plan “{name}” has changes that are not saved.")),
+        Some(refusal) => title_ui(ui, refusal),
     }
     ui.add_space(2.0 * GRID);
     ui.horizontal_wrapped(|ui| {

@@ -21,8 +21,8 @@ pub struct Unsaved {
     pub screen: ScreenName,
     /// The name of the edited value.
     pub name: String,
-    /// Whether it can be saved in its present state.
-    pub can_be_saved: bool,
+    /// Why it cannot be saved in its present state; `None` if it can.
+    pub refusal: Option<String>,
     /// Whether it is being saved, or the dialog for its path is open.
     pub is_saving: bool,
 }

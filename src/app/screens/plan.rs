@@ -250,7 +250,12 @@ impl PlanScreen {
 
     /// The plan's file, if its contents equal the plan.
     fn saved_file(&self) -> Option<&std::path::Path> {
-        self.document.path().filter(|_| !self.document.is_unsaved() && self.form_error().is_none())
+        self.document.path().filter(|_| !self.is_unsaved())
+    }
+
+    /// Whether the plan differs from its file or, without one, from its start, or typed text is not part of it yet.
+    fn is_unsaved(&self) -> bool {
+        self.document.is_unsaved() || self.form_error().is_some()
     }
 
     /// What is wrong with typed text that is not part of the plan yet.
@@ -301,7 +306,7 @@ impl Executes for PlanScreen {
     fn execute(&mut self, command: PlanCommand, desk: &mut Desk, context: &Context) {
         self.part_where_focus_moved(context);
         match command {
-            PlanCommand::Open => self.ask(Purpose::Open, context),
+            PlanCommand::Open => self.ask(Purpose::Open, desk, context),
             PlanCommand::OpenFile(path) => {
                 desk.screen = ScreenName::PLAN;
                 self.begin_opening(path, context);
@@ -318,11 +323,11 @@ impl Executes for PlanScreen {
                 None => {}
             },
             PlanCommand::Save => match self.document.path().map(PathBuf::from) {
-                Some(path) => self.save(path, false, context),
-                None => self.ask(Purpose::Save, context),
+                Some(path) => self.save(path, false, desk, context),
+                None => self.ask(Purpose::Save, desk, context),
             },
-            PlanCommand::SaveAs => self.ask(Purpose::Save, context),
-            PlanCommand::SaveFile { path, replace } => self.save(path, replace, context),
+            PlanCommand::SaveAs => self.ask(Purpose::Save, desk, context),
+            PlanCommand::SaveFile { path, replace } => self.save(path, replace, desk, context),
             PlanCommand::CloseQuestion => (self.question, self.changed) = (None, None),
             PlanCommand::AnswerReplace(yes) => {
                 if let (Some((other, file)), true) = (self.replacing.take(), yes) {
@@ -386,7 +391,7 @@ impl Screen for PlanScreen {
 
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
         self.part_where_focus_moved(context);
-        self.poll_question(context);
+        self.poll_question(desk, context);
         self.program.poll_trial();
         self.poll_saving(desk);
         self.poll_opening(desk);
@@ -500,7 +505,7 @@ impl Screen for PlanScreen {
         has_edits.then(|| Unsaved {
             screen: ScreenName::PLAN,
             name: self.plan().name.clone(),
-            can_be_saved: self.form_error().is_none(),
+            refusal: self.save_refusal(),
             is_saving: self.question.is_some() || self.changed.is_some() || self.saving.is_some(),
         })
     }

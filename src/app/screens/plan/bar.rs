@@ -34,7 +34,7 @@ pub(super) fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             asked.push(PlanCommand::Redo);
         }
         let name = document.path().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
-        let mark = if document.is_unsaved() { " · unsaved changes" } else { "" };
+        let mark = if view.own.is_unsaved() { " · unsaved changes" } else { "" };
         let text = name.map_or_else(|| format!("no file yet{mark}"), |name| format!("{name}{mark}"));
         let label = ui.add(eframe::egui::Label::new(muted(ui, text)).truncate());
         if let Some(path) = document.path() {

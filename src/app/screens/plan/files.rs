@@ -62,8 +62,11 @@ enum Replaceable {
 }
 
 impl PlanScreen {
-    /// Asks for a path, in a field and in the system's dialog.
-    pub(super) fn ask(&mut self, purpose: Purpose, context: &Context) {
+    /// Asks for a path, in a field and in the system's dialog, unless it is asked for a plan that cannot be saved.
+    pub(super) fn ask(&mut self, purpose: Purpose, desk: &mut Desk, context: &Context) {
+        if purpose == Purpose::Save && self.refuses_save(desk) {
+            return;
+        }
         let path = self.document.path().map(PathBuf::from);
         let path = path.unwrap_or_else(|| suggested_path(self.plan()));
         let suggestion = match (purpose, path.parent()) {
@@ -87,20 +90,37 @@ impl PlanScreen {
         self.opening = Some(read(path, context));
     }
 
-    /// Begins to save the plan. Its own file is replaced if no other program changed it, any other file only if `replace` is set.
-    pub(super) fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
+    /// Why the plan cannot be saved; `None` if it can. A file without the typed text would hold another plan than the screen shows.
+    pub(super) fn save_refusal(&self) -> Option<String> {
+        let name = &self.plan().name;
+        self.form_error().map(|_| format!("The form of “{name}” contains an error, so the plan cannot be saved."))
+    }
+
+    /// Says why the plan cannot be saved, if it cannot; returns whether it cannot.
+    fn refuses_save(&self, desk: &mut Desk) -> bool {
+        let (Some(refusal), Some(error)) = (self.save_refusal(), self.short_form_error()) else { return false };
+        desk.problem(ScreenName::PLAN, format!("Nothing was saved. {refusal} {error}"));
+        true
+    }
+
+    /// Begins to save the plan, if it can be saved. Its own file is replaced if no other program changed it, any other file only if
+    /// `replace` is set.
+    pub(super) fn save(&mut self, path: PathBuf, replace: bool, desk: &mut Desk, context: &Context) {
+        self.changed = None;
+        if self.refuses_save(desk) {
+            return;
+        }
         let replaceable = match self.document.file() {
             _ if replace => Replaceable::Any,
             Some(own) if own.path == path => Replaceable::Text(Arc::clone(&own.text)),
             _ => Replaceable::Nothing,
         };
         let from = self.document.path().map(PathBuf::from);
-        self.changed = None;
         self.saving = Some(write(self.document.plan().clone(), from, path, replaceable, context));
     }
 
     /// Opens or saves the file that was chosen in the system's dialog.
-    pub(super) fn poll_question(&mut self, context: &Context) {
+    pub(super) fn poll_question(&mut self, desk: &mut Desk, context: &Context) {
         let Some(question) = &mut self.question else { return };
         let Some(chosen) = taken(&mut question.dialog) else { return };
         match (chosen, question.purpose) {
@@ -111,7 +131,7 @@ impl PlanScreen {
             (Some(path), Purpose::Save) => {
                 self.question = None;
                 // The dialog has already asked whether to replace an existing file.
-                self.save(path, true, context);
+                self.save(path, true, desk, context);
             }
             (None, _) => {
                 question.note = Some(NO_FILE_CHOSEN.to_owned());

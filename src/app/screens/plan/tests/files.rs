@@ -73,6 +73,48 @@ fn ctrl_s_in_a_field_saves_the_plan_with_the_typed_text() {
 }
 
 #[test]
+fn a_plan_whose_form_contains_an_error_is_not_saved_and_stays_unsaved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let before = "version = 1\n[command]\nrun = [\"echo\", \"{n}\"]\n[factors]\nn = [1, 2]\n";
+    std::fs::write(&path, before).unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    assert!(window.query_by_label("mine.toml").is_some());
+    type_into(&mut window, "Levels of n", ", 2");
+    assert!(says(&window, "2 is listed twice"));
+    assert!(window.query_by_label("mine.toml · unsaved changes").is_some());
+    let other = folder.path().join("other.toml");
+    let elsewhere = PlanCommand::SaveFile { path: other.clone(), replace: true };
+    for command in [PlanCommand::SaveAs, elsewhere, PlanCommand::Save] {
+        window.state_mut().state.desk.problems.clear();
+        execute(&mut window, command);
+        let refusal = window.state().state.unsaved().unwrap().refusal.unwrap();
+        assert!(refusal.contains("contains an error, so the plan cannot be saved"), "{refusal}");
+        assert!(messages(&window).starts_with(&format!("Nothing was saved. {refusal}")), "{}", messages(&window));
+        assert!(window.query_by_label("Path of the plan").is_none(), "no path is asked for");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+    assert!(!other.exists() && window.query_by_label("mine.toml · unsaved changes").is_some());
+    // One of the two 2 becomes 20.
+    type_into(&mut window, "Levels of n", "0");
+    execute(&mut window, PlanCommand::Save);
+    assert_eq!(Plan::read(&path).unwrap().first.levels("n").len(), 3);
+    assert!(window.query_by_label("mine.toml").is_some() && messages(&window).is_empty(), "{}", messages(&window));
+}
+
+#[test]
+fn a_wrong_constraint_is_not_left_out_of_a_saved_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::Constraints(vec![("gpus >".to_owned(), "is wrong".to_owned())]));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert!(!path.exists());
+    assert!(messages(&window).contains("Constraint 1 contains an error"), "{}", messages(&window));
+}
+
+#[test]
 fn another_file_is_replaced_only_when_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.toml");
