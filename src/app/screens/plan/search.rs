@@ -41,9 +41,28 @@ impl SearchTexts {
     }
 
     fn keep(&self) -> Result<Vec<KeptLimit>, String> {
-        let limits = self.keep.split(BETWEEN).map(str::trim).filter(|text| !text.is_empty());
-        limits.map(KeptLimit::parse).collect()
+        let limits = separate(&self.keep);
+        limits.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).map(KeptLimit::parse).collect()
     }
+}
+
+/// The parts of a text between [`BETWEEN`]. In quotes, that word is part of the name of a measure.
+fn separate(text: &str) -> Vec<String> {
+    let mut limits: Vec<String> = Vec::new();
+    let has_open_quote = |limit: &&mut String| {
+        let quote_after = |open: Option<char>, letter: char| match open {
+            Some(quote) => (letter != quote).then_some(quote),
+            None => Some(letter).filter(|letter| "\"'".contains(*letter)),
+        };
+        limit.chars().fold(None, quote_after).is_some()
+    };
+    for part in text.split(BETWEEN) {
+        match limits.last_mut().filter(has_open_quote) {
+            Some(limit) => limit.extend([BETWEEN, part]),
+            None => limits.push(part.to_owned()),
+        }
+    }
+    limits
 }
 
 /// Typed texts, which may differ from the plan.
@@ -74,7 +93,7 @@ impl Typed {
 
 impl PlanScreen {
     /// The typed texts; `None` for a plan without a search.
-    fn search_texts(&self) -> Option<SearchTexts> {
+    pub(super) fn search_texts(&self) -> Option<SearchTexts> {
         let search = self.plan().search.as_ref()?;
         let typed = self.search.as_ref().filter(|typed| typed.typed_for.as_ref() == Some(search));
         Some(typed.map_or_else(|| SearchTexts::of(search), |typed| typed.texts.clone()))

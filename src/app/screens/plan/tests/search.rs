@@ -39,6 +39,21 @@ fn a_search_is_ticked_asked_with_a_budget_and_launched_as_the_plan_says() {
 }
 
 #[test]
+fn the_limits_of_a_plan_are_shown_as_a_text_that_is_read_as_them() {
+    let mut window = window_of(Some(gpu_node(1)));
+    let limits = r#"'"time and units" < 3', "accuracy >= 98 %", '"wait and see" > 1'"#;
+    let search_table = format!("[search]\ngoal = 'min \"time and units\"'\nkeep = [{limits}]\n");
+    let text = format!("version = 1\nrepeats = 12\n[factors]\nbatch_size = [32, 64]\n{search_table}");
+    let plan = Plan::parse(&text, "p.toml").unwrap();
+    execute(&mut window, PlanCommand::Begin(Box::new(plan.clone())));
+    assert_eq!(window.state().state.own::<PlanScreen>().search_error(), None);
+    let SearchTexts { goal, keep } = window.state().state.own::<PlanScreen>().search_texts().unwrap();
+    ask(&mut window, &goal, &format!("{keep} and loss < 2"));
+    let limits = search(&window).unwrap().keep;
+    assert_eq!((&limits[..3], limits.len()), (&plan.search.unwrap().keep[..], 4));
+}
+
+#[test]
 fn a_search_that_is_unticked_gives_back_the_repeats_unless_the_user_set_others() {
     let mut window = window_of(Some(gpu_node(1)));
     two_batches(&mut window);
