@@ -24,6 +24,7 @@ mod log;
 mod ranks;
 pub mod readings;
 mod runner;
+mod set_up;
 mod watch;
 mod words;
 

@@ -12,12 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use sha2::{Digest, Sha256};
-
 use super::facts::NamedFiles;
 use super::log::Log;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
+use super::set_up::SetUp;
 use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
@@ -31,8 +30,6 @@ use crate::trace;
 
 /// Most characters of a program's output in the message about its failure; the run's folder has all of them.
 const MOST_TOLD_CHARS: usize = 600;
-/// Folder in a session with markers of the set-ups that have run.
-const SETUP_FOLDER: &str = "setup";
 
 /// Runs the program of a job on the node with this number until it has ended, and logs it; returns whether it succeeded. The calling process
 /// is dedicated to the job. `starter` is the subcommand that ties a process to its parent and becomes another program. What `sample` makes
@@ -130,9 +127,16 @@ impl Runner {
                 folder.display()
             )));
         }
-        if !filled.setup.is_empty() && !self.set_up(&filled, &folder)? {
-            return Ok(End::Asked);
-        }
+        // What the set-up made is kept from being replaced until the program has ended.
+        let _made = if filled.setup.is_empty() {
+            None
+        } else {
+            let made = self.set_up(&filled, &folder)?;
+            if made.is_none() {
+                return Ok(End::Asked);
+            }
+            made
+        };
         let commands = (0..self.ranks.here()).map(|rank| self.command(&filled.run, &filled, &folder, Some(rank)));
         let commands = commands.collect::<Result<Vec<_>, _>>().map_err(input)?;
         let first = commands.first().map(|(executable, _)| executable.clone()).unwrap_or_default();
@@ -177,8 +181,27 @@ impl Runner {
         Ok(Readings::new(spec, files, &place, warm_up))
     }
 
-    /// Runs the set-up, unless a run of the session has done so; returns whether the run continues.
-    fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<bool, Failure> {
+    /// The state of the set-up in the session.
+    fn set_up_state(&self, filled: &Filled, folder: &Path) -> Result<SetUp, Failure> {
+        let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
+        let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
+        let session = session_folder(&run_folder).unwrap_or(&run_folder);
+        // On another machine, the set-up's results are in another place or were made by another user. The nodes of a site share the session
+        // and what its set-up made.
+        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let place = self.job.site.as_ref().map_or(hostname.trim(), |site| &site.name);
+        let command = &self.program.command;
+        let written = (&command.setup, &command.env, &command.folder, &command.base);
+        let scope = serde_json::json!([self.job.site.is_some(), place, self.in_container(&[]), written]);
+        let shared = Words::new(&self.job, &self.program, &self.ranks).shared_command().map_err(input)?;
+        let shared = serde_json::json!([shared.setup, shared.folder, shared.env]);
+        let own = serde_json::json!([filled.setup, folder, filled.env]);
+        SetUp::open(session, &scope.to_string(), &shared.to_string(), &own.to_string()).map_err(failed)
+    }
+
+    /// Runs the set-up, unless it was the last one of the command in this session. Returns what keeps other runs from replacing what it made;
+    /// `None` if the run is asked to end.
+    fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<Option<File>, Failure> {
         let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
         let no_lock = |error: io::Error| {
             let advice = foreign::advice(&error).unwrap_or("check the session's disk");
@@ -186,36 +209,23 @@ impl Runner {
                 "cannot lock the set-up in the session, which other runs may execute meanwhile: {error}; {advice}"
             ))
         };
-        let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
-        let session = session_folder(&run_folder).unwrap_or(&run_folder).join(SETUP_FOLDER);
-        fs::create_dir_all(&session).map_err(failed)?;
-        let words = self.in_container(&filled.setup);
-        let text = serde_json::json!([words, folder, filled.env]).to_string();
-        let digest: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let lock = File::create(session.join(format!("{digest}.lock"))).map_err(failed)?;
-        // Runs that share the machine wait for the one that runs the set-up.
-        if !self.wait_for(|| lock.try_lock()).map_err(no_lock)? {
-            return Ok(false);
+        let state = self.set_up_state(filled, folder)?;
+        if !self.wait_for(|| state.try_begin()).map_err(no_lock)? {
+            return Ok(None);
         }
-        let done = session.join(format!("{digest}.done"));
-        // A copied or imported session runs its set-up again, since the set-up's results are in another place or were made by another user.
-        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        // The nodes of a site share the session and what its set-up made.
-        let place =
-            self.job.site.as_ref().map_or_else(|| hostname.trim().to_owned(), |site| format!("site {}", site.name));
-        let mark = format!("{} on {place}\n{}\n", session.display(), words.join(" "));
-        if fs::read_to_string(&done).is_ok_and(|known| known == mark) {
-            return Ok(true);
+        if state.is_done() {
+            return state.into_use().map(Some).map_err(no_lock);
         }
         let (_, command) =
             self.command(&filled.setup, filled, folder, None).map_err(|error| input(format!("setup: {error}")))?;
+        state.start().map_err(failed)?;
         let Ended { exit, last_lines, .. } =
             watch(vec![command], Use::Keep, &mut self.log, &self.signal).map_err(input)?;
         match exit {
-            None => Ok(false),
+            None => Ok(None),
             Some(exit) if exit.is_success() => {
-                fs::write(done, mark).map_err(failed)?;
-                Ok(true)
+                state.finish().map_err(failed)?;
+                state.into_use().map(Some).map_err(no_lock)
             }
             Some(exit) => {
                 let failed = failure(&filled.setup, exit, 0, &last_lines);
@@ -436,12 +446,14 @@ mod tests {
         let session = tempfile::tempdir().unwrap();
         let session = session.path().canonicalize().unwrap();
         let (first, second) = (session.join("runs/1"), session.join("runs/2"));
-        // A set-up that cannot be started fails, and its lock is left.
+        // A set-up that cannot be started fails, and does not keep other runs from beginning.
         let (mut runner_of_first, filled) = runner(&first, &["/nonexistent/setup"]);
         assert!(runner_of_first.set_up(&filled, &session).is_err());
-        let lock = fs::read_dir(session.join(SETUP_FOLDER)).unwrap().next().unwrap().unwrap().path();
-        let held = File::open(&lock).unwrap();
-        held.try_lock().unwrap();
+        let executing = runner_of_first.set_up_state(&filled, &session).map_err(|failure| failure.message).unwrap();
+        executing.try_begin().unwrap();
+        let is_turn = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "turn");
+        let mut files = fs::read_dir(session.join("setup")).unwrap().map(|entry| entry.unwrap().path());
+        let lock = files.find(is_turn).unwrap();
         let (mut waiting, filled) = runner(&second, &["/nonexistent/setup"]);
         let folder = session.clone();
         let set_up = move || waiting.set_up(&filled, &folder).map_err(|failure| failure.message);
@@ -451,19 +463,19 @@ mod tests {
         }
         thread::sleep(POLL);
         // The other run has done it.
-        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        let mark = format!("{} on {}\n/nonexistent/setup\n", session.join(SETUP_FOLDER).display(), hostname.trim());
-        fs::write(lock.with_extension("done"), mark).unwrap();
-        held.unlock().unwrap();
-        assert_eq!(waits.join().unwrap(), Ok(true));
+        executing.finish().unwrap();
+        let used = executing.into_use().unwrap();
+        assert!(waits.join().unwrap().unwrap().is_some());
+        drop(used);
         // On a file system without locks, no run waits for a lock.
         let refused = || Err(TryLockError::Error(rustix::io::Errno::NOLCK.into()));
         let (unlocked, _) = runner(&second, &[]);
         assert_eq!(unlocked.wait_for(refused).map_err(|error| error.raw_os_error()), Err(Some(37)));
         // A run that is asked to end does not wait.
+        let held = File::open(&lock).unwrap();
         held.try_lock().unwrap();
         let (mut asked, filled) = runner(&second, &["/nonexistent/setup"]);
         asked.signal.store(15, Ordering::Relaxed);
-        assert_eq!(asked.set_up(&filled, &session).map_err(|failure| failure.message), Ok(false));
+        assert!(asked.set_up(&filled, &session).map_err(|failure| failure.message).unwrap().is_none());
     }
 }

@@ -6,6 +6,9 @@ use super::ranks::Ranks;
 use crate::plan::command::{self, Filled};
 use crate::protocol::{Job, Program};
 
+/// Placeholders whose values no two runs, or no two nodes of a run, need have in common.
+const OWN: [&str; 4] = ["run_folder", "node_rank", "master_addr", "port"];
+
 /// The values of a run's placeholders, which stay the same for the whole run.
 pub(super) struct Words<'a> {
     job: &'a Job,
@@ -24,6 +27,15 @@ impl<'a> Words<'a> {
     /// A placeholder is unknown, or the command names no program.
     pub fn command(&self) -> Result<Filled, String> {
         self.program.command.filled(&|name| self.value(name))
+    }
+
+    /// The command as all runs with the same levels and seed have it: placeholders for what is the run's or the node's own are left in.
+    ///
+    /// # Errors
+    /// As for [`Self::command`].
+    pub fn shared_command(&self) -> Result<Filled, String> {
+        let is_own = |name: &str| OWN.contains(&name) && self.job.levels.get(name).is_none();
+        self.program.command.filled(&|name| if is_own(name) { Some(format!("{{{name}}}")) } else { self.value(name) })
     }
 
     /// The names of the files that the run's readings are read from, with their placeholders filled.
@@ -95,5 +107,8 @@ mod tests {
             (Some("127.0.0.1".into()), Some("0".into()))
         );
         assert_eq!(words.value("rank"), None);
+        let shared = words.shared_command().map(|filled| filled.run);
+        let expected = ["40", "2", "1", "{run_folder}", "/sessions/one", &batch_size];
+        assert_eq!(shared, Ok(expected.map(str::to_owned).to_vec()));
     }
 }

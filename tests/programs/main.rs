@@ -21,6 +21,7 @@ mod frameworks;
 mod pooling;
 #[path = "../seeded/mod.rs"]
 mod seeded;
+mod set_ups;
 mod traced;
 
 use seeded::{succeed, text, wait};
@@ -257,25 +258,6 @@ fn a_run_has_one_port_which_is_free() {
     let plan =
         format!("[command]\nrun = [\"python3\", \"-c\", \"{script}\", \"{{port}}\"]\nenv = {{ PORT = \"{{port}}\" }}");
     scene.finish(&plan);
-}
-
-#[test]
-fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
-    let scene = Scene::new();
-    let plan = "repeats = 3\n[command]\nsetup = [\"sh\", \"-c\", \"echo set up >> count\"]\nrun = [\"cat\", \"count\"]\n\
-                folder = \"{programs}\"";
-    scene.finish(plan);
-    assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\n");
-    // A session that was moved is set up again.
-    let moved = scene.folder.path().join("moved");
-    fs::rename(scene.session(), &moved).unwrap();
-    let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    elsewhere.arg("run").arg(scene.folder.path().join("plan.toml")).arg("--session").arg(&moved);
-    assert_eq!(elsewhere.output().unwrap().status.code(), Some(0));
-    assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\nset up\n");
-    let failing = scene.run(&plan.replace("echo set up", "echo no compiler >&2; exit 3; echo"), &[]);
-    let stderr = text(&failing.stderr);
-    assert!(stderr.contains("setup: sh exited with code 3; end of its output: no compiler"), "{stderr}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub const KEY: &str = "command";
 pub const PEAK_RESIDENT: &str = "peak_resident_bytes";
 /// The measure for the CPU time of all processes of a run.
 pub const CPU_TIME: &str = "cpu_time_s";
-/// The measure for a program's own time, without the set-up of the session's first run.
+/// The measure for a program's own time, without the set-up.
 pub const PROGRAM_TIME: &str = "program_time_s";
 /// The reading for the code with which a program exited.
 pub const EXIT_CODE: &str = "exit_code";
@@ -61,7 +61,7 @@ pub struct Command {
     /// Environment variables for the program.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// A program that runs once a session before the first run; empty for none.
+    /// A program that runs before the first run of a session, and before each run whose set-up is another one than the last; empty for none.
     #[serde(default)]
     pub setup: Vec<String>,
     /// A run is ended after this time, in seconds; `None` for the plan's limit.

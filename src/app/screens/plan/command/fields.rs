@@ -296,7 +296,8 @@ fn surroundings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
         "Set-up, once a session",
         &mut texts.setup,
         "make",
-        "A program that runs before the first run of a session; if it fails, the run fails",
+        "A program that runs before the first run of a session, and again before a run for whose levels it is another one; \
+         if it fails, the run fails",
     );
     lines_ui(
         ui,

@@ -1,0 +1,177 @@
+//! What the runs of a session know about a command's set-up: which one was done last, and whether runs still use what it made.
+//!
+//! A set-up has placeholders, so that it may differ from cell to cell. Runs whose set-ups differ must not use the same files at the same
+//! time: each run keeps a lock until its program has ended, which others of its set-up share, and a run of another set-up waits for it.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Folder in a session with the state of its set-ups.
+const FOLDER: &str = "setup";
+
+/// The state that all runs of a command at one place share, as one of these runs sees it.
+pub(super) struct SetUp {
+    /// Locked by the run that compares its set-up with the last one, until it has executed its own.
+    turn: File,
+    /// Locked while what the last set-up made is used, by any number of runs, or replaced, by one run.
+    made: File,
+    /// Says which set-up was done last. It is missing while one is executed, and after one that failed.
+    done: PathBuf,
+    /// The first line of `done`: the set-up that this run shares with others.
+    shared: String,
+    /// The second line of `done`: the set-up of this run, with the values that only this run has.
+    own: String,
+}
+
+impl SetUp {
+    /// The state in the folder of a session. Each part is a text of which any change makes another set-up: `scope` is the command as it is
+    /// written and the place where it runs, `shared` the command as runs with the same levels have it, `own` as this run has it.
+    ///
+    /// # Errors
+    /// The session cannot be written.
+    pub fn open(session: &Path, scope: &str, shared: &str, own: &str) -> io::Result<Self> {
+        let folder = session.join(FOLDER);
+        fs::create_dir_all(&folder)?;
+        let scope = digest(scope);
+        // Network file systems give a lock that is shared only to readers, and one that is not shared only to writers.
+        let open = |ending: &str| {
+            let path = folder.join(format!("{scope}.{ending}"));
+            File::options().read(true).write(true).create(true).truncate(false).open(path)
+        };
+        // The results of a set-up are not moved along with its session.
+        let shared = digest(&format!("{} {shared}", session.display()));
+        let done = folder.join(format!("{scope}.last"));
+        Ok(Self { turn: open("turn")?, made: open("made")?, done, shared, own: digest(own) })
+    }
+
+    /// Tries to begin: it is this run's turn, and no run uses what another set-up made.
+    ///
+    /// # Errors
+    /// Other runs are in the way, or the file system has no locks.
+    pub fn try_begin(&self) -> Result<(), TryLockError> {
+        self.turn.try_lock()?;
+        let begun = if self.last().lines().next() == Some(self.shared.as_str()) {
+            self.made.try_lock_shared()
+        } else {
+            self.made.try_lock()
+        };
+        if begun.is_err() {
+            self.turn.unlock().map_err(TryLockError::Error)?;
+        }
+        begun
+    }
+
+    /// Whether the last set-up was that of this run.
+    pub fn is_done(&self) -> bool {
+        self.last() == self.mark()
+    }
+
+    /// Notes that the set-up is about to be executed: until it has succeeded, none counts as done.
+    ///
+    /// # Errors
+    /// The session cannot be written.
+    pub fn start(&self) -> io::Result<()> {
+        match fs::remove_file(&self.done) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that the set-up has succeeded.
+    ///
+    /// # Errors
+    /// The session cannot be written.
+    pub fn finish(&self) -> io::Result<()> {
+        fs::write(&self.done, self.mark())
+    }
+
+    /// Lets other runs begin. What the set-up made stays as it is until the returned file is closed.
+    ///
+    /// # Errors
+    /// The file system has no locks.
+    pub fn into_use(self) -> io::Result<File> {
+        // Nobody else can take the lock meanwhile, because it is still this run's turn.
+        self.made.unlock()?;
+        self.made.lock_shared()?;
+        Ok(self.made)
+    }
+
+    fn last(&self) -> String {
+        fs::read_to_string(&self.done).unwrap_or_default()
+    }
+
+    fn mark(&self) -> String {
+        format!("{}\n{}\n", self.shared, self.own)
+    }
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn begins(set_up: &SetUp) -> bool {
+        match set_up.try_begin() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Error(error)) => panic!("{error}"),
+        }
+    }
+
+    /// The set-up of a run, which it executes unless it is done.
+    fn set_up(session: &Path, shared: &str, own: &str) -> (bool, File) {
+        let set_up = SetUp::open(session, "make", shared, own).unwrap();
+        assert!(begins(&set_up), "{shared} {own}");
+        let is_done = set_up.is_done();
+        if !is_done {
+            set_up.start().unwrap();
+            set_up.finish().unwrap();
+        }
+        (is_done, set_up.into_use().unwrap())
+    }
+
+    #[test]
+    fn a_set_up_is_done_again_after_another_one_and_after_one_that_did_not_succeed() {
+        let session = tempfile::tempdir().unwrap();
+        let is_done = |shared: &str| set_up(session.path(), shared, shared).0;
+        assert_eq!(["O1", "O1", "O2", "O1", "O1"].map(is_done), [false, true, false, false, true]);
+        let failing = SetUp::open(session.path(), "make", "O2", "O2").unwrap();
+        assert!(begins(&failing));
+        failing.start().unwrap();
+        drop(failing);
+        assert!(!is_done("O1"), "the failed set-up may have replaced a part");
+        // Another command, or the same one at another place, has a state of its own.
+        let other = SetUp::open(session.path(), "make elsewhere", "O1", "O1").unwrap();
+        assert!(begins(&other) && !other.is_done());
+        let moved = tempfile::tempdir().unwrap();
+        fs::rename(session.path().join(FOLDER), moved.path().join(FOLDER)).unwrap();
+        assert!(!set_up(moved.path(), "O1", "O1").0, "what it made was not moved");
+    }
+
+    #[test]
+    fn a_run_waits_for_those_that_use_what_another_set_up_made_and_not_for_those_of_its_own() {
+        let session = tempfile::tempdir().unwrap();
+        let (_, first) = set_up(session.path(), "O1", "O1 node 0");
+        // Another node of the run has values of its own, and must not wait for the first one.
+        let (is_done, second) = set_up(session.path(), "O1", "O1 node 1");
+        assert!(!is_done);
+        let other = SetUp::open(session.path(), "make", "O2", "O2").unwrap();
+        assert!(!begins(&other));
+        drop(first);
+        assert!(!begins(&other));
+        // A run that waits does not keep others from beginning.
+        let (is_done, third) = set_up(session.path(), "O1", "O1 node 1");
+        assert!(is_done && !begins(&other));
+        drop((second, third));
+        assert!(begins(&other));
+        let late = SetUp::open(session.path(), "make", "O1", "O1").unwrap();
+        assert!(!begins(&late), "the set-up is being executed");
+    }
+}
