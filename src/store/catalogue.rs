@@ -50,7 +50,8 @@ pub struct SessionHeading {
     pub levels: BTreeMap<Key, Vec<Level>>,
     /// The names of these factors; those that no workload knows have none.
     pub names: BTreeMap<Key, Arc<str>>,
-    /// The number of its runs in each state; runs that have not ended count as queued.
+    /// The number of its runs in each state. Runs that have not ended count as running if they were started and a process writes the session,
+    /// otherwise as queued.
     pub runs: BTreeMap<&'static str, usize>,
     /// The user's note.
     pub note: String,
@@ -80,11 +81,12 @@ impl SessionHeading {
             changed_time_s: None,
             words: String::new(),
         };
-        // For each run its final state; `None` while it has not ended. A cancelled run may be put back into the queue.
-        let mut states: BTreeMap<String, Option<RunState>> = BTreeMap::new();
+        // A cancelled run may be put back into the queue.
+        let mut states: BTreeMap<String, RunState> = BTreeMap::new();
         let mut brought: Vec<WorkloadSpec> = Vec::new();
         let is_imported = heading.is_imported();
-        each_decision(session, &["plan_added", "run_queued", "run_ended", "noted"], |time_s, decision| {
+        let told = ["plan_added", "run_queued", "run_started", "run_ended", "noted"];
+        each_decision(session, &told, |time_s, decision| {
             // Imported runs have the times of their file, and their plan the time of the import.
             if !is_imported || !matches!(decision, Decision::PlanAdded { .. }) {
                 heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
@@ -97,7 +99,7 @@ impl SessionHeading {
                     }
                 }
                 Decision::RunQueued { run, levels, .. } => {
-                    states.insert(run, None);
+                    states.insert(run, RunState::Queued);
                     for (key, level) in levels.iter() {
                         let known = heading.levels.entry(key.clone()).or_default();
                         if known.len() < MOST_LEVELS && !known.contains(level) {
@@ -105,13 +107,23 @@ impl SessionHeading {
                         }
                     }
                 }
-                Decision::RunEnded { run, state, .. } => drop(states.insert(run, Some(state))),
+                Decision::RunStarted { run, .. } => {
+                    states.entry(run).and_modify(|state| *state = RunState::Running);
+                }
+                Decision::RunEnded { run, state, .. } => drop(states.insert(run, state)),
                 Decision::Noted { run: None, note } => heading.note = note,
                 _ => {}
             }
         })?;
         for state in states.into_values() {
-            *heading.runs.entry(state.unwrap_or(RunState::Queued).name()).or_default() += 1;
+            *heading.runs.entry(state.name()).or_default() += 1;
+        }
+        // Runs that nobody follows are looked at again when the session is opened.
+        if heading.runs.contains_key(RunState::Running.name())
+            && folder::is_unattended(session)
+            && let Some(count) = heading.runs.remove(RunState::Running.name())
+        {
+            *heading.runs.entry(RunState::Queued.name()).or_default() += count;
         }
         heading.take_factors(&brought);
         heading.changed_time_s = heading.changed_time_s.or_else(|| journal_time_s(session));

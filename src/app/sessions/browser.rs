@@ -5,7 +5,8 @@ mod dialog;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime};
 
 use eframe::egui::{Context, Id};
 use poll_promise::Promise;
@@ -13,14 +14,17 @@ use poll_promise::Promise;
 use super::plain_name;
 use crate::app::command::SessionsCommand;
 use crate::app::settings::Settings;
-use crate::app::task::{on_thread, taken};
+use crate::app::task::{on_thread, taken, taken_about};
 use crate::app::widgets::filter_of_list;
 use crate::conduct::{Client, Order};
-use crate::plan::{Filter, Unordered};
+use crate::plan::{Filter, RunState, Unordered};
 use crate::remote::{Address, Line, Prompts};
 use crate::session::{default_sessions_folder, note_session};
 use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session};
 pub use dialog::browser_ui;
+
+/// Interval at which the sessions are read again while the browser is open.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The browser's state.
 #[derive(Default)]
@@ -37,6 +41,8 @@ pub struct Browser {
     listed: Vec<usize>,
     picked: Option<PathBuf>,
     reading: Option<Promise<Vec<Known>>>,
+    /// All sessions once they differ from the list. The work ends when its sender is dropped, and then finds nothing.
+    watching: Option<(SyncSender<()>, Promise<Option<Vec<Known>>>)>,
     acting: Option<Promise<Result<Done, String>>>,
     /// The session about whose deletion the user is asked.
     asking: Option<PathBuf>,
@@ -152,7 +158,11 @@ fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
         .filter_map(|folder| {
             let about = std::fs::metadata(folder.join("journal.jsonl")).ok()?;
             let journal = about.modified().ok().map(|modified| (about.len(), modified));
-            if let Some(known) = before.get(folder.as_path()).filter(|known| known.journal == journal) {
+            // Whether a run is followed is not in the journal.
+            let is_same = |known: &&&Known| {
+                known.journal == journal && !known.heading.runs.contains_key(RunState::Running.name())
+            };
+            if let Some(known) = before.get(folder.as_path()).filter(is_same) {
                 return Some((*known).clone());
             }
             // Other folders, and sessions of a newer version, are not listed.
@@ -206,6 +216,8 @@ impl Browser {
                     (self.search, self.filter) = (String::new(), Filter::default());
                     self.refresh();
                     self.read_sessions(settings, context);
+                } else {
+                    self.watching = None;
                 }
             }
             SessionsCommand::Search(text) => {
@@ -277,16 +289,54 @@ impl Browser {
 
     /// Reads the list of sessions again, because a list that is being read may be older than an action that has just ended.
     fn read_sessions(&mut self, settings: &Settings, context: &Context) {
+        self.watching = None;
         let others = settings.recent.clone();
         let known = Arc::clone(&self.headings);
         self.reading = Some(on_thread("all-sessions", context, move || read(&known, &others)));
     }
 
+    /// Reads the sessions every few seconds, and wakes the window only when they have changed.
+    fn watch(&mut self, settings: &Settings, context: &Context) {
+        let (others, mut known) = (settings.recent.clone(), Arc::clone(&self.headings));
+        let (sender, promise) = Promise::new();
+        let (open, closed) = sync_channel(0);
+        let context = context.clone();
+        let work = move || {
+            let mut changed = None;
+            while changed.is_none() && closed.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let now = read(&known, &others);
+                if now.iter().map(|one| &one.heading).eq(known.iter().map(|one| &one.heading)) {
+                    known = Arc::new(now);
+                } else {
+                    changed = Some(now);
+                }
+            }
+            let is_changed = changed.is_some();
+            sender.send(changed);
+            if is_changed {
+                context.request_repaint();
+            }
+        };
+        // Without the thread, the list stays as it was read.
+        let started = std::thread::Builder::new().name("sessions-again".to_owned()).spawn(work);
+        self.watching = started.is_ok().then_some((open, promise));
+    }
+
+    fn take(&mut self, all: Vec<Known>, settings: &Settings, context: &Context) {
+        self.headings = Arc::new(all);
+        self.refresh();
+        if self.is_open {
+            self.watch(settings, context);
+        }
+    }
+
     /// Takes over the results of background work.
     pub(super) fn poll(&mut self, settings: &mut Settings, context: &Context) {
         if let Some(all) = taken(&mut self.reading) {
-            self.headings = Arc::new(all);
-            self.refresh();
+            self.take(all, settings, context);
+        }
+        if let Some((_, Some(all))) = taken_about(&mut self.watching) {
+            self.take(all, settings, context);
         }
         if let Some(done) = taken(&mut self.acting) {
             self.outcome = Some(done.map(|done| match done {

@@ -44,6 +44,17 @@ fn a_session_is_told_by_its_journal_and_found_by_levels_notes_and_tags() {
 }
 
 #[test]
+fn a_started_run_counts_as_running_only_while_a_process_writes_the_session() {
+    let (folder, store) = session_of_r1();
+    store.decide(queued("r2")).unwrap();
+    store.decide(Decision::RunStarted { run: "r1".to_owned(), pid: 1, process_start: 1 }).unwrap();
+    let runs = || SessionHeading::read(folder.path()).unwrap().runs;
+    assert_eq!(runs(), BTreeMap::from([("queued", 1), ("running", 1)]));
+    drop(store);
+    assert_eq!(runs(), BTreeMap::from([("queued", 2)]));
+}
+
+#[test]
 fn the_levels_of_a_session_stand_in_the_order_of_their_factor_in_whatever_order_runs_were_queued() {
     let (folder, store) = session();
     for (run, precision, batch_size) in

@@ -156,6 +156,36 @@ fn sessions_stand_by_their_last_use_each_with_its_date_its_runs_and_its_place() 
 }
 
 #[test]
+fn an_open_list_follows_the_runs_of_sessions_until_it_is_closed() {
+    let home = tempfile::tempdir().unwrap();
+    let study = session(home.path(), "study");
+    note_session(&study, None, "followed".to_owned()).unwrap();
+    let mut window = window(vec![study.clone()]);
+    let follows = |window: &mut Harness<'_, State>, runs: &str| {
+        let (label, begun) = (format!("{runs} · 4 CPUs · followed"), Instant::now());
+        while window.query_by_label(&label).is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{label} does not appear");
+            std::thread::sleep(Duration::from_millis(20));
+            window.run();
+        }
+    };
+    follows(&mut window, "no runs");
+    let store = Store::open(&study).unwrap();
+    add_plan(&store);
+    let run = queue(&store, 0);
+    store.decide(Decision::RunStarted { run: run.clone(), pid: 1, process_start: 1 }).unwrap();
+    queue(&store, 1);
+    store.flush().unwrap();
+    follows(&mut window, "1 queued, 1 running");
+    store.decide(Decision::RunEnded { run, state: RunState::Finished, reason: None, duration_s: None }).unwrap();
+    store.flush().unwrap();
+    follows(&mut window, "1 finished, 1 queued");
+    assert!(window.state().sessions.browser.watching.is_some());
+    send(&mut window, SessionsCommand::Browse(false));
+    assert!(window.state().sessions.browser.watching.is_none());
+}
+
+#[test]
 fn a_renamed_session_gets_its_name_back() {
     let home = tempfile::tempdir().unwrap();
     let study = session(home.path(), "study");
@@ -299,30 +329,40 @@ fn archiving_adds_a_tag_to_the_note_and_takes_it_away() {
     assert_eq!(archived("night run #archived #h100", false), "night run #h100");
 }
 
+fn add_plan(store: &Store) {
+    let (plan, name, toml) = ("p1".to_owned(), "precisions".to_owned(), "version = 1\n".to_owned());
+    store.decide(Decision::PlanAdded { plan, name, toml, workloads: Vec::new() }).unwrap();
+}
+
+/// Queues a run; returns its id.
+fn queue(store: &Store, number: usize) -> String {
+    let precision = Level::text(["fp32", "fp64", "fp16", "bf16"][number % 4]);
+    let levels =
+        image::spec().levels(&[("precision", precision), ("batch_size", Level::Integer(16 << (number / 4 % 5)))]);
+    let (run, cell) = (format!("{number:04}-{:08x}-1", number % 20), format!("{:08x}", number % 20));
+    let queued = Decision::RunQueued {
+        run: run.clone(),
+        plan: "p1".to_owned(),
+        cell,
+        workload: image::KEY.into(),
+        levels,
+        data: Data::of_set("digits"),
+        repeat: 1 + number as u32 / 20,
+        seed: 1,
+        tracer: Tracer::Off,
+        mode: Mode::Full,
+    };
+    store.decide(queued).unwrap();
+    run
+}
+
 /// Sessions of 40 runs each, in a folder: one is written, the others are copies of what headings are read from.
 fn many_sessions(home: &Path, count: usize) -> Vec<PathBuf> {
     let first = home.join("first");
     let store = Store::create(&first, &cpu_node()).unwrap();
-    let (plan, name, toml) = ("p1".to_owned(), "precisions".to_owned(), "version = 1\n".to_owned());
-    store.decide(Decision::PlanAdded { plan: plan.clone(), name, toml, workloads: Vec::new() }).unwrap();
+    add_plan(&store);
     for number in 0..40 {
-        let precision = Level::text(["fp32", "fp64", "fp16", "bf16"][number % 4]);
-        let levels =
-            image::spec().levels(&[("precision", precision), ("batch_size", Level::Integer(16 << (number / 4 % 5)))]);
-        let (run, cell) = (format!("{number:04}-{:08x}-1", number % 20), format!("{:08x}", number % 20));
-        let queued = Decision::RunQueued {
-            run: run.clone(),
-            plan: plan.clone(),
-            cell,
-            workload: image::KEY.into(),
-            levels,
-            data: Data::of_set("digits"),
-            repeat: 1 + number as u32 / 20,
-            seed: 1,
-            tracer: Tracer::Off,
-            mode: Mode::Full,
-        };
-        store.decide(queued).unwrap();
+        let run = queue(&store, number);
         let state = if number % 10 == 0 { RunState::Failed } else { RunState::Finished };
         store.decide(Decision::RunEnded { run, state, reason: None, duration_s: None }).unwrap();
     }
