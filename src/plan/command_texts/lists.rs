@@ -204,8 +204,8 @@ mod tests {
         ] {
             assert_eq!(levels_text(&levels), expected);
         }
-        assert_eq!(super::levels(" \"1\" , 2").unwrap(), texts(&["1", "2"]));
-        assert_eq!(super::levels("1, 2.0").unwrap(), [Level::Integer(1), Level::Integer(2)]);
+        assert_eq!(levels(" \"1\" , 2").unwrap(), texts(&["1", "2"]));
+        assert_eq!(levels("1, 2.0").unwrap(), [Level::Integer(1), Level::Integer(2)]);
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_name_with_a_sign_of_equality_is_quoted() {
-        let pair = |line: &str| super::pair(line).unwrap();
+        let pair = |line: &str| pair(line).unwrap();
         assert_eq!(pair_text("acc (k=5)", " = ", "accuracy"), "\"acc (k=5)\" = accuracy");
         assert_eq!(pair("\"acc (k=5)\" = accuracy"), ("acc (k=5)".to_owned(), " accuracy".to_owned()));
         assert_eq!(pair(" A =\"x\" = y"), ("A".to_owned(), "\"x\" = y".to_owned()));

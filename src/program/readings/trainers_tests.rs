@@ -201,11 +201,11 @@ fn the_loss_of_an_evaluation_is_no_loss_of_the_step_and_its_time_is_none_of_the_
 #[test]
 fn the_loss_of_an_evaluation_without_a_number_ends_the_evaluation_after_the_newest_step_if_all_steps_are_reported() {
     let lines = [
-        (1.0, "Epoch 1/3 | train loss 1.5"),
+        (1.0, "Step 1/3 | train loss 1.5"),
         (9.0, "val loss 2.0"),
-        (10.0, "Epoch 2/3 | train loss 1.0"),
+        (10.0, "Step 2/3 | train loss 1.0"),
         (19.0, "val loss 1.75"),
-        (20.5, "Epoch 3/3 | train loss 0.5"),
+        (20.5, "Step 3/3 | train loss 0.5"),
     ];
     let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
     for (at_s, line) in lines {
