@@ -68,17 +68,11 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
     if opens(context, query_id) {
         (query, chosen) = (String::new(), 0);
     }
-    let matching: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
     let chosen_before = chosen;
+    // The field would take these keys.
     let pressed = |key| context.input_mut(|input| input.consume_key(Modifiers::NONE, key));
-    if pressed(Key::ArrowDown) {
-        chosen += 1;
-    }
-    if pressed(Key::ArrowUp) {
-        chosen = chosen.saturating_sub(1);
-    }
-    chosen = chosen.min(matching.len().saturating_sub(1));
-    let mut picked = if pressed(Key::Enter) { Some(chosen) } else { None };
+    let (is_down, is_up, is_entered) = (pressed(Key::ArrowDown), pressed(Key::ArrowUp), pressed(Key::Enter));
+    let (mut matching, mut picked) = (Vec::new(), None);
     let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
     let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
         ui.set_width(440.0);
@@ -88,6 +82,16 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
         if response.changed() {
             chosen = 0;
         }
+        // Letters may arrive in the same frame as Enter: the field has added them to the query.
+        matching = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
+        if is_down {
+            chosen += 1;
+        }
+        if is_up {
+            chosen = chosen.saturating_sub(1);
+        }
+        chosen = chosen.min(matching.len().saturating_sub(1));
+        picked = is_entered.then_some(chosen);
         // Without a least height, the list would never be higher than that of the query before.
         ScrollArea::vertical().max_height(LIST).min_scrolled_height(LIST).show(ui, |ui| {
             for (index, (name, _)) in matching.iter().enumerate() {
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
     use crate::app::command::ScreenName;
     use crate::app::desk::{Deed, Inverse, OpenSession};
-    use crate::app::dressed::dressed;
+    use crate::app::dressed::{dressed, type_at_once};
     use crate::app::engine::Request;
     use crate::app::keys;
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
@@ -197,6 +201,18 @@ mod tests {
             press(&mut harness, Modifiers::COMMAND, Key::K);
             assert_eq!(height(&harness), full, "{close:?}");
         }
+    }
+
+    #[test]
+    fn enter_executes_what_matches_letters_of_the_same_frame() {
+        let draw = |ui: &mut Ui, commands: &mut Vec<Command>| {
+            command_palette_ui(ui.ctx(), &Window::default(), commands);
+        };
+        let mut harness = dressed(Harness::builder().with_size([1000.0, 700.0]), Vec::new(), draw);
+        harness.run();
+        type_at_once(&mut harness, "pause");
+        let paused = entries(&Window::default()).into_iter().find(|(name, _)| matches(name, "pause"));
+        assert_eq!(harness.state().first(), paused.map(|(_, command)| command).as_ref());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Windows of tests, with the window's fonts.
 
-use eframe::egui::Ui;
+use eframe::egui::{Event, Key, Modifiers, Ui};
 use egui_kittest::{Harness, HarnessBuilder};
 
 use super::theme;
@@ -22,4 +22,13 @@ pub fn dressed<S: 'static>(
     let mut window = builder.with_max_steps(24).build_ui_state(show, state);
     window.run();
     window
+}
+
+/// Types this text and presses Enter within one frame, as on a slow machine. The harness shows each event that it queues in a frame of its own.
+pub fn type_at_once<S>(window: &mut Harness<'_, S>, text: &str) {
+    let (key, modifiers) = (Key::Enter, Modifiers::NONE);
+    let enter = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+    window.input_mut().events.extend([Event::Text(text.to_owned()), enter]);
+    window.run();
+    window.event(Event::Key { key, physical_key: None, pressed: false, repeat: false, modifiers });
 }

@@ -109,14 +109,28 @@ impl Browser {
     }
 
     fn refresh(&mut self) {
-        let archived = self.search.to_lowercase().contains(ARCHIVED);
-        let filter = self.filter.clone().among(&self.headings.iter().map(|known| &*known.heading));
+        (self.listed, self.unordered) = self.found(&self.search, &self.filter);
+    }
+
+    /// Indexes of the sessions that a search finds, and why its filter hides nothing.
+    fn found(&self, search: &str, filter: &Filter) -> (Vec<usize>, Option<Unordered>) {
+        let archived = search.to_lowercase().contains(ARCHIVED);
+        let filter = filter.clone().among(&self.headings.iter().map(|known| &*known.heading));
         let (filter, unordered) = filter_of_list(filter);
         let fits = |known: &Known| {
             (archived || !known.heading.is_archived()) && (filter.is_empty() || filter.admits(&*known.heading))
         };
-        self.listed = (0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect();
-        self.unordered = unordered;
+        ((0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect(), unordered)
+    }
+
+    /// The session that Enter opens: the chosen one or, in the search, the first that it finds. `typed` is the search if it changed in this
+    /// frame, of which the list does not know yet.
+    fn entered(&self, typed: Option<&str>, is_searching: bool) -> Option<&SessionHeading> {
+        let found = typed.map(|text| self.found(text, &Filter::typed(text).unwrap_or_default()).0);
+        let listed = found.as_ref().unwrap_or(&self.listed);
+        let heading = |index: &usize| self.headings.get(*index).map(|known| &*known.heading);
+        let picked = listed.iter().filter_map(heading).find(|heading| self.picked.as_ref() == Some(&heading.folder));
+        picked.or_else(|| listed.first().filter(|_| is_searching).and_then(heading))
     }
 
     /// The session at a place of the list, from 0.

@@ -157,13 +157,13 @@ fn save_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let id = Id::unique("study-name");
     let mut name: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let cannot = cannot_save(view.desk);
-    let is_known = view.records.studies.iter().any(|saved| saved.name == name.trim());
-    let refused = refused_name(&name).filter(|_| !name.is_empty());
-    ui.horizontal(|ui| {
+    let refused = ui.horizontal(|ui| {
         let field = text_field(&mut name, "Save what is shown as …", 200.0);
         let field = ui.add_enabled(cannot.is_none(), field);
         field.widget_info(|| WidgetInfo::labeled(Role::TextInput, cannot.is_none(), "Name of the study"));
         let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let is_known = view.records.studies.iter().any(|saved| saved.name == name.trim());
+        let refused = refused_name(&name).filter(|_| !name.is_empty());
         let can = cannot.is_none() && refused.is_none() && !name.trim().is_empty();
         let save = ui.add_enabled(can, Button::new(if is_known { "Replace" } else { "Save" }));
         save.widget_info(|| WidgetInfo::labeled(Role::Button, can, "Save study"));
@@ -178,9 +178,10 @@ fn save_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             name.clear();
             ui.close();
         }
+        refused
     });
     ui.data_mut(|data| data.insert_temp(id, name));
-    if let Some(reason) = refused {
+    if let Some(reason) = refused.inner {
         ui.colored_label(palette(ui.visuals()).warning, reason);
     }
 }

@@ -151,18 +151,14 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
         ui.memory_mut(|memory| memory.request_focus(id));
     }
     let mut text = typed.unwrap_or_else(|| question.suggestion.clone());
-    let path = typed_path(&text);
-    let replace = question.replace.is_some() && question.replace == path;
-    let (title, verb) = match question.purpose {
-        Purpose::Open => ("Open a plan", "Open this file"),
-        Purpose::Save if replace => ("Save the plan", "Replace"),
-        Purpose::Save => ("Save the plan", "Save here"),
-    };
     ui.add_space(GRID);
     card(ui).show(ui, |ui| {
         ui.set_width(ui.available_width() - super::SCROLL_BAR);
         ui.horizontal_wrapped(|ui| {
-            ui.label(title);
+            ui.label(match question.purpose {
+                Purpose::Open => "Open a plan",
+                Purpose::Save => "Save the plan",
+            });
             let waiting = question.dialog.is_some();
             let note = if waiting { "Choose a file in the dialog, or type its path." } else { "Type its path." };
             ui.label(muted(ui, question.note.as_deref().unwrap_or(note)));
@@ -176,6 +172,14 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
                 // If the file cannot be read, the question stays and the next key belongs to the path field, not to the window.
                 field.request_focus();
             }
+            // Letters may arrive in the same frame as Enter: the field has added them to the text.
+            let path = typed_path(&text);
+            let replace = question.replace.is_some() && question.replace == path;
+            let verb = match question.purpose {
+                Purpose::Open => "Open this file",
+                Purpose::Save if replace => "Replace",
+                Purpose::Save => "Save here",
+            };
             let pressed = ui.add_enabled(path.is_some(), eframe::egui::Button::new(verb)).clicked();
             if let (true, Some(path)) = (entered || pressed, path) {
                 asked.push(match question.purpose {

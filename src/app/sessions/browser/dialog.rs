@@ -65,8 +65,12 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
         });
     });
     // In the filter, Enter takes the first match if none is chosen.
-    let entered = browser.picked_place().or_else(|| focused.map(|_| 0)).filter(|_| pressed(Key::Enter));
-    let entered = entered.and_then(|place| browser.listed_heading(place)).filter(|heading| !is_open(desk, heading));
+    let typed = session_commands.iter().find_map(|command| match command {
+        SessionsCommand::Search(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let entered = if pressed(Key::Enter) { browser.entered(typed, focused.is_some()) } else { None };
+    let entered = entered.filter(|heading| !is_open(desk, heading));
     if let Some(heading) = entered {
         session_commands.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
     } else if let Some(heading) = browser.next(pressed(Key::ArrowDown), pressed(Key::ArrowUp)) {

@@ -9,7 +9,7 @@ use egui_kittest::kittest::Queryable as _;
 use super::dialog::held_text;
 use super::*;
 use crate::app::command::Command;
-use crate::app::dressed::dressed;
+use crate::app::dressed::{dressed, type_at_once};
 use crate::app::{Settings, Window as State};
 use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
@@ -274,6 +274,20 @@ fn the_search_has_the_focus_and_enter_opens_the_first_match_or_the_one_to_which_
         let state = window.state_mut();
         assert_eq!(state.desk.opening.take().as_ref(), Some(opened), "{arrows}");
         state.sessions.browser.picked = None;
+    }
+}
+
+#[test]
+fn enter_opens_the_first_match_of_letters_that_arrive_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let [day, night] = ["zq-day", "zq-night"].map(|name| session(home.path(), name));
+    let mut window = window(vec![day.clone(), night.clone()]);
+    for (typed, opened) in [("zq-day", &day), ("zq-night", &night)] {
+        send(&mut window, SessionsCommand::Browse(false));
+        send(&mut window, SessionsCommand::Browse(true));
+        type_at_once(&mut window, typed);
+        settle(&mut window);
+        assert_eq!(window.state_mut().desk.opening.take().as_ref(), Some(opened));
     }
 }
 

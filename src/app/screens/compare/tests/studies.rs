@@ -3,6 +3,7 @@
 use eframe::egui::{Key, Modifiers};
 
 use super::*;
+use crate::app::dressed::type_at_once;
 use crate::figure::SavedStudy;
 
 fn with_studies(studies: &[(&str, &str)]) -> Arc<Records> {
@@ -52,6 +53,18 @@ fn a_name_that_is_built_in_is_refused_where_it_is_typed_and_without_a_session_no
         Some("Read-only: another window is writing this session".to_owned());
     harness.run();
     assert!(harness.get_by_label("Name of the study").accesskit_node().is_disabled());
+}
+
+#[test]
+fn a_refused_name_is_not_saved_by_an_enter_that_arrives_with_it() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Study").click();
+    harness.run();
+    harness.get_by_label("Name of the study").focus();
+    harness.run();
+    type_at_once(&mut harness, "times");
+    assert_eq!(asked(&mut harness), []);
+    harness.get_by_label("\"times\" is built in: give another name");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plan files: opening, saving, and their errors.
 
 use super::*;
+use crate::app::dressed::type_at_once;
 
 #[test]
 fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_nothing() {
@@ -232,4 +233,22 @@ fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
     assert!(window.get_by_label("Open this file").accesskit_node().is_disabled());
     click(&mut window, "Close");
     assert!(window.query_by_label("Path of the plan").is_none());
+}
+
+#[test]
+fn enter_opens_or_saves_the_path_with_letters_of_the_same_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let mut window = window_of(Some(cpu_node()));
+    for (number, purpose) in [(1, Purpose::Save), (2, Purpose::Open)] {
+        let suggestion = path.with_extension("").display().to_string();
+        let question = Question { number, purpose, suggestion, dialog: None, note: None, replace: None };
+        window.state_mut().state.own_mut::<PlanScreen>().question = Some(question);
+        settle(&mut window);
+        type_at_once(&mut window, ".toml");
+        settle(&mut window);
+        assert!(window.query_by_label("Path of the plan").is_none(), "{number}");
+        assert!(Plan::read(&path).is_ok() && window.query_by_label("mine.toml").is_some(), "{number}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
