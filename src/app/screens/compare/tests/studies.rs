@@ -63,7 +63,7 @@ fn a_refused_name_is_not_saved_by_an_enter_that_arrives_with_it() {
     harness.get_by_label("Name of the study").focus();
     harness.run();
     type_at_once(&mut harness, "times");
-    assert_eq!(asked(&mut harness), []);
+    assert!(!asked(&mut harness).iter().any(|command| matches!(command, CompareCommand::SaveStudy(_))));
     harness.get_by_label("\"times\" is built in: give another name");
 }
 
