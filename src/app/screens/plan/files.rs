@@ -144,13 +144,11 @@ impl PlanScreen {
         match taken(&mut self.opening) {
             Some(Ok((opened, file))) => {
                 self.question = None;
-                // Errors of the earlier file are obsolete.
-                let about_it = format!("{}:", file.path.display());
-                desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
+                tell(desk, None);
                 desk.settings.used_plan(&file.path);
                 self.open(opened, Some(file));
             }
-            Some(Err(message)) => desk.problem(ScreenName::PLAN, message),
+            Some(Err(message)) => tell(desk, Some(message)),
             None => {}
         }
     }
@@ -160,6 +158,7 @@ impl PlanScreen {
         let Some(saved) = taken(&mut self.saving) else { return };
         match saved {
             Saved::Done(plan, file) => {
+                tell(desk, None);
                 desk.settings.used_plan(&file.path);
                 self.document.saved(plan, file);
                 self.question = None;
@@ -171,7 +170,7 @@ impl PlanScreen {
                 }
                 None => {
                     let message = format!("{} exists and was not replaced: choose another name", path.display());
-                    desk.problem(ScreenName::PLAN, message);
+                    tell(desk, Some(message));
                 }
             },
             Saved::Changed(path) => {
@@ -179,9 +178,18 @@ impl PlanScreen {
                 // The plan may have been saved from another screen, and the question is on this one.
                 desk.screen = ScreenName::PLAN;
             }
-            Saved::Failed(message) => desk.problem(ScreenName::PLAN, message),
+            Saved::Failed(message) => tell(desk, Some(message)),
         }
     }
+}
+
+/// Shows why a plan file could not be opened or saved. The message about the file before is obsolete, also after a success.
+fn tell(desk: &mut Desk, failure: Option<String>) {
+    desk.begin("a plan file".to_owned());
+    if let Some(message) = failure {
+        desk.problem(ScreenName::PLAN, message);
+    }
+    desk.end();
 }
 
 /// Opens the system's dialog. The answer is `None` if it is cancelled or missing.

@@ -252,3 +252,18 @@ fn enter_opens_or_saves_the_path_with_letters_of_the_same_frame() {
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_message_about_a_file_that_could_not_be_read_goes_when_one_is_opened_or_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let absent = folder.path().join("absent.toml");
+    let mut window = window_of(Some(cpu_node()));
+    let succeed = [PlanCommand::SaveFile { path: path.clone(), replace: false }, PlanCommand::OpenFile(path)];
+    for command in succeed {
+        execute(&mut window, PlanCommand::OpenFile(absent.clone()));
+        assert!(messages(&window).contains("cannot read the plan"), "{}", messages(&window));
+        execute(&mut window, command);
+        assert_eq!(messages(&window), "");
+    }
+}
