@@ -74,12 +74,17 @@ fn next_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Co
     }
     next_step_ui(ui, view, picture, commands);
     if picture.waiting > 0 {
-        ui.label(muted(ui, format!("{} still to run", picture.waiting)));
+        ui.label(muted(ui, waiting_text(picture.waiting, view.own.study.shows_all())));
     }
     if picture.pending > 0 {
         let text = format!("computing the measures of {}", runs_text(picture.pending));
         ui.label(muted(ui, text));
     }
+}
+
+/// Says how many runs have not ended. They are those of all cells, also of cells that the filter hides.
+fn waiting_text(waiting: usize, shows_all: bool) -> String {
+    format!("{waiting} still to run{}", if shows_all { "" } else { ", of all cells" })
 }
 
 /// Draws the suggested runs: more repeats, and cells without a value. While runs are waiting, nothing is suggested.
@@ -177,5 +182,16 @@ fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
             study.measures.retain(|known| *known != key);
             study.measures.extend(add.then_some(key));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_have_not_ended_are_said_to_be_those_of_all_cells_under_a_filter() {
+        assert_eq!(waiting_text(6, true), "6 still to run");
+        assert_eq!(waiting_text(6, false), "6 still to run, of all cells");
     }
 }
