@@ -129,6 +129,9 @@ static TIMER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     )
 });
 
+/// The rank in front of a line: `[rank0]: step 1`, `[default0]:step 1` (torchrun --tee), `[Rank 0] step 1`.
+static RANK: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^\[(?:default|rank|Rank )(?<rank>\d+)\]:? ?"));
+
 /// The most unread numbers that are reported.
 pub(super) const MOST_UNTAKEN: usize = 20;
 /// The most characters of a line of text that are not text: a program may ring the bell, or print a letter in another encoding.
@@ -141,6 +144,12 @@ fn is_text(line: &str) -> bool {
         *letter == char::REPLACEMENT_CHARACTER || letter.is_control() && !matches!(*letter, '\t' | '\u{8}')
     };
     !line.contains('\0') && line.chars().filter(is_stray).nth(MOST_STRAY_CHARS).is_none()
+}
+
+/// The line without the rank in front of it, as torchrun and PyTorch write it; `None` if it is the line of another rank than the first.
+fn of_first_rank(line: &str) -> Option<&str> {
+    let Some(prefix) = captures(&RANK, line) else { return Some(line) };
+    (count(&prefix, "rank") == Some(0)).then(|| &line[prefix[0].len()..])
 }
 
 /// Common formats of output.
@@ -175,6 +184,7 @@ impl Source for Shapes {
         if !may_have || !is_text(line) {
             return;
         }
+        let Some(line) = of_first_rank(line) else { return };
         let mut fields = Fields::default();
         if self.heads(line) {
             return;

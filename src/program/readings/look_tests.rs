@@ -238,6 +238,15 @@ fn lines_that_only_look_alike_say_nothing() {
 }
 
 #[test]
+fn of_lines_that_begin_with_a_rank_only_those_of_the_first_rank_count() {
+    for [first, other] in [["[rank0]: ", "[rank1]: "], ["[default0]:", "[default12]:"], ["[Rank 0] ", "[Rank 3] "]] {
+        let lines = [format!("{first}step 1 loss 0.5"), format!("{other}step 1 loss 9.5")];
+        let found = shapes(&[&lines[0], &lines[1]]);
+        assert_eq!(found, shapes(&["step 1 loss 0.5"]), "{first}");
+    }
+}
+
+#[test]
 fn nothing_is_guessed_from_binary_data_and_a_line_with_a_few_stray_bytes_is_text() {
     let lines_with_findings = |log: &[u8]| {
         let mut numbers = Vec::new();
