@@ -26,6 +26,9 @@ pub use dialog::browser_ui;
 /// Interval at which the sessions are read again while the browser is open.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// All sessions, once they differ from the list; `None` if the list was closed before.
+type Changed = Promise<Option<Vec<Known>>>;
+
 /// The browser's state.
 #[derive(Default)]
 pub struct Browser {
@@ -42,7 +45,7 @@ pub struct Browser {
     picked: Option<PathBuf>,
     reading: Option<Promise<Vec<Known>>>,
     /// All sessions once they differ from the list. The work ends when its sender is dropped, and then finds nothing.
-    watching: Option<(SyncSender<()>, Promise<Option<Vec<Known>>>)>,
+    watching: Option<(SyncSender<()>, Changed)>,
     acting: Option<Promise<Result<Done, String>>>,
     /// The session about whose deletion the user is asked.
     asking: Option<PathBuf>,

@@ -84,7 +84,7 @@ fn silent_steps(numbers: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = 
 
 /// The epoch of each step.
 fn epochs(found: Vec<Found>) -> Vec<u32> {
-    let log = events(WarmUp::Steps(0), &[found.clone()]);
+    let log = events(WarmUp::Steps(0), std::slice::from_ref(&found));
     let apart = events(WarmUp::Steps(0), &found.into_iter().map(|one| vec![one]).collect::<Vec<_>>());
     assert!(warnings(&log).is_empty(), "{log:?}");
     let epochs = |log: &[Event]| steps(log).iter().map(|step| step.1).collect::<Vec<_>>();
@@ -123,7 +123,7 @@ fn an_epoch_that_is_named_before_its_steps_begins_there_even_if_their_count_star
 
 #[test]
 fn an_epoch_that_is_named_again_and_again_ends_when_another_one_is_named() {
-    let found = |step: u64| silent_steps(step..=step).chain([Found::Epoch(((step + 2) / 3) as f64)]);
+    let found = |step: u64| silent_steps(step..=step).chain([Found::Epoch(step.div_ceil(3) as f64)]);
     assert_eq!(epochs((1..=7).flat_map(found).collect()), [1, 1, 1, 1, 2, 2, 2]);
     // Fractions are parts of an epoch.
     let found = |step: u64| silent_steps(step..=step).chain([Found::Epoch(step as f64 / 3.0)]);
