@@ -50,7 +50,6 @@ mod error;
 mod lines;
 mod logout;
 mod message;
-mod moved;
 #[cfg(feature = "window")]
 mod notifier;
 mod presence;

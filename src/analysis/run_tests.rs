@@ -67,7 +67,7 @@ fn means_and_rates_weigh_a_logged_step_by_the_steps_that_it_stands_for() {
     record.telemetry.steady_energy_j = Some(106.0 * 64.0);
     let time_s = 6.0 * 0.016 + 100.0 * 0.002;
     let images_per_s = 106.0 * 64.0 / time_s;
-    // Of each step, a fourth is spent waiting.
+    // A quarter of each step is spent waiting.
     let (mean_s, wait_s) = (time_s / 106.0, time_s / 4.0 / 106.0);
     let expected = [
         ("images_per_s", images_per_s),

@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use super::ConductError;
 use super::lines::{self, Lines};
 use super::message::{Conducting, Hello, Letter, News, Order};
-use super::moved::moved_to;
+use super::renamed::moved_to;
 use super::silent::{Silent, listener};
 use super::socket::{SOCKET_ENDING, connect, own_folder, socket_path};
 use crate::foreign;

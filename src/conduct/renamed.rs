@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::Pid;
+
 use super::ConductError;
 use super::socket::{SOCKET_ENDING, socket_path};
 use crate::processes::{self, Process, inode};
@@ -14,6 +16,8 @@ use crate::processes::{self, Process, inode};
 const HOST: &str = "run";
 /// All commands that conduct a session.
 const COMMANDS: [&str; 2] = ["conduct", HOST];
+/// The session's journal, which its conductor has open.
+const JOURNAL: &str = "journal.jsonl";
 /// Time between the request to end and the kill: `multicard run` ends its runs first.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -29,6 +33,20 @@ pub fn end_conductor_of_renamed(session: &Path, keeps_runs: bool) -> Result<Opti
     }
     let (found, left) = processes::end(|| conductors(session, &COMMANDS), GRACE, || ());
     Ok(found.into_iter().find(|process| !left.contains(process)))
+}
+
+/// The present folder of the session that a process conducts, if it is not this folder; `None` also if it cannot be found.
+pub(super) fn moved_to(process: Pid, folder: &Path) -> Option<PathBuf> {
+    let files = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).ok()?;
+    let journal_folder = |file: PathBuf| {
+        // A journal that was deleted is at no path, and the paths of a container are others.
+        let path = fs::read_link(&file).ok().filter(|path| path.ends_with(JOURNAL))?;
+        let is_there = inode(&path).is_ok_and(|found| inode(&file).is_ok_and(|open| open == found));
+        path.parent().filter(|_| is_there).map(Path::to_owned)
+    };
+    let folders: Vec<PathBuf> = files.flatten().filter_map(|file| journal_folder(file.path())).collect();
+    let is_here = |found: &PathBuf| inode(folder).is_ok_and(|own| inode(found).is_ok_and(|found| found == own));
+    if folders.iter().any(is_here) { None } else { folders.into_iter().next() }
 }
 
 /// The processes that conduct the session in this folder by one of these commands of multicard, and were started for another path.

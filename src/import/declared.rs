@@ -87,8 +87,8 @@ fn no_number(field: &Field) -> String {
 /// The problem of a table in which no column is a measure: at the first text that readers take for a number, if there is one.
 pub(super) fn no_measure(table: &ForeignTable) -> Problem {
     let values = table.rows.iter().flat_map(|row| table.columns.iter().zip(&row.fields).map(move |cell| (row, cell)));
-    let mut told = values.filter_map(|(row, (column, field))| Some((row, column, field, field.advice()?)));
-    match told.next() {
+    let mut readable = values.filter_map(|(row, (column, field))| Some((row, column, field, field.advice()?)));
+    match readable.next() {
         Some((row, column, field, advice)) => {
             let what = format!("no column is a measure, and {:?} is no number: {advice}", field.text());
             Problem::at(&row.place, column, what)

@@ -68,8 +68,8 @@ pub(super) fn dependent(
     measures.iter().filter_map(of_measure).collect()
 }
 
-/// Those of the cells `all` whose values depend on each other. `judged` are the cells that show it, of which a share is `independent` of the
-/// others; it does so by chance with at most this probability.
+/// The cells among `all` whose values depend on each other. The values of the cells in `judged` decide it; the share `independent` of these
+/// cells does not follow from the others. Independent values are taken for dependent with at most the probability `chance`.
 fn dependent_cells(all: Vec<usize>, judged: &[Series], independent: f64, chance: f64) -> Vec<usize> {
     let values = |series: &Series| series.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let successions: Vec<(usize, Succession)> =

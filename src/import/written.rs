@@ -8,7 +8,7 @@ use super::table::{Field, ForeignTable, Row};
 const FINE: f64 = 1e-7;
 
 /// The step with which the values of a column are written, times the `factor` of their row, for each cell. `cells` names the cell of each
-/// row. Cells whose values have so many digits that they are as good as exact are left out.
+/// row. Cells whose steps are at most [`FINE`] of their values are left out.
 pub(super) fn written_steps(
     table: &ForeignTable,
     cells: &[&str],

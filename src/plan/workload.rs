@@ -141,8 +141,8 @@ pub struct WorkloadSpec {
     /// For imported runs: the ids of cells in which rows recur although chance does not explain it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub recurring_cells: BTreeSet<String>,
-    /// For imported runs: the ids of cells in which rows or their values recur or values depend on each other, and of which the user declared that each row is a run of
-    /// its own.
+    /// For imported runs: the ids of cells whose rows or values recur or depend on each other, and whose rows the user declared to be runs of
+    /// their own.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub declared_cells: BTreeSet<String>,
     /// The program that its runs start; `None` if the worker has a task for it.

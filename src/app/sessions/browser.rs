@@ -127,7 +127,7 @@ impl Browser {
     }
 
     /// The session that Enter opens: the chosen one or, in the search, the first that it finds. `typed` is the search if it changed in this
-    /// frame, of which the list does not know yet.
+    /// frame: the list still follows the search before it.
     fn entered(&self, typed: Option<&str>, is_searching: bool) -> Option<&SessionHeading> {
         let found = typed.map(|text| self.found(text, &Filter::typed(text).unwrap_or_default()).0);
         let listed = found.as_ref().unwrap_or(&self.listed);
