@@ -322,6 +322,7 @@ impl Campaign {
             let _ = kill_process(pid, Signal::KILL);
         }
         *self.kills.entry(victim).or_default() += 1;
+        println!("  {victim:?}");
         match victim {
             Victim::Workbench => {
                 workbench.wait().unwrap();
@@ -348,6 +349,7 @@ impl Campaign {
                     left.all().next().is_none()
                 });
                 if let Some(what) = scene.lose_a_page(&mut self.random) {
+                    println!("    after it, {what}");
                     self.note(what);
                 }
             }
@@ -433,6 +435,7 @@ impl Campaign {
             return false;
         }
         *self.kills.entry(victim).or_default() += 1;
+        println!("  {victim:?}");
         self.check_tool(scene, victim);
         self.check(scene);
         true

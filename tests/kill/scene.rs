@@ -156,11 +156,13 @@ impl Scene {
         // Of the journal only the last line may not have been synced yet.
         let last = text.strip_suffix(b"\n").unwrap_or(&text).iter().rposition(|byte| *byte == b'\n');
         logs.push((journal, last.map_or(0, |at| at + 1)));
-        let wal = PathBuf::from(format!("{}-wal", index_path(&self.session).display()));
-        logs.push((wal, 0));
+        let index = index_path(&self.session).display().to_string();
+        let [wal, shared] = ["-wal", "-shm"].map(|ending| PathBuf::from(format!("{index}{ending}")));
+        logs.push((wal.clone(), synced_bytes(&wal, &shared)));
+        let is_of_text = |file: &Path| file.extension().is_some_and(|ending| ending == "jsonl");
         let (file, kept) = logs.swap_remove(random.random_range(0..logs.len()));
         let mut bytes = fs::read(&file).ok()?;
-        if kept > 0 && random.random_bool(0.3) {
+        if kept > 0 && is_of_text(&file) && random.random_bool(0.3) {
             // A line that was never synced may have left its length alone.
             bytes.resize(bytes.len() + random.random_range(1..300), 0);
             fs::write(&file, bytes).unwrap();
@@ -170,7 +172,7 @@ impl Scene {
             return None;
         }
         let at = random.random_range(kept..bytes.len());
-        let cut = kept > 0 || random.random_bool(0.7);
+        let cut = kept > 0 && is_of_text(&file) || random.random_bool(0.7);
         if cut {
             bytes.truncate(at);
         } else {
@@ -218,6 +220,22 @@ impl Scene {
         for record in found.iter().filter(finished) {
             assert!(steps(record).iter().all(|count| *count == steps(record)[0] && *count > 0), "{record:?}");
         }
+    }
+}
+
+/// How much of SQLite's WAL the disk has for certain. SQLite syncs it before it copies pages from it into the database, and says in the file that
+/// its processes share (offset 128 of the WAL-index) how many frames it has begun to copy. Without these frames, pages of the database would be
+/// newer than others.
+fn synced_bytes(wal: &Path, shared: &Path) -> usize {
+    const HEADER_BYTES: usize = 32;
+    const FRAME_HEADER_BYTES: usize = 24;
+    let number = |bytes: &[u8], at: usize| <[u8; 4]>::try_from(bytes.get(at..at + 4)?).ok();
+    let copied_frames = fs::read(shared).ok().and_then(|bytes| number(&bytes, 128)).map_or(0, u32::from_ne_bytes);
+    let page_bytes = fs::read(wal).ok().and_then(|bytes| number(&bytes, 8)).map_or(0, u32::from_be_bytes);
+    if copied_frames == 0 {
+        0
+    } else {
+        HEADER_BYTES + copied_frames as usize * (FRAME_HEADER_BYTES + page_bytes as usize)
     }
 }
 

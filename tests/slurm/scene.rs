@@ -18,15 +18,21 @@ use tempfile::TempDir;
 use crate::cluster::Cluster;
 use crate::seeded::{command, succeed, text, wait};
 
-/// The sites of each home.
+/// The sites of each home. All nodes are this machine. Its host name may have an address that not even the machine itself can reach, so that ranks
+/// on CPUs meet over the loopback interface.
 const SITES: &str = r#"
 [lab]
 partition = "debug"
-prologue = ["export FROM_PROLOGUE=yes"]
+prologue = ["export FROM_PROLOGUE=yes", "export GLOO_SOCKET_IFNAME=lo"]
 
 [gpus]
 partition = "debug"
 gres = "gpu"
+
+# Without the interface that it names.
+[unreachable]
+partition = "debug"
+prologue = ["export GLOO_SOCKET_IFNAME=nowhere0"]
 
 [held]
 options = ["--hold"]

@@ -192,6 +192,18 @@ fn ranks_on_two_gpus_of_two_nodes_meet_over_the_network_that_nccl_names() {
     }
 }
 
+#[test]
+fn ranks_that_do_not_connect_over_the_network_say_which_interface_they_used_and_how_to_choose_another_one() {
+    let Some(scene) = Scene::at("unreachable") else { return };
+    let _alone = alone();
+    scene.training_plan("plan.toml", "gpus = 2\nnodes = 2\n");
+    let output = scene.with_worker(&["run", "plan.toml", "--session", "session"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let reason = scene.reason(0);
+    assert!(reason.contains("the ranks did not connect over the network interface nowhere0"), "{reason}");
+    assert!(reason.contains("set GLOO_SOCKET_IFNAME in the site's prologue. gloo says: "), "{reason}");
+}
+
 /// A run on two nodes that trains until somebody ends it, and the processes of its two ranks.
 fn endless(scene: &Scene) -> [Pid; 2] {
     scene.training_plan("plan.toml", "gpus = 2\nnodes = 2\nepochs = 100000\n");

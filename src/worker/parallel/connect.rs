@@ -51,8 +51,21 @@ pub fn connect(meeting: &Meeting, timeout: Duration) -> Result<ProcessGroup, Sto
     match (Attempt { meeting, number, limit: timeout }).connect(&mut strangers)? {
         Ok(group) => Ok(group),
         Err(_) if !strangers.is_empty() => Err(among(meeting, &strangers)),
-        Err(error) => Err(meeting.explain(error.into())),
+        Err(error) => Err(meeting.explain(if meeting.is_shared() { over_network(error.into()) } else { error.into() })),
     }
+}
+
+/// Adds to a failure which network interface the ranks of several nodes used, and how another one is chosen.
+fn over_network(stop: Stop) -> Stop {
+    let interface = std::env::var("GLOO_SOCKET_IFNAME").ok().filter(|name| !name.is_empty());
+    let interface = interface.map_or_else(
+        || format!("the network interface of this node's host name, {}", hostname()),
+        |name| format!("the network interface {name} (GLOO_SOCKET_IFNAME)"),
+    );
+    let Stop::Failed { kind, message } = stop else { return stop };
+    let advice =
+        "Choose the interface by which the nodes reach each other: set GLOO_SOCKET_IFNAME in the site's prologue";
+    Stop::failed(kind, format!("the ranks did not connect over {interface}. {advice}. gloo says: {message}"))
 }
 
 fn among(meeting: &Meeting, strangers: &Strangers) -> Stop {
