@@ -179,6 +179,9 @@ impl Scene {
             bytes[at..].fill(0);
         }
         fs::write(&file, bytes).unwrap();
+        if kept > 0 && file == wal {
+            return Some("the end of the index's WAL was lost after a part of it was in the database");
+        }
         Some(if cut { "the end of a log was cut off" } else { "the end of a log became zeros" })
     }
 
