@@ -320,6 +320,9 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
         if let Some(unit) = unit_of(name).filter(|_| has_numbers) {
             return measure(unit);
         }
+        if count > 0 && values().all(|field| moment(field).is_some_and(|(_, is_day)| !is_day)) {
+            return (Role::Started, "dates with times of day".to_owned());
+        }
         return match count {
             1..=MOST_LEVELS => (factor(""), "names".to_owned()),
             _ => (Role::Skip, format!("more than {MOST_LEVELS} different texts")),

@@ -40,6 +40,16 @@ fn roles_are_deduced_from_names_units_and_values() {
 }
 
 #[test]
+fn dates_with_times_of_day_say_when_a_run_started_whatever_their_name() {
+    let text = "Created,batch,loss\n2026-11-26T08:30:00.000Z,1,0.5\n2026-11-26T08:31:00.000Z,2,0.4\n";
+    assert_eq!(roles_of(text), ["started", "factor", "measure lower"]);
+    // Days may be levels, such as those of a data set's snapshots; and one column alone says when a run started.
+    let text = "snapshot,test_time,end,loss\n2026-11-01,2026-11-26 08:30:00,2026-11-26 08:31:00,0.5\n\
+                2026-11-02,2026-11-26 08:32:00,2026-11-26 08:33:00,0.4\n";
+    assert_eq!(roles_of(text), ["factor", "started", "skip", "measure lower"]);
+}
+
+#[test]
 fn versions_are_a_factor_although_they_look_like_numbers_that_hardly_repeat() {
     let text = "torch_version,Driver Version,conversion,version_s\n2.11,570.1,0.51,1.5\n2.9,580.2,0.62,2.5\n";
     assert_eq!(roles_of(text), ["factor", "factor", "measure", "measure s lower"]);

@@ -37,8 +37,8 @@ pub(super) enum Bar {
 /// The progress bars of a program so far.
 #[derive(Default)]
 pub(super) struct Bars {
-    /// The number of steps of the first bar with a loss that was not an evaluation's.
-    first: Option<u64>,
+    /// The number of steps of the first bar with a loss that was not an evaluation's; the inner one is `None` for a bar without a total.
+    first: Option<Option<u64>>,
     /// Whether losses stand beside the bars.
     has_losses_beside: bool,
     is_evaluating: bool,
@@ -46,8 +46,8 @@ pub(super) struct Bars {
 }
 
 impl Bars {
-    /// What a bar counts, given the text in front of its count, its number of steps, and whether it has a loss.
-    pub fn kind(&mut self, before: &str, steps: u64, has_loss: bool) -> Bar {
+    /// What a bar counts, given the text in front of its count, its number of steps if it has a total, and whether it has a loss.
+    pub fn kind(&mut self, before: &str, steps: Option<u64>, has_loss: bool) -> Bar {
         let (description, has_loss) = (description(before), has_loss || self.has_losses_beside);
         let says = |words: &Option<Regex>| captures(words, description).is_some();
         // Before any loss, `test` may be the name of a file.
@@ -62,7 +62,7 @@ impl Bars {
     }
 
     /// Notes that a loss of the training stands beside a bar with this number of steps.
-    pub fn has_loss_beside(&mut self, steps: u64) {
+    pub fn has_loss_beside(&mut self, steps: Option<u64>) {
         self.first.get_or_insert(steps);
         self.has_losses_beside = true;
     }
@@ -78,7 +78,7 @@ impl Bars {
     }
 
     /// Whether a bar with this number of steps is that of the training.
-    pub fn is_first(&self, steps: u64) -> bool {
+    pub fn is_first(&self, steps: Option<u64>) -> bool {
         self.first == Some(steps)
     }
 
@@ -89,7 +89,7 @@ impl Bars {
 }
 
 /// The description of a bar, given the text in front of its count: `val:  10%|█    | `.
-fn description(before: &str) -> &str {
+pub(super) fn description(before: &str) -> &str {
     let text = match before.rsplit_once("%|") {
         Some((text, _)) => text.trim_end_matches(|c: char| c.is_ascii_digit()),
         None => before,
@@ -131,14 +131,14 @@ mod tests {
             ("values", Bar::Training),
             ("latest", Bar::Training),
         ] {
-            assert_eq!(Bars::default().kind(&format!("{about}:  10%|█ | "), 10, true), expected, "{about}");
+            assert_eq!(Bars::default().kind(&format!("{about}:  10%|█ | "), Some(10), true), expected, "{about}");
         }
     }
 
     #[test]
     fn the_first_number_of_steps_is_that_of_the_training_if_bars_have_no_description() {
         let mut bars = Bars::default();
-        let mut kind = |before: &str, steps, has_loss| bars.kind(before, steps, has_loss);
+        let mut kind = |before: &str, steps, has_loss| bars.kind(before, Some(steps), has_loss);
         assert_eq!(kind("val test: 50%|█ | ", 2, false), Bar::Training, "the bar of a download");
         assert_eq!(kind(" 50%|█ | ", 20, true), Bar::Training);
         assert_eq!(kind(" 50%|█ | ", 5, true), Bar::Guessed);
@@ -151,15 +151,15 @@ mod tests {
     #[test]
     fn bars_without_losses_are_told_apart_once_a_loss_stood_beside_one() {
         let mut bars = Bars::default();
-        assert_eq!(bars.kind(" 50%|█ | ", 5, false), Bar::Training);
-        bars.has_loss_beside(60);
+        assert_eq!(bars.kind(" 50%|█ | ", Some(5), false), Bar::Training);
+        bars.has_loss_beside(Some(60));
         for (before, steps, expected) in [
             (" 50%|█ | ", 5, Bar::Guessed),
             (" 50%|█ | ", 60, Bar::Training),
             ("Loading shards: 50%|█ | ", 2, Bar::Training),
             ("eval: 50%|█ | ", 60, Bar::Evaluation),
         ] {
-            assert_eq!(bars.kind(before, steps, false), expected, "{before}");
+            assert_eq!(bars.kind(before, Some(steps), false), expected, "{before}");
         }
     }
 }

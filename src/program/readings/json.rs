@@ -100,7 +100,7 @@ impl Source for JsonLines {
 }
 
 /// The object in a line.
-fn object(line: &str) -> Result<Map<String, Value>, String> {
+pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
     let parsed = serde_json::from_str(line).or_else(|error| {
         // Python's json module and printf of C write numbers that are not valid JSON.
         serde_json::from_str(&without_nan(line)).map_err(|_| error)
@@ -140,7 +140,7 @@ fn without_nan(line: &str) -> String {
 
 /// The fields of a line: its numbers, and the numbers of the object `reading` in it. Texts that are numbers count as numbers; other texts,
 /// lists and objects are ignored.
-fn fields(
+pub(super) fn fields(
     object: &Map<String, Value>,
     names: &mut Names,
     origin: &str,

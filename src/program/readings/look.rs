@@ -4,15 +4,15 @@
 //! Only the first source is certain. The others are guesses: they are reported as such, the certain source takes precedence, and only one
 //! of them gives steps.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::bars::{Bar, Bars, GUESS};
-use super::fields::{Fields, shown};
-use super::json::JsonLines;
+use super::bars::{Bar, Bars, GUESS, description};
+use super::fields::{Fields, Names, shown};
+use super::json::{self, JsonLines};
 use super::printed;
 use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
@@ -107,12 +107,16 @@ impl Source for Look {
 /// The numbers of a line.
 static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?").ok());
 
-/// tqdm's bar: ` 12/100 [00:03<00:22,  4.00it/s, loss=0.5]`.
+/// tqdm's bar: ` 12/100 [00:03<00:22,  4.00it/s, loss=0.5]`, or without a total `12it [00:03,  4.00it/s, loss=0.5]`. Its unit may have
+/// the name of a step; bars of files and downloads have other units.
 static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"(?:^|[ |])(?<step>\d+)/(?<steps>\d+) \[[\d:]+<[\d:?]+, +(?:[\d.]+|\?)(?:it/s|s/it)(?:, (?<more>.*))?\]")
+    pattern(
+        r"(?:^|[ |])(?<step>\d+)(?:/(?<steps>\d+)| ?(?:it|batch|step)) \[[\d:]+(?:<[\d:?]+)?, *(?:[\d.]+|\?) ?(?:(?:it|batch|step)/s|s/ ?(?:it|batch|step))(?:, (?<more>.*))?\]",
+    )
 });
-/// The epoch in front of a bar.
-static BAR_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)^\s*epoch[ :\[]*(?<epoch>\d+)"));
+/// The epoch in front of a bar: `Epoch 3: 50%|…`, or that of torchtune, before the number of the step over all epochs: `1|25|Loss: 0.5: 3%|…`.
+static BAR_EPOCH: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^\s*(?:(?i:epoch)[ :\[]*(?<epoch>\d+)|(?<first>\d+)\|\d+\|Loss:)"));
 /// Hugging Face's Trainer: `{'loss': 0.5, 'learning_rate': '5e-05', 'epoch': 0.01}`.
 static ENTRY: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"'(?<name>[^']+)': (?:'(?<text>…)'|(?<value>…))[,}]"));
@@ -155,8 +159,8 @@ fn of_first_rank(line: &str) -> Option<&str> {
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
-    /// The progress bar of the training that was printed last: its step, its number of steps, and its epoch.
-    bar: Option<(u64, u64, Option<f64>)>,
+    /// The progress bar of the training that was printed last: its step, its number of steps if it is known, and its epoch.
+    bar: Option<(u64, Option<u64>, Option<f64>)>,
     /// Which bars count steps of the training.
     bars: Bars,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
@@ -175,6 +179,8 @@ pub(super) struct Shapes {
     columns: Vec<String>,
     /// Names of unread numbers that were already reported.
     untaken: HashSet<String>,
+    /// The meanings of names in JSON lines and dictionaries.
+    names: Option<Names>,
 }
 
 impl Source for Shapes {
@@ -199,6 +205,8 @@ impl Source for Shapes {
                 self.catch_up(found);
             }
             read
+        } else if line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
+            self.object(line, &mut fields, found)
         } else if line.trim_start().starts_with("{'") && line.trim_end().ends_with('}') {
             if self.bar.is_some_and(|(step, ..)| step == 0) && self.early.is_none() {
                 self.early = Some((line.into(), at_s));
@@ -220,7 +228,7 @@ impl Source for Shapes {
             let validation = keras.filter(|follows| *follows).and_then(|_| NamedPhase::of("validation"));
             let began_s = self.keras_s.unwrap_or(at_s);
             found.extend(validation.map(|phase| Found::Phase { phase, at_s: began_s }));
-            if fields.is_measured() && (self.bars.trains() || validation.is_some()) {
+            if fields.phase.is_none() && fields.is_measured() && (self.bars.trains() || validation.is_some()) {
                 fields.phase = NamedPhase::of("train");
             }
             self.hand_over(fields, at_s, found);
@@ -319,22 +327,25 @@ impl Shapes {
 
     /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download.
     fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
-        let (step, steps) = (count(bar, "step")?, count(bar, "steps")?);
+        let (step, steps) = (count(bar, "step")?, count(bar, "steps"));
+        let before = &line[..bar.name("step")?.start()];
         let more = bar.name("more").map_or("", |more| more.as_str());
         let mut entries: Vec<(&str, &str)> = entries(more);
         let is_loss = |name: &str| ["loss", "train_loss", "train_loss_step", "train/loss"].contains(&name);
-        let loss = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok());
-        let kind = self.bars.kind(&line[..bar.name("step")?.start()], steps, loss.is_some());
+        let at = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok());
+        let loss = at.map(|at| entries.remove(at).1).or_else(|| sentence::training_loss(description(before)));
+        let kind = self.bars.kind(before, steps, loss.is_some());
         if kind != Bar::Training {
             if kind == Bar::Guessed && self.bars.must_tell_guess() {
                 found.push(Found::Warning(GUESS.to_owned()));
             }
             // The time of an evaluation is not time of a step. An evaluation begins with an empty bar: Hugging Face's Trainer prints the full
             // bar once more when it is over.
-            let begins = (step < steps || loss.is_some()) && self.bars.evaluates();
+            let begins = (Some(step) != steps || loss.is_some()) && self.bars.evaluates();
             return begins.then(|| fields.text("phase", "evaluate"));
         }
-        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
+        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
+        let epoch = epoch.map(|epoch| epoch as f64);
         self.bar = Some((step, steps, epoch));
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
@@ -344,10 +355,7 @@ impl Shapes {
             return goes_on.then(|| fields.text("phase", "train"));
         };
         self.bars_have_loss = true;
-        let (_, loss) = entries.remove(loss);
-        fields.step.step = Some(step);
-        fields.step.steps = Some(steps);
-        fields.step.epoch = epoch;
+        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
         let readings = entries.into_iter().filter(|(name, value)| *name != "v_num" && value.parse::<f64>().is_ok());
         let readings: Vec<_> = readings.collect();
         Some(fields.text("loss", loss).and_then(|()| {
@@ -357,7 +365,28 @@ impl Shapes {
         }))
     }
 
-    /// A dictionary with a loss is a step if there is a bar that counts; its other numbers are readings.
+    /// A JSON object with a loss: what its names usually stand for. With the number of a step it is a step, and otherwise a reading.
+    fn object(&mut self, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+        let object = json::object(line).ok()?;
+        let names = self.names.get_or_insert_with(|| Names::new(&BTreeMap::new(), true));
+        // A record that is no step, such as a message, says nothing of the meaning of names.
+        let (mut tried, mut said) = (names.clone(), Vec::new());
+        let mut read = json::fields(&object, &mut tried, "output", &mut said).ok()?;
+        if read.step.loss.is_none() || read.rank.is_some_and(|rank| rank > 0) {
+            return None;
+        }
+        *names = tried;
+        found.append(&mut said);
+        if let Some(loss) = read.step.loss.filter(|_| read.step.step.is_none()) {
+            // Without a number, it would count as a single step, however many steps it stands for.
+            read.step.loss = None;
+            read.reading("loss", loss);
+        }
+        *fields = read;
+        Some(Ok(()))
+    }
+
+    /// A dictionary with a loss is a step if it has the number of a step, or if there is a bar that counts; its other numbers are readings.
     fn dictionary<'l>(&mut self, line: &'l str, fields: &mut Fields) -> Read {
         let entry = |entry: Captures<'l>| {
             let value = entry.name("text").or_else(|| entry.name("value"))?;
@@ -371,17 +400,21 @@ impl Shapes {
         if !has_loss && !entries.iter().any(|(name, _)| known.contains(name)) {
             return None;
         }
-        let bar = self.bar.filter(|(step, ..)| has_loss && *step > 0 && !self.bars_have_loss);
+        let numbered = ["step", "global_step", "iter", "iteration"];
+        let own = entries.iter().map(|(name, _)| *name).find(|name| has_loss && numbered.contains(name));
+        let is_counted = has_loss && !self.bars_have_loss && own.is_none();
+        let bar = self.bar.filter(|(step, ..)| is_counted && *step > 0);
         if let Some((step, steps, _)) = bar {
-            (fields.step.step, fields.step.steps) = (Some(step), Some(steps));
+            (fields.step.step, fields.step.steps) = (Some(step), steps);
             self.bars.has_loss_beside(steps);
         }
         Some(entries.into_iter().try_for_each(|(name, value)| match name {
             // Without a number, it would count as a single step, however many steps it stands for.
-            "loss" if bar.is_none() => {
+            "loss" if bar.is_none() && own.is_none() => {
                 value.parse().map(|loss| fields.reading("loss", loss)).map_err(|_| String::new())
             }
             "loss" | "epoch" => fields.text(name, value),
+            _ if Some(name) == own => fields.text("step", value),
             _ => value.parse().map(|value| fields.reading(name, value)).map_err(|_| String::new()),
         }))
     }
@@ -411,7 +444,7 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
 /// Patterns that read the guessed step of a line, anywhere in a line or only in lines that begin like this one; `None` for other lines, and
 /// for formats that patterns would read with another meaning.
 pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
-    if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with("{'") {
+    if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with('{') {
         return None;
     }
     let (read, _, patterns) = sentence::told_apart(line, None, &mut Fields::default());

@@ -38,6 +38,64 @@ fn a_bar_with_a_loss_is_a_step_and_one_without_is_not() {
     assert_eq!(*lr, reading("lr", 1e-5, Some(13), None));
 }
 
+#[test]
+fn the_loss_in_the_description_of_a_bar_is_that_of_its_step() {
+    for (line, expected) in [
+        (
+            "1|25|Loss: 0.90625:   3%|▎         | 25/808 [00:25<13:15,  1.02s/it]",
+            step(25, Some(808), Some(1.0), 0.90625),
+        ),
+        ("Epoch 2 loss 0.5000:  10%|█         | 10/100 [00:05<00:45,  2.00it/s]", step(10, Some(100), Some(2.0), 0.5)),
+        ("Loss: nan: 10%|█ | 10/100 [00:05<00:45,  2.00batch/s]", step(10, Some(100), None, f64::NAN)),
+        ("train_loss=0.5 val_loss=0.75: 30%|█ | 3/10 [00:05<00:45,  2.00it/s]", step(3, Some(10), None, 0.5)),
+        ("12it [00:03,  4.00it/s, loss=0.5]", step(12, None, None, 0.5)),
+        ("train: 12it [00:03,  1.50s/it, loss=0.5]", step(12, None, None, 0.5)),
+        ("50%|█ | 3/6 [00:03<00:03,  1.00s/batch, loss=0.5]", step(3, Some(6), None, 0.5)),
+    ] {
+        assert_eq!(format!("{:?}", shapes(&[line])), format!("{:?}", [expected]), "{line}");
+    }
+    for line in [
+        "best loss 0.5: 10%|█ | 10/100 [00:05<00:45,  2.00it/s]",
+        "Downloading loss.csv: 10it [00:05,  2.00it/s]",
+        "Loss: 0.5: 0%| | 0/100 [00:00<?, ?it/s]",
+    ] {
+        assert_eq!(shapes(&[line]), [], "{line}");
+    }
+    // Images are no steps.
+    let images = shapes(&["10%|█ | 640/6400 [00:05<00:45, 200.00img/s, loss=0.5]"]);
+    assert_eq!(images, [reading("loss", 0.5, None, None)]);
+    let evaluates = shapes(&[
+        "loss 0.5: 10%|█ | 10/100 [00:05<00:45,  2.00it/s]",
+        "val loss 0.75: 10%|█ | 1/10 [00:05<00:45,  2.00it/s]",
+    ]);
+    let phase = Found::Phase { phase: NamedPhase::of("evaluate").unwrap(), at_s: 7.0 };
+    assert_eq!(evaluates, [step(10, Some(100), None, 0.5), phase]);
+}
+
+#[test]
+fn json_and_dictionaries_in_the_output_are_steps_if_they_have_a_loss_and_the_number_of_a_step() {
+    let lr = |step| reading("lr", 0.125, Some(step), None);
+    assert_eq!(shapes(&[r#"{"step": 3, "loss": 0.5, "lr": 0.125}"#]), [step(3, None, None, 0.5), lr(3)]);
+    assert_eq!(shapes(&["{'step': 3, 'loss': 0.5, 'lr': 0.125}"]), [step(3, None, None, 0.5), lr(3)]);
+    assert_eq!(shapes(&["[rank0]: {'iter': 4, 'loss': '0.25'}"]), [step(4, None, None, 0.25)]);
+    let found = shapes(&[r#"{"global_step": 7, "train_loss": "NaN", "epoch": 2, "tag": "a"}"#]);
+    let [Found::Warning(_), Found::Warning(_), Found::Step(one)] = &found[..] else { panic!("{found:?}") };
+    assert!((one.step, one.epoch) == (Some(7), Some(2.0)) && one.loss.is_some_and(f64::is_nan), "{one:?}");
+    assert_eq!(shapes(&[r#"{"loss": 0.5, "epoch": 1}"#]), [reading("loss", 0.5, None, Some(1.0))]);
+    let evaluated =
+        FoundStep { step: Some(3), loss: Some(0.5), phase: NamedPhase::of("val"), at_s: 7.0, ..FoundStep::default() };
+    assert_eq!(shapes(&[r#"{"step": 3, "loss": 0.5, "phase": "val"}"#]), [Found::Step(evaluated)]);
+    for line in [
+        r#"{"step": 3, "loss": 0.5, "rank": 1}"#,
+        r#"{"level": "info", "message": "the loss is 0.5"}"#,
+        r#"{"step": -3, "loss": 0.5}"#,
+        r#"{"step": 3, "val_loss": 0.5}"#,
+        r#"{"loss": 0.5"#,
+    ] {
+        assert!(!shapes(&[line]).iter().any(|found| matches!(found, Found::Step(_))), "{line}");
+    }
+}
+
 /// A state of tqdm's bar with a loss.
 fn bar(description: &str, step: u64, steps: u64, loss: f64) -> String {
     format!("{description} 50%|█████     | {step}/{steps} [00:01<00:01,  4.00it/s, loss={loss}]")

@@ -189,6 +189,12 @@ fn loss_in(line: &str) -> Option<Match<'_>> {
     }
 }
 
+/// The loss of the training in a text that has no step of its own, such as the description of a progress bar: `Epoch 2 loss 0.5`.
+pub(super) fn training_loss(text: &str) -> Option<&str> {
+    let loss = loss_in(text).filter(|loss| captures(&OTHERS, &text[..loss.start()]).is_none())?;
+    loss_of(&loss, &printed::numbers(text)).map(|_| loss.as_str())
+}
+
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
 /// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, the
 /// fields have only the phase and the number of the step.
