@@ -125,7 +125,11 @@ impl App {
             self.window.execute(command, context);
         }
         if context.input(|input| input.viewport().close_requested()) {
-            self.window.close_requested(context);
+            if keys::closes_after_typing(context) {
+                context.send_viewport_cmd(eframe::egui::ViewportCommand::CancelClose);
+            } else {
+                self.window.close_requested(context);
+            }
         }
         if let Some(points) = context.input(|input| input.viewport().monitor_size) {
             self.window.desk.settings.on_monitor(points, context);

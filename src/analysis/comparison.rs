@@ -207,17 +207,25 @@ impl fmt::Display for Incomparable {
                 write!(f, "the values have too few digits: they resolve {}", percent(*resolution))
             }
             Self::ClocksDisagree { reported, arrived } => {
-                write!(f, "{reported:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
+                let [reported, arrived] = told_apart(*reported, *arrived);
+                write!(f, "{reported}× by the program's clock, {arrived}× by the arrival of its lines")
             }
             Self::Unconfirmed { reported, arrived } => {
+                let [reported, arrived] = told_apart(*reported, *arrived);
                 write!(
                     f,
-                    "{reported:.2}× by the program's clock is not confirmed by the arrival of its lines ({arrived:.2}×)"
+                    "{reported}× by the program's clock is not confirmed by the arrival of its lines ({arrived}×)"
                 )
             }
             Self::ImpossibleClock => f.write_str("the program reported impossible times"),
         }
     }
+}
+
+/// Two ratios with two decimals, or with more, up to five, where these show a difference.
+fn told_apart(one: f64, other: f64) -> [String; 2] {
+    let texts = |decimals: usize| [one, other].map(|ratio| format!("{ratio:.decimals$}"));
+    (2..=5).map(texts).find(|[one, other]| one != other).unwrap_or_else(|| texts(2))
 }
 
 /// The text of [`percent`] for larger shares.

@@ -495,3 +495,10 @@ fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
 
 #[path = "unpaired_tests.rs"]
 mod unpaired;
+
+#[test]
+fn ratios_by_two_clocks_have_as_many_digits_as_show_that_they_differ() {
+    let text = |reported, arrived| Incomparable::Unconfirmed { reported, arrived }.to_string();
+    assert!(text(1.004, 1.0012).starts_with("1.004× ") && text(1.004, 1.0012).ends_with(" (1.001×)"));
+    assert!(text(1.5, 1.25).starts_with("1.50× ") && text(1.5, 1.5).ends_with(" (1.50×)"));
+}

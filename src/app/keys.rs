@@ -117,10 +117,26 @@ fn end_typing(context: &Context) {
         return;
     }
     let is_pressed = |key: &Key| context.input_mut(|input| input.consume_key(Modifiers::COMMAND, *key));
-    let Some(key) = USE_TYPED_TEXT.into_iter().find(is_pressed) else { return };
+    if let Some(key) = USE_TYPED_TEXT.into_iter().find(is_pressed) {
+        press_after_typing(context, key);
+    }
+}
+
+/// Ends the typing, and presses the key in the next frame.
+fn press_after_typing(context: &Context, key: Key) {
     context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
     context.data_mut(|data| data.insert_temp(again_id(), Some(key)));
     context.request_repaint();
+}
+
+/// Whether the window must not close yet, because a text is being typed: the typing ends first, and then Ctrl Q counts.
+pub(super) fn closes_after_typing(context: &Context) -> bool {
+    // A question takes all keys.
+    let is_typing = context.text_edit_focused() && !asking::is_asked(context);
+    if is_typing {
+        press_after_typing(context, Key::Q);
+    }
+    is_typing
 }
 
 /// Presses the key again that ended the typing in the frame before; returns whether there was one.
@@ -251,6 +267,30 @@ mod tests {
             assert_eq!(frame(None, false).0, [command], "{key:?}");
             assert_eq!(frame(None, false).0, [], "{key:?} counts once");
         }
+    }
+
+    #[test]
+    fn a_window_that_is_closed_while_a_text_is_typed_takes_over_the_text_first() {
+        let (context, state, mut text) = (Context::default(), Window::default(), String::new());
+        let mut frame = |takes_focus: bool| {
+            let (mut sent, mut has_ended) = (Vec::new(), false);
+            let mut drawn = context.run_ui(RawInput::default(), |ui| {
+                commands(ui.ctx(), &state, &mut sent);
+                let field = ui.add(TextEdit::singleline(&mut text));
+                has_ended = field.lost_focus();
+                if takes_focus {
+                    field.request_focus();
+                }
+            });
+            drawn.textures_delta.clear();
+            (sent, has_ended)
+        };
+        assert!(!closes_after_typing(&context), "nothing is typed");
+        frame(true);
+        frame(true);
+        assert!(closes_after_typing(&context));
+        assert_eq!(frame(false), (vec![Command::Quit], true));
+        assert!(!closes_after_typing(&context));
     }
 
     #[test]
