@@ -133,8 +133,10 @@ impl Amount {
     fn spelled_out(counted: &[&str], thing: &str, last: &str, per: &str) -> Self {
         let all = plain(&counted.join(" "));
         if is_time(per) {
+            // Of units such as MB, the letters matter.
+            let unit = counted.last().copied().filter(|word| MeasureUnit::symbol(word).is_some()).unwrap_or(thing);
             // Rates per other times are converted to rates per second, and have no unit in their keys.
-            return Self { unit: Some(format!("{thing}/{per}")), stem: (per != "s").then_some(all) };
+            return Self { unit: Some(format!("{unit}/{per}")), stem: (per != "s").then_some(all) };
         }
         let rate = || counted.split_last().and_then(|(last, before)| Self::joined(before, last)?.unit);
         let above = match counted {
@@ -238,6 +240,10 @@ mod tests {
             ("kops_s", "kops/s", Some("kops_per_s")),
             ("ops/ms", "ops/ms", Some("ops")),
             ("tokens_per_s", "tokens/s", None),
+            ("Tokens/s", "tokens/s", None),
+            ("MB/s", "MB/s", None),
+            ("read GB_per_s", "GB/s", None),
+            ("TFLOP/s", "TFLOP/s", None),
         ] {
             let found = Amount::of(name).map(|amount| (amount.unit, amount.stem));
             assert_eq!(found, Some((Some(unit.to_owned()), stem.map(str::to_owned))), "{name}");

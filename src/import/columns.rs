@@ -307,7 +307,9 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     if let Some(role) = named.filter(|role| fits(role, values())) {
         return (role.clone(), "by its name".to_owned());
     }
-    let is_number = values().all(|field| field.number().is_some());
+    // A loss that is not a number does not make its column a factor; a later error names its line.
+    let is_nan = |field: &Field| field.text().eq_ignore_ascii_case("nan");
+    let is_number = values().all(|field| field.number().is_some() || is_nan(field)) && !values().all(is_nan);
     let count = values().map(Field::text).collect::<BTreeSet<_>>().len();
     let factor = |unit: &str| Role::Factor { unit: unit.to_owned(), key: None };
     let measure = |unit: String| {

@@ -37,6 +37,7 @@ fn roles_are_deduced_from_names_units_and_values() {
     // Numbers that rarely occur twice are a measure. A text among numbers with a unit does not make the column a factor; it causes an
     // error later.
     assert_eq!(roles_of("a,b_s\n0.51,1\n0.62,oops\n0.7,2\n"), ["measure", "measure s lower"]);
+    assert_eq!(roles_of("a,accuracy,b\n0.51,0.5,nan\n0.62,NaN,nan\n"), ["measure", "measure higher", "factor"]);
 }
 
 #[test]
