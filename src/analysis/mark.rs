@@ -35,7 +35,7 @@ pub enum Mark {
     Tried(f64),
     /// There was no telemetry for this time, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
-    /// The machine had too few CPUs for it and for other programs while its steps counted. CPUs are counted in whole CPUs.
+    /// The machine had too few CPUs for it and for other programs while its steps counted, or while a program without steps ran. CPUs are counted in whole CPUs.
     Contended {
         /// CPUs that other programs kept busy.
         others: f64,
@@ -388,7 +388,7 @@ impl fmt::Display for Mark {
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::Contended { others, stolen, busy, cpus } => write!(
                 f,
-                "other processes kept {others:.2} of {} busy while its steps counted; {busy:.2} were busy in all and \
+                "other processes kept {others:.2} of {} busy in the time that counts; {busy:.2} were busy in all and \
                      {stolen:.2} were taken by other virtual machines",
                 counted(cpus, "CPU")
             ),

@@ -249,12 +249,22 @@ fn a_run_beside_busy_loops_is_marked_contended_and_one_alone_is_not() {
                 }
             });
         }
-        let marked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&marks));
+        let marked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let folder = TempDir::new().unwrap();
+            let (_, session) =
+                finish_plan(&folder, "version = 1\nrepeats = 1\n[command]\nrun = [\"sleep\", \"2\"]\n", &[]);
+            [marks(), table(&session, "times", &[])]
+        }));
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         marked.unwrap()
     });
+    let [beside, program] = beside;
+    assert!(
+        program["rows"][0]["marks"].to_string().contains("contended"),
+        "all time of a program without steps counts: {program}"
+    );
     assert!(beside["rows"][0]["marks"].to_string().contains("contended"), "{beside}");
-    assert!(beside["notes"].to_string().contains("CPUs busy while its steps counted"), "{beside}");
+    assert!(beside["notes"].to_string().contains("CPUs busy in the time that counts"), "{beside}");
     // Where others keep this machine busy, no run is alone on it.
     if busy_cpus() < 0.1 {
         let alone = marks();

@@ -90,11 +90,13 @@ impl Reader {
                 (state, _) => (state, row.get(8)?),
             };
             let fold: Option<TelemetryFold> = optional_json(row, 12)?;
-            let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
             let wishes = self.wishes(row.get_ref(18)?.as_str()?)?;
             let environment: Option<Arc<Environment>> = optional_shared(&self.environments, row, 20)?;
             let is_imported = environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
             let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?)?;
+            // All of a program's time counts if it reports no steps.
+            let is_whole = logged.ranks.is_empty() || workload.command.is_some() && logged.counted.is_empty();
+            let counted = (!is_whole).then_some(logged.counted.as_slice());
             Ok(RunRecord {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
