@@ -87,6 +87,13 @@ pub enum Doubt {
         /// The mean time between the arrivals of steps.
         apart_s: f64,
     },
+    /// The lines of steps arrived closer together than the reported step times say. Both times are in seconds per step.
+    CloserTogether {
+        /// The mean of the reported step times.
+        told_s: f64,
+        /// The mean time between the arrivals of steps.
+        apart_s: f64,
+    },
     /// Too many lines arrived together.
     Together {
         /// The number of steps that count.
@@ -139,6 +146,13 @@ impl fmt::Display for Clock {
                 f,
                 "the clock could not be confirmed: it reports {} s a step, its lines arrived every {} s; either it does other work \
                      between steps, or it does not wait for the GPU before it reads the clock",
+                digits(*told_s),
+                digits(*apart_s)
+            ),
+            Self::Unconfirmed(Doubt::CloserTogether { told_s, apart_s }) => write!(
+                f,
+                "the clock could not be confirmed: it reports {} s a step, but its lines arrived every {} s: the times that it reports are \
+                     too long",
                 digits(*told_s),
                 digits(*apart_s)
             ),
@@ -415,6 +429,10 @@ impl Arrivals {
         match (self.pieces.len() >= LEAST_ARRIVALS, told_s / passed_s) {
             (true, ratio) if agrees(ratio) || usually_agree => Clock::Confirmed,
             (true, ratio) if ratio < LEAST_RATIO => Clock::Unconfirmed(Doubt::FartherApart { told_s: step_s, apart_s }),
+            // Lines that were held back arrive together, but not in most pieces.
+            (true, _) if self.usual_ratio() > MOST_RATIO && !self.came_at_once() => {
+                Clock::Unconfirmed(Doubt::CloserTogether { told_s: step_s, apart_s })
+            }
             _ => together,
         }
     }

@@ -131,6 +131,18 @@ fn more_time_than_has_passed_is_impossible_and_no_sign_of_a_clock_that_was_set()
 }
 
 #[test]
+fn steps_that_are_told_longer_than_they_arrive_apart_are_not_confirmed_however_short_the_run_is() {
+    // A step takes 20 ms, but the program reports 28 ms: over 30 steps that is too little to be impossible.
+    let reported = summary(30, 4.0, |step| (0.028, 1, 1.0 + 0.02 * step as f64));
+    let Some(Clock::Unconfirmed(Doubt::CloserTogether { told_s, apart_s })) = reported.clock else {
+        panic!("{:?}", reported.clock);
+    };
+    assert!((told_s - 0.028).abs() < 1e-6 && (apart_s - 0.02).abs() < 1e-6, "{told_s} {apart_s}");
+    assert!((ratio(&reported) - 1.4).abs() < 1e-6);
+    assert!(reported.marks[0].to_string().contains("the times that it reports are too long"), "{}", reported.marks[0]);
+}
+
+#[test]
 fn pauses_now_and_then_leave_the_clock_confirmed_and_those_of_each_step_do_not() {
     let with_tests = summary(100, 60.0, |step| {
         let epoch = (step - 1) / 25;

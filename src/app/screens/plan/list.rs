@@ -102,7 +102,7 @@ impl List<'_> {
             more(ui, place);
         }
         if self.grows
-            && let Some(texts) = self.another_ui(ui, width)
+            && let Some(texts) = self.another_ui(ui, width, matches!(asked, Asked::Nothing))
         {
             asked = Asked::Add(texts);
         }
@@ -125,14 +125,15 @@ impl List<'_> {
         }
     }
 
-    /// The line for a new item; returns its texts once they are entered.
-    fn another_ui(&self, ui: &mut Ui, width: impl Fn(&Column) -> f32) -> Option<Vec<String>> {
+    /// The line for a new item; returns its texts once they are entered: with Enter or the button, or when the focus leaves a complete line,
+    /// so that saving and launching include it, if it `may_be_left`.
+    fn another_ui(&self, ui: &mut Ui, width: impl Fn(&Column) -> f32, may_be_left: bool) -> Option<Vec<String>> {
         let id = Id::unique(("another one on the list", self.what));
         let mut texts: Vec<String> = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         texts.resize(self.columns.len(), String::new());
         self.suggest(ui, id, &mut texts[0]);
         let suggested: Option<String> = ui.data(|data| data.get_temp(id.with("suggested")));
-        let mut entered = false;
+        let (mut entered, mut is_left) = (false, false);
         ui.horizontal(|ui| {
             for (column, text) in self.columns.iter().zip(&mut texts) {
                 fixed(ui, width(column), |ui| {
@@ -141,6 +142,7 @@ impl List<'_> {
                     if suggested.as_ref() == Some(&*text) {
                         select_at_focus(ui, &field, text);
                     }
+                    is_left |= field.lost_focus() && ui.input(|input| !input.key_pressed(Pressed::Escape));
                     if is_entered(ui, &field) {
                         entered = true;
                         field.request_focus();
@@ -155,7 +157,14 @@ impl List<'_> {
                 // The next item can be typed at once.
                 ui.memory_mut(|memory| memory.request_focus(id.with(self.columns[0].name)));
             }
-            entered = is_complete && (entered || add.clicked());
+            let is_typed = |(place, text): (usize, &String)| {
+                !text.trim().is_empty() && (place > 0 || suggested.as_ref() != Some(text))
+            };
+            is_left &= may_be_left
+                && texts.iter().enumerate().any(is_typed)
+                && !self.columns.iter().any(|column| ui.memory(|memory| memory.has_focus(id.with(column.name))))
+                && !add.has_focus();
+            entered = is_complete && (entered || add.clicked() || is_left);
         });
         if entered {
             ui.data_mut(|data| {

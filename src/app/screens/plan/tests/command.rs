@@ -31,6 +31,24 @@ fn a_factor_is_added_by_its_name_and_its_levels() {
 }
 
 #[test]
+fn a_complete_new_line_is_added_when_the_focus_leaves_it_and_an_incomplete_one_stays() {
+    let mut window = own();
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    window.get_by_label("Command").focus();
+    settle(&mut window);
+    assert_eq!(window.get_by_label("Levels of a new factor").value().as_deref(), Some("32, 64"), "it has no name");
+    type_into(&mut window, "Name of a new factor", "batch");
+    assert!(ticked(&window, "batch").is_empty());
+    window.get_by_label("Levels of a new factor").focus();
+    settle(&mut window);
+    assert!(ticked(&window, "batch").is_empty(), "the focus is in the line");
+    window.get_by_label("Command").focus();
+    settle(&mut window);
+    assert_eq!(ticked(&window, "batch"), ["32", "64"]);
+    assert_eq!(window.get_by_label("Levels of a new factor").value().as_deref(), Some(""));
+}
+
+#[test]
 fn undo_takes_back_one_field_or_one_factor_of_the_program_at_a_time() {
     let mut window = own();
     let begun = run(&window);
