@@ -25,6 +25,7 @@ mod pattern;
 mod phases;
 mod printed;
 mod program_clock;
+mod records;
 mod sentence;
 mod suggestions;
 mod summary;
