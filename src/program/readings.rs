@@ -30,6 +30,7 @@ mod sentence;
 mod suggestions;
 mod summary;
 mod tensorboard;
+mod truncations;
 mod warm_up;
 
 use std::collections::HashSet;

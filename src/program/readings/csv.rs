@@ -36,7 +36,7 @@ struct Table {
 impl Csv {
     /// A table whose present rows are skipped.
     pub fn new(path: PathBuf, spec: &ReadingsSpec) -> Self {
-        let (file, first) = Growing::after_now(path);
+        let (file, first) = Growing::after_now(path, true);
         let columns = first.map(|line| Columns::of(&String::from_utf8_lossy(&line)));
         let (name, names) = (file.name(), Names::new(&spec.names, true));
         let (seen, records) = (Seen::default(), Records::new("row"));
@@ -362,6 +362,22 @@ mod tests {
         let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
         append(&path, "1\t0.5\n");
         assert_eq!(poll(&mut source, true), [step(1, Some(0.5))]);
+    }
+
+    #[test]
+    fn rows_that_an_earlier_run_wrote_count_if_the_program_writes_them_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.csv");
+        std::fs::write(&path, "step,loss\n1,0.5\n").unwrap();
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "step,loss\n1,0.5\n").unwrap();
+        assert_eq!(poll(&mut source, true), [step(1, Some(0.5))], "the same");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "step,loss\n1,0.5\n2,0.25\n").unwrap();
+        let found = poll(&mut source, true);
+        let [first, second, Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!([first, second], [&step(1, Some(0.5)), &step(2, Some(0.25))]);
+        assert!(warning.contains("results.csv: the program wrote this file anew"), "{warning}");
     }
 
     #[test]

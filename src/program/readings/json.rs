@@ -29,7 +29,7 @@ impl JsonLines {
 
     /// A file of the program's own, whose present contents are skipped.
     pub fn declared(path: PathBuf, spec: &ReadingsSpec) -> Self {
-        Self::read(Growing::after_now(path).0, Names::new(&spec.names, true), true)
+        Self::read(Growing::after_now(path, false).0, Names::new(&spec.names, true), true)
     }
 
     fn read(file: Growing, names: Names, is_declared: bool) -> Self {
@@ -235,6 +235,20 @@ mod tests {
             warning.starts_with("readings.jsonl: no line of rank 0") && warning.contains("2 lines of other ranks"),
             "{warning}"
         );
+    }
+
+    #[test]
+    fn lines_that_an_earlier_run_wrote_count_if_the_program_writes_them_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let text = "{\"step\":1,\"loss\":2}\n";
+        std::fs::write(&path, text).unwrap();
+        let mut source = JsonLines::declared(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, text).unwrap();
+        let mut found = Vec::new();
+        source.poll(true, 7.0, &mut found).unwrap();
+        let step = FoundStep { step: Some(1), loss: Some(2.0), at_s: 7.0, ..FoundStep::default() };
+        assert_eq!(found, [Found::Step(step)]);
     }
 
     #[test]

@@ -99,5 +99,6 @@ impl Records {
         if is_declared && *read == 0 {
             found.push(Found::Warning(format!("{}: the program wrote no {one}s", file.path().display())));
         }
+        found.extend(file.doubt().map(|doubt| Found::Warning(doubt.to_owned())));
     }
 }
