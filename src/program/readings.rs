@@ -25,10 +25,12 @@ mod pattern;
 mod phases;
 mod printed;
 mod program_clock;
+mod records;
 mod sentence;
 mod suggestions;
 mod summary;
 mod tensorboard;
+mod truncations;
 mod warm_up;
 
 use std::collections::HashSet;

@@ -17,6 +17,7 @@ mod clocks;
 mod ends;
 #[path = "../executable/mod.rs"]
 mod executable;
+mod files;
 mod frameworks;
 mod pooling;
 #[path = "../seeded/mod.rs"]

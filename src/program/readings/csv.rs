@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::fields::{Fields, Names};
 use super::growing::{Growing, Part};
-use super::json::MOST_REFUSED;
+use super::records::Records;
 use super::{Found, Lines, Source};
 use crate::analysis::counted;
 use crate::plan::command::ReadingsSpec;
@@ -30,19 +30,17 @@ struct Table {
     seen: Seen,
     /// Whether columns with the same name were reported.
     has_warned: bool,
-    /// Rows that were read.
-    rows: u64,
-    /// Rows that could not be read.
-    refused: u64,
+    records: Records,
 }
 
 impl Csv {
     /// A table whose present rows are skipped.
     pub fn new(path: PathBuf, spec: &ReadingsSpec) -> Self {
-        let (file, first) = Growing::after_now(path);
+        let (file, first) = Growing::after_now(path, true);
         let columns = first.map(|line| Columns::of(&String::from_utf8_lossy(&line)));
         let (name, names) = (file.name(), Names::new(&spec.names, true));
-        let table = Table { name, names, columns, seen: Seen::default(), has_warned: false, rows: 0, refused: 0 };
+        let (seen, records) = (Seen::default(), Records::new("row"));
+        let table = Table { name, names, columns, seen, has_warned: false, records };
         Self { table, file, lines: Lines::new() }
     }
 }
@@ -65,13 +63,7 @@ impl Source for Csv {
         })?;
         if last {
             lines.finish(|_, line| table.line(line, now_s, found));
-            let Table { name, rows, refused, .. } = table;
-            if *refused > MOST_REFUSED {
-                found.push(Found::Warning(format!("{name}: {refused} of {rows} rows could not be read")));
-            }
-            if *rows == 0 {
-                found.push(Found::Warning(format!("{}: the program wrote no rows", file.path().display())));
-            }
+            table.records.end(file, true, found);
         }
         Ok(())
     }
@@ -93,7 +85,6 @@ impl Table {
         if !self.seen.is_new(hash) {
             return;
         }
-        self.rows += 1;
         if let Some(twice) = columns.twice().filter(|_| !self.has_warned) {
             self.has_warned = true;
             found.push(Found::Warning(format!(
@@ -112,16 +103,8 @@ impl Table {
         } else {
             Err(format!("it has {}, but the first row has {}", counted(cells.len(), "cell"), columns.names.len()))
         };
-        match read {
-            Ok(fields) => fields.found(now_s, found),
-            Err(why) => {
-                self.refused += 1;
-                if self.refused <= MOST_REFUSED {
-                    let Self { name, seen, .. } = self;
-                    found.push(Found::Warning(format!("{name}, row {}: {why}; the row was left out", seen.place)));
-                }
-            }
-        }
+        let Self { name, seen, records, .. } = self;
+        records.take(read, |_| format!("{name}, row {}", seen.place), now_s, found);
     }
 }
 
@@ -379,6 +362,51 @@ mod tests {
         let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
         append(&path, "1\t0.5\n");
         assert_eq!(poll(&mut source, true), [step(1, Some(0.5))]);
+    }
+
+    #[test]
+    fn rows_that_an_earlier_run_wrote_count_if_the_program_writes_them_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.csv");
+        std::fs::write(&path, "step,loss\n1,0.5\n").unwrap();
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "step,loss\n1,0.5\n").unwrap();
+        assert_eq!(poll(&mut source, true), [step(1, Some(0.5))], "the same");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, "step,loss\n1,0.5\n2,0.25\n").unwrap();
+        let found = poll(&mut source, true);
+        let [first, second, Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!([first, second], [&step(1, Some(0.5)), &step(2, Some(0.25))]);
+        assert!(warning.contains("results.csv: the program wrote this file anew"), "{warning}");
+    }
+
+    #[test]
+    fn of_rows_with_a_rank_only_those_of_rank_0_count_and_others_alone_are_told_to_count_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        append(&path, "rank,step,loss\n1,1,9\n0,1,0.5\n,2,0.25\n");
+        assert_eq!(poll(&mut source, true), [step(1, Some(0.5)), step(2, Some(0.25))]);
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        append(&path, "1,3,9\n");
+        let found = poll(&mut source, true);
+        let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert!(
+            warning.starts_with("metrics.csv: no row of rank 0") && warning.contains("leaves out 1 row of other ranks"),
+            "{warning}"
+        );
+    }
+
+    #[test]
+    fn a_row_with_an_epoch_but_without_a_step_ends_the_steps_of_its_epoch() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.csv");
+        let mut source = Csv::new(path.clone(), &ReadingsSpec::default());
+        append(&path, "epoch,step,loss,accuracy\n,1,0.5,\n1,,,0.9\n2,2,0.25,\n");
+        let reading = Found::Reading { key: "accuracy".into(), value: 0.9, step: None, epoch: Some(1.0) };
+        let of_next =
+            FoundStep { step: Some(2), epoch: Some(2.0), loss: Some(0.25), at_s: 7.0, ..FoundStep::default() };
+        assert_eq!(poll(&mut source, true), [step(1, Some(0.5)), reading, Found::Epoch(1.0), Found::Step(of_next)]);
     }
 
     #[test]

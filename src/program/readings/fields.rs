@@ -219,10 +219,10 @@ impl Fields {
         self.step.loss.is_some() || self.step.duration_s.is_some() || self.step.units.is_some()
     }
 
-    /// Whether they hold an epoch and nothing else.
-    pub fn is_only_epoch(&self) -> bool {
+    /// Whether they say nothing of a step or of the run but its epoch.
+    pub fn is_at_most_epoch(&self) -> bool {
         let epoch = FoundStep { epoch: self.step.epoch, ..FoundStep::default() };
-        self.step == epoch && epoch.epoch.is_some() && self.phase.is_none() && self.readings.is_empty()
+        self.step == epoch && self.phase.is_none() && self.readings.is_empty()
     }
 
     /// Whether they hold a phase and nothing else.

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::arrivals::Arrivals;
+use super::fields::shown;
+use super::truncations::Truncations;
 use crate::foreign;
 
 /// The number of bytes at the start of a file by which a rewritten file is recognised.
@@ -31,25 +33,70 @@ pub(super) struct Growing {
     path: PathBuf,
     /// The open file with its device and inode.
     file: Option<(File, (u64, u64))>,
+    /// Whether the open file has replaced another one since the last read.
+    is_another: bool,
     /// Bytes that were read or skipped.
     offset: u64,
     /// The first bytes.
     head: Vec<u8>,
     /// The last bytes before the offset.
     tail: Vec<u8>,
+    /// What was skipped, unless the file was written anew since.
+    earlier: Option<Earlier>,
+    /// See [`Self::doubt`].
+    doubt: Option<String>,
     /// The times at which its bytes were written, if the file is watched.
     arrivals: Option<Arrivals>,
+}
+
+/// What a file contained before the run. If the file begins with it later, the program has either appended to it, or written it again.
+struct Earlier {
+    bytes: u64,
+    last_line: String,
+    /// Whether it is more than the names of a table's columns.
+    has_records: bool,
+    /// Its truncations since, which show that the program wrote the file anew; `None` if they cannot be noted.
+    truncations: Option<Truncations>,
+}
+
+impl Earlier {
+    /// The doubt about a file that begins with this part, which is counted or left out.
+    fn doubt(&self, path: &Path, is_counted: bool) -> String {
+        let (path, last_line) = (path.display(), shown(&self.last_line));
+        if is_counted {
+            format!(
+                "{path}: the program wrote this file anew, beginning with all that it contained before the run, up to the line {last_line}: \
+                     the whole file counts as content of this run; if that part is from earlier runs, let the program write to a file in \
+                     {{run_folder}}"
+            )
+        } else {
+            format!(
+                "{path}: this file begins with all that it contained before the run, up to the line {last_line}: that part was left out, \
+                     because it is unknown whether the program wrote it again; let the program write to a file in {{run_folder}}"
+            )
+        }
+    }
 }
 
 impl Growing {
     /// A file, from its start.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None, offset: 0, head: Vec::new(), tail: Vec::new(), arrivals: None }
+        Self {
+            path,
+            file: None,
+            is_another: false,
+            offset: 0,
+            head: Vec::new(),
+            tail: Vec::new(),
+            earlier: None,
+            doubt: None,
+            arrivals: None,
+        }
     }
 
-    /// A file whose present contents are skipped. Also returns its first line, for tables that have their names there, and whether anything
-    /// was skipped.
-    pub fn after_now(path: PathBuf) -> (Self, Option<Vec<u8>>) {
+    /// A file whose present contents are skipped, unless it is written anew. Also returns its first line if there is one; `is_table` says
+    /// whether this line has the names of columns.
+    pub fn after_now(path: PathBuf, is_table: bool) -> (Self, Option<Vec<u8>>) {
         let mut growing = Self::new(path);
         let opened = growing.open().ok().filter(|is_open| *is_open).and(growing.file.as_mut());
         let Some((file, _)) = opened else { return (growing, None) };
@@ -64,8 +111,16 @@ impl Growing {
         if file.read_exact_at(&mut tail, length - count).is_ok() {
             growing.tail = tail;
         }
-        let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
-        (growing, (length > 0).then_some(line))
+        let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let records = &start[if is_table { line.len() } else { 0 }..];
+        let last_line = growing.tail.trim_ascii_end().rsplit(|byte| matches!(byte, b'\n' | b'\r')).next();
+        growing.earlier = (length > 0).then(|| Earlier {
+            bytes: length,
+            last_line: String::from_utf8_lossy(last_line.unwrap_or_default()).into_owned(),
+            has_records: !records.trim_ascii().is_empty(),
+            truncations: Truncations::of(file).ok(),
+        });
+        (growing, (length > 0).then(|| line.to_vec()))
     }
 
     /// Notes from now on when bytes are written, unless that is impossible.
@@ -80,6 +135,12 @@ impl Growing {
     /// The file's name, for messages.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// A message about content that may belong to this run or to earlier ones: the program wrote the file anew, beginning with all that the
+    /// file contained before the run, or it is unknown whether it did so.
+    pub fn doubt(&self) -> Option<&str> {
+        self.doubt.as_deref()
     }
 
     /// Passes what is new to `take`: everything if `all`, otherwise a few megabytes at most.
@@ -143,26 +204,37 @@ impl Growing {
             if !metadata.is_file() {
                 return Err(io::Error::other("it is not a regular file"));
             }
-            let is_another = self.file.replace((file, foreign::identity(&metadata))).is_some();
-            if is_another {
-                // No file has this many bytes to skip.
-                self.offset = u64::MAX;
-            }
+            self.is_another |= self.file.replace((file, foreign::identity(&metadata))).is_some();
         }
         Ok(true)
     }
 
-    /// Whether the file is now shorter than the part that was read, or has other bytes at the start or the end of that part.
-    fn was_written_anew(&self) -> io::Result<bool> {
+    /// Whether the file was replaced or written anew since the last read: it is another file, is shorter than the part that was read, has
+    /// other bytes at the start or the end of that part, or was truncated since the run began.
+    fn was_written_anew(&mut self) -> io::Result<bool> {
         let Some((file, _)) = &self.file else { return Ok(false) };
-        if file.metadata()?.len() < self.offset {
-            return Ok(true);
-        }
+        let length = file.metadata()?.len();
         let differs = |known: &[u8], at: u64| {
             let mut now = vec![0; known.len()];
             file.read_exact_at(&mut now, at).is_err() || now != known
         };
-        Ok(differs(&self.head, 0) || differs(&self.tail, self.offset.saturating_sub(self.tail.len() as u64)))
+        let begins_alike = length >= self.offset
+            && !differs(&self.head, 0)
+            && !differs(&self.tail, self.offset.saturating_sub(self.tail.len() as u64));
+        let is_another = std::mem::take(&mut self.is_another);
+        let Some(earlier) = &self.earlier else { return Ok(is_another || !begins_alike) };
+        // Asked last, so that it covers what was compared.
+        let is_truncated = earlier.truncations.as_ref().map(Truncations::happened);
+        let is_anew = is_another || !begins_alike || is_truncated == Some(true);
+        let goes_on = begins_alike && length > earlier.bytes;
+        let is_unknown = goes_on && !is_anew && is_truncated.is_none();
+        if goes_on && earlier.has_records && (is_anew || is_unknown) {
+            self.doubt = Some(earlier.doubt(&self.path, is_anew));
+        }
+        if is_anew || is_unknown {
+            self.earlier = None;
+        }
+        Ok(is_anew)
     }
 }
 
@@ -232,16 +304,77 @@ mod tests {
     fn what_an_earlier_run_wrote_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.csv");
-        assert!(Growing::after_now(path.clone()).1.is_none());
+        assert!(Growing::after_now(path.clone(), true).1.is_none());
         append(&path, "step,loss\n1,2\n");
-        let (mut growing, line) = Growing::after_now(path.clone());
+        let (mut growing, line) = Growing::after_now(path.clone(), true);
         assert_eq!(line.as_deref(), Some(b"step,loss".as_slice()));
         assert_eq!(read(&mut growing), "");
         append(&path, "2,1\n");
-        assert_eq!(read(&mut growing), "2,1\n");
-        let (mut growing, _) = Growing::after_now(path.clone());
+        assert_eq!((read(&mut growing).as_str(), growing.doubt()), ("2,1\n", None));
+        let (mut growing, _) = Growing::after_now(path.clone(), true);
         fs::write(&path, "step,loss\n1,7\n2,1\n").unwrap();
         assert_eq!(read(&mut growing), "!step,loss\n1,7\n2,1\n", "it was rewritten at the same size");
+    }
+
+    /// A file that an earlier run wrote, of which this run has read nothing yet.
+    fn written_before(path: &Path, text: &str, is_table: bool) -> Growing {
+        fs::write(path, text).unwrap();
+        let (mut growing, _) = Growing::after_now(path.to_owned(), is_table);
+        assert_eq!(read(&mut growing), "");
+        growing
+    }
+
+    #[test]
+    fn what_a_program_writes_anew_counts_even_if_an_earlier_run_wrote_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.csv");
+        let text = "epoch,accuracy\n1,0.5\n";
+        let mut growing = written_before(&path, text, true);
+        fs::write(&path, text).unwrap();
+        assert_eq!((read(&mut growing), growing.doubt()), (format!("!{text}"), None), "the same bytes");
+        fs::write(&path, text).unwrap();
+        append(&path, "2,0.75\n");
+        assert_eq!((read(&mut growing).as_str(), growing.doubt()), ("2,0.75\n", None), "rows of this run, once more");
+        let mut growing = written_before(&path, text, true);
+        append(&path, "2,0.75\n");
+        assert_eq!(read(&mut growing), "2,0.75\n");
+        fs::write(&path, format!("{text}2,0.75\n")).unwrap();
+        assert_eq!(read(&mut growing), format!("!{text}2,0.75\n"), "first an append, then the whole file");
+        let mut growing = written_before(&path, text, true);
+        fs::write(folder.path().join("new"), text).unwrap();
+        fs::rename(folder.path().join("new"), &path).unwrap();
+        assert_eq!((read(&mut growing), growing.doubt()), (format!("!{text}"), None), "another file");
+    }
+
+    #[test]
+    fn a_file_that_is_written_anew_and_begins_with_what_an_earlier_run_wrote_counts_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.csv");
+        for (text, is_table, last) in [("a,b\n1,2\n", true, "1,2"), ("{\"a\":1}\n", false, "{\\\"a\\\":1}")] {
+            let mut growing = written_before(&path, text, is_table);
+            fs::write(&path, text.repeat(2)).unwrap();
+            assert_eq!(read(&mut growing), format!("!{text}{text}"));
+            let doubt = growing.doubt().unwrap();
+            assert!(doubt.contains(&format!("up to the line \"{last}\": the whole file counts")), "{doubt}");
+        }
+        let mut growing = written_before(&path, "epoch,accuracy\r\n", true);
+        fs::write(&path, "epoch,accuracy\r\n1,0.5\r\n").unwrap();
+        assert_eq!(read(&mut growing), "!epoch,accuracy\r\n1,0.5\r\n");
+        assert_eq!(growing.doubt(), None, "there were no rows before the run");
+    }
+
+    #[test]
+    fn where_truncations_cannot_be_noted_the_rows_that_may_be_of_an_earlier_run_are_left_out_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.csv");
+        let text = "epoch,accuracy\n1,0.5\n";
+        let mut growing = written_before(&path, text, true);
+        growing.earlier.as_mut().unwrap().truncations = None;
+        fs::write(&path, format!("{text}2,0.75\n")).unwrap();
+        assert_eq!(read(&mut growing), "2,0.75\n");
+        let doubt = growing.doubt().unwrap();
+        assert!(doubt.contains("up to the line \"1,0.5\": that part was left out"), "{doubt}");
+        assert!(doubt.contains("results.csv") && doubt.ends_with("in {run_folder}"), "{doubt}");
     }
 
     #[test]

@@ -7,23 +7,16 @@ use serde_json::{Map, Value};
 
 use super::fields::{Fields, Names, shown};
 use super::growing::{Growing, Part};
+use super::records::Records;
 use super::{Found, Lines, Source};
 use crate::plan::command::ReadingsSpec;
-
-/// The number of unreadable lines that are reported one by one; further ones are only counted.
-pub(super) const MOST_REFUSED: u64 = 3;
 
 /// JSON lines that a program appends to a file.
 pub(super) struct JsonLines {
     file: Growing,
     lines: Lines,
     names: Names,
-    /// Lines that were read.
-    count: u64,
-    /// Lines that could not be read.
-    refused: u64,
-    /// Lines of other ranks than the first.
-    of_others: u64,
+    records: Records,
     /// Whether the plan declares the file, so that its absence is reported.
     is_declared: bool,
 }
@@ -36,11 +29,11 @@ impl JsonLines {
 
     /// A file of the program's own, whose present contents are skipped.
     pub fn declared(path: PathBuf, spec: &ReadingsSpec) -> Self {
-        Self::read(Growing::after_now(path).0, Names::new(&spec.names, true), true)
+        Self::read(Growing::after_now(path, false).0, Names::new(&spec.names, true), true)
     }
 
     fn read(file: Growing, names: Names, is_declared: bool) -> Self {
-        Self { file, lines: Lines::new(), names, count: 0, refused: 0, of_others: 0, is_declared }
+        Self { file, lines: Lines::new(), names, records: Records::new("line"), is_declared }
     }
 }
 
@@ -50,28 +43,12 @@ impl Source for JsonLines {
     }
 
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        let Self { file, lines, names, count, refused, of_others, .. } = self;
+        let Self { file, lines, names, records, is_declared } = self;
         let name = file.name();
         let written_s = Cell::new(now_s);
         let mut take = |_: u64, line: &str| {
-            *count += 1;
             let read = object(line).and_then(|object| fields(&object, names, &name, found));
-            match read {
-                // A step's units are those of all ranks, and all ranks report the same time, so only rank 0 counts.
-                Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => {
-                    let has_step = fields.step.step.is_some() || fields.is_measured();
-                    let epoch = fields.step.epoch.filter(|_| !has_step);
-                    fields.found(written_s.get(), found);
-                    found.extend(epoch.map(Found::Epoch));
-                }
-                Ok(_) => *of_others += 1,
-                Err(why) => {
-                    *refused += 1;
-                    if *refused <= MOST_REFUSED {
-                        found.push(Found::Warning(format!("{name}:{count}: {why}; the line was left out")));
-                    }
-                }
-            }
+            records.take(read, |number| format!("{name}:{number}"), written_s.get(), found);
         };
         file.read(last, |part| match part {
             Part::Anew => *lines = Lines::new(),
@@ -82,18 +59,7 @@ impl Source for JsonLines {
         })?;
         if last {
             lines.finish(&mut take);
-            if *refused > MOST_REFUSED {
-                found.push(Found::Warning(format!("{name}: {refused} of {count} lines could not be read")));
-            }
-            if *of_others > 0 && *of_others + *refused == *count {
-                found.push(Found::Warning(format!(
-                    "{name}: no line of rank 0: only its lines count, and lines without a rank; {of_others} lines of other ranks were left \
-                         out; let rank 0 write the readings"
-                )));
-            }
-            if self.is_declared && *count == 0 {
-                found.push(Found::Warning(format!("{}: the program wrote no lines", self.file.path().display())));
-            }
+            records.end(file, *is_declared, found);
         }
         Ok(())
     }
@@ -269,6 +235,20 @@ mod tests {
             warning.starts_with("readings.jsonl: no line of rank 0") && warning.contains("2 lines of other ranks"),
             "{warning}"
         );
+    }
+
+    #[test]
+    fn lines_that_an_earlier_run_wrote_count_if_the_program_writes_them_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let text = "{\"step\":1,\"loss\":2}\n";
+        std::fs::write(&path, text).unwrap();
+        let mut source = JsonLines::declared(path.clone(), &ReadingsSpec::default());
+        std::fs::write(&path, text).unwrap();
+        let mut found = Vec::new();
+        source.poll(true, 7.0, &mut found).unwrap();
+        let step = FoundStep { step: Some(1), loss: Some(2.0), at_s: 7.0, ..FoundStep::default() };
+        assert_eq!(found, [Found::Step(step)]);
     }
 
     #[test]

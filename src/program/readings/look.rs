@@ -14,6 +14,7 @@ use super::bars::{Bar, Bars, GUESS, description};
 use super::fields::{Fields, Names, shown};
 use super::json::{self, JsonLines};
 use super::printed;
+use super::records::is_of_first_rank;
 use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
 use super::{Found, FoundStep, NamedPhase, Source, Stream, Untaken};
@@ -372,7 +373,7 @@ impl Shapes {
         // A record that is no step, such as a message, says nothing of the meaning of names.
         let (mut tried, mut said) = (names.clone(), Vec::new());
         let mut read = json::fields(&object, &mut tried, "output", &mut said).ok()?;
-        if read.step.loss.is_none() || read.rank.is_some_and(|rank| rank > 0) {
+        if read.step.loss.is_none() || !is_of_first_rank(read.rank) {
             return None;
         }
         *names = tried;

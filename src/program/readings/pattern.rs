@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::fields::{Fields, Names};
-use super::json::MOST_REFUSED;
+use super::records::{MOST_REFUSED, Ranks};
 use super::{Found, Source, Stream};
 use crate::plan::command::{ReadingsSpec, compiled};
 
@@ -16,6 +16,7 @@ pub(super) struct Patterns {
     step: Option<u64>,
     lines: u64,
     refused: u64,
+    ranks: Ranks,
 }
 
 struct Pattern {
@@ -31,21 +32,23 @@ impl Patterns {
         let mut names = Names::new(&spec.names, false);
         let mut groups = patterns.iter().flat_map(|pattern| pattern.regex.capture_names().flatten());
         let names_steps = groups.any(|group| names.meaning(group, "", &mut Vec::new()) == "step");
-        Self { patterns, names, names_steps, step: None, lines: 0, refused: 0 }
+        Self { patterns, names, names_steps, step: None, lines: 0, refused: 0, ranks: Ranks::default() }
     }
 }
 
 impl Source for Patterns {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
-        let Self { patterns, names, names_steps, step, lines, refused } = self;
+        let Self { patterns, names, names_steps, step, lines, refused, ranks } = self;
         *lines += 1;
-        let mut read: Vec<Fields> = Vec::new();
+        let (mut read, mut rank): (Vec<Fields>, Option<u64>) = (Vec::new(), None);
         for Pattern { regex, matches } in patterns {
             let Some(captures) = regex.captures(line) else { continue };
             *matches += 1;
             let mut fields = Fields::default();
             let mut groups = regex.capture_names().flatten().filter_map(|name| Some((name, captures.name(name)?)));
-            match groups.try_for_each(|(name, group)| fields.text(names.meaning(name, "", found), group.as_str())) {
+            let set = groups.try_for_each(|(name, group)| fields.text(names.meaning(name, "", found), group.as_str()));
+            rank = rank.or(fields.rank);
+            match set {
                 Ok(()) => read.push(fields),
                 Err(why) => {
                     *refused += 1;
@@ -55,6 +58,10 @@ impl Source for Patterns {
                     }
                 }
             }
+        }
+        // The rank of a line may be read by a pattern of its own.
+        if read.is_empty() || !ranks.count(rank) {
+            return;
         }
         // A line is about one epoch. Without a step of its own, this may be the epoch of the steps that follow.
         let epoch = read.iter().find_map(|fields| fields.step.epoch);
@@ -68,7 +75,7 @@ impl Source for Patterns {
             read.iter_mut().for_each(|fields| fields.phase = None);
             read.iter_mut().filter(is_step).for_each(|fields| fields.phase = phase);
         }
-        for mut fields in read.into_iter().filter(|fields| !fields.is_only_epoch()) {
+        for mut fields in read.into_iter().filter(|fields| !fields.is_at_most_epoch()) {
             if *names_steps {
                 *step = fields.step.step.or(*step);
                 fields.step.step = *step;
@@ -91,6 +98,7 @@ impl Source for Patterns {
                     "{refused} lines match a pattern, but have no number where the pattern expects one"
                 )));
             }
+            found.extend(self.ranks.warning("output", "line"));
         }
         Ok(())
     }
@@ -153,6 +161,35 @@ mod tests {
         assert_eq!(read(&patterns, &["val loss 0.5"]), [Found::Step(of_line)]);
         let begins = Found::Phase { phase: phase.unwrap(), at_s: 7.0 };
         assert_eq!(read(&patterns[..1], &["val begins"]), [begins]);
+    }
+
+    #[test]
+    fn of_lines_with_a_rank_only_those_of_rank_0_count_whichever_pattern_reads_the_rank() {
+        let (of_line, of_step) = (r"^\[rank(?<rank>\d+)\]", r"step (?<step>\d+) loss (?<loss>\S+)");
+        let lines = ["[rank0] ready", "[rank1] step 1 loss 9", "[rank0] step 1 loss 0.5", "step 2 loss 0.25"];
+        assert_eq!(read(&[of_line, of_step], &lines), [step(1, Some(0.5)), step(2, Some(0.25))]);
+        assert_eq!(read(&[of_step, of_line], &lines), [step(1, Some(0.5)), step(2, Some(0.25))]);
+        let one = [r"worker (?<rank>\d+) step (?<step>\d+) loss (?<loss>\S+)"];
+        assert_eq!(read(&one, &["worker 1 step 1 loss 9", "worker 0 step 1 loss 0.5"]), [step(1, Some(0.5))]);
+    }
+
+    #[test]
+    fn lines_of_other_ranks_alone_are_told_to_count_nothing() {
+        let pattern = [r"worker (?<rank>\d+) step (?<step>\d+)"];
+        let found = read(&pattern, &["ready", "worker 1 step 1", "worker 2 step 1"]);
+        let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+        assert!(
+            warning.starts_with("output: no line of rank 0") && warning.contains("leaves out 2 lines of other ranks"),
+            "{warning}"
+        );
+    }
+
+    #[test]
+    fn a_line_of_which_only_the_rank_is_read_ends_no_phase() {
+        let patterns = [r"^\[rank(?<rank>\d+)\]", r"step (?<step>\d+)$", r"begin (?<phase>\w+)"];
+        let begins = Found::Phase { phase: NamedPhase::of("val").unwrap(), at_s: 7.0 };
+        let lines = ["[rank0] step 4", "[rank0] begin val", "[rank0] saved"];
+        assert_eq!(read(&patterns, &lines), [step(4, None), begins]);
     }
 
     #[test]
