@@ -25,6 +25,7 @@ mod ranks;
 pub mod readings;
 mod runner;
 mod set_up;
+mod shared_files;
 mod watch;
 mod words;
 

@@ -17,6 +17,7 @@ use super::log::Log;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
 use super::set_up::SetUp;
+use super::shared_files::SharedFiles;
 use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
@@ -140,15 +141,15 @@ impl Runner {
         let commands = (0..self.ranks.here()).map(|rank| self.command(&filled.run, &filled, &folder, Some(rank)));
         let commands = commands.collect::<Result<Vec<_>, _>>().map_err(input)?;
         let first = commands.first().map(|(executable, _)| executable.clone()).unwrap_or_default();
-        let what = if self.ranks.node() == 0 {
+        let (mut shared, mut what) = (SharedFiles::default(), Use::Measure);
+        // A step's units are those of all ranks, which the first one reports.
+        if self.ranks.node() == 0 {
             self.record(&filled, &first, &folder);
+            shared = self.shared_files(&files, &folder);
             let mut readings = self.readings(&files, &folder)?;
             readings.watch_files();
-            Use::Read(Box::new(readings))
-        } else {
-            // A step's units are those of all ranks, which the first one reports.
-            Use::Measure
-        };
+            what = Use::Read(Box::new(readings));
+        }
         let commands = commands.into_iter().map(|(_, command)| command).collect();
         let named = NamedFiles::of(&filled.run, &folder);
         let Ended { exit, place, last_lines, time, at } =
@@ -159,6 +160,7 @@ impl Runner {
                 file.display()
             ));
         }
+        shared.warnings().for_each(|warning| self.log.warn(warning));
         self.log.reading(PROGRAM_TIME, time.as_secs_f64());
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
@@ -179,6 +181,13 @@ impl Runner {
         let spec = &self.program.command.readings;
         let warm_up = if spec.finds_warm_up { WarmUp::Found } else { WarmUp::Steps(self.job.warm_up_steps) };
         Ok(Readings::new(spec, files, &place, warm_up))
+    }
+
+    /// The files of readings that other runs may read, too.
+    fn shared_files(&self, files: &[String], folder: &Path) -> SharedFiles {
+        let run_folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
+        let session = session_folder(&run_folder).unwrap_or(&run_folder);
+        SharedFiles::enter(session, &run_folder, files.iter().map(|file| folder.join(file)).collect())
     }
 
     /// The state of the set-ups of the program's folder in the session.

@@ -23,6 +23,7 @@ mod pooling;
 #[path = "../seeded/mod.rs"]
 mod seeded;
 mod set_ups;
+mod shared_files;
 mod traced;
 
 use seeded::{succeed, text, wait};
