@@ -25,6 +25,7 @@ mod ranks;
 pub mod readings;
 mod runner;
 mod set_up;
+mod shared_files;
 mod watch;
 mod words;
 
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use absent::missing_program;
-pub use facts::{Facts, facts};
+pub use facts::{Facts, FilesNow, facts};
 pub use runner::run;
 
 /// The file of a run's [`Record`] in its folder.

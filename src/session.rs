@@ -13,6 +13,7 @@ mod imported;
 mod kept;
 mod kept_queue;
 mod machine;
+mod made_otherwise;
 mod measurement;
 mod names;
 mod notice;

@@ -265,7 +265,7 @@ impl Mark {
 }
 
 /// Words of frequent warnings, and the label of each: "warning" alone says nothing.
-const KINDS_OF_WARNINGS: [(&str, &str); 7] = [
+const KINDS_OF_WARNINGS: [(&str, &str); 8] = [
     ("was used by other programs when the run started", "GPU was in use"),
     ("steps were guessed from", "guessed steps"),
     ("readings were guessed from", "guessed readings"),
@@ -273,6 +273,7 @@ const KINDS_OF_WARNINGS: [(&str, &str); 7] = [
     ("s of steps were reported together", "late steps"),
     ("the end of the warm-up was not found", "no end of warm-up"),
     ("step numbers went back", "restarted"),
+    ("was read by another run at the same time", "shared file"),
 ];
 
 fn kind_of_warning(message: &str) -> Option<&'static str> {

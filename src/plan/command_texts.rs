@@ -14,7 +14,7 @@ pub struct CommandTexts {
     pub run: String,
     /// The folder that the program runs in, relative to the plan's folder; empty for the plan's folder itself.
     pub folder: String,
-    /// A program that runs once a session before the first run, written like `run`; empty for none.
+    /// A program that runs before runs, written like `run`; empty for none.
     pub setup: String,
     /// Environment variables, one `NAME=text` on each line.
     pub variables: String,

@@ -1,7 +1,10 @@
 //! Remarks on a plan: cells that run, but differently from what its author may expect.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::path::{Path, PathBuf};
 
+use super::command::{Filled, filled};
 use super::{Binding, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, counted, expand};
 
 /// If the batch that is left out holds less than this share of a training set, no remark is made.
@@ -24,7 +27,13 @@ impl fmt::Display for Remark {
 
 /// The remarks on a plan, whose cells on this machine are `matrix`; warnings come first.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
-    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node), few_repeats(plan)];
+    let warnings = [
+        unmeasured(plan, matrix),
+        cut_off(plan, matrix),
+        no_profiler(plan, node),
+        few_repeats(plan),
+        shared_file(plan, matrix),
+    ];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
     let notes = [
         merged,
@@ -122,6 +131,44 @@ fn few_repeats(plan: &Plan) -> Option<String> {
              repeats = {useful} or more; cells that it drops early do not use them all"
         )
     })
+}
+
+/// A file of readings that several runs would read at the same time, each of which would take the readings of the others for its own.
+fn shared_file(plan: &Plan, matrix: &Matrix) -> Option<String> {
+    let (is_side_by_side, advice) = match &plan.site {
+        Some(_) => (!plan.one_allocation, ""),
+        None => (!plan.limits.exclusive, ", or leave out exclusive = false"),
+    };
+    let cells = matrix.cells.iter().enumerate().filter(|_| is_side_by_side);
+    let mut runs = cells.flat_map(|(place, cell)| (1..=plan.repeats).map(move |repeat| (place, cell, repeat)));
+    let mut read = HashSet::new();
+    let file = runs.find_map(|(place, cell, repeat)| {
+        files_of(plan, cell, (place, repeat)).into_iter().find(|file| !read.insert(file.clone()))
+    })?;
+    Some(format!(
+        "runs side by side read the same file, {}, and take each other's readings for their own: give each run a file of its own, in \
+         {{run_folder}}{advice}",
+        file.display()
+    ))
+}
+
+/// The files from which the readings of a run are read, each once: the run of a cell at this place, with the number of its repeat.
+fn files_of(plan: &Plan, cell: &Cell, (place, repeat): (usize, u32)) -> BTreeSet<PathBuf> {
+    let Some(command) = plan.spec_of(&cell.workload).and_then(|spec| spec.command.as_deref()) else {
+        return BTreeSet::new();
+    };
+    let built_in = |name: &str| match name {
+        "repeat" => repeat.to_string(),
+        "seed" => plan.seed.wrapping_add(u64::from(repeat) - 1).to_string(),
+        // No two runs have these in common.
+        "run_folder" | "port" => format!("{name}-{place}-{repeat}"),
+        _ => name.to_owned(),
+    };
+    let value = |name: &str| Some(cell.levels.get(name).map_or_else(|| built_in(name), ToString::to_string));
+    let Ok(Filled { folder, .. }) = command.filled(&value) else { return BTreeSet::new() };
+    let folder = folder.unwrap_or_default();
+    let files = command.readings.files.iter().filter_map(|file| filled(file, &value).ok().flatten());
+    files.map(|file| Path::new(&folder).join(file)).collect()
 }
 
 /// The largest share of a training set that is in the last, incomplete batch, on which no step trains.
@@ -278,6 +325,32 @@ mod tests {
         assert!(!warns(&plan));
         (plan.repeats, plan.search) = (3, None);
         assert!(!warns(&plan), "other plans compare few repeats, too");
+    }
+
+    #[test]
+    fn a_file_that_runs_side_by_side_read_is_warned_of_unless_each_run_has_its_own() {
+        let warned = |file: &str, more: &str| {
+            let text = format!(
+                "version = 1\nrepeats = 2\n{more}\n[command]\nrun = [\"true\", \"{{level}}\"]\n[command.readings]\nfiles = [\"{file}\"]\n\
+                 [factors]\nlevel = [1, 2]\ngpus = 0\n"
+            );
+            let plan = Plan::parse(&text, "").unwrap();
+            let found = remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node());
+            found.into_iter().find(|remark| remark.is_warning).map(|remark| remark.text)
+        };
+        let beside = "[limits]\nexclusive = false";
+        let text = warned("results.jsonl", beside).unwrap();
+        assert!(text.starts_with("runs side by side read the same file, results.jsonl, "), "{text}");
+        assert!(text.ends_with("in {run_folder}, or leave out exclusive = false"), "{text}");
+        assert!(warned("{level}.jsonl", beside).is_some_and(|text| text.contains("1.jsonl")), "its repeats share it");
+        for file in ["{run_folder}/results.jsonl", "{level}-{repeat}.jsonl", "{seed}/{level}.jsonl"] {
+            assert_eq!(warned(file, beside), None, "{file}");
+        }
+        assert_eq!(warned("results.jsonl", ""), None, "one run at a time");
+        // Jobs of a site run at the same time, unless they share an allocation.
+        let at_site = warned("results.jsonl", "[where]\nsite = \"lab\"").unwrap();
+        assert!(at_site.ends_with("in {run_folder}"), "{at_site}");
+        assert_eq!(warned("results.jsonl", "[where]\nsite = \"lab\"\njobs = \"one-allocation\""), None);
     }
 
     #[test]

@@ -11,12 +11,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::plan::command::Filled;
 use crate::processes;
 use crate::protocol::{COMMIT_TIME, Environment, Job, Program};
 
 use super::ranks::Ranks;
 use super::words::Words;
 
+/// The key of the fact that stands for the program's own files.
+const FILES: &str = "program_files";
 /// Time limit for git and Python.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Packages whose versions affect how fast a training program is.
@@ -78,21 +81,51 @@ type Interpreter = (PathBuf, Vec<(String, String)>);
 /// Python's version, and the versions of packages.
 type Versions = (String, String);
 
+/// A program as a run starts it.
+struct Start {
+    filled: Filled,
+    folder: PathBuf,
+    container: Option<String>,
+    /// The Python that runs it, if one does.
+    python: Option<PathBuf>,
+}
+
+impl Start {
+    fn of(job: &Job, program: &Program) -> Option<Self> {
+        let filled = Words::new(job, program, &Ranks::new(job, 0)).command().ok()?;
+        let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
+        let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());
+        let search = search.or_else(|| std::env::var_os("PATH"));
+        let container = job.site.as_ref().map(|site| site.container.join(" ")).filter(|words| !words.is_empty());
+        // Which Python is in a container is not known here.
+        let program =
+            container.is_none().then(|| processes::executable(&filled.run[0], &folder, search.as_deref()).ok());
+        let python = program.flatten().and_then(|path| interpreter(&path));
+        Some(Self { filled, folder, container, python })
+    }
+
+    /// The program's own files: files on its command line that are code or settings, and files that a Python script among them imports from
+    /// its folder.
+    fn files(&self, known: &mut Facts) -> BTreeSet<PathBuf> {
+        let mut files = named_files(&self.filled.run, &self.folder);
+        if let Some(python) = &self.python {
+            let scripts: Vec<PathBuf> = files.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
+            files.extend(scripts.iter().flat_map(|script| imports(known, python, script, &self.folder)));
+        }
+        files
+    }
+}
+
 /// Adds the facts about a run's program to the run's environment, as far as they can be found.
 pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut Environment) {
-    let Ok(filled) = Words::new(job, program, &Ranks::new(job, 0)).command() else { return };
-    let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
+    let Some(start) = Start::of(job, program) else { return };
+    let files = start.files(known);
+    let Start { filled, folder, container, python } = start;
     let (commit, commit_time) = known.commit(&folder, COMMIT_KEPT);
     environment.set("program_git", commit);
     environment.set(COMMIT_TIME, commit_time);
-    let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());
-    let search = search.or_else(|| std::env::var_os("PATH"));
-    let container = job.site.as_ref().map(|site| site.container.join(" ")).filter(|words| !words.is_empty());
-    // Which Python is in a container is not known here.
-    let program = container.is_none().then(|| processes::executable(&filled.run[0], &folder, search.as_deref()).ok());
     environment.set("program_container", container);
-    let python = program.flatten().and_then(|path| interpreter(&path));
-    environment.set("program_files", own_files(known, &filled.run, &folder, python.as_deref()));
+    environment.set(FILES, digest_of(&files, &folder));
     let Some(python) = python else { return };
     let found = known.pythons.entry((python.clone(), filled.env.clone()));
     if let Some((version, packages)) = found.or_insert_with(|| versions(&python, &folder, &filled.env)) {
@@ -101,14 +134,23 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     }
 }
 
-/// A digest of a program's own files: files on its command line that are code or settings, and files that a Python script among them
-/// imports from its folder.
-fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Option<&Path>) -> Option<String> {
-    let mut files = named_files(command, folder);
-    if let Some(python) = python {
-        let scripts: Vec<PathBuf> = files.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
-        files.extend(scripts.iter().flat_map(|script| imports(known, python, script, folder)));
+/// Compares the files of programs with those that their runs were made with. Files that several runs use are read once.
+#[derive(Debug, Default)]
+pub struct FilesNow(HashMap<(PathBuf, BTreeSet<PathBuf>), Option<String>>);
+
+impl FilesNow {
+    /// Whether the files of a run's program differ from those of a run that was made in `before`; `false` if either are unknown.
+    pub fn differ(&mut self, known: &mut Facts, job: &Job, program: &Program, before: &Environment) -> bool {
+        let Some(before) = before.get(FILES) else { return false };
+        let Some(start) = Start::of(job, program) else { return false };
+        let files = start.files(known);
+        let now = self.0.entry((start.folder, files)).or_insert_with_key(|(folder, files)| digest_of(files, folder));
+        now.as_deref().is_some_and(|now| now != before)
     }
+}
+
+/// A digest of the files of a program that runs in this folder, with their number; `None` if there are none.
+fn digest_of(files: &BTreeSet<PathBuf>, folder: &Path) -> Option<String> {
     let mut digest = Sha256::new();
     let mut count = 0;
     for path in files.iter().take(MOST_FILES) {
@@ -340,10 +382,21 @@ mod tests {
         write("results.json", "{}");
         let mut version = Command::new("python3");
         version.arg("--version");
-        let python = answer(version).map(|_| Path::new("python3"));
-        let run = ["python3", "train.py", "--config=settings.yaml", "--out", "results.json"].map(str::to_owned);
+        let python = answer(version).map(|_| PathBuf::from("python3"));
+        let start = |run: &[&str], python: &Option<PathBuf>| Start {
+            filled: Filled {
+                run: run.iter().map(|word| (*word).to_owned()).collect(),
+                folder: None,
+                env: Vec::new(),
+                setup: Vec::new(),
+            },
+            folder: folder.path().to_owned(),
+            container: None,
+            python: python.clone(),
+        };
+        let program = start(&["python3", "train.py", "--config=settings.yaml", "--out", "results.json"], &python);
         let mut known = Facts::default();
-        let mut files = || own_files(&mut known, &run, folder.path(), python).unwrap();
+        let mut files = || digest_of(&program.files(&mut known), folder.path()).unwrap();
         let first = files();
         assert!(first.ends_with(if python.is_some() { "(4 files)" } else { "(2 files)" }), "{first}");
         // Files that the program writes, and files that it does not use, are no part of the program.
@@ -357,7 +410,7 @@ mod tests {
             write("model.py", "import layers, unused\nWIDTH = 16\n");
             assert!(files().ends_with("(5 files)"));
         }
-        let of_program = |name: &str| own_files(&mut Facts::default(), &[name.to_owned()], folder.path(), None);
+        let of_program = |name: &str| digest_of(&start(&[name], &None).files(&mut Facts::default()), folder.path());
         assert_eq!(of_program("true"), None);
         write("simulate", "\u{7f}ELF 1");
         let built = of_program("./simulate").unwrap();

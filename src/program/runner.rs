@@ -17,6 +17,7 @@ use super::log::Log;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
 use super::set_up::SetUp;
+use super::shared_files::SharedFiles;
 use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
@@ -140,15 +141,15 @@ impl Runner {
         let commands = (0..self.ranks.here()).map(|rank| self.command(&filled.run, &filled, &folder, Some(rank)));
         let commands = commands.collect::<Result<Vec<_>, _>>().map_err(input)?;
         let first = commands.first().map(|(executable, _)| executable.clone()).unwrap_or_default();
-        let what = if self.ranks.node() == 0 {
+        let (mut shared, mut what) = (SharedFiles::default(), Use::Measure);
+        // A step's units are those of all ranks, which the first one reports.
+        if self.ranks.node() == 0 {
             self.record(&filled, &first, &folder);
+            shared = self.shared_files(&files, &folder);
             let mut readings = self.readings(&files, &folder)?;
             readings.watch_files();
-            Use::Read(Box::new(readings))
-        } else {
-            // A step's units are those of all ranks, which the first one reports.
-            Use::Measure
-        };
+            what = Use::Read(Box::new(readings));
+        }
         let commands = commands.into_iter().map(|(_, command)| command).collect();
         let named = NamedFiles::of(&filled.run, &folder);
         let Ended { exit, place, last_lines, time, at } =
@@ -159,6 +160,7 @@ impl Runner {
                 file.display()
             ));
         }
+        shared.warnings().for_each(|warning| self.log.warn(warning));
         self.log.reading(PROGRAM_TIME, time.as_secs_f64());
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
@@ -181,26 +183,33 @@ impl Runner {
         Ok(Readings::new(spec, files, &place, warm_up))
     }
 
-    /// The state of the set-up in the session.
+    /// The files of readings that other runs may read, too.
+    fn shared_files(&self, files: &[String], folder: &Path) -> SharedFiles {
+        let run_folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
+        let session = session_folder(&run_folder).unwrap_or(&run_folder);
+        SharedFiles::enter(session, &run_folder, files.iter().map(|file| folder.join(file)).collect())
+    }
+
+    /// The state of the set-ups of the program's folder in the session.
     fn set_up_state(&self, filled: &Filled, folder: &Path) -> Result<SetUp, Failure> {
         let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
         let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
         let session = session_folder(&run_folder).unwrap_or(&run_folder);
         // On another machine, the set-up's results are in another place or were made by another user. The nodes of a site share the session
-        // and what its set-up made.
+        // and what its set-ups made.
         let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let place = self.job.site.as_ref().map_or(hostname.trim(), |site| &site.name);
-        let command = &self.program.command;
-        let written = (&command.setup, &command.env, &command.folder, &command.base);
-        let scope = serde_json::json!([self.job.site.is_some(), place, self.in_container(&[]), written]);
         let shared = Words::new(&self.job, &self.program, &self.ranks).shared_command().map_err(input)?;
-        let shared = serde_json::json!([shared.setup, shared.folder, shared.env]);
+        // Nodes of a run whose folders differ have one state, so that runs over several nodes never wait for each other in a circle.
+        let at = std::path::absolute(shared.folder.as_deref().unwrap_or(".")).map_err(failed)?;
+        let at = at.canonicalize().unwrap_or(at);
+        let shared = serde_json::json!([self.job.site.is_some(), place, self.in_container(&shared.setup), shared.env]);
         let own = serde_json::json!([filled.setup, folder, filled.env]);
-        SetUp::open(session, &scope.to_string(), &shared.to_string(), &own.to_string()).map_err(failed)
+        SetUp::open(session, &at, &shared.to_string(), &own.to_string()).map_err(failed)
     }
 
-    /// Runs the set-up, unless it was the last one of the command in this session. Returns what keeps other runs from replacing what it made;
-    /// `None` if the run is asked to end.
+    /// Runs the set-up, unless it was the last one that a run of the session executed in the program's folder, whatever command that run had.
+    /// Returns what keeps other runs from replacing what it made; `None` if the run is asked to end.
     fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<Option<File>, Failure> {
         let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
         let no_lock = |error: io::Error| {

@@ -1,7 +1,8 @@
-//! What the runs of a session know about a command's set-up: which one was done last, and whether runs still use what it made.
+//! What the runs of a session know about the set-ups of a folder: which one was done last there, and whether runs still use what it made.
 //!
-//! A set-up has placeholders, so that it may differ from cell to cell. Runs whose set-ups differ must not use the same files at the same
-//! time: each run keeps a lock until its program has ended, which others of its set-up share, and a run of another set-up waits for it.
+//! Commands that run in one folder may have different set-ups, which make the same files, and a set-up with placeholders may differ from
+//! cell to cell. Runs whose set-ups differ must not use the same files at the same time: each run keeps a lock until its program has ended,
+//! which others of its set-up share, and a run of another set-up waits for it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -12,7 +13,7 @@ use sha2::{Digest, Sha256};
 /// Folder in a session with the state of its set-ups.
 const FOLDER: &str = "setup";
 
-/// The state that all runs of a command at one place share, as one of these runs sees it.
+/// The state that all runs in one folder share, as one of these runs sees it.
 pub(super) struct SetUp {
     /// Locked by the run that compares its set-up with the last one, until it has executed its own.
     turn: File,
@@ -27,23 +28,23 @@ pub(super) struct SetUp {
 }
 
 impl SetUp {
-    /// The state in the folder of a session. Each part is a text of which any change makes another set-up: `scope` is the command as it is
-    /// written and the place where it runs, `shared` the command as runs with the same levels have it, `own` as this run has it.
+    /// The state of the folder that a program runs in. The other parts are texts of which any change makes another set-up: `shared` is the
+    /// set-up and the place where it runs, as runs with the same levels have it, `own` the set-up as this run has it.
     ///
     /// # Errors
     /// The session cannot be written.
-    pub fn open(session: &Path, scope: &str, shared: &str, own: &str) -> io::Result<Self> {
+    pub fn open(session: &Path, program_folder: &Path, shared: &str, own: &str) -> io::Result<Self> {
         let folder = session.join(FOLDER);
         fs::create_dir_all(&folder)?;
-        let scope = digest(scope);
+        let name = digest(program_folder.as_os_str().as_encoded_bytes());
         // Network file systems give a lock that is shared only to readers, and one that is not shared only to writers.
         let open = |ending: &str| {
-            let path = folder.join(format!("{scope}.{ending}"));
+            let path = folder.join(format!("{name}.{ending}"));
             File::options().read(true).write(true).create(true).truncate(false).open(path)
         };
         // The results of a set-up are not moved along with its session.
-        let shared = digest(&format!("{} {shared}", session.display()));
-        let done = folder.join(format!("{scope}.last"));
+        let shared = digest(format!("{} {shared}", session.display()));
+        let done = folder.join(format!("{name}.last"));
         Ok(Self { turn: open("turn")?, made: open("made")?, done, shared, own: digest(own) })
     }
 
@@ -108,7 +109,8 @@ impl SetUp {
     }
 }
 
-fn digest(text: &str) -> String {
+/// Sixteen digits that stand for a text.
+pub(super) fn digest(text: impl AsRef<[u8]>) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -125,9 +127,13 @@ mod tests {
         }
     }
 
+    fn open(session: &Path, shared: &str, own: &str) -> SetUp {
+        SetUp::open(session, Path::new("/programs"), shared, own).unwrap()
+    }
+
     /// The set-up of a run, which it executes unless it is done.
     fn set_up(session: &Path, shared: &str, own: &str) -> (bool, File) {
-        let set_up = SetUp::open(session, "make", shared, own).unwrap();
+        let set_up = open(session, shared, own);
         assert!(begins(&set_up), "{shared} {own}");
         let is_done = set_up.is_done();
         if !is_done {
@@ -142,13 +148,13 @@ mod tests {
         let session = tempfile::tempdir().unwrap();
         let is_done = |shared: &str| set_up(session.path(), shared, shared).0;
         assert_eq!(["O1", "O1", "O2", "O1", "O1"].map(is_done), [false, true, false, false, true]);
-        let failing = SetUp::open(session.path(), "make", "O2", "O2").unwrap();
+        let failing = open(session.path(), "O2", "O2");
         assert!(begins(&failing));
         failing.start().unwrap();
         drop(failing);
         assert!(!is_done("O1"), "the failed set-up may have replaced a part");
-        // Another command, or the same one at another place, has a state of its own.
-        let other = SetUp::open(session.path(), "make elsewhere", "O1", "O1").unwrap();
+        // Another folder has a state of its own.
+        let other = SetUp::open(session.path(), Path::new("/elsewhere"), "O1", "O1").unwrap();
         assert!(begins(&other) && !other.is_done());
         let moved = tempfile::tempdir().unwrap();
         fs::rename(session.path().join(FOLDER), moved.path().join(FOLDER)).unwrap();
@@ -162,7 +168,7 @@ mod tests {
         // Another node of the run has values of its own, and must not wait for the first one.
         let (is_done, second) = set_up(session.path(), "O1", "O1 node 1");
         assert!(!is_done);
-        let other = SetUp::open(session.path(), "make", "O2", "O2").unwrap();
+        let other = open(session.path(), "O2", "O2");
         assert!(!begins(&other));
         drop(first);
         assert!(!begins(&other));
@@ -171,7 +177,7 @@ mod tests {
         assert!(is_done && !begins(&other));
         drop((second, third));
         assert!(begins(&other));
-        let late = SetUp::open(session.path(), "make", "O1", "O1").unwrap();
+        let late = open(session.path(), "O1", "O1");
         assert!(!begins(&late), "the set-up is being executed");
     }
 }

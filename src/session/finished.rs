@@ -1,12 +1,15 @@
-//! Checks, by only the session's records, whether a session already has everything that a plan asks for.
+//! Checks, by only the session's records, whether a session already has everything that a plan asks for. The machine is asked only for the
+//! files of the plan's programs.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use super::Added;
+use super::made_otherwise::made_otherwise;
 use super::tracing::waits_for_import;
 use crate::plan::{InvalidCell, Plan, RunState, SearchStep, asked_cells};
-use crate::store::{Reader, StoreError, held_cells};
+use crate::program::Facts;
+use crate::store::{Reader, RunRecord, StoreError, held_cells};
 
 /// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan, its measures and its
 /// studies, has finished every repeat of each cell that no constraint excludes, and has no run or report of an earlier process to continue.
@@ -33,16 +36,20 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
     if runs.iter().any(|run| run.ended_time_s.is_none() || waits_for_import(run, &folder.join("runs").join(&run.run))) {
         return Ok(None);
     }
+    let warnings = |kept: &[&RunRecord]| {
+        made_otherwise(plan, folder, kept.iter().copied(), &mut Facts::default()).into_iter().collect()
+    };
     if plan.search.is_some() {
         let last = reader.searches()?.into_iter().rev().find(|(id, _)| same.contains(id.as_str()));
         let over = last.filter(|(_, steps)| steps.iter().any(|step| matches!(step, SearchStep::Ended(_))));
         return Ok(over.map(|(id, _)| {
-            let kept = runs.iter().filter(|run| run.launch == id && run.state == RunState::Finished).count();
-            Added { kept, search: Some(id), ..Added::default() }
+            let is_own = |run: &&RunRecord| run.launch == id && run.state == RunState::Finished;
+            let kept: Vec<&RunRecord> = runs.iter().filter(is_own).collect();
+            Added { kept: kept.len(), warnings: warnings(&kept), search: Some(id), ..Added::default() }
         }));
     }
     let held = held_cells(&runs);
-    let (mut kept, mut invalid) = (0, Vec::new());
+    let (mut kept, mut invalid) = (HashSet::new(), Vec::new());
     for cell in asked_cells(plan) {
         if let Some(reason) = cell.excluded_by(plan) {
             let (workload, reason) = (cell.workload.key.clone(), reason.to_owned());
@@ -50,11 +57,13 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
             continue;
         }
         let repeats = held.get(&cell.identity).map_or(&[][..], |held| &held.repeats);
-        let asked: HashSet<&u32> = repeats.iter().filter(|repeat| (1..=plan.repeats).contains(*repeat)).collect();
-        if asked.len() < plan.repeats as usize {
+        if !(1..=plan.repeats).all(|repeat| repeats.contains(&repeat)) {
             return Ok(None);
         }
-        kept += asked.len();
+        kept.extend((1..=plan.repeats).map(|repeat| (cell.identity, repeat)));
     }
-    Ok((kept > 0).then_some(Added { kept, invalid, ..Added::default() }))
+    let is_kept = |run: &&RunRecord| run.holds_repeat() && kept.contains(&(run.identity(), run.repeat));
+    let records: Vec<&RunRecord> = runs.iter().filter(is_kept).collect();
+    let warnings = warnings(&records);
+    Ok((!kept.is_empty()).then_some(Added { kept: kept.len(), invalid, warnings, ..Added::default() }))
 }

@@ -72,7 +72,8 @@ pub struct Added {
     /// If the plan is a search: the id of the plan in the session. The search queues further runs by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
-    /// Warnings about delays of the runs, one line each: nodes of their site that are drained.
+    /// Warnings, one line each: about delays of the runs, such as nodes of their site that are drained, and about kept runs that were made
+    /// otherwise than the plan would make them now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

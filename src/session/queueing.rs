@@ -5,19 +5,17 @@ mod earlier;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::made_otherwise::made_otherwise;
+use super::reading::recorded_job;
 use super::{Added, Origin, QueuedJob, Session, SessionError, Where};
 use crate::dataset;
-use crate::foreign;
 use crate::launch;
 use crate::plan::{
     Cell, Data, Identity, Limits, Matrix, Node, Plan, PlannedMeasure, Remark, Shape, Tracer, WorkloadSpec, expand,
     order,
 };
 use crate::protocol::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program, Site};
-use crate::store::{Decision, held_cells};
-
-/// Longest job that is read.
-const MOST_JOB_BYTES: u64 = 16 << 20;
+use crate::store::{Decision, RunRecord, held_cells};
 
 /// The answer to a launch whose conductor ended while it queued the runs.
 const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these runs: the Runs screen shows those that it queued; \
@@ -200,6 +198,8 @@ pub(super) struct Prepared {
     pub(super) jobs: Vec<QueuedJob>,
     /// For each cell the repeats that the session has.
     repeats: Vec<Vec<u32>>,
+    /// The session's runs, without those that came with an archive and wait.
+    recorded: Vec<RunRecord>,
     /// The runs that an earlier process left, by cell and repeat.
     waiting: HashMap<(Identity, u32), String>,
     /// The runs that have not ended, by cell and repeat.
@@ -257,9 +257,10 @@ impl Session {
         if plan.search.is_some() {
             return self.add_search(plan, only_missing);
         }
-        let Prepared { matrix, jobs, repeats, waiting, mut open, warnings, working_folder } = self.prepared(plan)?;
+        let Prepared { matrix, jobs, repeats, recorded, waiting, mut open, mut warnings, working_folder } =
+            self.prepared(plan)?;
         let decided = self.record_plan(plan, working_folder.as_deref())?;
-        let (mut queued_runs, mut kept, mut kept_open) = (Vec::new(), 0, Vec::new());
+        let (mut queued_runs, mut kept, mut kept_open) = (Vec::new(), HashSet::new(), Vec::new());
         // Repeats with the same number are compared with each other, so those of one launch have the same numbers in all of its cells.
         let wanted = matrix.cells.iter().zip(&repeats).filter(|(cell, _)| is_wanted(&cell.identity));
         let last_made = wanted.flat_map(|(_, made)| made).max().copied().unwrap_or(0);
@@ -270,7 +271,7 @@ impl Session {
             }
             let repeat = if only_missing {
                 if made.contains(&planned.repeat) {
-                    kept += 1;
+                    kept.insert((cell.identity, planned.repeat));
                     kept_open.extend(open.remove(&(cell.identity, planned.repeat)));
                     // This launch names the run, so it may start.
                     if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
@@ -287,7 +288,10 @@ impl Session {
             queued_runs.push(jobs[planned.cell].clone().of_repeat(&decided, repeat, seed));
         }
         let runs = self.queue_jobs(queued_runs, &self.folders_there())?;
-        Ok(Added { runs, kept, open: kept_open, invalid: matrix.invalid, search: None, warnings })
+        let is_kept = |record: &&RunRecord| record.holds_repeat() && kept.contains(&(record.identity(), record.repeat));
+        let kept_records = recorded.iter().filter(is_kept);
+        warnings.extend(made_otherwise(plan, self.store.folder(), kept_records, &mut self.facts));
+        Ok(Added { runs, kept: kept.len(), open: kept_open, invalid: matrix.invalid, search: None, warnings })
     }
 
     /// Checks everything that a launch of a plan needs, and prepares a job for each of its cells. Nothing is recorded.
@@ -340,7 +344,7 @@ impl Session {
             jobs.push(queued);
             repeats.push(before.map_or_else(Vec::new, |before| before.repeats.clone()));
         }
-        Ok(Prepared { matrix, jobs, repeats, waiting, open, warnings, working_folder })
+        Ok(Prepared { matrix, jobs, repeats, recorded, waiting, open, warnings, working_folder })
     }
 
     /// Records a plan with its workloads and studies; returns its id within the session.
@@ -434,8 +438,7 @@ impl Session {
 
     /// The job that a run was started with, if it was.
     pub(super) fn recorded_job(&self, run: &str) -> Option<Job> {
-        let bytes = foreign::read_ours(&self.store.run_folder(run).join("job.json"), MOST_JOB_BYTES).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        recorded_job(self.store.folder(), run)
     }
 
     /// The folders of the session's runs.

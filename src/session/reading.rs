@@ -8,14 +8,18 @@ use std::time::SystemTime;
 
 use super::kept_queue::KeptQueue;
 use crate::analysis::wrong_measures;
+use crate::foreign;
 use crate::launch;
-use crate::protocol::TraceLists;
+use crate::protocol::{Job, TraceLists};
 use crate::store::{Reader, StoreError, origin};
 use crate::trace::{self, Window};
 
 /// The largest recording that is read for its lists when a session is opened: in less than a second. Larger ones can be imported again by
 /// `multicard trace`.
 const MOST_BYTES: u64 = 32 << 20;
+
+/// Longest job that is read.
+const MOST_JOB_BYTES: u64 = 16 << 20;
 
 /// The most damaged lines and logs that a message names.
 const NAMED: usize = 10;
@@ -58,6 +62,12 @@ fn lists(folder: &Path, file: &str) -> Option<Arc<TraceLists>> {
     let lists = imported.ok().map(|trace| Arc::new(trace.lists()));
     read().insert(readable, (changed, lists.clone()));
     lists
+}
+
+/// The job that a run of the session in `folder` was started with, if it was.
+pub(super) fn recorded_job(folder: &Path, run: &str) -> Option<Job> {
+    let bytes = foreign::read_ours(&folder.join("runs").join(run).join("job.json"), MOST_JOB_BYTES).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// Whether the user has paused the queue of a session.

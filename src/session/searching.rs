@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::made_otherwise::made_otherwise;
 use super::{Added, QueuedJob, Session, SessionError};
 use crate::analysis::{Next, Question, Race, Trial, step_lines};
 use crate::plan::{Levels, Plan, Search, SearchStep};
@@ -142,12 +143,15 @@ impl Session {
             is_stopped: false,
         };
         steps.into_iter().for_each(|step| searching.add_step(step));
-        let mut kept = 0;
+        let (mut kept, mut warnings) = (0, prepared.warnings);
         if !is_new {
             self.store.flush()?;
             let reader = self.store.reader()?;
-            searching.read(&reader, &reader.headings()?)?;
+            let headings = reader.headings()?;
+            searching.read(&reader, &headings)?;
             kept = searching.trials.len();
+            let own = headings.iter().filter(|record| record.launch == searching.plan && record.holds_repeat());
+            warnings.extend(made_otherwise(plan, self.store.folder(), own, &mut self.facts));
             // This launch names its runs, so they may start.
             let held: Vec<String> = self
                 .queue
@@ -165,7 +169,6 @@ impl Session {
         self.searches.push(searching);
         self.advance_search(self.searches.len() - 1)?;
         let runs = self.searches.last().map_or_else(Vec::new, |search| search.runs[before..].to_vec());
-        let warnings = prepared.warnings;
         let invalid = prepared.matrix.invalid;
         Ok(Added { runs, kept, invalid, search: Some(id), warnings, ..Added::default() })
     }

@@ -270,12 +270,11 @@ pub fn number_of(run: &str) -> &str {
 pub fn held_cells(runs: &[RunRecord]) -> HashMap<Identity, HeldCell> {
     let mut cells: HashMap<Identity, HeldCell> = HashMap::new();
     for run in runs {
-        let counts = run.state == RunState::Finished || !run.state.is_final();
         let held = cells.entry(run.identity()).or_default();
         if held.cell.is_empty() {
             held.cell.clone_from(&run.cell);
         }
-        held.repeats.extend(counts.then_some(run.repeat));
+        held.repeats.extend(run.holds_repeat().then_some(run.repeat));
         let took_s = run.launched_s().filter(|_| run.state == RunState::Finished);
         held.last_s = took_s.or(held.last_s);
     }
@@ -295,6 +294,11 @@ impl RankRecord {
 }
 
 impl RunRecord {
+    /// Whether its repeat is not run again: it has finished, or may still finish.
+    pub fn holds_repeat(&self) -> bool {
+        self.state == RunState::Finished || !self.state.is_final()
+    }
+
     /// Removes energy and load of counted steps, and takes throttling from the whole run, if the steps did not run at the times that the
     /// log gives. A program may report all of its steps together after the last one has ended; then the telemetry during its steps is
     /// unknown. The ranks' steps must be loaded.

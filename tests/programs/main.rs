@@ -20,9 +20,11 @@ mod executable;
 mod files;
 mod frameworks;
 mod pooling;
+mod resumed;
 #[path = "../seeded/mod.rs"]
 mod seeded;
 mod set_ups;
+mod shared_files;
 mod traced;
 
 use seeded::{succeed, text, wait};
@@ -432,6 +434,8 @@ fn folders_are_relative_to_the_plan_wherever_multicard_is_started_and_whatever_b
     again.arg("run").arg(moved.join("plan.toml")).arg("--session").arg(scene.session()).arg("--resume");
     let stderr = text(&again.output().unwrap().stderr);
     assert!(stderr.contains("2 existing runs are kept") && stderr.contains("0 runs queued"), "{stderr}");
+    assert!(stderr.contains(&format!("1 run in another folder, {here}/programs (")), "{stderr}");
+    assert!(!stderr.contains("other files"), "{stderr}");
     // A folder that is not there is named whole.
     let gone = scene.run("[command]\nrun = [\"true\"]\nfolder = \"gone\"\n", &[]);
     let error_text = text(&gone.stderr);

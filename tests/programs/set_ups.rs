@@ -7,7 +7,7 @@ use super::Scene;
 use super::seeded::text;
 
 #[test]
-fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
+fn a_set_up_that_stays_the_same_is_run_once_a_session_and_its_failure_fails_the_run() {
     let scene = Scene::new();
     let plan = "repeats = 3\n[command]\nsetup = [\"sh\", \"-c\", \"echo set up >> count\"]\nrun = [\"cat\", \"count\"]\n\
                 folder = \"{programs}\"";
@@ -47,6 +47,59 @@ level = [1, 2]
     let changes = outputs.windows(2).filter(|two| two[0] != two[1]).count();
     let count = fs::read_to_string(scene.programs().join("count")).unwrap();
     assert_eq!(count.lines().count(), 1 + changes, "{outputs:?}");
+}
+
+/// A command that says what it measured, after a set-up that builds what it is named after.
+fn builder(name: &str, folder: &str) -> String {
+    format!(
+        "name = \"{name}\"\nsetup = [\"sh\", \"-c\", \"echo {name} > built; echo set up >> count\"]\n\
+         run = [\"sh\", \"-c\", \"echo {name} measured $(cat built)\"]\nfolder = \"{folder}\"\n"
+    )
+}
+
+#[test]
+fn each_of_two_programs_in_one_folder_measures_what_its_own_set_up_made() {
+    let scene = Scene::new();
+    // The same folder by another path.
+    let (one, other) = (builder("one", "{programs}"), builder("other", "{programs}/../programs"));
+    scene.finish(&format!("repeats = 3\n[command]\n{one}[[block]]\n[block.command]\n{other}"));
+    let outputs = scene.runs().into_iter().map(|run| fs::read_to_string(run.join("group.out")).unwrap());
+    let outputs: Vec<String> = outputs.collect();
+    assert_eq!(outputs.len(), 6);
+    let is_own = |output: &String| output == "one measured one\n" || output == "other measured other\n";
+    assert!(outputs.iter().all(is_own), "{outputs:?}");
+}
+
+#[test]
+fn programs_with_the_same_set_up_in_one_folder_share_it_and_other_folders_have_their_own() {
+    let scene = Scene::new();
+    fs::create_dir(scene.programs().join("apart")).unwrap();
+    let command = |name: &str, folder: &str| builder("one", folder).replacen("\"one\"", &format!("\"{name}\""), 1);
+    let blocks = [("first", "{programs}"), ("second", "{programs}"), ("third", "{programs}/apart")]
+        .map(|(name, folder)| command(name, folder));
+    let [first, second, third] = blocks;
+    scene.finish(&format!(
+        "repeats = 2\n[command]\n{first}[[block]]\n[block.command]\n{second}[[block]]\n[block.command]\n{third}"
+    ));
+    let counts = ["count", "apart/count"].map(|file| fs::read_to_string(scene.programs().join(file)).unwrap());
+    assert_eq!(counts, ["set up\n", "set up\n"]);
+}
+
+#[test]
+fn a_set_up_is_run_again_after_the_plan_had_another_one_in_the_meantime() {
+    let scene = Scene::new();
+    let plan = |level: &str, repeats: u32| {
+        format!(
+            "repeats = {repeats}\n[command]\nsetup = [\"sh\", \"-c\", \"echo {level} > built\"]\nrun = [\"cat\", \"built\"]\n\
+             folder = \"{{programs}}\""
+        )
+    };
+    scene.finish(&plan("O2", 1));
+    scene.finish(&plan("O3", 1));
+    let resumed = scene.run(&plan("O2", 2), &["--resume"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", text(&resumed.stderr));
+    let outputs = scene.runs().into_iter().map(|run| fs::read_to_string(run.join("group.out")).unwrap());
+    assert_eq!(outputs.collect::<Vec<_>>(), ["O2\n", "O3\n", "O2\n"]);
 }
 
 #[test]

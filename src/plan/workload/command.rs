@@ -61,7 +61,7 @@ pub struct Command {
     /// Environment variables for the program.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// A program that runs before the first run of a session, and before each run whose set-up is another one than the last; empty for none.
+    /// A program that runs before each run whose set-up is not the last one that was executed in its folder; empty for none.
     #[serde(default)]
     pub setup: Vec<String>,
     /// A run is ended after this time, in seconds; `None` for the plan's limit.

@@ -17,7 +17,7 @@ const UNITS: &str =
     "s ms µs ns min h B kB MB GB TB KiB MiB GiB W kW J kJ Wh kWh °C % Hz MHz GHz FLOP TFLOP/s GB/s MB/s count";
 
 /// Sentences that multicard itself writes into logs. `#` stands for a number, which is kept; `…` for any other text, which is replaced.
-const SENTENCES: [&str; 23] = [
+const SENTENCES: [&str; 24] = [
     "steps were guessed from …; declare it in [command.readings] to be certain",
     "readings were guessed from …, which contains no step number; declare it in [command.readings] to be certain",
     "the program reported # s of steps but ran for only # s: its step times are impossible; report milliseconds as duration_ms",
@@ -31,6 +31,8 @@ const SENTENCES: [&str; 23] = [
      reporting the epoch; repeated step numbers replace the earlier ones",
     "step numbers went back, as step # was followed by step #: the program restarted from a checkpoint, or counts steps from the start \
      of each epoch without reporting the epoch; repeated step numbers replace the earlier ones",
+    "… was read by another run at the same time, whose readings may be taken for those of this run: give each run a file of its own, in \
+     {run_folder}",
     "no time passed before step #, or the clock was set back: such steps are left out of statistics",
     "GPU # was used by other programs when the run started: # processes, # GB of memory in use, kernels running # % of the time",
     "GPU # was used by other programs when the run started: # processes, # GB of memory in use",

@@ -293,11 +293,11 @@ fn readings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
 fn surroundings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     lines_ui(
         ui,
-        "Set-up, once a session",
+        "Set-up, before runs",
         &mut texts.setup,
         "make",
-        "A program that runs before the first run of a session, and again before a run for whose levels it is another one; \
-         if it fails, the run fails",
+        "A program that runs before the first run of a session, and again before a run if the last set-up of its folder was \
+         another one; if it fails, the run fails",
     );
     lines_ui(
         ui,

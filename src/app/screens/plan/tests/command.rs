@@ -274,7 +274,7 @@ fn everything_that_a_plan_says_of_a_program_can_be_typed() {
     click(&mut window, "depends on the speed of the machine");
     type_into(&mut window, "What the program's names mean", "train/loss = loss");
     click(&mut window, "warm-up ends when step times have settled");
-    type_into(&mut window, "Set-up, once a session", "make all");
+    type_into(&mut window, "Set-up, before runs", "make all");
     type_into(&mut window, "Variables", "ALGO=ring");
     type_into(&mut window, "Time limit of the program", "90");
     type_into(&mut window, "Unit of the program", "rows");

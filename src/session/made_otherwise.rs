@@ -1,0 +1,97 @@
+//! Kept runs that were made otherwise than their plan would make them now: with other files of the program, in another folder, or from
+//! another seed. None of these is part of a cell's identity, so that such runs count, and whoever resumes the plan is told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::reading::recorded_job;
+use crate::plan::{Command, Levels, Plan, counted};
+use crate::program::{Facts, FilesNow};
+use crate::protocol::{Job, Program};
+use crate::store::{RunRecord, number_of};
+
+/// The most runs that the warning names for each difference.
+const NAMED: usize = 8;
+
+/// A warning, in one line, about those of a plan's kept runs that were made otherwise; `None` if there are none. `folder` is the session's.
+pub(super) fn made_otherwise<'r>(
+    plan: &Plan,
+    folder: &Path,
+    kept: impl Iterator<Item = &'r RunRecord>,
+    known: &mut Facts,
+) -> Option<String> {
+    let mut files = FilesNow::default();
+    let mut different: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for record in kept {
+        let seed = plan.seed.wrapping_add(u64::from(record.repeat.saturating_sub(1)));
+        let command = plan.spec_of(&record.workload.key).and_then(|spec| spec.command.as_deref());
+        let mut add = |how: String| different.entry(how).or_default().push(number_of(&record.run));
+        if seed != record.seed && command.is_none_or(|command| uses_seed(command, &record.levels)) {
+            add("from another seed".to_owned());
+        }
+        let Some(command) = command else { continue };
+        if let Some(other) = other_place(command, record) {
+            add(format!("in another folder, {}", other.display()));
+        }
+        if has_other_files(command, seed, folder, record, &mut files, known) {
+            add("with other files of the program".to_owned());
+        }
+    }
+    let listed =
+        different.iter().map(|(how, runs)| format!("{} {how} ({})", counted(runs.len(), "run"), numbers(runs)));
+    let listed: Vec<String> = listed.collect();
+    (!listed.is_empty()).then(|| {
+        format!(
+            "kept runs were made otherwise than the plan would make them now: {}; to run its repeats again, launch it without “keep finished \
+             repeats” (`--resume`)",
+            listed.join(", ")
+        )
+    })
+}
+
+/// The numbers of the first few runs.
+fn numbers(runs: &[&str]) -> String {
+    match runs.len().saturating_sub(NAMED) {
+        0 => runs.join(", "),
+        more => format!("{} and {more} more", runs[..NAMED].join(", ")),
+    }
+}
+
+/// Whether another seed changes what a command runs.
+fn uses_seed(command: &Command, levels: &Levels) -> bool {
+    let with = |seed: &str| {
+        let built_in = |name: &str| if name == "seed" { seed.to_owned() } else { name.to_owned() };
+        command.filled(&|name| Some(levels.get(name).map_or_else(|| built_in(name), ToString::to_string)))
+    };
+    with("1") != with("2")
+}
+
+/// The folder that a run's program ran in, with placeholders, if the command would now run in another one.
+fn other_place(command: &Command, record: &RunRecord) -> Option<PathBuf> {
+    let place = |command: &Command| {
+        let folder = Path::new(command.base.as_deref()?).join(command.folder.as_deref().unwrap_or_default());
+        // By whatever path, it is the same folder.
+        Some(fs::canonicalize(&folder).unwrap_or(folder))
+    };
+    let before = place(record.workload.command.as_deref()?)?;
+    (place(command)? != before).then_some(before)
+}
+
+/// Whether the program of a run would now have other files than the run had.
+fn has_other_files(
+    command: &Command,
+    seed: u64,
+    folder: &Path,
+    record: &RunRecord,
+    files: &mut FilesNow,
+    known: &mut Facts,
+) -> bool {
+    let Some(environment) = &record.environment else { return false };
+    let Some(job) = recorded_job(folder, &record.run) else { return false };
+    let Some(program) = job.program.clone() else { return false };
+    let program = Program { command: command.clone(), ..program };
+    // The folder of a run that starts has no files yet.
+    let job = Job { folder: folder.join("runs").join("next"), seed, ..job };
+    files.differ(known, &job, &program, environment)
+}

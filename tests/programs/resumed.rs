@@ -1,0 +1,49 @@
+//! Resumed plans whose kept runs were made otherwise than they would be made now.
+
+use std::fs;
+
+use super::Scene;
+use super::seeded::text;
+
+const PLAN: &str = "seed = 1\nrepeats = 2\n[command]\nrun = [\"sh\", \"own.sh\", \"{level}\", \"{seed}\"]\nfolder = \"{programs}\"\n\
+                    [factors]\nlevel = [1, 2]\n";
+
+/// The warning about kept runs when a plan is resumed.
+fn warning(scene: &Scene, plan: &str) -> Option<String> {
+    let output = scene.run(plan, &["--resume"]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("4 existing runs are kept"), "{stderr}");
+    stderr.lines().find(|line| line.starts_with("warning: kept runs were made otherwise")).map(str::to_owned)
+}
+
+#[test]
+fn a_resumed_plan_says_how_many_kept_runs_were_made_with_other_files_of_the_program() {
+    let scene = Scene::new();
+    let write = |program: &str| fs::write(scene.programs().join("own.sh"), program).unwrap();
+    write("echo first");
+    scene.finish(PLAN);
+    assert_eq!(warning(&scene, PLAN), None);
+    write("echo second");
+    let expected = "warning: kept runs were made otherwise than the plan would make them now: 4 runs with other files of the program \
+                    (1, 2, 3, 4); to run its repeats again, launch it without “keep finished repeats” (`--resume`)";
+    assert_eq!(warning(&scene, PLAN).as_deref(), Some(expected), "nothing is left to do");
+    let more = PLAN.replace("repeats = 2", "repeats = 3");
+    assert_eq!(warning(&scene, &more).as_deref(), Some(expected), "a repeat of each cell is left to do");
+    assert_eq!(scene.runs().len(), 6);
+}
+
+#[test]
+fn a_resumed_plan_says_how_many_kept_runs_are_from_another_seed_if_the_program_uses_it() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("own.sh"), "echo $2").unwrap();
+    scene.finish(PLAN);
+    let reseeded = |plan: &str| plan.replace("seed = 1", "seed = 7");
+    let found = warning(&scene, &reseeded(PLAN)).unwrap_or_default();
+    assert!(found.contains(": 4 runs from another seed (1, 2, 3, 4); "), "{found}");
+    let scene = Scene::new();
+    let unseeded = PLAN.replace(", \"{seed}\"", "");
+    fs::write(scene.programs().join("own.sh"), "echo").unwrap();
+    scene.finish(&unseeded);
+    assert_eq!(warning(&scene, &reseeded(&unseeded)), None);
+}
