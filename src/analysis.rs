@@ -52,6 +52,8 @@ mod smooth;
 mod steadiness;
 mod texts;
 mod training;
+#[cfg(test)]
+mod unlike_tests;
 mod until;
 mod value;
 mod verdict;

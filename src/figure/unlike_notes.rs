@@ -66,3 +66,61 @@ fn warm_ups(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Option<S
         counted(most as usize, "step")
     ))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::analysis::{Measure, Measures, RunSummary, Source, fixture, summarise_run};
+    use crate::figure::{Study, preset};
+    use crate::plan::WarmUp;
+
+    /// The notes of a table of one measure that contain a text.
+    fn notes(runs: &[RunSummary], measure: &str, text: &str) -> Vec<String> {
+        let study = Study { measures: vec![measure.into()], ..preset("memory").unwrap() };
+        let table = crate::figure::table(&[Source { session: "", runs, reports: &[] }], &study);
+        let of_all = table.notes.into_iter().filter(|note| note.contains(text)).collect::<Vec<_>>();
+        assert!(of_all.iter().all(|note| table.lead.contains(note)), "{of_all:?}");
+        of_all
+    }
+
+    fn run(repeat: u32) -> RunSummary {
+        summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1))
+    }
+
+    #[test]
+    fn a_table_names_the_measure_and_both_units_where_values_are_left_out() {
+        let of_unit = |repeat: u32, unit: &str| {
+            let mut run = run(repeat);
+            let declared = Measure { unit: unit.to_owned(), ..Measure::new("lat") };
+            run.measures = Arc::new(Measures::clone(&run.measures).with([declared]));
+            run.values.insert("lat".into(), 12.5);
+            run
+        };
+        let units = |units: [&str; 3]| -> Vec<RunSummary> {
+            units.into_iter().zip(1..).map(|(unit, repeat)| of_unit(repeat, unit)).collect()
+        };
+        let expected =
+            "lat is left out of 2 runs: its unit is tokens there and ms in others, which cannot be converted";
+        assert_eq!(notes(&units(["ms", "tokens", "tokens"]), "lat", "its unit"), [expected]);
+        assert_eq!(notes(&units(["ms", "us", "s"]), "lat", "its unit"), [""; 0]);
+    }
+
+    #[test]
+    fn a_table_of_steps_says_where_runs_leave_out_other_warm_ups() {
+        let of_warm_up = |repeat: u32, steps: u64| {
+            let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1);
+            record.warm_up = Some(WarmUp::Steps(steps));
+            record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= steps);
+            summarise_run(&record)
+        };
+        let runs = [of_warm_up(1, 0), of_warm_up(2, 6)];
+        let expected = "warm-ups differ: runs leave out 0 to 6 steps, also among the repeats of 1 cell";
+        let found = notes(&runs, "step_time_s", "warm-ups");
+        assert!(matches!(&found[..], [only] if only.starts_with(expected)), "{found:?}");
+        assert_eq!(notes(&runs, "peak_allocated_bytes", "warm-ups"), [""; 0]);
+        assert_eq!(notes(&[of_warm_up(1, 6), of_warm_up(2, 6)], "step_time_s", "warm-ups"), [""; 0]);
+    }
+}

@@ -1,6 +1,6 @@
 //! Which steps at the start of a run are left out of statistics.
 
-use super::{Mode, WorkloadSpec};
+use super::WorkloadSpec;
 
 /// Which steps at the start of a run are left out of statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,10 +12,9 @@ pub enum WarmUp {
 }
 
 impl WarmUp {
-    /// The warm-up that a plan asks for in the runs of a workload; `steps` is its `warm_up_steps`. Quick runs, and programs whose plan says
-    /// so, find the end of their warm-up themselves.
-    pub fn of(spec: &WorkloadSpec, mode: Mode, steps: u64) -> Self {
+    /// The warm-up that a plan asks for in full runs of a workload; `steps` is its `warm_up_steps`.
+    pub fn of(spec: &WorkloadSpec, steps: u64) -> Self {
         let is_found = spec.command.as_ref().is_some_and(|command| command.readings.finds_warm_up);
-        if is_found || !mode.is_full() { Self::Found } else { Self::Steps(steps) }
+        if is_found { Self::Found } else { Self::Steps(steps) }
     }
 }

@@ -213,7 +213,8 @@ pub struct RunRecord {
     pub tracer: Tracer,
     /// How long it trains.
     pub mode: Mode,
-    /// The warm-up that its plan asks for; `None` if its plan is unknown, and for an imported run.
+    /// The warm-up that its plan asks for; `None` if its plan is unknown, for a quick run, which finds the end of its warm-up, and for an
+    /// imported run.
     pub warm_up: Option<WarmUp>,
     /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,

@@ -113,6 +113,7 @@ impl Reader {
             let is_whole = logged.ranks.is_empty() || workload.command.is_some() && logged.counted.is_empty();
             let counted = (!is_whole).then_some(logged.counted.as_slice());
             let mode: Mode = json(row, 19)?;
+            let warm_up_steps = wishes.warm_up_steps.filter(|_| mode.is_full());
             Ok(RunRecord {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
@@ -130,7 +131,7 @@ impl Reader {
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 tracer: tracer(row.get(13)?),
                 mode,
-                warm_up: wishes.warm_up_steps.map(|steps| WarmUp::of(&workload, mode, steps)),
+                warm_up: warm_up_steps.map(|steps| WarmUp::of(&workload, steps)),
                 checked: Arc::clone(&wishes.checked),
                 design: wishes.design_of(&workload.key),
                 workload,

@@ -272,7 +272,7 @@ fn a_run_knows_the_warm_up_that_the_plan_of_its_launch_asks_for() {
     store.flush().unwrap();
     let found: Vec<_> = store.reader().unwrap().runs().unwrap().into_iter().map(|run| run.warm_up).collect();
     let usual = Some(WarmUp::Steps(10));
-    assert_eq!(found, [usual, Some(WarmUp::Steps(30)), Some(WarmUp::Found), usual, None, None]);
+    assert_eq!(found, [usual, Some(WarmUp::Steps(30)), None, usual, None, None]);
 }
 
 #[test]
