@@ -53,6 +53,11 @@ impl Wishes {
         Self { designs, checked: plan.checked.into(), ..Self::default() }
     }
 
+    /// The warm-up of a run; `None` if it is unknown, and for a quick run, which finds the end of its warm-up.
+    fn warm_up_of(&self, workload: &WorkloadSpec, mode: Mode) -> Option<WarmUp> {
+        self.warm_up_steps.filter(|_| mode.is_full()).map(|steps| WarmUp::of(workload, steps))
+    }
+
     fn design_of(&self, workload: &Key) -> Option<Arc<Design>> {
         self.designs.iter().find(|(known, _)| known == workload).map(|(_, design)| Arc::clone(design))
     }
@@ -113,7 +118,6 @@ impl Reader {
             let is_whole = logged.ranks.is_empty() || workload.command.is_some() && logged.counted.is_empty();
             let counted = (!is_whole).then_some(logged.counted.as_slice());
             let mode: Mode = json(row, 19)?;
-            let warm_up_steps = wishes.warm_up_steps.filter(|_| mode.is_full());
             Ok(RunRecord {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
@@ -131,7 +135,7 @@ impl Reader {
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 tracer: tracer(row.get(13)?),
                 mode,
-                warm_up: warm_up_steps.map(|steps| WarmUp::of(&workload, steps)),
+                warm_up: wishes.warm_up_of(&workload, mode),
                 checked: Arc::clone(&wishes.checked),
                 design: wishes.design_of(&workload.key),
                 workload,
