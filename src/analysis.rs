@@ -22,6 +22,7 @@ mod environment;
 pub(crate) mod fixture;
 mod fold;
 mod history;
+mod incomparable;
 mod jump;
 mod law;
 mod limit;
@@ -46,13 +47,18 @@ mod run_summary;
 mod search;
 mod setting;
 mod shared_run;
+mod shared_units;
 mod smooth;
 mod steadiness;
+mod texts;
 mod training;
+#[cfg(test)]
+mod unlike_tests;
 mod until;
 mod value;
 mod verdict;
 mod wall_clock;
+mod warm_up;
 mod work_difference;
 
 pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, median, rank_correlation};
@@ -68,13 +74,14 @@ pub use cell::{
 pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
 pub use clock::{Clock, Contradiction, Doubt};
-pub use comparison::{Comparison, Incomparable};
+pub use comparison::Comparison;
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between, has_differing, split_by, split_note};
 pub use history::{
     CHANGE_ERROR, HistoryOrder, LevelChange, OCCASION_FACTS, Occasions, imported_history, level_changes,
 };
+pub use incomparable::Incomparable;
 pub use jump::{SessionJump, session_jump};
 pub use law::{LawFit, TimeAt, TimeLaw};
 pub use limit::Limits;
@@ -108,6 +115,7 @@ pub use verdict::{
     EQUAL_WITHIN, Judgement, Lack, REPEAT, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread,
     usual_spread,
 };
+pub use warm_up::LeftOut;
 pub use work_difference::{WorkChange, WorkDifference, WorkVerdict, folded, work_difference};
 
 // The plan's values that summaries and cells contain, for code that draws them.

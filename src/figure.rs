@@ -37,6 +37,7 @@ mod style;
 mod table;
 mod tabulate;
 mod ticks;
+mod unlike_notes;
 mod verdict_notes;
 mod work;
 

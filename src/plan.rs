@@ -45,6 +45,7 @@ mod study;
 mod toml_values;
 mod topology;
 mod tracing;
+mod warm_up;
 mod workload;
 mod write;
 
@@ -82,6 +83,7 @@ pub use study::{StudyEntry, StudyTable};
 pub use toml_values::TomlValues;
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracer, Tracing, WindowRole};
+pub use warm_up::WarmUp;
 pub use workload::{
     Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, GPUS_PER_NODE, Kernels, NODES, OptimizerImpl,
     Passes, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels,

@@ -62,7 +62,8 @@ impl SessionComparison {
         };
         let cells = || before.iter().chain(after);
         let runs_of_all = || cells().flat_map(|cell| finished(cell));
-        if !comparison::have_ratios(runs_of_all(), key) {
+        let measure = cells().find_map(|cell| cell.measure(key));
+        if measure.is_some_and(|measure| !comparison::have_ratios(runs_of_all(), measure)) {
             return Self {
                 failing: failing(before, after),
                 checks,
@@ -72,9 +73,9 @@ impl SessionComparison {
             };
         }
         let of_shifted = |shift: &dyn Fn(&RunSummary) -> f64| {
-            Self::of_means(&means(before, key, shift), &means(after, key, shift), lower_is_better)
+            let means = |cells: &[&Cell]| measure.map_or_else(Vec::new, |measure| means(cells, measure, shift));
+            Self::of_means(&means(before), &means(after), lower_is_better)
         };
-        let measure = cells().find_map(|cell| cell.measure(key));
         let is_told = measure.is_some_and(Measure::is_told);
         let is_rate = measure.is_some_and(|measure| !measure.is_time());
         let timed = || runs_of_all().filter(|_| is_told);
@@ -85,13 +86,18 @@ impl SessionComparison {
         };
         // A line that arrives later than the program reports makes a time longer and a rate lower.
         let sign = if is_rate { 1.0 } else { -1.0 };
+        let unlike = |measure: &Measure| {
+            let units = comparison::unlike_units(measure, None, runs_of_all());
+            units.or_else(|| comparison::unlike_warm_ups(runs_of_all(), measure))
+        };
+        let impossible = timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock);
         let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));
         Self {
             failing: failing(before, after),
             checks,
             rounding: measure.map(rounding).unwrap_or_default(),
             by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
-            reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
+            reason: impossible.or_else(|| unlike(measure?)),
             ..of_shifted(&|_| 0.0)
         }
     }
@@ -143,9 +149,9 @@ impl SessionComparison {
 
 /// The mean of the logarithms of a cell's repeats in each session, with `shift` added to each repeat; sessions without a finished repeat
 /// are left out.
-fn means(cells: &[&Cell], key: &str, shift: &dyn Fn(&RunSummary) -> f64) -> Vec<f64> {
+fn means(cells: &[&Cell], measure: &Measure, shift: &dyn Fn(&RunSummary) -> f64) -> Vec<f64> {
     let mean = |cell: &&Cell| {
-        let log = |run: &RunSummary| Some(run.value_alone(run.measures.find(key)?)?.ln() + shift(run));
+        let log = |run: &RunSummary| Some(run.comparable_value(measure)?.ln() + shift(run));
         let logs: Vec<f64> = finished(cell).filter_map(log).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         mean.is_finite().then_some(mean)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::made_with::Split;
 use super::setting::{CELL, DATA, MADE_WITH, MODE, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank};
+use super::shared_units::SharedUnits;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, places_of};
 
@@ -50,6 +51,8 @@ pub struct Cell<'a> {
     pub circumstances: Arc<Circumstances>,
     /// Its runs, finished or not, by repeat.
     pub runs: Vec<&'a RunSummary>,
+    /// The units of measures that plans declare with different ones.
+    units: Arc<SharedUnits<'a>>,
 }
 
 impl<'a> Cell<'a> {
@@ -61,8 +64,8 @@ impl<'a> Cell<'a> {
         levels: &'a Levels,
         data: &'a str,
     ) -> Self {
-        let (made_with, circumstances, runs) = (Arc::default(), Arc::default(), Vec::new());
-        Self { session, id, workload, levels, data, made_with, circumstances, runs }
+        let (made_with, circumstances, units) = (Arc::default(), Arc::default(), Arc::default());
+        Self { session, id, workload, levels, data, made_with, circumstances, runs: Vec::new(), units }
     }
 
     /// The parts of the cell; the repeats of each part were made in the same environment.
@@ -101,9 +104,11 @@ impl<'a> Cell<'a> {
         self.runs.first().map_or(Mode::Full, |run| run.mode)
     }
 
-    /// A measure of its runs, by its key.
+    /// A measure of its runs, by its key. If plans declare the measure with different units, it is that of the plan whose unit all cells of
+    /// these sources share.
     pub fn measure(&self, key: &str) -> Option<&'a Measure> {
-        self.runs.first()?.measures.find(key)
+        let own = self.runs.first()?.measures.find(key)?;
+        Some(self.units.measure(&self.workload.key, own))
     }
 
     /// Identifies it among cells of several sessions.
@@ -214,7 +219,9 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     if let Some(split) = Split::of(&runs, pooled) {
         cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
     }
+    let units = Arc::new(SharedUnits::of(sources.iter().flat_map(|source| source.runs)));
     for cell in &mut cells {
+        cell.units = Arc::clone(&units);
         cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::contrast::{Contrast, ERROR, Sample, holm};
 use super::value::complete_blocks;
-use super::{Cell, Key, Mark, RunSummary};
+use super::{Cell, Key, Mark, Measure, RunSummary};
 use crate::plan::{Checked, Margin};
 use crate::statistics::{least_that_suffices, median, student_t_quantile};
 
@@ -22,6 +22,8 @@ struct CheckMeasure {
     margin: Margin,
     /// The factor for shown values, and their unit.
     shown: (f64, Arc<str>),
+    /// The measure in whose unit values and margin are, as the plan that names it has it; `None` for usual ones.
+    known: Option<Measure>,
 }
 
 /// The last loss of a run, used if the run reports no loss of an epoch.
@@ -33,14 +35,15 @@ const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
 const STEPS: &str = "steps";
 static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
     let (name, margin) = ("number of steps".into(), Margin::Absolute(0.5));
-    Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()) })
+    Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()), known: None })
 });
 
 /// The check measures of plans that do not name any. Every measure that both cells report is checked. [`LAST_LOSS`] is checked only if
 /// the cells report no other.
 static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
     let usual = |key: &str, name: &str, margin, shown: (f64, &str)| {
-        Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown: (shown.0, shown.1.into()) })
+        let shown = (shown.0, shown.1.into());
+        Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown, known: None })
     };
     [
         usual("accuracy", "accuracy", Margin::Absolute(0.01), (100.0, "%")),
@@ -57,7 +60,8 @@ impl CheckMeasure {
         let (factor, unit) = known.map_or((1.0, ""), |measure| (measure.shown_factor, &*measure.shown_unit));
         let name = known.map_or_else(|| checked.measure.to_string(), |measure| measure.name.to_lowercase());
         let shown = (factor, if unit == "1" { "" } else { unit }.into());
-        Self { key: checked.measure.clone(), name: name.into(), margin: checked.margin, shown }
+        let known = known.cloned();
+        Self { key: checked.measure.clone(), name: name.into(), margin: checked.margin, shown, known }
     }
 
     fn value(&self, run: &RunSummary) -> Option<f64> {
@@ -69,7 +73,9 @@ impl CheckMeasure {
             // A value that is not finite, or impossible, was removed from the run's values, and is reported by its mark.
             let is_marked =
                 |mark: &Mark| matches!(mark, Mark::NotFinite(key) | Mark::Impossible(key) if *key == self.key);
-            return run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
+            let factor = self.known.as_ref().map_or(Some(1.0), |known| run.factor_to(known));
+            let value = run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
+            return Some(value? * factor?);
         }
         let tail = run.losses.len().div_ceil(10);
         let last = &run.losses[run.losses.len() - tail..];

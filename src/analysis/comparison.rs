@@ -6,13 +6,12 @@
 //! before anything is tested, and no verdict is given then.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use super::check::{CheckPairs, check_cells, merged, paired};
 use super::contrast::Sample;
 use super::environment::machine_differs;
 use super::rounding::{Rounding, step_in_runs};
-use super::{Cell, Clock, Doubt, Measure, RunState, RunSummary, by_repeat};
+use super::{Cell, Clock, Doubt, Incomparable, LeftOut, Measure, RunState, RunSummary};
 use crate::protocol::{IMPORTED_FROM, fact_name};
 use crate::statistics::median;
 
@@ -20,237 +19,6 @@ use crate::statistics::median;
 const NEAR_S: f64 = 3_600.0;
 /// They may be started farther apart, up to this multiple of the usual time between consecutive repeats of a cell.
 const NEAR_REPEATS: f64 = 3.0;
-
-/// Why two cells cannot be compared.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Incomparable {
-    /// They were measured in different sessions: everything that changed between the sessions is mixed with the difference.
-    Sessions {
-        /// Names of facts about machine and software in which they differ.
-        with: Vec<String>,
-    },
-    /// One cell was imported from a file of another program, and the other one was measured here.
-    Imported,
-    /// Each side is a single session, so the difference between sessions of the same cell is unknown.
-    OneSession,
-    /// All runs of one cell were started before all runs of the other.
-    OneAfterTheOther {
-        /// The time from the last start of one cell to the first start of the other, in seconds.
-        gap_s: f64,
-        /// Names of facts about the machine that changed as well.
-        with: Vec<String>,
-    },
-    /// Paired repeats were started too far apart.
-    FarApart {
-        /// The usual time between paired runs, in seconds.
-        gap_s: f64,
-        /// Names of facts about the machine that changed as well.
-        with: Vec<String>,
-    },
-    /// A session contains runs of the cell that were made in different environments.
-    Mixed,
-    /// No repeat of one cell has a partner in the other.
-    NoPartners {
-        /// Names of facts about the machine in which they differ.
-        with: Vec<String>,
-    },
-    /// Rows of a file recur, so that it is unknown how much independent repeats spread.
-    RecurringRows,
-    /// Values of the measure recur in rows that differ in other measures, so that the same is unknown of it.
-    RecurringValues,
-    /// Successive values of the measure in an imported file depend on each other.
-    DependentValues,
-    /// A value is 0 or negative.
-    NoRatio,
-    /// The difference is smaller than the resolution of the clock.
-    CoarseClock {
-        /// The resolution of the clock, as a share of a value.
-        resolution: f64,
-    },
-    /// The difference is smaller than the step between the values that a program or a file gives.
-    CoarseValues {
-        /// The step, as a share of a value.
-        resolution: f64,
-    },
-    /// The times that the program reports give another verdict than the times at which its lines arrived.
-    ClocksDisagree {
-        /// The ratio by the program's own clock.
-        reported: f64,
-        /// The ratio by the arrival of its lines.
-        arrived: f64,
-    },
-    /// The arrival times of lines spread too much to give the same verdict as the program's own clock.
-    Unconfirmed {
-        /// The ratio by the program's own clock.
-        reported: f64,
-        /// The ratio by the arrival of its lines.
-        arrived: f64,
-    },
-    /// A program reported impossible times: more than the elapsed time, or less than its GPUs worked.
-    ImpossibleClock,
-}
-
-impl Incomparable {
-    /// The reason if two clocks do not give the same verdict; the arrival of lines may give none.
-    pub(super) fn of_clocks(arrival_is_open: bool, reported: f64, arrived: f64) -> Self {
-        if arrival_is_open {
-            Self::Unconfirmed { reported, arrived }
-        } else {
-            Self::ClocksDisagree { reported, arrived }
-        }
-    }
-
-    /// The reason if the verdict changes once values are shifted by their rounding.
-    pub(super) fn of_rounding(rounding: Rounding) -> Self {
-        let resolution = rounding.step;
-        if rounding.is_written { Self::CoarseValues { resolution } } else { Self::CoarseClock { resolution } }
-    }
-
-    /// The name in files.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Sessions { .. } => "sessions",
-            Self::Imported => "imported",
-            Self::OneSession => "one_session",
-            Self::OneAfterTheOther { .. } => "one_after_the_other",
-            Self::FarApart { .. } => "far_apart",
-            Self::Mixed => "mixed",
-            Self::NoPartners { .. } => "no_partners",
-            Self::RecurringRows => "recurring_rows",
-            Self::RecurringValues => "recurring_values",
-            Self::DependentValues => "dependent_values",
-            Self::NoRatio => "no_ratio",
-            Self::CoarseClock { .. } => "coarse_clock",
-            Self::CoarseValues { .. } => "coarse_values",
-            Self::ClocksDisagree { .. } => "clocks_disagree",
-            Self::Unconfirmed { .. } => "unconfirmed",
-            Self::ImpossibleClock => "impossible_clock",
-        }
-    }
-
-    /// What the user can do about it.
-    pub fn advice(&self) -> &'static str {
-        match self {
-            Self::Imported => {
-                "measure both in the same way, or let `multicard diff --imported` compare them all the same"
-            }
-            Self::Sessions { .. } => "compare whole sessions with `multicard diff`, several on each side",
-            Self::Mixed => "compare sessions whose runs were made with the same machine, builds and files",
-            Self::OneSession => "give several sessions on at least one side: multicard diff A1 A2 A3 -- B",
-            Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
-                "run both cells again in one launch, which interleaves their repeats"
-            }
-            Self::RecurringRows => {
-                "keep one row of each run; a program without randomness needs one run a cell, and its ratio is exact; if each row is a run \
-                 of its own, import the file with --rows-are-runs"
-            }
-            Self::RecurringValues => {
-                "keep one row of each run for this measure; if each row is a run of its own, import the file with --rows-are-runs"
-            }
-            Self::DependentValues => {
-                "keep one value of each independent run for this measure, without smoothing; if each row is a run of its own, import the \
-                 file with --rows-are-runs"
-            }
-            Self::NoRatio => {
-                "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)"
-            }
-            Self::CoarseClock { .. } => "let the program print more digits of its durations",
-            Self::CoarseValues { .. } => {
-                "write the values with more digits; those of a count are exact with the unit `count`"
-            }
-            Self::Unconfirmed { .. } => {
-                "print each step when it ends, on a quiet machine, or run more repeats: lines must arrive when steps end"
-            }
-            Self::ClocksDisagree { .. } | Self::ImpossibleClock => {
-                "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step when it ends"
-            }
-        }
-    }
-}
-
-/// Half a sentence.
-impl fmt::Display for Incomparable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changed = |with: &[String]| match with {
-            [] => String::new(),
-            names => format!("; {} changed meanwhile", names.join(", ")),
-        };
-        match self {
-            Self::Sessions { with } => {
-                let with =
-                    if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
-                write!(f, "measured in different sessions{with}")
-            }
-            Self::Imported => f.write_str("one was imported, and the other was measured here"),
-            Self::OneSession => f.write_str("each side is one session, so it is unknown how much sessions differ"),
-            Self::OneAfterTheOther { gap_s, with } => {
-                let gap = if *gap_s < 1.0 { "right".to_owned() } else { long_time(*gap_s) };
-                write!(f, "one was run {gap} after the other{}", changed(with))
-            }
-            Self::FarApart { gap_s, with } => {
-                write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
-            }
-            Self::Mixed => f.write_str("a session has runs of this cell from different environments"),
-            Self::NoPartners { with } => {
-                let with =
-                    if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
-                write!(f, "no repeat of one has a partner in the other{with}")
-            }
-            Self::RecurringRows => f.write_str("rows of the file recur with all their digits"),
-            Self::RecurringValues => f.write_str("values of this measure recur in the file with all their digits"),
-            Self::DependentValues => f.write_str("successive values of this measure depend on each other in the file"),
-            Self::NoRatio => f.write_str("ratios need values above 0"),
-            Self::CoarseClock { resolution } => {
-                write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
-            }
-            Self::CoarseValues { resolution } => {
-                write!(f, "the values have too few digits: they resolve {}", percent(*resolution))
-            }
-            Self::ClocksDisagree { reported, arrived } => {
-                let [reported, arrived] = told_apart(*reported, *arrived);
-                write!(f, "{reported}× by the program's clock, {arrived}× by the arrival of its lines")
-            }
-            Self::Unconfirmed { reported, arrived } => {
-                let [reported, arrived] = told_apart(*reported, *arrived);
-                write!(
-                    f,
-                    "{reported}× by the program's clock is not confirmed by the arrival of its lines ({arrived}×)"
-                )
-            }
-            Self::ImpossibleClock => f.write_str("the program reported impossible times"),
-        }
-    }
-}
-
-/// Two ratios with two decimals, or with more, up to five, where these show a difference.
-fn told_apart(one: f64, other: f64) -> [String; 2] {
-    let texts = |decimals: usize| [one, other].map(|ratio| format!("{ratio:.decimals$}"));
-    (2..=5).map(texts).find(|[one, other]| one != other).unwrap_or_else(|| texts(2))
-}
-
-/// The text of [`percent`] for larger shares.
-pub(super) const OVER_1000: &str = "more than 1000 %";
-
-/// A share in percent with two digits; a whole number from 10 % on. Shares that are too large to be worth a number are [`OVER_1000`].
-pub(super) fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent {
-        _ if !percent.is_finite() || percent > 1_000.0 => OVER_1000.to_owned(),
-        9.95.. => format!("{percent:.0} %"),
-        0.995.. => format!("{percent:.1} %").replace(".0 %", " %"),
-        _ => format!("{percent:.2} %"),
-    }
-}
-
-/// A time in the largest unit that fits: `26 h`.
-pub(super) fn long_time(time_s: f64) -> String {
-    match time_s {
-        172_800.0.. => format!("{:.0} days", time_s / 86_400.0),
-        5_400.0.. => format!("{:.0} h", time_s / 3_600.0),
-        90.0.. => format!("{:.0} min", time_s / 60.0),
-        _ => format!("{:.0} s", time_s.max(0.0)),
-    }
-}
 
 /// Everything that a verdict on two cells is based on.
 #[derive(Default)]
@@ -299,7 +67,8 @@ impl Comparison {
         } else {
             Self::of_groups(cell, base, key, inverse)
         };
-        if have_ratios(super::finished(cell).chain(super::finished(base)), key) {
+        let measure = cell.measure(key);
+        if measure.is_none_or(|measure| have_ratios(super::finished(cell).chain(super::finished(base)), measure)) {
             return compared;
         }
         let (sample, reason) = (compared.sample.emptied(), Some(Incomparable::NoRatio));
@@ -308,7 +77,8 @@ impl Comparison {
 
     /// Compares cells whose repeats form pairs, by values that have ratios.
     fn of_pairs(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
-        let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
+        let measure = cell.measure(key);
+        let value = |run: &RunSummary| run.comparable_value(measure?);
         let mut pairs: Vec<_> = paired(cell, base);
         pairs.retain(|(own, other)| value(own).is_some() && value(other).is_some());
         let has_value = |run: &&RunSummary| value(run).is_some();
@@ -325,7 +95,6 @@ impl Comparison {
             let with = || machine_differs(super::finished(cell), super::finished(base));
             (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })
         });
-        let measure = cell.measure(key);
         let is_told = measure.is_some_and(Measure::is_told);
         let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_told));
         let is_rate = measure.is_some_and(|measure| !measure.is_time());
@@ -349,11 +118,13 @@ impl Comparison {
 
     /// Compares cells whose repeats form no pairs, by values that have ratios.
     fn of_groups(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
-        let logs = |cell: &Cell| by_repeat(cell, key).into_iter().map(|(_, value)| value.ln()).collect();
+        let measure = cell.measure(key);
+        let log = |run: &RunSummary| Some(run.comparable_value(measure?)?.ln());
+        let logs = |cell: &Cell| super::finished(cell).filter_map(log).collect::<Vec<f64>>();
         let sample = Sample::Groups(vec![(1.0, logs(cell)), (-1.0, logs(base))]);
         Self {
             least: sample.count(),
-            rounding: rounding(cell, base, &[], cell.measure(key)),
+            rounding: rounding(cell, base, &[], measure),
             sample: if inverse { sample.negated() } else { sample },
             looks: looks(cell, base),
             to_come: to_come(cell).max(to_come(base)),
@@ -413,10 +184,16 @@ impl Comparison {
         if has_one(&|run| run.has_dependent_values(key)) {
             return (pairs.to_vec(), Some(Incomparable::DependentValues));
         }
+        let measure = cell.measure(key);
+        let all = || super::finished(cell).chain(super::finished(base));
+        if let Some(units) = measure.and_then(|measure| unlike_units(measure, base.measure(key), all())) {
+            return (pairs.to_vec(), Some(units));
+        }
         let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };
         if !cell.pairs_with(base) {
             let runs = |cell: &Cell<'a>| super::finished(cell).collect::<Vec<_>>();
-            return (Vec::new(), separated_s(&runs(cell), &runs(base)).map(apart));
+            let reason = separated_s(&runs(cell), &runs(base)).map(apart);
+            return (Vec::new(), reason.or_else(|| unlike_warm_ups(all(), measure?)));
         }
         let longest_s = NEAR_S.max(NEAR_REPEATS * usual_spacing_s(cell).max(usual_spacing_s(base)));
         let is_near = |pair: &&(&RunSummary, &RunSummary)| gap_s(pair).is_none_or(|gap_s| gap_s <= longest_s);
@@ -429,6 +206,8 @@ impl Comparison {
             separated_s(&own, &other).map(apart)
         };
         let near = if reason.is_none() { interleaved(near) } else { near };
+        let of_pairs = || near.iter().find_map(|(own, other)| unlike_warm_ups([*own, *other], measure?));
+        let reason = reason.or_else(of_pairs);
         (near, reason)
     }
 }
@@ -485,8 +264,29 @@ fn looks(cell: &Cell, base: &Cell) -> u32 {
 }
 
 /// Whether ratios of a measure exist: all of its values are above 0.
-pub(super) fn have_ratios<'a>(mut runs: impl Iterator<Item = &'a RunSummary>, key: &str) -> bool {
-    runs.all(|run| run.measures.find(key).and_then(|measure| run.value_alone(measure)).is_none_or(|value| value > 0.0))
+pub(super) fn have_ratios<'a>(mut runs: impl Iterator<Item = &'a RunSummary>, measure: &Measure) -> bool {
+    runs.all(|run| run.comparable_value(measure).is_none_or(|value| value > 0.0))
+}
+
+/// The reason if the same measure of the other side, or of one of the runs, has a unit that cannot be converted to the unit of `measure`.
+pub(super) fn unlike_units<'r>(
+    measure: &Measure,
+    other: Option<&'r Measure>,
+    mut runs: impl Iterator<Item = &'r RunSummary>,
+) -> Option<Incomparable> {
+    let of_side = other.filter(|other| measure.factor_to(other).is_none()).map(|other| other.unit.as_str());
+    let other = of_side.or_else(|| runs.find_map(|run| run.unlike_unit(measure)))?;
+    let units = [measure.unit.clone(), other.to_owned()];
+    Some(Incomparable::Units { measure: measure.key.to_string(), units })
+}
+
+/// The reason if runs leave out different numbers of warm-up steps and the measure is of the other steps.
+pub(super) fn unlike_warm_ups<'r>(
+    runs: impl IntoIterator<Item = &'r RunSummary>,
+    measure: &Measure,
+) -> Option<Incomparable> {
+    let with_value = runs.into_iter().filter(|run| measure.is_of_steady_steps && run.value(&measure.key).is_some());
+    LeftOut::differing(with_value.filter_map(|run| run.warm_up)).map(|steps| Incomparable::WarmUps { steps })
 }
 
 /// How much rounding can change the ratio of two cells by a measure; see [`Rounding::of_cells`].

@@ -52,6 +52,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         ranks: (0..cell.ranks).map(|rank| rank_record(rank, step_time_s / (1.0 + f64::from(rank) / 8.0))).collect(),
         tracer: Tracer::Off,
         mode: Mode::Full,
+        warm_up: None,
         checked: Default::default(),
         own_measures: Default::default(),
         design: None,

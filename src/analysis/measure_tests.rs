@@ -1,7 +1,9 @@
 //! The list of measures: what is in it, and how those of plans join it.
 
 use super::*;
+use crate::analysis::metric::COPIED;
 use crate::analysis::{RunSummary, fixture, summarise_run};
+use crate::protocol::TRACE_METRICS;
 
 #[test]
 fn a_run_that_had_company_has_losses_and_memory_and_no_times_for_tables() {
@@ -85,7 +87,7 @@ fn a_known_measure_of_the_same_unit_keeps_its_possible_values_whatever_a_plan_ca
 
 #[test]
 fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
-    assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len() + COPIED.len());
+    assert_eq!(built_in::metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len() + COPIED.len());
     for kind in &TRACE_METRICS {
         for &unit in MetricUnit::ALL {
             let measure = metric_measure(kind.key, unit).unwrap();

@@ -64,13 +64,15 @@ impl Rounding {
     }
 }
 
-/// The step of the last digit with which a file writes a run's value; 0 if the value is exact, and `None` if no import recorded it.
+/// The step of the last digit with which a file writes a run's value, in the unit of `measure`; 0 if the value is exact, and `None` if no
+/// import recorded it.
 fn recorded_step(run: &RunSummary, measure: &Measure) -> Option<f64> {
     let own = run.measures.find(&measure.key)?;
     let steps = own.written_steps.as_ref()?;
     // Bytes may be written in another unit, but counts are exact.
     let may_be_rounded = own.unit == "B" || !own.is_exact();
-    Some(steps.get(&run.cell).copied().filter(|_| may_be_rounded).unwrap_or(0.0))
+    let step = steps.get(&run.cell).copied().filter(|_| may_be_rounded).unwrap_or(0.0);
+    Some(step * own.factor_to(measure)?)
 }
 
 /// The decimal step on which the values of a measure lie in runs of programs and in imported runs; 0 if they are exact.

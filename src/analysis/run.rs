@@ -18,7 +18,9 @@ use super::metric::metric_values;
 use super::run_summary::compute_own;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
-use super::{Clock, EpochSummary, Mark, Measures, Recording, RunSummary, TrainingTime, batch_means, resolution};
+use super::{
+    Clock, EpochSummary, LeftOut, Mark, Measures, Recording, RunSummary, TrainingTime, batch_means, resolution,
+};
 use crate::plan::{Hint, Key, Mode};
 use crate::protocol::TraceOutcome;
 use crate::statistics::median;
@@ -75,6 +77,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         training,
         limits,
         mode: record.mode,
+        warm_up: LeftOut::of(record, steady.slowest),
         checked: Arc::clone(&record.checked),
         design: record.design.clone(),
         marks: Mark::of_run(record),

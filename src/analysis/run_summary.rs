@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::measure::known_recorded;
 use super::metric::metric_values;
 use super::own::own_values;
-use super::{Activity, Clock, Limits, LossPoint, Mark, Measure, Measures, TrainingTime};
+use super::{Activity, Clock, LeftOut, Limits, LossPoint, Mark, Measure, Measures, TrainingTime};
 use crate::plan::{
     Checked, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
 };
@@ -134,6 +134,8 @@ pub struct RunSummary {
     pub limits: Option<Limits>,
     /// How long it trained.
     pub mode: Mode,
+    /// The steps at its start that its measures of steps leave out; `None` if it is unknown what its plan asks for.
+    pub warm_up: Option<LeftOut>,
     /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,
     /// The design that chose its plan's cells of this workload; `None` for all combinations.
@@ -209,6 +211,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         training: None,
         limits: None,
         mode: Mode::Full,
+        warm_up: None,
         checked: Arc::default(),
         design: None,
         epochs: Vec::new(),
@@ -230,9 +233,11 @@ impl RunSummary {
         compute_own(self, &base, own);
     }
 
-    /// A measure for tables: `None` if it depends on the machine's speed and other runs were on the machine.
+    /// A measure for tables, in the unit of `measure`, which may come from another plan: `None` if it depends on the machine's speed and
+    /// other runs were on the machine, and if its unit cannot be converted.
     pub fn value_alone(&self, measure: &Measure) -> Option<f64> {
-        if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
+        let is_alone = !measure.on_speed || !self.had_company();
+        Some(self.value(&measure.key).filter(|_| is_alone)? * self.factor_to(measure)?)
     }
 
     /// Whether it was imported from a file of another program.

@@ -8,11 +8,11 @@ use std::fmt;
 
 use strum::IntoStaticStr;
 
-use super::capitalised;
 use super::check::{Check, CheckPairs, judge_checks};
-use super::comparison::{Comparison, Incomparable, percent};
 use super::contrast::{Contrast, ERROR, Sample, holm_among, spent_at, standard_deviation};
+use super::texts::percent;
 use super::value::{Intervals, pairs};
+use super::{Comparison, Incomparable, capitalised};
 use crate::statistics::{Interval, median};
 
 /// The word for the observations of most verdicts.

@@ -1,7 +1,7 @@
 //! Compares sessions before a change with sessions after it, cell by cell: which cells became faster or slower, with verdicts based on
 //! the spread between sessions.
 
-use super::ratio::{by_repeat, finished};
+use super::ratio::finished;
 use super::study::VERDICT;
 use super::table::{CellValue, Column, Row, Table};
 use super::verdict_notes::verdict_notes;
@@ -123,25 +123,27 @@ pub fn difference(
     columns.push(Column::plain(VERDICT, "Verdict", ""));
     columns.push(Column::plain("failing", "Failing after", ""));
     let value = |value| Option::map_or(value, CellValue::Missing, CellValue::Measure);
-    let median = |cells: &[&Cell]| {
-        summarise(&cells.iter().flat_map(|cell| by_repeat(cell, key)).map(|(_, value)| value).collect::<Vec<_>>())
+    let values = |cells: &[&Cell], measure: &Measure| -> Vec<f64> {
+        cells.iter().flat_map(|cell| finished(cell)).filter_map(|run| run.comparable_value(measure)).collect()
     };
     let row = |(cell, (comparison, judged)): (&Matched, (&SessionComparison, &SessionJudgement))| {
         let first = cell.before[0];
+        // A measure whose unit depends on what the workload counts keeps the unit of the cell.
+        let own = first.measure(key).filter(|own| own.factor_to(measure).is_none()).unwrap_or(measure);
+        let [old, new] = [&cell.before, &cell.after].map(|cells| values(cells, own));
         let levels = settings.iter().map(|one| first.level(&one.key).map_or(CellValue::Missing, CellValue::Level));
         let failing = judged.failing.map_or(CellValue::Missing, |(failed, ended)| {
             CellValue::Text(format!("{failed} of {}", counted(ended, "run")))
         });
         let verdict = CellValue::Verdict(Box::new(judged.judgement.clone()));
-        let rest =
-            [value(median(&cell.before)), value(median(&cell.after)), value(comparison.value()), verdict, failing];
+        let rest = [value(summarise(&old)), value(summarise(&new)), value(comparison.value()), verdict, failing];
         Row {
             session: String::new(),
             cell: first.id.to_owned(),
             made_with: String::new(),
             data: first.data.to_owned(),
             levels: first.levels.clone(),
-            runs: cell.before.iter().map(|cell| by_repeat(cell, key).len()).sum(),
+            runs: old.len(),
             values: levels.chain(rest).collect(),
             marks: [marks("before", &cell.before, key), marks("after", &cell.after, key)].concat(),
             hidden_marks: Vec::new(),

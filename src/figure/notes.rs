@@ -9,6 +9,7 @@ use super::number::{significant, without_zeros};
 use super::ratio::{by_repeat, finished};
 use super::study::{RATIO, SPEEDUP, STEP_COST, Study};
 use super::table::{CellValue, Column, Row};
+use super::unlike_notes::unlike_notes;
 use super::verdict_notes::verdict_notes;
 use crate::analysis::{
     Cell, Condition, Mark, Method, PER_STEP, RunState, conditions, counted, environment_notes, held, measure_of,
@@ -77,6 +78,7 @@ pub(super) fn notes(
     notes.extend(device_note(cells));
     notes.extend(split_note(cells));
     notes.extend(environment_notes(cells, study.differing_facts()));
+    notes.extend(unlike_notes(cells, columns, baseline));
     notes.extend(mark_notes(cells, columns, baseline));
     notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));
@@ -91,6 +93,7 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
     }
     let mut lead: Vec<String> =
         unfinished_note(cells).into_iter().chain(mark_notes(cells, columns, baseline)).collect();
+    lead.extend(unlike_notes(cells, columns, baseline));
     lead.extend(stand_in_notes(cells));
     lead.extend(lowered_notes(cells, columns));
     lead.push(method_note(rows));

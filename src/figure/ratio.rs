@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::analysis::{Cell, Comparison, Interval, Intervals, Judgement, Measure, Method, Value, judge_comparisons};
+use crate::analysis::{
+    Cell, Comparison, Interval, Intervals, Judgement, Measure, Method, RunSummary, Value, judge_comparisons,
+};
 
 pub(super) use crate::analysis::{by_repeat, finished};
 
@@ -10,9 +12,12 @@ pub(super) use crate::analysis::{by_repeat, finished};
 /// speed-up, which is correct for any batch size and any number of GPUs.
 pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
     let baseline = baseline?;
-    let unit = |cell: &Cell| cell.measure(key).map(|measure| measure.key.clone());
-    if unit(cell) != unit(baseline) {
+    let has_ratio = match (cell.measure(key), baseline.measure(key)) {
         // Workloads that count different things have no ratio of throughputs.
+        (Some(own), Some(other)) => own.key == other.key && own.factor_to(other).is_some(),
+        (own, other) => own.is_none() && other.is_none(),
+    };
+    if !has_ratio {
         return None;
     }
     if is_own_baseline(cell, baseline) {
@@ -70,6 +75,16 @@ pub(super) fn judge_cells(pairs: &[(&Cell, &Cell)], key: &str, equal_within: f64
     let family: Vec<Comparison> =
         pairs.iter().map(|(cell, base)| Comparison::between(cell, base, key, is_time)).collect();
     judge_comparisons(&family, 0, measure.is_some_and(Measure::is_speed), equal_within)
+}
+
+/// A measure at the end of an epoch in a cell's finished runs, in the unit of the cell's measure.
+pub(super) fn epoch_values(cell: &Cell, key: &str, epoch: u32) -> Vec<f64> {
+    let measure = cell.measure(key);
+    let value = |run: &RunSummary| {
+        let value = run.epochs.iter().find(|one| one.epoch == epoch)?.value(key)?;
+        Some(value * measure.map_or(Some(1.0), |measure| run.factor_to(measure))?)
+    };
+    finished(cell).filter_map(value).collect()
 }
 
 /// The epochs of a cell's finished runs, in order.

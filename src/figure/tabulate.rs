@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::baseline::Baseline;
 use super::notes::{is_about_shown, lead, notes};
-use super::ratio::{by_repeat, cost_over, epochs, finished, judge_cells, over_baseline};
+use super::ratio::{by_repeat, cost_over, epoch_values, epochs, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{
     CHANGE, CHANGE_PLACE, COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study,
@@ -154,10 +154,7 @@ pub(super) fn cell_value(
         (SPEEDUP, _) => over_baseline(cell, baseline.of(cell), THROUGHPUT, intervals),
         (STEP_COST, _) => cost_over(cell, baseline.of(cell), OF_STEPS, intervals),
         (RATIO, _) => over_baseline(cell, baseline.of(cell), &baseline.ratio_of, intervals),
-        (_, Some(epoch)) => {
-            let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
-            intervals.of(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>())
-        }
+        (_, Some(epoch)) => intervals.of(&epoch_values(cell, key, epoch)),
         _ => match (measure, Against::find(key)) {
             (Some(measure), _) => {
                 let values = finished(cell).filter_map(|run| run.value_alone(measure));

@@ -102,6 +102,9 @@ pub struct Constraint {
 }
 
 impl Plan {
+    /// The warm-up steps of a plan that does not state them.
+    pub const WARM_UP_STEPS: u64 = 10;
+
     /// A plan with only a name: one cell with all defaults, run once, on the workload's first data set.
     pub fn new(name: &str, spec: Arc<WorkloadSpec>) -> Self {
         Self {
@@ -112,7 +115,7 @@ impl Plan {
             site: None,
             one_allocation: false,
             limits: Limits::default(),
-            warm_up_steps: 10,
+            warm_up_steps: Self::WARM_UP_STEPS,
             mode: Mode::default(),
             tracing: Tracing::default(),
             first: Block::new(spec),

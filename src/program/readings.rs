@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::plan::command::{ReadFile, ReadingsSpec};
-use crate::plan::{Key, counted};
+use crate::plan::{Key, WarmUp, counted};
 use crate::protocol::Event;
 
 pub use course::Course;
@@ -50,7 +50,6 @@ pub use lines::Lines;
 pub use phases::NamedPhase;
 pub use suggestions::{MOST_LOG_BYTES, NO_PATTERNS, READABLE, Suggestions};
 pub use summary::{StepParts, summary};
-pub use warm_up::WarmUp;
 
 /// The environment variable that names the file for a program's own readings.
 pub const READINGS_VARIABLE: &str = "MULTICARD_READINGS";

@@ -15,13 +15,14 @@ use std::time::Instant;
 use super::facts::NamedFiles;
 use super::log::Log;
 use super::ranks::Ranks;
-use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
+use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings};
 use super::set_up::SetUp;
 use super::shared_files::SharedFiles;
 use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
+use crate::plan::WarmUp;
 use crate::plan::command::{CPU_TIME, EXIT_CODE, Filled, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE};
 use crate::protocol::{

@@ -1,12 +1,12 @@
-//! Kept runs that were made otherwise than their plan would make them now: with other files of the program, in another folder, or from
-//! another seed. None of these is part of a cell's identity, so that such runs count, and whoever resumes the plan is told.
+//! Kept runs that were made otherwise than their plan would make them now: with other files of the program, in another folder, from another
+//! seed, or with another warm-up. None of these is part of a cell's identity, so that such runs count, and whoever resumes the plan is told.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::reading::recorded_job;
-use crate::plan::{Command, Levels, Plan, counted};
+use crate::plan::{Command, Levels, Plan, WarmUp, counted};
 use crate::program::{Facts, FilesNow};
 use crate::protocol::{Job, Program};
 use crate::store::{RunRecord, number_of};
@@ -25,10 +25,15 @@ pub(super) fn made_otherwise<'r>(
     let mut different: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for record in kept {
         let seed = plan.seed.wrapping_add(u64::from(record.repeat.saturating_sub(1)));
-        let command = plan.spec_of(&record.workload.key).and_then(|spec| spec.command.as_deref());
+        let spec = plan.spec_of(&record.workload.key);
+        let command = spec.and_then(|spec| spec.command.as_deref());
         let mut add = |how: String| different.entry(how).or_default().push(number_of(&record.run));
         if seed != record.seed && command.is_none_or(|command| uses_seed(command, &record.levels)) {
             add("from another seed".to_owned());
+        }
+        let warm_up = spec.map(|spec| WarmUp::of(spec, plan.warm_up_steps));
+        if record.warm_up.is_some_and(|before| warm_up.is_some_and(|now| now != before)) {
+            add("with another warm-up".to_owned());
         }
         let Some(command) = command else { continue };
         if let Some(other) = other_place(command, record) {

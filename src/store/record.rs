@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::{
-    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, identity,
+    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WarmUp, WorkloadSpec, identity,
 };
 use crate::protocol::{
     Device, DeviceRates, Environment, Evidence, FailureKind, IMPORTED_FROM, Placement, TraceOutcome, UNSTORED_UNITS,
@@ -213,6 +213,9 @@ pub struct RunRecord {
     pub tracer: Tracer,
     /// How long it trains.
     pub mode: Mode,
+    /// The warm-up that its plan asks for; `None` if its plan is unknown, for a quick run, which finds the end of its warm-up, and for an
+    /// imported run.
+    pub warm_up: Option<WarmUp>,
     /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,
     /// The session's user-defined measures, which are computed from the others.

@@ -172,6 +172,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         training: None,
         limits: Some(Limits { rates: Arc::new(rates()), arithmetic: precision }),
         mode: Mode::Full,
+        warm_up: None,
         checked: Default::default(),
         design: None,
         activity: (0..gpus as u32).flat_map(activity).collect(),

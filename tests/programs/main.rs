@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod alike;
 mod clocks;
 mod ends;
 #[path = "../executable/mod.rs"]

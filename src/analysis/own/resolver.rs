@@ -244,6 +244,7 @@ impl<'a> Resolver<'a> {
             better: own.better,
             on_speed,
             has_inexact_part: parts.iter().any(|part| !part.is_exact()),
+            is_of_steady_steps: parts.iter().any(|part| part.is_of_steady_steps),
             recurring_cells: Arc::new(parts.iter().flat_map(|part| part.recurring_cells.iter().cloned()).collect()),
             dependent_cells: Arc::new(parts.iter().flat_map(|part| part.dependent_cells.iter().cloned()).collect()),
             ..Measure::derived(own.key.clone(), name, &unit.to_string())

@@ -1,7 +1,7 @@
 //! Steps of searches in words.
 
 use super::bounds::Bounded;
-use crate::analysis::comparison::{OVER_1000, long_time, percent};
+use crate::analysis::texts::{OVER_1000, long_time, percent};
 use crate::analysis::{Measure, counted};
 use crate::plan::{DropReason, Dropped, Search, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 

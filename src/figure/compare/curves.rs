@@ -7,7 +7,7 @@ use super::{Scene, shown_measure};
 use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, capitalised, range, step_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
 use crate::figure::number::significant;
-use crate::figure::ratio::{epochs, finished};
+use crate::figure::ratio::{epoch_values, epochs, finished};
 use crate::figure::study::{CURVES, Over};
 
 use super::bars::scaled;
@@ -110,7 +110,7 @@ fn drawn(scene: &Scene, key: &str, over: Over, lines: Lines) -> Chart {
 fn by_epoch_end(over: Over, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
     let point = |epoch: u32| {
         let ends = || finished(cell).filter_map(move |run| run.epochs.iter().find(|one| one.epoch == epoch));
-        let value = range(&ends().filter_map(|end| end.value(key)).collect::<Vec<_>>())?;
+        let value = range(&epoch_values(cell, key, epoch))?;
         let x = match over {
             Over::Epochs => f64::from(epoch),
             Over::Steps => ends().filter_map(|end| end.last_step).max()? as f64,

@@ -15,9 +15,9 @@ use super::logged::{Logged, stored_units};
 use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
-use super::warm_up::{WarmUp, WarmUpSearch};
+use super::warm_up::WarmUpSearch;
 use super::{Found, FoundStep, NamedPhase};
-use crate::plan::Key;
+use crate::plan::{Key, WarmUp};
 use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
 
 /// Steps that are reported together may be read this long after they ended.

@@ -10,7 +10,8 @@ use regex::Regex;
 use super::fields::refusal;
 use super::others::Others;
 use super::pattern::Patterns;
-use super::{Course, Found, Lines, Source, Stream, Untaken, WarmUp, look, output};
+use super::{Course, Found, Lines, Source, Stream, Untaken, look, output};
+use crate::plan::WarmUp;
 use crate::plan::command::{ReadingsSpec, compiled};
 use crate::protocol::Event;
 

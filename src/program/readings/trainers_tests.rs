@@ -1,7 +1,8 @@
 //! Lines that usual trainers print, and what is read of them.
 
-use super::super::{Course, FoundStep, WarmUp};
+use super::super::{Course, FoundStep};
 use super::*;
+use crate::plan::WarmUp;
 use crate::protocol::Event;
 
 /// What a line comes to behind the lines before it, without what was not taken.

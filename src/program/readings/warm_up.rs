@@ -2,6 +2,7 @@
 
 use super::logged::Logged;
 use crate::analysis::has_warmed_up;
+use crate::plan::WarmUp;
 
 /// The end of the warm-up is looked for whenever this number of further steps has ended, and later whenever a fixed share of all steps has.
 const BLOCK: usize = 8;
@@ -9,16 +10,7 @@ const BLOCK_SHARE: usize = 8;
 /// The search for the end of the warm-up is given up after this number of steps.
 const LATEST_WARM_UP: usize = 20_000;
 
-/// Which steps at the start of a run are left out of statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WarmUp {
-    /// This number of steps.
-    Steps(u64),
-    /// The steps until step times have settled, according to [`has_warmed_up`].
-    Found,
-}
-
-/// The warm-up of a run so far.
+/// The warm-up of a run so far. One that is to be found ends according to [`has_warmed_up`].
 pub(super) struct WarmUpSearch {
     warm_up: WarmUp,
     /// Durations of the steps by which the end of the warm-up is judged, and how many of them there must be for the next judgement.

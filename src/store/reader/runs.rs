@@ -8,7 +8,9 @@ use rusqlite::{Result as SqlResult, Row};
 
 use super::Reader;
 use super::columns::{damage_text, json, number, optional_json, optional_shared, shared, unsigned};
-use crate::plan::{Block, Checked, Data, Design, Key, Levels, Plan, RunState, WorkloadSpec, workload_or_unknown};
+use crate::plan::{
+    Block, Checked, Data, Design, Key, Levels, Mode, Plan, RunState, WarmUp, WorkloadSpec, workload_or_unknown,
+};
 use crate::protocol::{Environment, IMPORTED_FROM, rank_log};
 use crate::store::index::WORLD_SIZE;
 use crate::store::record::tracer;
@@ -21,21 +23,39 @@ const MOST_MISSING: usize = 64;
 /// Selects the files in the folder of the run ?1 by their paths, which are indexed.
 const IN_FOLDER: &str = "path > 'runs/' || ?1 || '/' AND path < 'runs/' || ?1 || '0'";
 
-/// The checks and the designs that a plan contains.
+/// What a plan asks for in its runs: checks, designs and the warm-up.
 #[derive(Default)]
 pub(super) struct Wishes {
     /// Whether it is the mapping of an imported file with a column that numbers repeats.
     numbers_repeats: bool,
+    /// `None` for the mapping of an imported file, and for a text that cannot be read.
+    warm_up_steps: Option<u64>,
     checked: Arc<[Checked]>,
     /// The designs of its blocks, by the workloads of the blocks.
     designs: Vec<(Key, Arc<Design>)>,
+}
+
+/// The warm-up steps that the text of a plan asks for; `None` if it cannot be read.
+fn warm_up_steps(toml: &str) -> Option<u64> {
+    // Most plans do not state them, and need not be parsed.
+    if !toml.contains("warm_up_steps") {
+        return Some(Plan::WARM_UP_STEPS);
+    }
+    let table: toml::Table = toml.parse().ok()?;
+    let stated = table.get("measure").and_then(|measure| measure.get("warm_up_steps"));
+    stated.map_or(Some(Plan::WARM_UP_STEPS), |steps| steps.as_integer()?.try_into().ok())
 }
 
 impl Wishes {
     fn of(plan: Plan) -> Self {
         let design = |block: &Block| Some((block.spec.key.clone(), Arc::new(block.design.clone()?)));
         let designs = plan.blocks().filter_map(design).collect();
-        Self { numbers_repeats: false, designs, checked: plan.checked.into() }
+        Self { designs, checked: plan.checked.into(), ..Self::default() }
+    }
+
+    /// The warm-up of a run; `None` if it is unknown, and for a quick run, which finds the end of its warm-up.
+    fn warm_up_of(&self, workload: &WorkloadSpec, mode: Mode) -> Option<WarmUp> {
+        self.warm_up_steps.filter(|_| mode.is_full()).map(|steps| WarmUp::of(workload, steps))
     }
 
     fn design_of(&self, workload: &Key) -> Option<Arc<Design>> {
@@ -97,6 +117,7 @@ impl Reader {
             // All of a program's time counts if it reports no steps.
             let is_whole = logged.ranks.is_empty() || workload.command.is_some() && logged.counted.is_empty();
             let counted = (!is_whole).then_some(logged.counted.as_slice());
+            let mode: Mode = json(row, 19)?;
             Ok(RunRecord {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
@@ -113,7 +134,8 @@ impl Reader {
                 ended_time_s: row.get(11)?,
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 tracer: tracer(row.get(13)?),
-                mode: json(row, 19)?,
+                mode,
+                warm_up: wishes.warm_up_of(&workload, mode),
                 checked: Arc::clone(&wishes.checked),
                 design: wishes.design_of(&workload.key),
                 workload,
@@ -131,7 +153,7 @@ impl Reader {
         })
     }
 
-    /// The checks and the designs that a plan contains.
+    /// What a plan asks for in its runs.
     fn wishes(&self, plan: &str) -> SqlResult<Arc<Wishes>> {
         if let Some(known) = self.wishes.borrow().get(plan) {
             return Ok(Arc::clone(known));
@@ -141,8 +163,13 @@ impl Reader {
         // Most plans have no such table and need not be parsed. Tables written by later versions are ignored if they cannot be read.
         let parsed = texts.first().filter(|(toml, _)| toml.contains("check") || toml.contains("design"));
         let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
-        let numbers_repeats = texts.first().and_then(|(toml, _)| mapping::numbers_repeats(toml)).unwrap_or(false);
-        let wishes = Wishes { numbers_repeats, ..parsed.map_or_else(Wishes::default, Wishes::of) };
+        let numbers_repeats = texts.first().and_then(|(toml, _)| mapping::numbers_repeats(toml));
+        let of_plan = texts.first().filter(|_| numbers_repeats.is_none());
+        let wishes = Wishes {
+            numbers_repeats: numbers_repeats.unwrap_or(false),
+            warm_up_steps: of_plan.and_then(|(toml, _)| warm_up_steps(toml)),
+            ..parsed.map_or_else(Wishes::default, Wishes::of)
+        };
         let wishes = Arc::new(wishes);
         self.wishes.borrow_mut().insert(plan.to_owned(), Arc::clone(&wishes));
         Ok(wishes)

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fixture::*;
-use crate::plan::{OwnMeasure, RunState};
+use crate::plan::{Mode, OwnMeasure, RunState, WarmUp};
 use crate::protocol::{
     Device, DeviceRates, Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace, Rate,
 };
@@ -244,6 +244,35 @@ fn own_measures_come_back_as_the_journal_last_said_with_each_run_also_from_a_reb
     let reader = Reader::open(&path).unwrap();
     assert_eq!(*reader.own_measures().unwrap(), expected);
     assert_eq!(*reader.run("r1").unwrap().unwrap().own_measures, expected);
+}
+
+#[test]
+fn a_run_knows_the_warm_up_that_the_plan_of_its_launch_asks_for() {
+    let (_folder, store) = session();
+    let quick = Mode::Quick { step_precision: 0.01 };
+    for (number, (toml, asked)) in [
+        ("version = 1\n", Mode::Full),
+        ("version = 1\n[measure]\nwarm_up_steps = 30\n", Mode::Full),
+        ("version = 1\n[measure]\nwarm_up_steps = 30\n", quick),
+        ("version = 1\nname = \"warm_up_steps\"\n", Mode::Full),
+        ("warm_up_steps of no plan", Mode::Full),
+        ("name = \"imported\"\n[columns]\na = \"measure\"\n", Mode::Full),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut run = queued(&format!("r{number}"));
+        if let Decision::RunQueued { plan, mode, .. } = &mut run {
+            (*plan, *mode) = (format!("p{number}"), asked);
+        }
+        let (plan, name, workloads) = (format!("p{number}"), "warm".to_owned(), Vec::new());
+        store.decide(Decision::PlanAdded { plan, name, toml: toml.to_owned(), workloads }).unwrap();
+        store.decide(run).unwrap();
+    }
+    store.flush().unwrap();
+    let found: Vec<_> = store.reader().unwrap().runs().unwrap().into_iter().map(|run| run.warm_up).collect();
+    let usual = Some(WarmUp::Steps(10));
+    assert_eq!(found, [usual, Some(WarmUp::Steps(30)), None, usual, None, None]);
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! Runs that are not alike because their plans say other things about what is measured: units, and the warm-up.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use super::{
+    Cell, Comparison, LeftOut, Measure, RunSummary, SessionComparison, by_repeat, cells, finished, fixture,
+    judge_comparisons, judge_sessions, summarise_run,
+};
+use crate::plan::{Better, DeclaredMeasure, OwnMeasure, WarmUp, WorkloadSpec};
+
+/// A run whose plan declares `lat` with a unit.
+fn with_unit(cell: &str, repeat: u32, unit: &str, lat: f64) -> RunSummary {
+    let mut record = fixture::run(&fixture::cell(cell, 1, "single"), repeat, 0.1);
+    let declared = DeclaredMeasure {
+        key: "lat".into(),
+        name: "lat".into(),
+        unit: unit.into(),
+        better: Better::Lower,
+        ..DeclaredMeasure::default()
+    };
+    record.workload = Arc::new(WorkloadSpec { measures: vec![declared], ..(*record.workload).clone() });
+    record.own_measures = vec![OwnMeasure::new("twice", "lat * 2")].into();
+    record.ranks[0].readings.push(fixture::reading_record("lat", lat, None));
+    summarise_run(&record)
+}
+
+/// The values of a measure in a cell, rounded to a millionth.
+fn values(cell: &Cell, key: &str) -> Vec<f64> {
+    by_repeat(cell, key).into_iter().map(|(_, value)| (value * 1e6).round() / 1e6).collect()
+}
+
+/// The verdict on two cells of a session.
+fn verdict(runs: &[RunSummary], key: &str) -> String {
+    let cells = cells(runs);
+    let compared = Comparison::between(&cells[1], &cells[0], key, true);
+    judge_comparisons(&[compared], 0, true, 0.01).remove(0).to_string()
+}
+
+/// The verdict on a cell in two sessions before a change and two after it.
+fn verdict_between(before: [&[RunSummary]; 2], after: [&[RunSummary]; 2], key: &str) -> String {
+    let [before, after] = [before, after].map(|sides| sides.map(|runs| cells(runs).remove(0)));
+    let compared = SessionComparison::of(&before.each_ref()[..], &after.each_ref()[..], key, true);
+    judge_sessions(&[compared], false, 0.01).remove(0).judgement.to_string()
+}
+
+/// Three repeats of a cell that a program times in this unit: 12.5 times `factor`, a little more in each repeat and in the second session.
+fn session(cell: &str, unit: &str, factor: f64, nth: u32) -> Vec<RunSummary> {
+    let lat = |repeat: u32| factor * (12.5 + 0.0137 * f64::from(repeat) + 0.0019 * f64::from(nth));
+    (1..=3).map(|repeat| with_unit(cell, repeat, unit, lat(repeat))).collect()
+}
+
+#[test]
+fn values_of_one_cell_are_in_the_unit_of_the_first_plan_and_formulas_agree_with_them() {
+    let runs =
+        [with_unit("fp32", 1, "ms", 12.5), with_unit("fp32", 2, "us", 12_500.0), with_unit("fp32", 3, "s", 0.025)];
+    let cells = cells(&runs);
+    assert_eq!((cells.len(), &*cells[0].measure("lat").unwrap().unit), (1, "ms"));
+    assert_eq!(values(&cells[0], "lat"), [12.5, 12.5, 25.0]);
+    assert_eq!(values(&cells[0], "twice"), [0.025, 0.025, 0.05]);
+}
+
+#[test]
+fn cells_share_the_unit_of_the_first_plan_whichever_of_them_it_ran() {
+    let runs = [with_unit("fp64", 1, "us", 12_500.0), with_unit("fp32", 1, "ms", 12.5)];
+    let cells = cells(&runs);
+    let shown: Vec<(&str, Vec<f64>)> =
+        cells.iter().map(|cell| (&*cell.measure("lat").unwrap().unit, values(cell, "lat"))).collect();
+    assert_eq!(shown, [("us", vec![12_500.0]), ("us", vec![12_500.0])]);
+    assert!(runs.iter().all(|run| run.value("lat") == run.value_alone(run.measures.find("lat").unwrap())));
+}
+
+#[test]
+fn cells_in_units_of_one_quantity_are_compared_in_one_of_them() {
+    let both = |unit: &str, factor: f64| [session("fp32", "ms", 1.0, 0), session("fp16", unit, factor, 1)].concat();
+    assert_eq!(verdict(&both("us", 1e3), "lat"), "equal within 1 %");
+    assert!(verdict(&both("us", 1.0), "lat").starts_with("faster"), "{}", verdict(&both("us", 1.0), "lat"));
+    let compared = |unit: &str, factor: f64| {
+        let [first, second] = [0, 1].map(|nth| session("fp32", "ms", 1.0, nth));
+        let [third, fourth] = [0, 1].map(|nth| session("fp32", unit, factor, nth));
+        verdict_between([&first, &second], [&third, &fourth], "lat")
+    };
+    assert_eq!(compared("us", 1e3), "equal within 1 %");
+    assert!(compared("us", 1.0).starts_with("higher"), "{}", compared("us", 1.0));
+}
+
+#[test]
+fn units_of_different_quantities_are_refused_with_both_of_them() {
+    let runs = [with_unit("fp32", 1, "ms", 12.5), with_unit("fp32", 2, "tokens", 9.0)];
+    assert_eq!(values(&cells(&runs)[0], "lat"), [12.5]);
+    assert_eq!(values(&cells(&runs)[0], "twice"), [0.025]);
+    let reason = "not comparable: the unit of lat is ms in one and tokens in the other";
+    let other = || session("fp32", "tokens", 1.0, 0);
+    assert_eq!(verdict(&[other(), session("fp16", "tokens", 1.0, 1)].concat(), "lat"), "equal within 1 %");
+    assert_eq!(verdict(&[session("fp32", "ms", 1.0, 0), session("fp16", "tokens", 1.0, 0)].concat(), "lat"), reason);
+    let ms = [0, 1].map(|nth| session("fp32", "ms", 1.0, nth));
+    assert_eq!(verdict_between([&ms[0], &ms[1]], [&other(), &other()], "lat"), reason);
+}
+
+#[test]
+fn a_measure_without_a_unit_is_in_that_of_the_others_and_a_formula_of_it_is_not() {
+    let runs = [with_unit("fp32", 1, "", 12.5), with_unit("fp32", 2, "ms", 12.5)];
+    let cells = cells(&runs);
+    assert_eq!(values(&cells[0], "lat"), [12.5, 12.5]);
+    assert_eq!(values(&cells[0], "twice"), [25.0], "a plain number and seconds");
+}
+
+#[test]
+fn units_are_converted_within_a_quantity() {
+    let factor = |own: &str, other: &str| {
+        let [own, other] = [own, other].map(|unit| Measure { unit: unit.to_owned(), ..Measure::new("own") });
+        own.factor_to(&other).map(|factor| (factor * 1e6).round() / 1e6)
+    };
+    for (own, other, expected) in [
+        ("ms", "s", Some(0.001)),
+        ("h", "min", Some(60.0)),
+        ("MiB", "B", Some(1_048_576.0)),
+        ("GB/s", "MB/s", Some(1000.0)),
+        ("tokens/s", "token/s", Some(1.0)),
+        ("%", "1", Some(0.01)),
+        ("ms", "MB", None),
+        ("tokens/s", "rows/s", None),
+        ("points", "%", None),
+        ("", "ms", Some(1.0)),
+    ] {
+        assert_eq!(factor(own, other), expected, "{own} to {other}");
+    }
+}
+
+/// Three repeats of a cell, from one number on, whose plan leaves out so many of their steps. Steps of fp16 take a little longer.
+fn with_warm_up(precision: &str, first: u32, steps: u64) -> Vec<RunSummary> {
+    let step_s = if precision == "fp16" { 0.1002 } else { 0.1 };
+    let run = |repeat: u32| {
+        let cell = fixture::cell(precision, 1, "single");
+        let mut record = fixture::run(&cell, repeat, step_s * (1.0 + 0.001 * f64::from(repeat)));
+        record.warm_up = Some(WarmUp::Steps(steps));
+        record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= steps);
+        summarise_run(&record)
+    };
+    (first..first + 3).map(run).collect()
+}
+
+#[test]
+fn runs_that_leave_out_other_warm_ups_are_not_compared_by_their_steps() {
+    let other = "not comparable: their warm-ups differ: 0 and 6 steps";
+    let runs = [with_warm_up("fp32", 1, 0), with_warm_up("fp16", 1, 6)].concat();
+    for key in ["step_time_s", "training_time_s", "images_per_s", "throughput"] {
+        assert_eq!(verdict(&runs, key), other, "{key}");
+    }
+    for key in ["total_time_s", "train_loss", "peak_allocated_bytes"] {
+        assert!(!verdict(&runs, key).contains("warm-ups"), "{key}: {}", verdict(&runs, key));
+    }
+    let same = [with_warm_up("fp32", 1, 6), with_warm_up("fp16", 1, 6)].concat();
+    assert_eq!(verdict(&same, "step_time_s"), "equal within 1 %");
+    let sides = |steps: u64| [1, 4].map(|first| with_warm_up("fp32", first, steps));
+    let (early, late) = (sides(0), sides(6));
+    assert_eq!(verdict_between([&early[0], &early[1]], [&late[0], &late[1]], "step_time_s"), other);
+    assert!(!verdict_between([&early[0], &early[1]], [&early[1], &early[0]], "step_time_s").contains("warm-ups"));
+}
+
+#[test]
+fn repeats_are_compared_with_partners_that_leave_out_as_many_steps() {
+    let of_cell = |precision: &str| [with_warm_up(precision, 1, 0), with_warm_up(precision, 4, 6)].concat();
+    let runs = [of_cell("fp32"), of_cell("fp16")].concat();
+    assert_eq!(verdict(&runs, "step_time_s"), "equal within 1 %");
+    let cells = cells(&runs);
+    assert_eq!(LeftOut::differing(finished(&cells[0]).filter_map(|run| run.warm_up)), Some([0, 6]));
+}
+
+#[test]
+fn a_formula_of_steady_steps_is_of_them_too() {
+    let mut runs = [with_warm_up("fp32", 1, 0), with_warm_up("fp16", 1, 6)].concat();
+    let own = [OwnMeasure::new("steps_per_hour", "1 h / step_time_s"), OwnMeasure::new("half", "total_time_s / 2")];
+    runs.iter_mut().for_each(|run| run.set_own(&own));
+    assert!(verdict(&runs, "steps_per_hour").contains("warm-ups"));
+    assert!(!verdict(&runs, "half").contains("warm-ups"));
+}

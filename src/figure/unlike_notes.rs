@@ -1,0 +1,126 @@
+//! Notes on runs that are not alike, because their plans say other things about what is measured: units, and the warm-up.
+
+use super::baseline::Baseline;
+use super::ratio::finished;
+use super::study::{OF_STEPS, RATIO, SPEEDUP, STEP_COST, VERDICT};
+use super::table::Column;
+use crate::analysis::{Cell, LeftOut, THROUGHPUT, counted, measure_of};
+
+/// The notes on the shown cells, as far as they concern the columns.
+pub(super) fn unlike_notes(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
+    let of_columns = columns.iter().flat_map(|column| [refused(cells, column), in_other_units(cells, column)]);
+    of_columns.chain([warm_ups(cells, columns, baseline)]).flatten().collect()
+}
+
+/// A unit in a sentence.
+fn named(unit: &str) -> &str {
+    if unit.is_empty() { "none" } else { unit }
+}
+
+/// The note on runs whose values are left out of a column, because their unit cannot be converted.
+fn refused(cells: &[Cell], column: &Column) -> Option<String> {
+    let known = cells.iter().filter_map(|cell| Some((cell, cell.measure(&column.key)?)));
+    let unlike = known.flat_map(|(cell, measure)| {
+        finished(cell).filter_map(move |run| Some((run.unlike_unit(measure)?, measure.unit.as_str())))
+    });
+    let unlike: Vec<(&str, &str)> = unlike.collect();
+    let (unit, others) = unlike.first()?;
+    Some(format!(
+        "{} is left out of {}: its unit is {} there and {} in others, which cannot be converted",
+        column.name.to_lowercase(),
+        counted(unlike.len(), "run"),
+        named(unit),
+        named(others)
+    ))
+}
+
+/// The note on cells of other workloads whose values in a column are in another unit than its heading says.
+fn in_other_units(cells: &[Cell], column: &Column) -> Option<String> {
+    let measure = measure_of(cells, &column.key)?;
+    let of_cells = cells.iter().filter_map(|cell| cell.measure(&column.key));
+    let others: Vec<&str> =
+        of_cells.filter(|own| own.factor_to(measure).is_none()).map(|own| own.unit.as_str()).collect();
+    let name = column.name.to_lowercase();
+    let cells = counted(others.len(), "cell");
+    others.first().map(|unit| format!("{name}: its unit is {} in {cells} of other workloads", named(unit)))
+}
+
+/// The note on runs that leave out different warm-ups, if a column is of the other steps.
+fn warm_ups(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Option<String> {
+    let shown = |column: &Column| match &*column.key {
+        SPEEDUP => measure_of(cells, THROUGHPUT),
+        STEP_COST => measure_of(cells, OF_STEPS),
+        RATIO | VERDICT => measure_of(cells, &baseline.ratio_of),
+        key => measure_of(cells, key),
+    };
+    let is_of_steps = |column: &Column| shown(column).is_some_and(|measure| measure.is_of_steady_steps);
+    columns.iter().any(is_of_steps).then_some(())?;
+    let left_out = |cell: &Cell| finished(cell).filter_map(|run| run.warm_up).collect::<Vec<LeftOut>>();
+    let [least, most] = LeftOut::differing(cells.iter().flat_map(left_out))?;
+    let mixed = cells.iter().filter(|cell| LeftOut::differing(left_out(cell)).is_some()).count();
+    let within =
+        if mixed > 0 { format!(", also among the repeats of {}", counted(mixed, "cell")) } else { String::new() };
+    Some(format!(
+        "warm-ups differ: runs leave out {least} to {}{within}, so that their times are of different steps; run them again with the same \
+         measure.warm_up_steps, in a new session",
+        counted(most as usize, "step")
+    ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::analysis::{Measure, Measures, RunSummary, Source, fixture, summarise_run};
+    use crate::figure::{Study, preset};
+    use crate::plan::WarmUp;
+
+    /// The notes of a table of one measure that contain a text.
+    fn notes(runs: &[RunSummary], measure: &str, text: &str) -> Vec<String> {
+        let study = Study { measures: vec![measure.into()], ..preset("memory").unwrap() };
+        let table = crate::figure::table(&[Source { session: "", runs, reports: &[] }], &study);
+        let of_all = table.notes.into_iter().filter(|note| note.contains(text)).collect::<Vec<_>>();
+        assert!(of_all.iter().all(|note| table.lead.contains(note)), "{of_all:?}");
+        of_all
+    }
+
+    fn run(repeat: u32) -> RunSummary {
+        summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1))
+    }
+
+    #[test]
+    fn a_table_names_the_measure_and_both_units_where_values_are_left_out() {
+        let of_unit = |repeat: u32, unit: &str| {
+            let mut run = run(repeat);
+            let declared = Measure { unit: unit.to_owned(), ..Measure::new("lat") };
+            run.measures = Arc::new(Measures::clone(&run.measures).with([declared]));
+            run.values.insert("lat".into(), 12.5);
+            run
+        };
+        let units = |units: [&str; 3]| -> Vec<RunSummary> {
+            units.into_iter().zip(1..).map(|(unit, repeat)| of_unit(repeat, unit)).collect()
+        };
+        let expected =
+            "lat is left out of 2 runs: its unit is tokens there and ms in others, which cannot be converted";
+        assert_eq!(notes(&units(["ms", "tokens", "tokens"]), "lat", "its unit"), [expected]);
+        assert_eq!(notes(&units(["ms", "us", "s"]), "lat", "its unit"), [""; 0]);
+    }
+
+    #[test]
+    fn a_table_of_steps_says_where_runs_leave_out_other_warm_ups() {
+        let of_warm_up = |repeat: u32, steps: u64| {
+            let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1);
+            record.warm_up = Some(WarmUp::Steps(steps));
+            record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= steps);
+            summarise_run(&record)
+        };
+        let runs = [of_warm_up(1, 0), of_warm_up(2, 6)];
+        let expected = "warm-ups differ: runs leave out 0 to 6 steps, also among the repeats of 1 cell";
+        let found = notes(&runs, "step_time_s", "warm-ups");
+        assert!(matches!(&found[..], [only] if only.starts_with(expected)), "{found:?}");
+        assert_eq!(notes(&runs, "peak_allocated_bytes", "warm-ups"), [""; 0]);
+        assert_eq!(notes(&[of_warm_up(1, 6), of_warm_up(2, 6)], "step_time_s", "warm-ups"), [""; 0]);
+    }
+}
