@@ -72,7 +72,6 @@ fn warm_ups(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Option<S
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
     use crate::analysis::{Measure, Measures, RunSummary, Source, fixture, summarise_run};
     use crate::figure::{Study, preset};
     use crate::plan::WarmUp;
