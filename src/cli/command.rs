@@ -132,7 +132,8 @@ impl Read {
                 self.parts.add(step);
             }
             Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
-            Found::Untaken(_) | Found::Phase { .. } | Found::Epoch(_) | Found::Warning(_) => {}
+            Found::Untaken(_) | Found::Phase { .. } | Found::Evaluated { .. } | Found::Epoch(_) | Found::Warning(_) => {
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod csv;
 mod evaluation;
 mod fields;
 mod growing;
+mod joined;
 mod json;
 mod keys;
 mod lines;
@@ -19,6 +20,7 @@ mod logged;
 mod look;
 mod losses;
 mod numbers;
+mod order;
 mod others;
 mod parts;
 mod pattern;
@@ -85,6 +87,13 @@ pub enum Found {
         /// The phase.
         phase: NamedPhase,
         /// The time, in seconds since the Unix epoch.
+        at_s: f64,
+    },
+    /// A line has the loss of an evaluation and no value of a step: the evaluation has ended.
+    Evaluated {
+        /// The number of a step in the line, as the program counts.
+        step: Option<u64>,
+        /// The time of the line, in seconds since the Unix epoch.
         at_s: f64,
     },
     /// A line names an epoch, as the program counts, without a step of its own: the epoch of the steps before it, which end with it, or of
@@ -176,6 +185,10 @@ impl fmt::Display for Found {
                 epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))
             }
             Self::Epoch(epoch) => write!(f, "epoch {epoch}"),
+            Self::Evaluated { step, .. } => {
+                f.write_str("an evaluation has ended")?;
+                step.map_or(Ok(()), |step| write!(f, " after step {step}"))
+            }
             Self::Phase { phase, .. } if phase.is_training() => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", phase.name),
             Self::Untaken(untaken) => write!(f, "not read: {}", untaken.number),
@@ -294,7 +307,7 @@ pub fn read_log(
 /// What a run makes of a finding: a reading that it leaves out becomes the warning about its key, unless that was given before.
 fn as_in_a_run(found: Found, left_out: &mut HashSet<Key>) -> Option<Found> {
     let Found::Reading { key, .. } = &found else { return Some(found) };
-    let Some(message) = fields::refusal(key) else { return Some(found) };
+    let Some(message) = keys::refusal(key) else { return Some(found) };
     left_out.insert(key.clone()).then_some(Found::Warning(message))
 }
 
@@ -304,7 +317,8 @@ pub struct Readings {
     /// Each stream, and when its newest text was read.
     streams: [(Lines, f64); 2],
     course: Course,
-    found: Vec<Found>,
+    /// What was found since the last poll, each with the number of its source.
+    found: Vec<(usize, Found)>,
     /// Messages about unreadable files that were already reported.
     failures: HashSet<String>,
     opened: Instant,
@@ -354,7 +368,7 @@ impl Readings {
         let mut first_s = if lines.has_text_of_line_ended_by(bytes) { *text_s } else { now_s };
         lines.push(bytes, |_, line| {
             let at_s = std::mem::replace(&mut first_s, now_s);
-            sources.iter_mut().for_each(|source| source.line(stream, line, at_s, found));
+            ask_each(sources, found, |source, new| source.line(stream, line, at_s, new));
         });
         *text_s = now_s;
         if is_counted {
@@ -369,31 +383,32 @@ impl Readings {
             "the machine's clock was set by {by_s:+.1} s while the program ran: the step in which this happened is left out of \
                  statistics, unless the program reported its duration"
         );
-        self.found.push(Found::Warning(message));
+        self.found.push((0, Found::Warning(message)));
     }
 
     /// Adds the events since the last call, each with its time. It should be called a few times a second.
     pub fn poll(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.poll_sources(false, now_s);
-        self.course.take(&mut self.found, now_s, events);
+        self.take(now_s, events);
     }
 
     /// Adds the last events, once the program has ended.
     pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         let Self { sources, streams, found, .. } = self;
         for ((lines, text_s), stream) in streams.iter_mut().zip([Stream::Output, Stream::Error]) {
-            lines.finish(|_, line| sources.iter_mut().for_each(|source| source.line(stream, line, *text_s, found)));
+            lines.finish(|_, line| ask_each(sources, found, |source, new| source.line(stream, line, *text_s, new)));
         }
         self.poll_sources(true, now_s);
         if self.skipped > 0 {
-            self.found.push(Found::Warning(format!(
+            let message = format!(
                 "{} of {} of output were not searched for readings, because the program printed faster than multicard could read: let it \
                      print less",
                 self.skipped,
                 counted(self.printed, "byte")
-            )));
+            );
+            self.found.push((0, Found::Warning(message)));
         }
-        self.course.take(&mut self.found, now_s, events);
+        self.take(now_s, events);
         self.course.finish(now_s, events);
     }
 
@@ -403,13 +418,33 @@ impl Readings {
     }
 
     fn poll_sources(&mut self, last: bool, now_s: f64) {
-        for source in &mut self.sources {
-            if let Err(message) = source.poll(last, now_s, &mut self.found)
-                && self.failures.insert(message.clone())
+        let Self { sources, found, failures, .. } = self;
+        ask_each(sources, found, |source, new| {
+            if let Err(message) = source.poll(last, now_s, new)
+                && failures.insert(message.clone())
             {
-                self.found.push(Found::Warning(message));
+                new.push(Found::Warning(message));
             }
-        }
+        });
+    }
+
+    /// Passes what was found to the course. Between two polls, each source may find several steps.
+    fn take(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        order::sort_by_time(&mut self.found);
+        self.course.take_of_sources(&mut self.found, now_s, events);
+    }
+}
+
+/// Adds what each source finds to `found`, with the number of the source.
+fn ask_each(
+    sources: &mut [Box<dyn Source>],
+    found: &mut Vec<(usize, Found)>,
+    mut ask: impl FnMut(&mut dyn Source, &mut Vec<Found>),
+) {
+    let mut new = Vec::new();
+    for (number, source) in sources.iter_mut().enumerate() {
+        ask(source.as_mut(), &mut new);
+        found.extend(new.drain(..).map(|found| (number, found)));
     }
 }
 

@@ -95,7 +95,7 @@ impl Trial {
                 if let Found::Step(step) = &found {
                     self.parts.add(step);
                 }
-                let is_read = matches!(found, Found::Step(_) | Found::Reading { .. } | Found::Phase { .. });
+                let is_read = !matches!(found, Found::Untaken(_) | Found::Epoch(_) | Found::Warning(_));
                 if let Some((_, line)) = line.filter(|_| is_read) {
                     self.read.push((line.to_owned(), found.to_string()));
                 }

@@ -26,6 +26,7 @@ mod resumed;
 mod seeded;
 mod set_ups;
 mod shared_files;
+mod sources;
 mod traced;
 
 use seeded::{succeed, text, wait};

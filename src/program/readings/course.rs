@@ -4,13 +4,23 @@
 //! of steps in between, since many programs log only every tenth step. Steps with the same time, because they were read together, share
 //! that duration. A time that contains something else (the program's start, an evaluation, a restart) gives no duration: such a step is
 //! recorded as warm-up.
+//!
+//! Several sources may report the same steps, each something else of them. Step numbers are compared within a source, and what a source
+//! reports of a step is added to what others have reported of it, even if these have come further.
 
-use std::cmp::Ordering;
+mod epochs;
+mod evaluated;
+mod more;
+mod recent;
+
 use std::collections::HashSet;
+
+use recent::Recent;
 
 use super::evaluation::Evaluation;
 use super::fields::can_wait;
-use super::keys::{Keys, Refused, TRAINING_LOSS};
+use super::joined::Precedence;
+use super::keys::{Keys, Refused};
 use super::logged::{Logged, stored_units};
 use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
@@ -37,11 +47,17 @@ pub struct Course {
     set: Option<(f64, f64)>,
     /// The number of the first reported step.
     first: Option<u64>,
-    /// The last logged step.
-    last: Option<Logged>,
+    /// The number of the step that was logged last; `None` after the program went back.
+    last: Option<u64>,
+    recent: Recent,
     /// Steps without a duration that have the same time; the next step with another time gives them their duration.
     waiting: Vec<Logged>,
+    /// The loss of an evaluation was reported together with these steps; whether no steps were made between the newest one and the evaluation.
+    evaluated_together: Option<bool>,
+    /// Whether the program reports only some of its steps.
+    skips_steps: bool,
     steps: Steps,
+    precedence: Precedence,
     epochs: Epochs,
     /// The epoch of the next step, unless it is reported with the step: that of the step before, or by a line that names an epoch.
     epoch: Option<u32>,
@@ -56,6 +72,8 @@ pub struct Course {
     losses: Losses,
     /// The epoch of the newest step of which nothing more is reported, and when that step ended.
     completed: Option<(u32, f64)>,
+    /// The epoch of the newest loss that was reported after a later step.
+    late_epoch: Option<u32>,
     keys: Keys,
     /// The first step with a reported duration, and the sum of the durations of the steps after it.
     reported: Option<(FoundStep, f64)>,
@@ -77,8 +95,12 @@ impl Course {
             set: None,
             first: None,
             last: None,
+            recent: Recent::default(),
             waiting: Vec::new(),
+            evaluated_together: None,
+            skips_steps: false,
             steps: Steps::default(),
+            precedence: Precedence::default(),
             epochs: Epochs::default(),
             epoch: None,
             names_follow: true,
@@ -88,6 +110,7 @@ impl Course {
             evaluation: Evaluation::default(),
             losses: Losses::default(),
             completed: None,
+            late_epoch: None,
             keys: Keys::default(),
             reported: None,
             clock: ProgramClock::new(started_s),
@@ -103,25 +126,36 @@ impl Course {
         self.clock.machine_clock_set(by_s);
     }
 
-    /// Processes what was found since the last call, and adds the events of the run's log with their times.
+    /// Processes what the only source of a program found since the last call, as [`Self::take_of_sources`] does.
     pub fn take(&mut self, found: &mut Vec<Found>, now_s: f64, events: &mut Vec<(f64, Event)>) {
-        let impossible = self.clock.compare(found, now_s);
+        let mut of_source: Vec<(usize, Found)> = found.drain(..).map(|found| (0, found)).collect();
+        self.take_of_sources(&mut of_source, now_s, events);
+    }
+
+    /// Processes what was found since the last call, each with the number of its source, and adds the events of the run's log with their
+    /// times. If several sources report the same field of a step, that with the smallest number counts.
+    pub fn take_of_sources(&mut self, found: &mut Vec<(usize, Found)>, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let impossible = self.clock.compare(found.iter().map(|(_, found)| found), now_s);
         events.extend(impossible.map(|message| (now_s, Event::Warning { message })));
         self.log_unsure_again(events);
-        for found in found.drain(..) {
+        for (source, found) in found.drain(..) {
             match found {
-                Found::Step(step) => self.step(step, events),
+                Found::Step(step) => self.step(source, step, events),
                 Found::Reading { key, value, step, epoch } => match self.keys.add(&key) {
                     Ok(()) => {
                         let is_of_training = step.is_none() && self.trains_without_losses();
                         let key = if is_of_training { self.keys.of_training(key) } else { key };
-                        let step = step.map(|step| self.steps.number_of(step));
+                        let step = step.map(|step| self.steps.number_of(source, step));
                         let epoch = epoch.map(|epoch| self.epochs.number_of(epoch));
                         events.push((now_s, Event::Reading { key, value, epoch, step }));
                     }
                     Err(Refused { kind, message }) => self.warn(&kind, message, now_s, events),
                 },
                 Found::Phase { phase, at_s } => self.enter(phase, at_s, Some(now_s), events),
+                Found::Evaluated { step, at_s } => {
+                    let number = step.map(|step| self.steps.number_of(source, step));
+                    self.evaluated(number, at_s, now_s, events);
+                }
                 Found::Epoch(epoch) => self.named_epoch(epoch, events),
                 Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
@@ -141,8 +175,11 @@ impl Course {
         self.clock.end();
         self.log_unsure_again(events);
         events.extend(self.evaluation.end(&self.keys));
-        if let Some(last) = self.last.take() {
+        if let Some(last) = self.take_last() {
             self.add_loss(&last, events);
+            if let Some(epoch) = self.late_epoch.filter(|epoch| *epoch != last.epoch) {
+                self.end_epoch(epoch, now_s, events);
+            }
             self.end_epoch(last.epoch, now_s, events);
             let since_s = |first: &FoundStep| (self.end_s(&last.step) - self.end_s(first)).max(0.0);
             let late = self.reported.filter(|(first, reported_s)| *reported_s > 2.0 * since_s(first) + READ_LATE_S);
@@ -201,7 +238,9 @@ impl Course {
     fn log_unsure_again(&mut self, events: &mut Vec<(f64, Event)>) {
         if let Some(is_right) = self.clock.is_right() {
             let unsure = std::mem::take(&mut self.unsure).into_iter().filter(|_| !is_right);
-            events.extend(unsure.map(|logged| (self.end_s(&logged.step), logged.event())));
+            // More may have been reported of a step since.
+            let newest = |logged: Logged| self.recent.get(logged.number).copied().unwrap_or(logged);
+            events.extend(unsure.map(newest).map(|logged| (self.end_s(&logged.step), logged.event())));
         }
     }
 
@@ -213,7 +252,13 @@ impl Course {
 
     /// The step that was reported last.
     fn newest(&self) -> Option<&Logged> {
-        self.waiting.last().or(self.last.as_ref())
+        self.waiting.last().or_else(|| self.recent.get(self.last?))
+    }
+
+    /// The step that was logged last, of which nothing more is reported by its source.
+    fn take_last(&mut self) -> Option<Logged> {
+        let number = self.last.take()?;
+        self.recent.get(number).copied()
     }
 
     /// Begins a phase that the program names, unless it is the current one.
@@ -287,109 +332,68 @@ impl Course {
         }
     }
 
-    fn step(&mut self, step: FoundStep, events: &mut Vec<(f64, Event)>) {
+    fn step(&mut self, source: usize, step: FoundStep, events: &mut Vec<(f64, Event)>) {
         let goes_on = step.phase.is_some() && self.named.is_some_and(|named| !named.is_training());
-        if let Some(phase) = self.other_phase(&step, events) {
+        if !self.is_late_step_of_training(source, &step)
+            && let Some(phase) = self.other_phase(&step, events)
+        {
             return self.step_of_other_phase(&step, phase, events);
         }
-        let newest = self.newest().copied();
         let reported_epoch = step.epoch.map(|epoch| self.epochs.number_of(epoch));
         let named_epoch = self.epoch.unwrap_or(1);
         let epoch = reported_epoch.unwrap_or(named_epoch);
-        // An epoch that is reported after its step completes this step, unless a line has named another epoch since the step.
-        let completes = |newest: &Logged| {
-            newest.step.step == step.step && newest.step.epoch.is_none() && newest.epoch == named_epoch
-        };
-        let other = newest.filter(|newest| !completes(newest));
-        let order = other.map_or(Ordering::Equal, |newest| epoch.cmp(&newest.epoch));
-        let number = match step.step {
-            Some(number) => self.steps.next(number, step.steps, order),
-            None => self.steps.following(),
-        };
+        let newest = self.newest().copied();
+        let (number, back_from) = self.steps.next(source, &step, (epoch, named_epoch), newest.as_ref());
         if step.loss.is_some_and(|loss| !loss.is_finite()) {
             let at_s = self.end_s(&step);
             self.warn("loss", format!("the loss of step {number} is not a finite number"), at_s, events);
         }
+        let newest = newest.map(|newest| newest.number);
         let mut advance = 1;
-        match newest {
-            Some(Logged { number: newest, .. }) if number == newest => {
-                // With this line the training goes on, and the next step begins.
-                if goes_on {
-                    (self.since_s, self.times_step) = (step.at_s, true);
-                }
-                return self.more_of_newest(step, events);
+        if let Some(from) = back_from {
+            self.go_back(from, number, &step, events);
+        } else if self.known(number).is_some() {
+            // With this line the training goes on, and the next step begins.
+            if goes_on && newest == Some(number) {
+                (self.since_s, self.times_step) = (step.at_s, true);
             }
-            Some(Logged { number: newest, .. }) if number < newest => {
-                self.log_waiting(events);
-                self.times_step = false;
-                // Notes on several runs join their numbers: "step 5 to 30 was followed by step 1 to 29".
-                let message = format!(
-                    "step numbers went back, as step {newest} was followed by step {number}: the program restarted from a checkpoint, or \
-                         counts steps from the start of each epoch without reporting the epoch; repeated step numbers replace the earlier \
-                         ones"
-                );
-                let at_s = self.end_s(&step);
-                self.warn("restart", message, at_s, events);
-            }
-            Some(Logged { number: newest, .. }) => advance = number - newest,
-            None => self.first = Some(number),
+            return self.more_of(source, number, step, events);
+        } else if newest.is_some_and(|newest| number < newest) {
+            return self.log_late(source, number, reported_epoch, step, events);
+        } else {
+            self.skips_steps = number - newest.unwrap_or(0) > 1;
+            advance = newest.map_or(1, |newest| number - newest);
+            self.first = self.first.or(Some(number));
         }
         let shares_time = |waiting: &Logged| waiting.step.at_s == step.at_s && step.duration_s.is_none();
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
         self.epoch = reported_epoch.or(self.epoch);
-        self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, warm_up: true });
+        self.precedence.join(source, &mut FoundStep::default(), &step);
+        self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, is_timed: false, warm_up: true });
         if step.duration_s.is_some() {
             self.log_waiting(events);
         }
     }
 
-    /// Takes an epoch that is named without a step. A program names each epoch once it is over, such as with its accuracy, or before its steps.
-    /// The name of the current epoch ends it, unless steps of the epoch follow that name.
-    fn named_epoch(&mut self, name: f64, events: &mut Vec<(f64, Event)>) {
-        let epoch = self.epochs.number_of(name);
-        let newest = self.newest().map(|newest| (newest.epoch, newest.step.epoch.is_some()));
-        let order = newest.map_or(Ordering::Greater, |(newest, _)| epoch.cmp(&newest));
-        let is_reported = newest.is_some_and(|(_, is_reported)| is_reported);
-        match order {
-            // Part of an epoch does not end it.
-            Ordering::Equal if self.names_follow && name.fract() == 0.0 => self.epoch = Some(epoch.saturating_add(1)),
-            Ordering::Equal | Ordering::Greater => self.epoch = Some(epoch),
-            // It is named again after the next step: it had not ended.
-            Ordering::Less if !is_reported => {
-                self.names_follow = false;
-                self.more_of_newest(FoundStep { epoch: Some(name), ..FoundStep::default() }, events);
-            }
-            Ordering::Less => {}
+    /// Goes back to an earlier step: the program repeats this step and those after it.
+    fn go_back(&mut self, from: u64, number: u64, step: &FoundStep, events: &mut Vec<(f64, Event)>) {
+        self.log_waiting(events);
+        self.times_step = false;
+        // Notes on several runs join their numbers: "step 5 to 30 was followed by step 1 to 29".
+        let message = format!(
+            "step numbers went back, as step {from} was followed by step {number}: the program restarted from a checkpoint, or counts steps \
+                 from the start of each epoch without reporting the epoch; repeated step numbers replace the earlier ones"
+        );
+        let at_s = self.end_s(step);
+        self.warn("restart", message, at_s, events);
+        if let Some(last) = self.take_last() {
+            self.add_loss(&last, events);
         }
-    }
-
-    /// Adds further values to the newest step, such as its loss or its epoch from a line of its own, or its units from another file.
-    fn more_of_newest(&mut self, more: FoundStep, events: &mut Vec<(f64, Event)>) {
-        let is_waiting = !self.waiting.is_empty();
-        let Some(newest) = self.waiting.last_mut().or(self.last.as_mut()) else { return };
-        let before = format!("{:?}", newest.event());
-        let step = &mut newest.step;
-        if let (None, Some(epoch)) = (step.epoch, more.epoch) {
-            step.epoch = more.epoch;
-            newest.epoch = self.epochs.number_of(epoch);
-            self.epoch = Some(newest.epoch);
-        }
-        (step.loss, step.units) = (more.loss.or(step.loss), more.units.or(step.units));
-        (step.wait_s, step.steps) = (more.wait_s.or(step.wait_s), more.steps.or(step.steps));
-        (step.duration_s, step.warm_up) = (more.duration_s.or(step.duration_s), more.warm_up.or(step.warm_up));
-        newest.duration_s = step.duration_s.unwrap_or(newest.duration_s);
-        newest.warm_up = step.warm_up.unwrap_or(newest.warm_up);
-        // Compared as texts, because NaN differs from itself but need not be logged again.
-        if !is_waiting && before != format!("{:?}", newest.event()) {
-            let mut logged = [*newest];
-            if let Some(duration_s) = logged[0].step.duration_s {
-                self.leave_out_impossible_waits(&mut logged, duration_s, events);
-                self.last = Some(logged[0]);
-            }
-            self.log(logged[0], events);
-        }
+        self.losses.forget_from(number);
+        self.completed = None;
+        self.recent.drop_from(number);
     }
 
     /// Leaves out the waits of steps that waited longer than the time in which they were made.
@@ -417,6 +421,16 @@ impl Course {
         let is_set = self.set.take_if(|(from_s, to_s)| since_s <= *from_s && end_s >= *to_s).is_some();
         let can_be = !is_set && passed_s > 0.0 && check_duration("duration_s", passed_s).is_ok();
         let each_s = can_be.then(|| passed_s / steps as f64);
+        let evaluated = self.evaluated_together.take();
+        if evaluated.is_some() && waiting.len() > 1 && self.times_step && newest.step.duration_s.is_none() {
+            self.times_step = false;
+            let message = format!(
+                "steps up to step {number} were reported together with the loss of an evaluation, so their durations are unknown: such steps \
+                     are left out of statistics; let the program flush each line, or report duration_s"
+            );
+            let at_s = self.end_s(&newest.step);
+            self.warn("evaluated", message, at_s, events);
+        }
         if self.times_step && each_s.is_none() && !is_set && newest.step.duration_s.is_none() {
             let message = format!(
                 "no time passed before step {number}, or the clock was set back: such steps are left out of statistics"
@@ -435,54 +449,29 @@ impl Course {
                 (None, Some(_)) => Some((logged.step, 0.0)),
                 (reported, None) => reported,
             };
-            let is_timed = reported_s.is_some() || each_s.is_some() && self.times_step;
+            logged.is_timed = reported_s.is_some() || each_s.is_some() && self.times_step;
             logged.duration_s = reported_s.or(each_s).unwrap_or(0.0);
-            let first = self.first.unwrap_or(logged.number);
-            let is_warm_up = logged.step.warm_up.unwrap_or_else(|| self.warm_up.contains(logged.number, first));
-            logged.warm_up = is_warm_up || !is_timed;
-            let phase = if logged.warm_up { Phase::WarmUp } else { Phase::Steady };
+            logged.warm_up = self.warm_up.contains(logged.number, self.first.unwrap_or(logged.number));
+            let phase = if logged.is_excluded() { Phase::WarmUp } else { Phase::Steady };
             if self.phase != Some(phase) {
                 self.phase = Some(phase);
                 let at_s = self.end_s(&logged.step);
                 let began_s = reported_s.map_or(self.since_s, |reported_s| end_s - reported_s) + (at_s - end_s);
                 events.push((began_s.max(self.started_s).min(at_s).max(0.0), Event::Phase { phase }));
             }
-            if let Some(last) = self.last.take() {
+            if let Some(last) = self.take_last() {
                 self.add_loss(&last, events);
-                if logged.number < last.number {
-                    self.losses.forget_from(logged.number);
-                    self.completed = None;
-                }
             }
             self.log(logged, events);
-            if is_timed && logged.step.warm_up != Some(true) {
+            if logged.is_timed && logged.step.warm_up != Some(true) {
                 self.warm_up.judge(&logged);
             }
-            self.last = Some(logged);
+            self.last = Some(logged.number);
+            self.recent.keep(logged);
             self.since_s =
                 if each_s.is_some() { self.since_s + logged.duration_s * logged.advance as f64 } else { end_s };
         }
-        (self.since_s, self.times_step) = (end_s, true);
-    }
-
-    /// Adds the loss of a step, if it has one, to the losses of its epoch, once nothing more is reported of the step. The epoch of the steps
-    /// before ends if the step is of another one. The mean is weighted by units if the program reports them.
-    fn add_loss(&mut self, logged: &Logged, events: &mut Vec<(f64, Event)>) {
-        let end_s = self.end_s(&logged.step);
-        let before = self.completed.replace((logged.epoch, end_s));
-        if let Some((epoch, ended_s)) = before.filter(|(epoch, _)| *epoch != logged.epoch) {
-            self.end_epoch(epoch, ended_s, events);
-        }
-        if let Some(loss) = logged.step.loss {
-            self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));
-        }
-    }
-
-    /// Ends an epoch with a reading of its loss, if there was a loss and the program reports none itself.
-    fn end_epoch(&mut self, epoch: u32, at_s: f64, events: &mut Vec<(f64, Event)>) {
-        let loss = self.losses.end(epoch).filter(|_| !self.keys.contains(TRAINING_LOSS));
-        let reading = |value| Event::Reading { key: TRAINING_LOSS.into(), value, epoch: Some(epoch), step: None };
-        events.extend(loss.map(|loss| (at_s, reading(loss))));
+        (self.since_s, self.times_step) = (end_s, evaluated.unwrap_or(true));
     }
 }
 

@@ -161,19 +161,6 @@ fn a_clock_that_is_set_back_times_no_step() {
 }
 
 #[test]
-fn more_about_a_step_joins_it() {
-    let loss = |step: Option<u64>, loss| FoundStep { step, loss: Some(loss), at_s: 2.0, ..FoundStep::default() };
-    let (first, second) = (Found::Step(found_step(1, 2.0)), Found::Step(loss(Some(1), 0.5)));
-    let together = events(WarmUp::Steps(0), &[vec![first.clone(), second.clone()]]);
-    let apart = events(WarmUp::Steps(0), &[vec![first], vec![second.clone()], vec![second]]);
-    for (log, count) in [(together, 1), (apart, 2)] {
-        let logged: Vec<_> = log.iter().filter(|event| matches!(event, Event::Step { .. })).collect();
-        assert_eq!(logged.len(), count, "{log:?}");
-        assert!(matches!(logged[count - 1], Event::Step { step: 1, loss: 0.5, duration_s: 2.0, .. }), "{log:?}");
-    }
-}
-
-#[test]
 fn the_first_steps_of_the_run_are_warm_up_wherever_it_begins() {
     let step_of = |step| FoundStep { duration_s: Some(1.0), ..found_step(step, step as f64) };
     let log = events(WarmUp::Steps(2), &[(501..505).map(|step| Found::Step(step_of(step))).collect()]);
@@ -311,6 +298,7 @@ fn any_found() -> impl Strategy<Value = Found> {
         8 => any_step().prop_map(Found::Step),
         1 => prop_oneof![0.0..3.0, Just(1.0), Just(2.0), 0.0..1e300].prop_map(Found::Epoch),
         2 => (any_phase(), any_time()).prop_map(|(phase, at_s)| Found::Phase { phase, at_s }),
+        1 => (proptest::option::of(0..50_u64), any_time()).prop_map(|(step, at_s)| Found::Evaluated { step, at_s }),
     ]
 }
 
@@ -492,8 +480,14 @@ fn waits_that_are_longer_than_their_steps_are_left_out_and_said_once() {
     assert_eq!(warnings(&apart).len(), 1, "{apart:?}");
 }
 
+#[path = "course_more_tests.rs"]
+mod more;
+
 #[path = "course_phases_tests.rs"]
 mod phases;
 
 #[path = "course_epochs_tests.rs"]
 mod epochs;
+
+#[path = "course_evaluated_tests.rs"]
+mod evaluated;

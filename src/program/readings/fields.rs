@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::tz::TimeZone;
 
+use super::phases::names_loss_of_evaluation;
 use super::{Found, FoundStep, NamedPhase};
-use crate::analysis::is_measured_here;
 use crate::foreign::moment;
 use crate::plan::Key;
 use crate::protocol::{MAX_KEY_BYTES, MOST_STEPS, check_duration, check_moment};
@@ -219,6 +219,11 @@ impl Fields {
         self.step.loss.is_some() || self.step.duration_s.is_some() || self.step.units.is_some()
     }
 
+    /// Whether they describe a step: if they hold a value of a step, or its number and nothing else.
+    pub fn is_step(&self) -> bool {
+        self.is_measured() || self.step.step.is_some() && self.readings.is_empty() && self.phase.is_none()
+    }
+
     /// Whether they say nothing of a step or of the run but its epoch.
     pub fn is_at_most_epoch(&self) -> bool {
         let epoch = FoundStep { epoch: self.step.epoch, ..FoundStep::default() };
@@ -230,15 +235,26 @@ impl Fields {
         self.phase.is_some() && self.step == FoundStep::default() && self.readings.is_empty()
     }
 
-    /// Adds what the fields describe to `found`; `now_s` is the time for a line without one.
-    ///
-    /// They describe a step if they contain a loss, a duration or units, or nothing but a step number. A phase in the same line is that
-    /// of the step; otherwise it begins.
+    /// The end of an evaluation, if they hold its loss and neither a step nor a phase; `now_s` is the time for a line without one.
+    pub fn evaluation(&self, now_s: f64) -> Option<Found> {
+        let is_loss = |(key, _): &(Key, f64)| names_loss_of_evaluation(key);
+        let has_ended = !self.is_step() && self.phase.is_none() && self.readings.iter().any(is_loss);
+        has_ended.then(|| Found::Evaluated { step: self.step.step, at_s: self.time_s.unwrap_or(now_s) })
+    }
+
+    /// Adds what the fields of a line describe to `found`; `now_s` is the time for a line without one.
     pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
-        let is_measured = self.is_measured();
+        let evaluation = self.evaluation(now_s);
+        self.values(now_s, found);
+        found.extend(evaluation);
+    }
+
+    /// Adds the values that the fields hold, and the phase. A phase in the line of a step is that of the step; otherwise it begins.
+    pub fn values(self, now_s: f64, found: &mut Vec<Found>) {
+        let is_step = self.is_step();
         let Self { mut step, time_s, phase, readings, rank: _ } = self;
         (step.at_s, step.read_s) = (time_s.unwrap_or(now_s), time_s.map(|_| now_s));
-        if is_measured || step.step.is_some() && readings.is_empty() && phase.is_none() {
+        if is_step {
             step.phase = phase;
             found.push(Found::Step(step));
         } else {
@@ -282,16 +298,6 @@ pub(super) fn ungrouped(text: &str) -> Option<String> {
     let is_first = (1..=3).contains(&first.len()) && is_group(first) && !first.starts_with('0');
     let is_grouped = is_first && rest.split(',').all(|group| group.len() == 3 && is_group(group));
     is_grouped.then(|| text.replace(',', ""))
-}
-
-/// Why readings of this key are left out; `None` if they are kept.
-pub(super) fn refusal(key: &str) -> Option<String> {
-    let message = || {
-        format!(
-            "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
-        )
-    };
-    is_measured_here(key).then(message)
 }
 
 /// Turns a name into the key of a measure: without spaces and control characters, and shortened to the maximum length of keys.

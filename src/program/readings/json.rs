@@ -222,6 +222,19 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_the_loss_of_an_evaluation_and_neither_step_nor_phase_tells_the_end_of_the_evaluation() {
+        let line = "{\"step\":10,\"val_loss\":2.5}\n";
+        let loss = Found::Reading { key: "val_loss".into(), value: 2.5, step: Some(10), epoch: None };
+        assert_eq!(read(line), [loss, Found::Evaluated { step: Some(10), at_s: 7.0 }]);
+        let timed = read("{\"reading\":{\"eval/loss\":2.5},\"time_s\":5}\n");
+        assert_eq!(timed[1], Found::Evaluated { step: None, at_s: 5.0 });
+        for other in ["\"loss\":0.5", "\"duration_s\":0.5", "\"phase\":\"evaluate\""] {
+            let found = read(&line.replace('{', &format!("{{{other},")));
+            assert!(!found.iter().any(|found| matches!(found, Found::Evaluated { .. })), "{found:?}");
+        }
+    }
+
+    #[test]
     fn rank_0_counts() {
         let found = read("{\"rank\":1,\"step\":1,\"loss\":1}\n{\"rank\":0,\"step\":1,\"loss\":2}\n");
         assert!(matches!(&found[..], [Found::Step(step)] if step.loss == Some(2.0)), "{found:?}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::fields::refusal;
+use crate::analysis::is_measured_here;
 use crate::plan::Key;
 
 /// The most different keys of readings in a run.
@@ -54,4 +54,14 @@ impl Keys {
     pub fn of_training(&self, key: Key) -> Key {
         if key == "loss" && !self.contains(TRAINING_LOSS) { TRAINING_LOSS.into() } else { key }
     }
+}
+
+/// Why readings of this key are left out; `None` if they are kept.
+pub(super) fn refusal(key: &str) -> Option<String> {
+    let message = || {
+        format!(
+            "the program reported {key}, which multicard measures itself: its values are left out; report them under another key"
+        )
+    };
+    is_measured_here(key).then(message)
 }

@@ -13,10 +13,18 @@ pub(super) struct Logged {
     /// The difference to the number of the previously logged step.
     pub advance: u64,
     pub duration_s: f64,
+    /// Whether its duration is known.
+    pub is_timed: bool,
+    /// Whether it belongs to the warm-up, unless the program says so itself.
     pub warm_up: bool,
 }
 
 impl Logged {
+    /// Whether statistics exclude it: it belongs to the warm-up, or its duration is unknown.
+    pub fn is_excluded(&self) -> bool {
+        self.step.warm_up.unwrap_or(self.warm_up) || !self.is_timed
+    }
+
     /// Its event in the run's log.
     pub fn event(&self) -> Event {
         let FoundStep { steps, wait_s, loss, units, .. } = self.step;
@@ -29,7 +37,7 @@ impl Logged {
             load_wait_s: wait_s.unwrap_or(f64::NAN),
             loss: loss.unwrap_or(f64::NAN),
             units: units.map_or(0, stored_units),
-            warm_up: self.warm_up,
+            warm_up: self.is_excluded(),
             traced: false,
         }
     }

@@ -17,7 +17,7 @@ use super::printed;
 use super::records::is_of_first_rank;
 use super::sentence::{self, Read, captures, count, pattern};
 use super::tensorboard::EventFiles;
-use super::{Found, FoundStep, NamedPhase, Source, Stream, Untaken};
+use super::{Found, NamedPhase, Source, Stream, Untaken};
 
 /// The source that gives the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,9 @@ impl Look {
             found.push(guess_warning(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
-            Found::Step(_) | Found::Phase { .. } | Found::Epoch(_) => self.speaker == Some(speaker),
+            Found::Step(_) | Found::Phase { .. } | Found::Evaluated { .. } | Found::Epoch(_) => {
+                self.speaker == Some(speaker)
+            }
             // A warning about output is about its steps.
             Found::Warning(_) => speaker != Speaker::Output || self.speaker == Some(speaker),
             Found::Reading { .. } => true,
@@ -166,10 +168,8 @@ pub(super) struct Shapes {
     bars: Bars,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
-    /// The newest step with a number.
-    newest: Option<FoundStep>,
-    /// Whether the program reports only some of its steps.
-    skips_steps: bool,
+    /// The number of the newest step that has one.
+    newest: Option<u64>,
     /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
     early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
@@ -207,7 +207,7 @@ impl Source for Shapes {
             }
             read
         } else if line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
-            self.object(line, &mut fields, found)
+            self.object(line, at_s, &mut fields, found)
         } else if line.trim_start().starts_with("{'") && line.trim_end().ends_with('}') {
             if self.bar.is_some_and(|(step, ..)| step == 0) && self.early.is_none() {
                 self.early = Some((line.into(), at_s));
@@ -218,8 +218,9 @@ impl Source for Shapes {
         } else {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
-            if fields.phase.is_some() {
-                self.evaluated(fields.step.step, at_s, found);
+            // Before the first step, an evaluation takes no time of a step.
+            if fields.phase.is_some() && self.newest.is_some() {
+                found.push(Found::Evaluated { step: fields.step.step, at_s });
             }
             read
         };
@@ -248,33 +249,10 @@ impl Source for Shapes {
 impl Shapes {
     /// Adds what was read of a line to `found`.
     fn hand_over(&mut self, fields: Fields, at_s: f64, found: &mut Vec<Found>) {
-        if fields.is_measured()
-            && let Some(step) = fields.step.step
-        {
-            let before = self.newest.and_then(|newest| newest.step).unwrap_or_default();
-            // A smaller number begins another count.
-            if step > before {
-                self.skips_steps = step > before + 1;
-            }
-            self.newest = Some(FoundStep { at_s, ..fields.step });
+        if fields.is_measured() {
+            self.newest = fields.step.step.or(self.newest);
         }
         fields.found(at_s, found);
-    }
-
-    /// Notes a loss of an evaluation, with the number of its step if there is one. The time of the evaluation is not time of a step, unless
-    /// the program reports the durations of its steps.
-    fn evaluated(&mut self, step: Option<u64>, at_s: f64, found: &mut Vec<Found>) {
-        let Some(newest) = self.newest.as_mut().filter(|newest| newest.duration_s.is_none()) else { return };
-        let newest_s = std::mem::replace(&mut newest.at_s, at_s);
-        // If steps were made since the newest reported one, when the evaluation began is unknown, and so is the time of the next step.
-        let follows = step == newest.step || (step.is_none() && !self.skips_steps);
-        let phase = |name, at_s| NamedPhase::of(name).map(|phase| Found::Phase { phase, at_s });
-        if self.bars.evaluates() {
-            found.extend(phase("evaluate", if follows { newest_s } else { at_s }));
-        }
-        if follows && self.bars.trains() {
-            found.extend(phase("train", at_s));
-        }
     }
 
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
@@ -351,7 +329,7 @@ impl Shapes {
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
             // If steps were made since the newest reported one, the time of the next one began before the evaluation.
-            let follows = step == 0 || self.newest.is_some_and(|newest| newest.step == Some(step));
+            let follows = step == 0 || self.newest == Some(step);
             let goes_on = follows && self.bars.is_first(steps) && self.bars.trains();
             return goes_on.then(|| fields.text("phase", "train"));
         };
@@ -367,13 +345,17 @@ impl Shapes {
     }
 
     /// A JSON object with a loss: what its names usually stand for. With the number of a step it is a step, and otherwise a reading.
-    fn object(&mut self, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+    fn object(&mut self, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let object = json::object(line).ok()?;
         let names = self.names.get_or_insert_with(|| Names::new(&BTreeMap::new(), true));
         // A record that is no step, such as a message, says nothing of the meaning of names.
         let (mut tried, mut said) = (names.clone(), Vec::new());
         let mut read = json::fields(&object, &mut tried, "output", &mut said).ok()?;
-        if read.step.loss.is_none() || !is_of_first_rank(read.rank) {
+        if !is_of_first_rank(read.rank) {
+            return None;
+        }
+        if read.step.loss.is_none() {
+            found.extend(read.evaluation(at_s).filter(|_| self.newest.is_some()));
             return None;
         }
         *names = tried;

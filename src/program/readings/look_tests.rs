@@ -96,6 +96,13 @@ fn json_and_dictionaries_in_the_output_are_steps_if_they_have_a_loss_and_the_num
     }
 }
 
+#[test]
+fn a_json_object_with_only_the_loss_of_an_evaluation_tells_its_end() {
+    let found = shapes(&[r#"{"step": 3, "loss": 0.5}"#, r#"{"step": 3, "val_loss": 0.75}"#]);
+    assert_eq!(found, [step(3, None, None, 0.5), Found::Evaluated { step: Some(3), at_s: 7.0 }]);
+    assert_eq!(shapes(&[r#"{"step": 3, "loss": 0.5}"#, r#"{"step": 3, "val_loss": 0.75, "rank": 1}"#]).len(), 1);
+}
+
 /// A state of tqdm's bar with a loss.
 fn bar(description: &str, step: u64, steps: u64, loss: f64) -> String {
     format!("{description} 50%|█████     | {step}/{steps} [00:01<00:01,  4.00it/s, loss={loss}]")
@@ -164,7 +171,7 @@ fn the_time_of_an_evaluation_of_hugging_face_within_an_epoch_is_none_of_a_step()
                 Found::Step(step) => steps.push((step.step, step.loss, step.phase.is_some())),
                 Found::Phase { phase, .. } => named.push(phase.name),
                 Found::Warning(message) => assert_eq!(message, GUESS),
-                Found::Reading { .. } => {}
+                Found::Reading { .. } | Found::Evaluated { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -186,6 +193,7 @@ fn a_dictionary_of_hugging_face_takes_the_step_of_the_bar_beside_it() {
         &[reading("loss", 0.6875, None, Some(0.01))][..],
         &readings(None),
         &[reading("eval_loss", 0.25, None, Some(1.0)), reading("eval_runtime", 1.0, None, Some(1.0))],
+        &[Found::Evaluated { step: None, at_s: 7.0 }],
     ];
     assert_eq!(alone, expected.concat(), "without a number, a loss is not a step");
 }
@@ -337,7 +345,9 @@ fn nothing_is_guessed_from_binary_data_and_a_line_with_a_few_stray_bytes_is_text
 fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_twice() {
     let found =
         shapes(&["iter 250: loss 2.3, time 12.5ms", "step 250: train loss 2.49, val_loss 2.51, perplexity 12.3"]);
-    let [Found::Step(step), rest @ ..] = &found[..] else { panic!("{found:?}") };
+    let [Found::Step(step), rest @ .., Found::Evaluated { step: Some(250), .. }] = &found[..] else {
+        panic!("{found:?}")
+    };
     assert_eq!((step.step, step.loss), (Some(250), Some(2.3)));
     let numbers: Vec<&str> = rest
         .iter()

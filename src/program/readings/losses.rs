@@ -1,9 +1,9 @@
 //! The mean loss of each epoch. Steps that are repeated, because the program continued from a checkpoint, count once.
 
-/// The most losses that are kept one by one; if there are more, neighbours are joined.
+/// The most losses that are kept one by one. If there are more, neighbours are joined, and if that is not enough, the oldest are dropped.
 const MOST_LOSSES: usize = 1 << 18;
 
-/// The losses of the current epoch and of the previous epoch, to which a program may go back.
+/// The losses so far: a program may go back to an earlier epoch, and a source may report losses later than other sources report steps.
 #[derive(Default)]
 pub(super) struct Losses {
     /// The losses, in the order of their steps.
@@ -28,13 +28,20 @@ impl Losses {
         self.has_any
     }
 
-    /// Adds the loss of a step that follows all others, with its weight in the mean.
+    /// Adds the loss of a step with its weight in the mean, in place of an earlier loss of the step.
     pub fn add(&mut self, epoch: u32, step: u64, loss: f64, weight: f64) {
-        if self.losses.len() == MOST_LOSSES {
-            self.join();
-        }
-        self.losses.push(Loss { epoch, step, sum: loss * weight, weight });
+        let new = Loss { epoch, step, sum: loss * weight, weight };
         self.has_any = true;
+        match self.losses.binary_search_by_key(&step, |loss| loss.step) {
+            Ok(place) => self.losses[place] = new,
+            Err(place) => self.losses.insert(place, new),
+        }
+        if self.losses.len() > MOST_LOSSES {
+            self.join();
+            if self.losses.len() > MOST_LOSSES / 4 * 3 {
+                self.losses.drain(..MOST_LOSSES / 2);
+            }
+        }
     }
 
     /// Joins each loss with the next one of its epoch. If a program goes back to the second step of such a pair, that step counts twice.
@@ -61,11 +68,10 @@ impl Losses {
         self.losses.truncate(self.losses.partition_point(|loss| loss.step < step));
     }
 
-    /// Ends an epoch, and gives its mean loss; `None` if it had no loss.
-    pub fn end(&mut self, epoch: u32) -> Option<f64> {
-        self.losses.retain(|loss| loss.epoch == epoch);
+    /// The mean loss of an epoch; `None` if it had no loss.
+    pub fn mean(&self, epoch: u32) -> Option<f64> {
         let add = |(sum, weight): (f64, f64), loss: &Loss| (sum + loss.sum, weight + loss.weight);
-        let (sum, weight) = self.losses.iter().fold((0.0, 0.0), add);
+        let (sum, weight) = self.losses.iter().filter(|loss| loss.epoch == epoch).fold((0.0, 0.0), add);
         (weight > 0.0).then(|| sum / weight)
     }
 }
@@ -81,11 +87,11 @@ mod tests {
         (1..=count).for_each(|step| losses.add(1, step, step as f64, 2.0));
         assert!(losses.losses.len() <= MOST_LOSSES, "{}", losses.losses.len());
         let expected = (count + 1) as f64 / 2.0;
-        assert!(losses.end(1).is_some_and(|mean| (mean / expected - 1.0).abs() < 1e-9));
+        assert!(losses.mean(1).is_some_and(|mean| (mean / expected - 1.0).abs() < 1e-9));
         // Half of the steps are repeated.
         losses.forget_from(count / 2 + 1);
         (count / 2 + 1..=count).for_each(|step| losses.add(1, step, step as f64, 2.0));
-        assert!(losses.end(1).is_some_and(|mean| (mean / expected - 1.0).abs() < 1e-4));
+        assert!(losses.mean(1).is_some_and(|mean| (mean / expected - 1.0).abs() < 1e-4));
     }
 
     #[test]
@@ -93,12 +99,30 @@ mod tests {
         let mut losses = Losses::default();
         losses.add(1, 1, 8.0, 1.0);
         losses.add(1, 2, 4.0, 1.0);
-        assert_eq!(losses.end(1), Some(6.0));
+        assert_eq!(losses.mean(1), Some(6.0));
         losses.add(2, 3, 1.0, 1.0);
         losses.forget_from(2);
         losses.add(1, 2, 2.0, 1.0);
-        assert_eq!(losses.end(1), Some(5.0));
+        assert_eq!(losses.mean(1), Some(5.0));
         losses.add(2, 3, 1.0, 1.0);
-        assert_eq!((losses.end(2), losses.end(3)), (Some(1.0), None));
+        assert_eq!((losses.mean(2), losses.mean(3)), (Some(1.0), None));
+    }
+
+    #[test]
+    fn the_loss_of_an_earlier_step_counts_in_its_epoch_and_once() {
+        let mut losses = Losses::default();
+        [(1, 1, 8.0), (1, 3, 4.0), (2, 5, 1.0)].map(|(epoch, step, loss)| losses.add(epoch, step, loss, 1.0));
+        losses.add(1, 2, 0.0, 1.0);
+        losses.add(1, 3, 1.0, 1.0);
+        assert_eq!((losses.mean(1), losses.mean(2)), (Some(3.0), Some(1.0)));
+    }
+
+    #[test]
+    fn of_epochs_with_one_loss_each_the_newest_are_kept() {
+        let mut losses = Losses::default();
+        let count = MOST_LOSSES as u32 + 1;
+        (1..=count).for_each(|epoch| losses.add(epoch, epoch.into(), 1.0, 1.0));
+        assert!(losses.losses.len() <= MOST_LOSSES, "{}", losses.losses.len());
+        assert_eq!((losses.mean(1), losses.mean(count)), (None, Some(1.0)));
     }
 }

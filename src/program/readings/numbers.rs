@@ -1,47 +1,140 @@
 //! The numbers of steps and epochs: a program may count them from 0 or 1, and steps over the run or over each epoch.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
-/// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1.
+use super::FoundStep;
+use super::logged::Logged;
+
+/// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1. Several sources may
+/// report the same steps at different times, so numbers are compared with those of the same source.
 #[derive(Default)]
 pub(super) struct Steps {
     from_zero: bool,
-    /// The number of steps in earlier epochs.
-    before: u64,
-    /// The newest number in the program's count (from 1), and the last number of that count.
-    newest: Option<(u64, Option<u64>)>,
+    /// The number of steps before each count. A program that counts over epochs has a count for each of them.
+    before: Vec<u64>,
+    sources: BTreeMap<usize, Place>,
+    /// How often the program went back to an earlier step.
+    returns: u32,
+}
+
+/// The place of a source among the steps of its program.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Which of the counts the source has come to.
+    count: usize,
+    /// The newest number in this count (from 1), and the last number of the count.
+    in_count: Option<(u64, Option<u64>)>,
+    newest: Option<Newest>,
+    /// How often the source went back to an earlier step.
+    returns: u32,
+}
+
+/// The newest step of a source.
+#[derive(Clone, Copy)]
+struct Newest {
+    /// Its number over the run.
+    number: u64,
+    /// Its number as the program counts.
+    step: Option<u64>,
+    epoch: u32,
+    /// Whether its epoch was reported with it.
+    has_epoch: bool,
 }
 
 impl Steps {
-    /// The number over the run for a step that belongs to the newest epoch.
-    pub fn number_of(&self, number: u64) -> u64 {
-        number.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
+    /// The number over the run for a number of a source. If the source has reported no step, the number belongs to the newest count.
+    pub fn number_of(&self, source: usize, number: u64) -> u64 {
+        let before = match self.sources.get(&source) {
+            Some(place) => self.steps_before(place),
+            None => self.before.last().copied().unwrap_or(0),
+        };
+        number.saturating_add(u64::from(self.from_zero)).saturating_add(before)
+    }
+
+    /// The newest step that a source has reported.
+    pub fn newest_of(&self, source: usize) -> Option<u64> {
+        self.sources.get(&source)?.newest.map(|newest| newest.number)
+    }
+
+    /// The number over the run for a step that a source reports in this epoch, and if the program went back with it, the number of the step
+    /// before. If a source goes back where another one has done so, the program went back only once. `named_epoch` is the epoch of steps
+    /// without one, and `newest` the newest step of the run.
+    pub fn next(
+        &mut self,
+        source: usize,
+        step: &FoundStep,
+        (epoch, named_epoch): (u32, u32),
+        newest: Option<&Logged>,
+    ) -> (u64, Option<u64>) {
+        let mut place = self.sources.get(&source).copied().unwrap_or_default();
+        // Unless another source has come further, all that is known of the step counts.
+        let is_own = |newest: &&Logged| place.newest.is_some_and(|own| own.number == newest.number);
+        let before = newest.filter(is_own).map(Newest::of).or(place.newest);
+        // An epoch that is reported after its step completes this step, unless a line has named another epoch since the step.
+        let completes = |before: &Newest| before.step == step.step && !before.has_epoch && before.epoch == named_epoch;
+        let other = before.filter(|before| !completes(before));
+        let order = other.map_or(Ordering::Equal, |before| epoch.cmp(&before.epoch));
+        let number = match step.step {
+            Some(number) => self.advance(&mut place, number, step.steps, order),
+            None => self.follow(&mut place, newest.map_or(0, |newest| newest.number)),
+        };
+        let back_from = before.map(|before| before.number).filter(|before| number < *before);
+        let is_new = place.returns == self.returns;
+        place.returns += u32::from(back_from.is_some());
+        self.returns = self.returns.max(place.returns);
+        place.newest = Some(Newest { number, step: step.step, epoch, has_epoch: step.epoch.is_some() });
+        self.sources.insert(source, place);
+        (number, back_from.filter(|_| is_new))
     }
 
     /// The number over the run for a reported step number; `epoch` compares the epoch of the step with the epoch of the newest one. A number
     /// that does not advance belongs to a new count if its epoch is later. A smaller number does so, too, if the count had come to its end.
-    pub fn next(&mut self, number: u64, mut end: Option<u64>, epoch: Ordering) -> u64 {
-        self.from_zero |= number == 0 && self.newest.is_none();
+    fn advance(&mut self, place: &mut Place, number: u64, mut end: Option<u64>, epoch: Ordering) -> u64 {
+        self.from_zero |= number == 0 && self.before.is_empty();
         let number = number.saturating_add(u64::from(self.from_zero)).max(1);
-        if let Some((newest, newest_end)) = self.newest
+        if let Some((newest, newest_end)) = place.in_count
             && number <= newest
         {
             if epoch.is_gt() || number < newest && newest_end == Some(newest) {
-                self.before = self.before.saturating_add(newest_end.unwrap_or(newest).max(newest));
+                let before = self.steps_before(place).saturating_add(newest_end.unwrap_or(newest).max(newest));
+                place.count += 1;
+                // Another source may have begun this count.
+                if self.before.len() <= place.count {
+                    self.before.push(before);
+                }
             } else if number == newest {
                 end = end.or(newest_end);
             }
         }
-        self.newest = Some((number, end));
-        number.saturating_add(self.before)
+        self.count_from(place, number, end)
     }
 
-    /// The number over the run for a step that was reported without a number.
-    pub fn following(&mut self) -> u64 {
-        let (newest, end) = self.newest.unwrap_or_default();
-        let number = newest.saturating_add(1);
-        self.newest = Some((number, end));
-        number.saturating_add(self.before)
+    /// The number over the run for a step that was reported without a number: it follows the newest one.
+    fn follow(&mut self, place: &mut Place, newest: u64) -> u64 {
+        let number = newest.saturating_add(1).saturating_sub(self.steps_before(place));
+        let end = place.in_count.and_then(|(_, end)| end);
+        self.count_from(place, number, end)
+    }
+
+    /// Sets the newest number in the count of a source; returns the number over the run.
+    fn count_from(&mut self, place: &mut Place, number: u64, end: Option<u64>) -> u64 {
+        if self.before.is_empty() {
+            self.before.push(0);
+        }
+        place.in_count = Some((number, end));
+        number.saturating_add(self.steps_before(place))
+    }
+
+    fn steps_before(&self, place: &Place) -> u64 {
+        self.before.get(place.count).copied().unwrap_or(0)
+    }
+}
+
+impl Newest {
+    fn of(logged: &Logged) -> Self {
+        let Logged { step, number, epoch, .. } = *logged;
+        Self { number, step: step.step, epoch, has_epoch: step.epoch.is_some() }
     }
 }
 

@@ -22,7 +22,9 @@ impl Others {
             Found::Untaken(untaken) => Some(untaken.name.clone()),
             _ => None,
         }));
-        if !found.is_empty() || self.looked_at >= MOST_LINES || self.names.len() >= look::MOST_UNTAKEN {
+        // Of the loss of an evaluation, only its time may have been taken.
+        let is_read = found.iter().any(|found| !matches!(found, Found::Evaluated { .. }));
+        if is_read || self.looked_at >= MOST_LINES || self.names.len() >= look::MOST_UNTAKEN {
             return;
         }
         self.looked_at += 1;
@@ -59,6 +61,12 @@ mod tests {
         let log = "ready\nlatency: 12.5 ms, requests 900\nEpoch 1/5\nstep 1 loss 0.5\nlatency: 11.0 ms\n";
         let expected = [(2, "latency 12.5 ms".to_owned()), (2, "requests 900".to_owned())];
         assert_eq!(untaken(&[], log), expected);
+    }
+
+    #[test]
+    fn the_loss_of_an_evaluation_is_listed_where_only_its_time_is_taken() {
+        let found = untaken(&[], "{\"step\": 3, \"loss\": 0.5}\n{\"step\": 3, \"val_loss\": 0.75}\n");
+        assert!(found.contains(&(2, "val_loss 0.75".to_owned())), "{found:?}");
     }
 
     #[test]

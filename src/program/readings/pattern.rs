@@ -75,14 +75,17 @@ impl Source for Patterns {
             read.iter_mut().for_each(|fields| fields.phase = None);
             read.iter_mut().filter(is_step).for_each(|fields| fields.phase = phase);
         }
+        let is_evaluation = !read.iter().any(|fields| fields.is_step() || fields.phase.is_some());
+        let evaluation = read.iter().find_map(|fields| fields.evaluation(at_s)).filter(|_| is_evaluation);
         for mut fields in read.into_iter().filter(|fields| !fields.is_at_most_epoch()) {
             if *names_steps {
                 *step = fields.step.step.or(*step);
                 fields.step.step = *step;
             }
             fields.step.epoch = fields.step.epoch.or(of_step);
-            fields.found(at_s, found);
+            fields.values(at_s, found);
         }
+        found.extend(evaluation);
         found.extend(epoch.filter(|_| of_step.is_none()).map(Found::Epoch));
     }
 
@@ -190,6 +193,17 @@ mod tests {
         let begins = Found::Phase { phase: NamedPhase::of("val").unwrap(), at_s: 7.0 };
         let lines = ["[rank0] step 4", "[rank0] begin val", "[rank0] saved"];
         assert_eq!(read(&patterns, &lines), [step(4, None), begins]);
+    }
+
+    #[test]
+    fn a_line_with_the_loss_of_an_evaluation_and_no_step_tells_the_end_of_the_evaluation() {
+        let patterns = [r"step (?<step>\d+) loss (?<loss>\S+)", r"val_loss (?<val_loss>\S+)"];
+        let found = read(&patterns, &["step 4 loss 0.5", "val_loss 2", "step 5 loss 0.25 val_loss 3"]);
+        let loss = |value, step| Found::Reading { key: "val_loss".into(), value, step: Some(step), epoch: None };
+        // The line has no number of its own.
+        let evaluated = Found::Evaluated { step: None, at_s: 7.0 };
+        let expected = [step(4, Some(0.5)), loss(2.0, 4), evaluated, step(5, Some(0.25)), loss(3.0, 5)];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The words by which programs name phases. Folders of event files, progress bars and lines of output have the same words for evaluations.
+//! The words by which programs name phases. Folders of event files, progress bars, lines of output and names of readings have the same words
+//! for evaluations.
 
 use crate::protocol::Phase;
 
@@ -17,6 +18,22 @@ const PHASES: &[(&[&str], Phase)] = &[
     (EVALUATIONS, Phase::Evaluate),
     (EVALUATING, Phase::Evaluate),
 ];
+
+/// Whether the name of a folder or of a tag is that of an evaluation.
+pub(super) fn names_evaluation(name: &str) -> bool {
+    words(name).any(|word| EVALUATIONS.contains(&word.as_str()))
+}
+
+/// Whether the name of a reading is that of a loss in an evaluation: `val_loss`, `validation/loss`.
+pub(super) fn names_loss_of_evaluation(name: &str) -> bool {
+    let is_evaluation = |word: String| EVALUATIONS.contains(&word.as_str()) || EVALUATING.contains(&word.as_str());
+    words(name).any(|word| word == "loss") && words(name).any(is_evaluation)
+}
+
+/// The words of a name, in lower case.
+fn words(name: &str) -> impl Iterator<Item = String> {
+    name.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase)
+}
 
 /// A phase as a program names it. If it is [`Phase::WarmUp`] or [`Phase::Steady`], the program trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,5 +86,15 @@ mod tests {
         assert_eq!(["evaluate", "eval", "test"].map(key), [Some("test_loss"); 3]);
         assert_eq!(["train", "load"].map(key), [None; 2]);
         assert_eq!(NamedPhase::of("lunch"), None);
+    }
+
+    #[test]
+    fn the_loss_of_an_evaluation_has_a_word_for_it_and_for_the_evaluation() {
+        for name in ["val_loss", "eval/loss", "Test Loss", "validation/epoch_loss", "dev-loss", "val/box_loss"] {
+            assert!(names_loss_of_evaluation(name), "{name}");
+        }
+        for name in ["loss", "train/loss", "val_accuracy", "value_loss", "latest_loss", "loss_scale", "val_blossom"] {
+            assert!(!names_loss_of_evaluation(name), "{name}");
+        }
     }
 }

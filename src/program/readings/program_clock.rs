@@ -72,13 +72,13 @@ impl ProgramClock {
     }
 
     /// Compares the times of the readings since the last call. Returns a message if one of these times is impossible.
-    pub fn compare(&mut self, found: &[Found], now_s: f64) -> Option<String> {
+    pub fn compare<'f>(&mut self, found: impl Iterator<Item = &'f Found> + Clone, now_s: f64) -> Option<String> {
         if self.is_right == Some(false) {
             return None;
         }
-        let impossible = found.iter().find_map(|found| match found {
+        let impossible = found.clone().find_map(|found| match found {
             Found::Step(FoundStep { at_s, read_s: Some(read_s), .. }) => self.impossible(*at_s, *read_s),
-            Found::Phase { at_s, .. } => self.impossible(*at_s, now_s),
+            Found::Phase { at_s, .. } | Found::Evaluated { at_s, .. } => self.impossible(*at_s, now_s),
             _ => None,
         });
         if let Some(how) = impossible {
@@ -89,7 +89,7 @@ impl ProgramClock {
             ));
         }
         let step = |found: &Found| if let Found::Step(step) = found { Some((step.at_s, step.read_s?)) } else { None };
-        let steps: Vec<(f64, f64)> = found.iter().filter_map(step).collect();
+        let steps: Vec<(f64, f64)> = found.filter_map(step).collect();
         if let Some((told_s, read_s)) = steps.last().copied() {
             let (arrivals, earlier) = self.newest.map_or((0, 0), |newest| (newest.arrivals, newest.steps));
             let arrival = Arrival { told_s, read_s, arrivals: arrivals + 1, steps: earlier + steps.len() as u64 };
@@ -166,7 +166,8 @@ mod tests {
                 let at_s = 1_000.0 + told_s(0.02 * *step as f64);
                 Found::Step(FoundStep { step: Some(*step), at_s, read_s: Some(read_s), ..FoundStep::default() })
             };
-            messages.extend(clock.compare(&read_together.iter().map(found).collect::<Vec<_>>(), read_s));
+            let read: Vec<Found> = read_together.iter().map(found).collect();
+            messages.extend(clock.compare(read.iter(), read_s));
         }
         let during = clock.is_right();
         clock.end();
@@ -205,7 +206,7 @@ mod tests {
                 ..FoundStep::default()
             };
             let found: Vec<Found> = (1..=20).map(step).map(Found::Step).collect();
-            assert_eq!(clock.compare(&found, read_s), None);
+            assert_eq!(clock.compare(found.iter(), read_s), None);
         }
         clock.end();
         assert_eq!(clock.is_right(), Some(true));
@@ -228,7 +229,7 @@ mod tests {
         let mut clock = ProgramClock::new(1_000.0);
         let step = |step: u64| FoundStep { at_s: 1_000.0 + step as f64, read_s: Some(1_110.0), ..FoundStep::default() };
         let found: Vec<Found> = (1..=100).map(step).map(Found::Step).collect();
-        assert_eq!(clock.compare(&found, 1_110.0), None);
+        assert_eq!(clock.compare(found.iter(), 1_110.0), None);
         clock.end();
         assert_eq!(clock.is_right(), None);
         assert_eq!(clock.time_s(1_001.0, Some(1_110.0)), 1_001.0);
@@ -242,7 +243,7 @@ mod tests {
             clock.machine_clock_set(set_s);
             for tenth in 1..=3 {
                 let at_s = 1_000.0 + set_s + 0.1 * f64::from(tenth);
-                assert_eq!(clock.compare(&step(at_s), at_s), None);
+                assert_eq!(clock.compare(step(at_s).iter(), at_s), None);
             }
         }
         assert_eq!(clock.is_right(), None);

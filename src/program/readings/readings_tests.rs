@@ -210,6 +210,35 @@ fn steps_of_a_file_have_the_times_at_which_they_were_written_whenever_it_is_read
 }
 
 #[test]
+fn steps_that_two_files_report_within_one_poll_are_joined_in_either_order_of_the_files() {
+    for files in [["metrics.csv", "timing.jsonl"], ["timing.jsonl", "metrics.csv"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut readings, mut events) = (readings(folder.path(), &spec(&[], &files)), Vec::new());
+        let append = |name: &str, text: &str| {
+            let file = OpenOptions::new().append(true).create(true).open(folder.path().join(name));
+            file.unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        append("metrics.csv", "step,loss\n");
+        for poll in 0..3 {
+            for step in 10 * poll + 1..=10 * poll + 10 {
+                append("metrics.csv", &format!("{step},0.5\n"));
+                append("timing.jsonl", &format!("{{\"step\":{step},\"duration_s\":0.015,\"units\":64}}\n"));
+            }
+            readings.poll(101.0 + f64::from(poll), &mut events);
+        }
+        readings.finish(105.0, &mut events);
+        let words = words(&events);
+        for step in 1..=30 {
+            let of_step = |word: &&String| word.starts_with(&format!("step {step}: "));
+            let newest = words.iter().rfind(of_step).map(String::as_str);
+            assert_eq!(newest, Some(format!("step {step}: 0.5 64 0.015").as_str()), "{files:?}: {words:?}");
+        }
+        assert!(words.contains(&"train_loss = 0.5 at None".to_owned()), "{words:?}");
+        assert!(!words.iter().any(|word| word.contains("went back")), "{words:?}");
+    }
+}
+
+#[test]
 fn what_was_declared_and_never_came_is_said_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut readings = readings(folder.path(), &spec(&["loss (?<loss>.+)"], &["a.csv", "b.jsonl", "logs/"]));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use regex::Regex;
 
-use super::fields::refusal;
+use super::keys::refusal;
 use super::others::Others;
 use super::pattern::Patterns;
 use super::{Course, Found, Lines, Source, Stream, Untaken, look, output};

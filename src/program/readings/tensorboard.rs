@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::fields::{Fields, Names};
 use super::growing::{Growing, Part};
-use super::phases::EVALUATIONS;
+use super::order::sort_by_time;
+use super::phases::names_evaluation;
 use super::{Found, Source};
 use crate::plan::command::ReadingsSpec;
 use crate::protocol::check_moment;
@@ -92,12 +93,7 @@ impl EventFiles {
 fn order(root: &Path, file: &Path) -> (usize, usize, PathBuf) {
     let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let folders = || folder.components().map(|folder| folder.as_os_str().to_string_lossy());
-    (folders().filter(|name| is_evaluation(name)).count(), folders().count(), file.to_owned())
-}
-
-/// Whether the name of a folder or of a tag is that of an evaluation.
-fn is_evaluation(name: &str) -> bool {
-    name.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|word| EVALUATIONS.contains(&word))
+    (folders().filter(|name| names_evaluation(name)).count(), folders().count(), file.to_owned())
 }
 
 /// The text before the tags of a folder's files: the path of the folder below the root, or the name of the root itself.
@@ -115,10 +111,10 @@ impl Source for EventFiles {
             self.look(last);
         }
         self.polls = self.polls.wrapping_add(1);
-        let mut failed = None;
-        for (file, before) in &mut self.files {
+        let (mut failed, mut of_files) = (None, Vec::new());
+        for (number, (file, before)) in self.files.iter_mut().enumerate() {
             let (name, names, newest) = (file.file.name(), &mut self.names, &mut self.newest);
-            let mut warnings = Vec::new();
+            let (mut warnings, mut new) = (Vec::new(), Vec::new());
             let mut scalar = |scalar: Scalar| {
                 let tag = if before.is_empty() { scalar.tag } else { format!("{before}{}", scalar.tag) };
                 names.see(&tag, &name, &mut warnings);
@@ -128,7 +124,7 @@ impl Source for EventFiles {
                     return;
                 }
                 let is_first = newest.is_none_or(|(step, _)| step != scalar.step);
-                let only = is_evaluation(&tag) && (is_first || *newest == Some((scalar.step, true)));
+                let only = names_evaluation(&tag) && (is_first || *newest == Some((scalar.step, true)));
                 *newest = Some((scalar.step, only));
                 let mut fields = Fields::default();
                 (fields.step.step, fields.time_s) = (Some(scalar.step), Some(scalar.time_s));
@@ -139,16 +135,20 @@ impl Source for EventFiles {
                     fields.number(&meaning, scalar.value)
                 };
                 match read {
-                    Ok(()) => fields.found(now_s, found),
-                    Err(why) => found.push(Found::Warning(format!("{name}: {why}; it was left out"))),
+                    Ok(()) => fields.found(now_s, &mut new),
+                    Err(why) => new.push(Found::Warning(format!("{name}: {why}; it was left out"))),
                 }
             };
             failed = failed.or(file.read(last, &mut scalar).err());
             if let Some(damage) = file.damage.take() {
-                found.push(Found::Warning(format!("{name}: {damage}")));
+                new.push(Found::Warning(format!("{name}: {damage}")));
             }
-            found.append(&mut warnings);
+            new.append(&mut warnings);
+            of_files.extend(new.into_iter().map(|found| (number, found)));
         }
+        // The files may have the same steps, or the evaluations between them.
+        sort_by_time(&mut of_files);
+        found.extend(of_files.into_iter().map(|(_, found)| found));
         if last && self.is_declared && self.files.is_empty() {
             let message = format!("{}: the program wrote no event file of TensorBoard there", self.path.display());
             found.push(Found::Warning(message));

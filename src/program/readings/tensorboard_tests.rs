@@ -140,10 +140,15 @@ fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left
 
 /// A record with a scalar, logged at 100 s.
 fn scalar(tag: &str, step: u8, value: f32) -> Vec<u8> {
+    scalar_at(100.0, tag, step, value)
+}
+
+/// A record with a scalar that was logged at this time.
+fn scalar_at(at_s: f64, tag: &str, step: u8, value: f32) -> Vec<u8> {
     let within = |field: u8, bytes: &[u8]| [&[field, u8::try_from(bytes.len()).unwrap()], bytes].concat();
     let value = [within(0x0a, tag.as_bytes()).as_slice(), &[0x15], &value.to_le_bytes()].concat();
     let summary = within(0x2a, &within(0x0a, &value));
-    framed(&[&[0x09], 100_f64.to_le_bytes().as_slice(), &[0x10, step], &summary].concat())
+    framed(&[&[0x09], at_s.to_le_bytes().as_slice(), &[0x10, step], &summary].concat())
 }
 
 /// What a program's event files come to: those of each list are written before a poll. Gives the losses of steps and the keys of readings.
@@ -220,6 +225,26 @@ fn an_epoch_beside_values_of_an_evaluation_ends_no_step() {
     let of_step = |found: &Found| if let Found::Step(step) = found { Some((step.step, step.epoch)) } else { None };
     let steps: Vec<_> = found.iter().filter_map(of_step).collect();
     assert_eq!(steps, [(Some(49), None), (Some(49), Some(0.0)), (Some(99), None), (Some(99), Some(1.0))], "{found:?}");
+}
+
+#[test]
+fn an_evaluation_in_a_file_of_its_own_ends_between_the_steps_that_were_made_before_and_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = EventFiles::declared(folder.path(), &ReadingsSpec::default());
+    fs::create_dir(folder.path().join("eval")).unwrap();
+    let steps = [scalar_at(100.0, "loss", 1, 0.5), scalar_at(102.0, "loss", 2, 0.25)];
+    fs::write(folder.path().join("events.out.tfevents.1"), steps.concat()).unwrap();
+    fs::write(folder.path().join("eval/events.out.tfevents.1"), scalar_at(101.0, "loss", 1, 0.75)).unwrap();
+    let mut found = Vec::new();
+    source.poll(true, 110.0, &mut found).unwrap();
+    found.retain(|found| !matches!(found, Found::Reading { .. }));
+    let step = |number, loss, at_s| {
+        let step =
+            FoundStep { step: Some(number), loss: Some(loss), at_s, read_s: Some(110.0), ..FoundStep::default() };
+        Found::Step(step)
+    };
+    let evaluated = Found::Evaluated { step: Some(1), at_s: 101.0 };
+    assert_eq!(found, [step(1, 0.5, 100.0), evaluated, step(2, 0.25, 102.0)]);
 }
 
 #[test]

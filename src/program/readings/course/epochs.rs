@@ -1,0 +1,66 @@
+//! The epochs of a run: which steps belong to them, and their mean losses.
+
+use std::cmp::Ordering;
+
+use super::super::keys::TRAINING_LOSS;
+use super::{Course, Event, FoundStep, Logged};
+
+impl Course {
+    /// Takes an epoch that is named without a step. A program names each epoch once it is over, such as with its accuracy, or before its steps.
+    /// The name of the current epoch ends it, unless steps of the epoch follow that name.
+    pub(super) fn named_epoch(&mut self, name: f64, events: &mut Vec<(f64, Event)>) {
+        let epoch = self.epochs.number_of(name);
+        let newest = self.newest().copied();
+        match newest.map_or(Ordering::Greater, |newest| epoch.cmp(&newest.epoch)) {
+            // Part of an epoch does not end it.
+            Ordering::Equal if self.names_follow && name.fract() == 0.0 => self.epoch = Some(epoch.saturating_add(1)),
+            Ordering::Equal | Ordering::Greater => self.epoch = Some(epoch),
+            // If it is named again after the next step, it had not ended.
+            Ordering::Less => {
+                if let Some(newest) = newest.filter(|newest| newest.step.epoch.is_none()) {
+                    self.names_follow = false;
+                    let epoch = FoundStep { epoch: Some(name), ..FoundStep::default() };
+                    self.more_of(0, newest.number, epoch, events);
+                }
+            }
+        }
+    }
+
+    /// Adds the loss of a step, if it has one, to the losses of its epoch, once nothing more is reported of the step. The epoch of the steps
+    /// before ends if the step is of another one. The mean is weighted by units if the program reports them.
+    pub(super) fn add_loss(&mut self, logged: &Logged, events: &mut Vec<(f64, Event)>) {
+        let end_s = self.end_s(&logged.step);
+        let before = self.completed.replace((logged.epoch, end_s));
+        if let Some((epoch, ended_s)) = before.filter(|(epoch, _)| *epoch != logged.epoch) {
+            self.end_epoch(epoch, ended_s, events);
+        }
+        self.keep_loss(logged);
+    }
+
+    /// Adds the loss of a step, if it has one, to the losses of its epoch.
+    fn keep_loss(&mut self, logged: &Logged) {
+        if let Some(loss) = logged.step.loss {
+            self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));
+        }
+    }
+
+    /// Adds the loss of a step that was followed by others. The mean loss of its epoch is given again once losses of another epoch come.
+    pub(super) fn add_late_loss(&mut self, logged: &Logged, events: &mut Vec<(f64, Event)>) {
+        if self.last == Some(logged.number) || logged.step.loss.is_none() {
+            return;
+        }
+        self.keep_loss(logged);
+        let before = self.late_epoch.replace(logged.epoch);
+        if let Some(epoch) = before.filter(|epoch| *epoch != logged.epoch) {
+            let at_s = self.end_s(&logged.step);
+            self.end_epoch(epoch, at_s, events);
+        }
+    }
+
+    /// Ends an epoch with a reading of its loss, if there was a loss and the program reports none itself.
+    pub(super) fn end_epoch(&mut self, epoch: u32, at_s: f64, events: &mut Vec<(f64, Event)>) {
+        let loss = self.losses.mean(epoch).filter(|_| !self.keys.contains(TRAINING_LOSS));
+        let reading = |value| Event::Reading { key: TRAINING_LOSS.into(), value, epoch: Some(epoch), step: None };
+        events.extend(loss.map(|loss| (at_s, reading(loss))));
+    }
+}

@@ -1,0 +1,89 @@
+//! Evaluations of which a program reports only the loss.
+
+use super::*;
+
+/// A line with the loss of an evaluation.
+fn evaluated(step: Option<u64>, at_s: f64) -> Found {
+    Found::Evaluated { step, at_s }
+}
+
+fn step(number: u64, at_s: f64) -> Found {
+    Found::Step(found_step(number, at_s))
+}
+
+/// The durations of the steps that count, with their numbers.
+fn counted(log: &[Event]) -> Vec<(u64, f64)> {
+    steps(log)
+        .into_iter()
+        .filter(|(.., counts)| *counts)
+        .map(|(number, _, duration_s, _)| (number, duration_s))
+        .collect()
+}
+
+#[test]
+fn the_time_before_the_loss_of_an_evaluation_is_none_of_the_next_step() {
+    for number in [Some(2), None] {
+        let log = events(
+            WarmUp::Steps(0),
+            &[vec![
+                step(1, 1.0),
+                step(2, 2.0),
+                // The losses of two data sets.
+                evaluated(number, 5.0),
+                evaluated(number, 8.0),
+                step(3, 9.5),
+            ]],
+        );
+        assert_eq!(counted(&log), [(2, 1.0), (3, 1.5)]);
+        let phases =
+            log.iter().filter_map(|event| if let Event::Phase { phase } = event { Some(*phase) } else { None });
+        assert_eq!(phases.collect::<Vec<_>>(), [Phase::WarmUp, Phase::Steady, Phase::Evaluate, Phase::Steady]);
+        assert!(warnings(&log).is_empty(), "{log:?}");
+    }
+}
+
+#[test]
+fn a_step_has_no_duration_if_the_steps_before_an_evaluation_are_not_known() {
+    for (first, second, number) in [(1, 2, Some(3)), (10, 20, Some(25)), (10, 20, None)] {
+        let next = second + (second - first);
+        let found =
+            vec![step(first, 1.0), step(second, 2.0), evaluated(number, 5.0), step(next, 9.0), step(next + 1, 10.0)];
+        let log = events(WarmUp::Steps(0), &[found]);
+        let numbers: Vec<_> = counted(&log).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(numbers, [second, next + 1], "{number:?}");
+        assert!(warnings(&log).is_empty(), "{log:?}");
+    }
+}
+
+#[test]
+fn an_evaluation_changes_nothing_where_the_program_reports_durations_or_phases() {
+    let timed = |number, at_s| Found::Step(FoundStep { duration_s: Some(0.5), ..found_step(number, at_s) });
+    let log = events(WarmUp::Steps(0), &[vec![timed(1, 1.0), evaluated(Some(7), 5.0), timed(2, 5.5)]]);
+    assert_eq!(counted(&log), [(1, 0.5), (2, 0.5)]);
+    let phase = |name: &str, at_s: f64| Found::Phase { phase: NamedPhase::of(name).unwrap(), at_s };
+    let found = vec![step(1, 1.0), phase("evaluate", 1.0), evaluated(Some(1), 3.0), phase("train", 5.0), step(2, 6.0)];
+    assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), [(2, 1.0)]);
+}
+
+#[test]
+fn steps_that_are_written_together_with_an_evaluation_have_no_durations_and_that_is_told() {
+    let together = [step(2, 5.0), step(3, 5.0), evaluated(Some(3), 5.0), step(4, 5.0)];
+    let log = events(WarmUp::Steps(0), &[[&[step(1, 1.0)][..], &together, &[step(5, 7.0)]].concat()]);
+    assert_eq!(counted(&log), [(5, 2.0)]);
+    let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
+    assert!(
+        warning.starts_with("steps up to step 4 were reported together with the loss of an evaluation"),
+        "{warning}"
+    );
+    // A single step may have been written just before its evaluation, which then took no time.
+    let single = vec![step(1, 1.0), step(2, 2.0), evaluated(Some(2), 2.0), step(3, 3.0)];
+    let log = events(WarmUp::Steps(0), &[single]);
+    assert_eq!(counted(&log), [(2, 1.0), (3, 1.0)]);
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+#[test]
+fn the_step_that_contains_an_evaluation_which_is_reported_later_has_no_duration() {
+    let found = vec![step(1, 1.0), step(2, 2.0), step(3, 6.0), evaluated(Some(2), 5.0), step(4, 7.0)];
+    assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), [(2, 1.0), (4, 1.0)]);
+}
