@@ -111,7 +111,9 @@ mod tests {
     #[test]
     fn the_loss_of_an_earlier_step_counts_in_its_epoch_and_once() {
         let mut losses = Losses::default();
-        [(1, 1, 8.0), (1, 3, 4.0), (2, 5, 1.0)].map(|(epoch, step, loss)| losses.add(epoch, step, loss, 1.0));
+        for (epoch, step, loss) in [(1, 1, 8.0), (1, 3, 4.0), (2, 5, 1.0)] {
+            losses.add(epoch, step, loss, 1.0);
+        }
         losses.add(1, 2, 0.0, 1.0);
         losses.add(1, 3, 1.0, 1.0);
         assert_eq!((losses.mean(1), losses.mean(2)), (Some(3.0), Some(1.0)));
