@@ -3,7 +3,7 @@
 //! structure. Since 0.1 these are defined anew, and `src/analysis` has its own golden numbers for them: intervals of six and more
 //! repeats (0.1: bootstrap), ratios of several repeats (0.1: of their medians), the table and the points of `effects`. Measures of
 //! memory that are the same in every cell are one bar now, and a loss of one epoch is drawn over steps or said. Tables may have more
-//! columns. Rates that are whole numbers have no verdict any more (`commands`).
+//! columns. Rates that are whole numbers have no verdict any more, and runs without steps that count may be `contended` (`commands`).
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
