@@ -125,7 +125,8 @@ impl App {
             self.window.execute(command, context);
         }
         if context.input(|input| input.viewport().close_requested()) {
-            if keys::closes_after_typing(context) {
+            // The palette takes the focus again in each frame, and what is typed there changes nothing.
+            if !self.window.command_palette && keys::closes_after_typing(context) {
                 context.send_viewport_cmd(eframe::egui::ViewportCommand::CancelClose);
             } else {
                 self.window.close_requested(context);

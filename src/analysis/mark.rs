@@ -35,7 +35,7 @@ pub enum Mark {
     Tried(f64),
     /// There was no telemetry for this time, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
-    /// The machine had too few CPUs for it and for other programs while its steps counted, or while a program without steps ran. CPUs are counted in whole CPUs.
+    /// The machine had too few CPUs for it and for other programs while its steps counted, or while a program without steps that count ran. CPUs are counted in whole CPUs.
     Contended {
         /// CPUs that other programs kept busy.
         others: f64,

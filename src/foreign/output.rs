@@ -18,8 +18,17 @@ const MOST_NAMES: u32 = 1000;
 const PROC: i64 = 0x9fa0;
 
 /// The files and folders of a session's folder, beside its index: `multicard help session`.
-const OF_SESSIONS: [&str; 8] =
-    ["session.toml", "session.lock", "journal.jsonl", "queue.json", "imported.json", "origin", "runs", "allocations"];
+const OF_SESSIONS: [&str; 9] = [
+    "session.toml",
+    "session.lock",
+    "journal.jsonl",
+    "queue.json",
+    "imported.json",
+    "origin",
+    "runs",
+    "readers",
+    "allocations",
+];
 /// How the names of an index's files begin.
 const OF_INDEXES: &str = "session.sqlite";
 

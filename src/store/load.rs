@@ -1,4 +1,4 @@
-//! The machine's load while a run's steps counted, or during the whole run of a program without steps: means of its samples over time.
+//! The machine's load while a run's steps counted, or during the whole run of a program that has no steps that count: means of its samples over time.
 
 use serde::{Deserialize, Serialize};
 

@@ -52,7 +52,8 @@ pub struct Course {
     recent: Recent,
     /// Steps without a duration that have the same time; the next step with another time gives them their duration.
     waiting: Vec<Logged>,
-    /// The loss of an evaluation was reported together with these steps; whether no steps were made between the newest one and the evaluation.
+    /// `Some` if the loss of an evaluation was reported at the same time as the waiting steps: true if no step can have been made between the
+    /// newest of them and the evaluation.
     evaluated_together: Option<bool>,
     /// Whether the program reports only some of its steps.
     skips_steps: bool,
@@ -358,6 +359,9 @@ impl Course {
                 (self.since_s, self.times_step) = (step.at_s, true);
             }
             return self.more_of(source, number, step, events);
+        } else if self.steps.is_behind(source) && newest.is_some_and(|newest| number > newest + 1) {
+            // The source is late: the program has gone back since, and repeats this step.
+            return;
         } else if newest.is_some_and(|newest| number < newest) {
             return self.log_late(source, number, reported_epoch, step, events);
         } else {

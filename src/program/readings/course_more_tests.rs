@@ -202,3 +202,63 @@ proptest! {
         }
     }
 }
+
+/// Steps 0 to 24 of three epochs, as a program without an end of its counts reports them.
+fn counted_from_zero(make: fn(u64) -> FoundStep) -> impl Fn(u64) -> FoundStep {
+    move |place| FoundStep {
+        step: Some(place % 25),
+        epoch: Some((place / 25 + 1) as f64),
+        at_s: 0.02 * place as f64,
+        ..make(place + 1)
+    }
+}
+
+#[test]
+fn a_source_that_begins_an_epoch_first_and_reports_only_some_steps_does_not_shorten_the_epoch_before() {
+    let (sparse, dense) = (counted_from_zero(loss_of), counted_from_zero(time_of));
+    let of_step = |place: u64| {
+        let losses = (place % 25 % 10 == 0).then(|| (0, Found::Step(sparse(place))));
+        losses.into_iter().chain([(1, Found::Step(dense(place)))])
+    };
+    let log = events_of_sources(vec![(0..75).flat_map(of_step).collect()]);
+    let steps: Vec<_> = logged(&log).iter().map(|(step, epoch, ..)| (*step, *epoch)).collect();
+    assert_eq!(steps, (1..=75_u64).map(|step| (step, step.div_ceil(25) as u32)).collect::<Vec<_>>());
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+#[test]
+fn a_source_that_names_no_epoch_may_be_late_over_the_end_of_an_epoch() {
+    let (first, second) = (counted_from_zero(time_of), counted_from_zero(loss_of));
+    let late = |place: u64| (1, Found::Step(FoundStep { epoch: None, ..second(place) }));
+    let of_step = |place: u64| {
+        let ahead = (place < 75).then(|| (0, Found::Step(first(place))));
+        ahead.into_iter().chain(place.checked_sub(3).map(late))
+    };
+    let log = events_of_sources(vec![(0..78).flat_map(of_step).collect()]);
+    let steps: Vec<_> = logged(&log).iter().map(|(step, epoch, _, loss, ..)| (*step, *epoch, *loss)).collect();
+    let expected = (1..=75_u64).map(|step| (step, step.div_ceil(25) as u32, 3.0 / step as f64));
+    assert_eq!(steps, expected.collect::<Vec<_>>());
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+#[test]
+fn what_a_late_source_reports_from_before_a_return_is_no_step_after_it() {
+    let at = |step: FoundStep, at_s: f64| FoundStep { at_s, ..step };
+    let units = |step: u64, at_s: f64| (1, Found::Step(FoundStep { duration_s: None, ..at(time_of(step), at_s) }));
+    let loss = |step: u64, at_s: f64| (0, Found::Step(at(loss_of(step), at_s)));
+    let before = (1..=10).flat_map(|step| {
+        let late = (step < 9).then(|| units(step, step as f64));
+        [loss(step, step as f64)].into_iter().chain(late)
+    });
+    let again = (1..=6).flat_map(|step| {
+        let at_s = 20.0 + step as f64;
+        let late = (step == 2).then(|| [units(9, at_s), units(10, at_s)]);
+        [loss(step, at_s)].into_iter().chain(late.into_iter().flatten())
+    });
+    let log = events_of_sources(before.chain(again).map(|found| vec![found]).collect());
+    let steps = logged(&log);
+    let durations_s: Vec<_> =
+        steps.iter().filter(|(step, ..)| (3..=5).contains(step)).map(|(_, _, s, ..)| *s).collect();
+    assert_eq!(durations_s, [1.0; 3], "{steps:?}");
+    assert_eq!(warnings(&log).len(), 1, "{log:?}");
+}

@@ -67,7 +67,8 @@ impl Steps {
         (epoch, named_epoch): (u32, u32),
         newest: Option<&Logged>,
     ) -> (u64, Option<u64>) {
-        let mut place = self.sources.get(&source).copied().unwrap_or_default();
+        let begin = Place { returns: self.returns, ..Place::default() };
+        let mut place = self.sources.get(&source).copied().unwrap_or(begin);
         // Unless another source has come further, all that is known of the step counts.
         let is_own = |newest: &&Logged| place.newest.is_some_and(|own| own.number == newest.number);
         let before = newest.filter(is_own).map(Newest::of).or(place.newest);
@@ -88,16 +89,27 @@ impl Steps {
         (number, back_from.filter(|_| is_new))
     }
 
+    /// Whether a source may still report steps from before the program went back.
+    pub fn is_behind(&self, source: usize) -> bool {
+        self.sources.get(&source).is_some_and(|place| place.returns < self.returns)
+    }
+
     /// The number over the run for a reported step number; `epoch` compares the epoch of the step with the epoch of the newest one. A number
-    /// that does not advance belongs to a new count if its epoch is later. A smaller number does so, too, if the count had come to its end.
+    /// that does not advance belongs to a new count if its epoch is later. A smaller number does so, too, if the count had come to its end,
+    /// or if another source has begun the next count.
     fn advance(&mut self, place: &mut Place, number: u64, mut end: Option<u64>, epoch: Ordering) -> u64 {
         self.from_zero |= number == 0 && self.before.is_empty();
         let number = number.saturating_add(u64::from(self.from_zero)).max(1);
         if let Some((newest, newest_end)) = place.in_count
             && number <= newest
         {
-            if epoch.is_gt() || number < newest && newest_end == Some(newest) {
-                let before = self.steps_before(place).saturating_add(newest_end.unwrap_or(newest).max(newest));
+            let has_ended = newest_end == Some(newest) || place.count + 1 < self.before.len();
+            if epoch.is_gt() || number < newest && has_ended {
+                // Another source may have come further in the count, such as one that reports every step.
+                let in_count = self.sources.values().filter(|other| other.count == place.count);
+                let ends = in_count.filter_map(|other| other.in_count).chain(place.in_count);
+                let end = ends.map(|(newest, end)| end.unwrap_or(newest).max(newest)).max().unwrap_or(newest);
+                let before = self.steps_before(place).saturating_add(end);
                 place.count += 1;
                 // Another source may have begun this count.
                 if self.before.len() <= place.count {

@@ -114,7 +114,7 @@ impl Reader {
             let environment: Option<Arc<Environment>> = optional_shared(&self.environments, row, 20)?;
             let is_imported = environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
             let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?)?;
-            // All of a program's time counts if it reports no steps.
+            // All of a program's time counts if it has no steps that count.
             let is_whole = logged.ranks.is_empty() || workload.command.is_some() && logged.counted.is_empty();
             let counted = (!is_whole).then_some(logged.counted.as_slice());
             let mode: Mode = json(row, 19)?;

@@ -3,6 +3,9 @@
 
 use super::{Course, Event, Phase};
 
+/// An evaluation that is shorter than this is no phase of its own: a program may evaluate after each of millions of steps.
+const LEAST_PHASE_S: f64 = 0.1;
+
 impl Course {
     /// Takes a line with the loss of an evaluation, which ended at this time. `number` is that of the step in the line, if it has one.
     pub(super) fn evaluated(&mut self, number: Option<u64>, at_s: f64, now_s: f64, events: &mut Vec<(f64, Event)>) {
@@ -21,7 +24,8 @@ impl Course {
         self.log_waiting(events);
         let began_s = if follows { self.since_s } else { at_s };
         (self.since_s, self.times_step) = (at_s, follows);
-        if self.phase.replace(Phase::Evaluate) != Some(Phase::Evaluate) {
+        let is_brief = follows && at_s - began_s < LEAST_PHASE_S;
+        if !is_brief && self.phase.replace(Phase::Evaluate) != Some(Phase::Evaluate) {
             events.push((self.clock.time_s(began_s, Some(now_s)), Event::Phase { phase: Phase::Evaluate }));
         }
     }
