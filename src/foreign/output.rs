@@ -18,7 +18,7 @@ const MOST_NAMES: u32 = 1000;
 const PROC: i64 = 0x9fa0;
 
 /// The files and folders of a session's folder, beside its index: `multicard help session`.
-const OF_SESSIONS: [&str; 9] = [
+const OF_SESSIONS: [&str; 10] = [
     "session.toml",
     "session.lock",
     "journal.jsonl",
@@ -26,6 +26,7 @@ const OF_SESSIONS: [&str; 9] = [
     "imported.json",
     "origin",
     "runs",
+    "setup",
     "readers",
     "allocations",
 ];

@@ -359,7 +359,7 @@ impl Course {
                 (self.since_s, self.times_step) = (step.at_s, true);
             }
             return self.more_of(source, number, step, events);
-        } else if self.steps.is_behind(source) && newest.is_some_and(|newest| number > newest + 1) {
+        } else if self.steps.is_behind(source) && newest.is_some_and(|newest| number > newest.saturating_add(1)) {
             // The source is late: the program has gone back since, and repeats this step.
             return;
         } else if newest.is_some_and(|newest| number < newest) {

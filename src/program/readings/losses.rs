@@ -71,9 +71,10 @@ impl Losses {
     /// The mean loss of an epoch; `None` if it had no loss.
     pub fn mean(&self, epoch: u32) -> Option<f64> {
         let add = |(sum, weight): (f64, f64), loss: &Loss| (sum + loss.sum, weight + loss.weight);
-        // Nearly always, the epoch is one of the newest.
-        let of_epoch = self.losses.iter().rev().skip_while(|loss| loss.epoch != epoch);
-        let (sum, weight) = of_epoch.take_while(|loss| loss.epoch == epoch).fold((0.0, 0.0), add);
+        // From the end, because nearly always the epoch is one of the newest.
+        let end = self.losses.iter().rposition(|loss| loss.epoch == epoch)? + 1;
+        let begin = self.losses[..end].iter().rposition(|loss| loss.epoch != epoch).map_or(0, |before| before + 1);
+        let (sum, weight) = self.losses[begin..end].iter().fold((0.0, 0.0), add);
         (weight > 0.0).then(|| sum / weight)
     }
 }

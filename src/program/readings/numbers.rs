@@ -67,8 +67,7 @@ impl Steps {
         (epoch, named_epoch): (u32, u32),
         newest: Option<&Logged>,
     ) -> (u64, Option<u64>) {
-        let begin = Place { returns: self.returns, ..Place::default() };
-        let mut place = self.sources.get(&source).copied().unwrap_or(begin);
+        let mut place = self.sources.get(&source).copied().unwrap_or_default();
         // Unless another source has come further, all that is known of the step counts.
         let is_own = |newest: &&Logged| place.newest.is_some_and(|own| own.number == newest.number);
         let before = newest.filter(is_own).map(Newest::of).or(place.newest);
