@@ -48,8 +48,7 @@ pub(super) fn made_otherwise<'r>(
     let listed: Vec<String> = listed.collect();
     (!listed.is_empty()).then(|| {
         format!(
-            "kept runs were made otherwise than the plan would make them now: {}; to run its repeats again, launch it without “keep finished \
-             repeats” (`--resume`)",
+            "some kept runs differ from what the plan would run now: {}; to measure all of them alike, launch the plan in a new session",
             listed.join(", ")
         )
     })
