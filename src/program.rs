@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use absent::missing_program;
-pub use facts::{Facts, FilesNow, facts};
+pub use facts::{Facts, FilesNow, PROGRAM_FILES, facts};
 pub use runner::run;
 
 /// The file of a run's [`Record`] in its folder.

@@ -273,7 +273,7 @@ const KINDS_OF_WARNINGS: [(&str, &str); 8] = [
     ("s of steps were reported together", "late steps"),
     ("the end of the warm-up was not found", "no end of warm-up"),
     ("step numbers went back", "restarted"),
-    ("was read by another run at the same time", "shared file"),
+    ("this run may have taken readings of that run", "shared file"),
 ];
 
 fn kind_of_warning(message: &str) -> Option<&'static str> {

@@ -25,10 +25,11 @@ fn refused(cells: &[Cell], column: &Column) -> Option<String> {
     });
     let unlike: Vec<(&str, &str)> = unlike.collect();
     let (unit, others) = unlike.first()?;
+    let (have, their) = if unlike.len() == 1 { ("has", "its") } else { ("have", "their") };
     Some(format!(
-        "{} is left out of {}: its unit is {} there and {} in others, which cannot be converted",
-        column.name.to_lowercase(),
+        "{} {have} no {} here: {their} unit is {}, which cannot be converted to {}, the unit of the others",
         counted(unlike.len(), "run"),
+        column.name.to_lowercase(),
         named(unit),
         named(others)
     ))
@@ -102,9 +103,14 @@ mod tests {
             units.into_iter().zip(1..).map(|(unit, repeat)| of_unit(repeat, unit)).collect()
         };
         let expected =
-            "lat is left out of 2 runs: its unit is tokens there and ms in others, which cannot be converted";
-        assert_eq!(notes(&units(["ms", "tokens", "tokens"]), "lat", "its unit"), [expected]);
-        assert_eq!(notes(&units(["ms", "us", "s"]), "lat", "its unit"), [""; 0]);
+            "2 runs have no lat here: their unit is tokens, which cannot be converted to ms, the unit of the others";
+        assert_eq!(notes(&units(["ms", "tokens", "tokens"]), "lat", "unit is"), [expected]);
+        let of_one = notes(&units(["ms", "ms", "tokens"]), "lat", "unit is");
+        assert!(
+            matches!(&of_one[..], [only] if only.starts_with("1 run has no lat here: its unit is tokens, ")),
+            "{of_one:?}"
+        );
+        assert_eq!(notes(&units(["ms", "us", "s"]), "lat", "unit is"), [""; 0]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::ranks::Ranks;
 use super::words::Words;
 
 /// The key of the fact that stands for the program's own files.
-const FILES: &str = "program_files";
+pub const PROGRAM_FILES: &str = "program_files";
 /// Time limit for git and Python.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Packages whose versions affect how fast a training program is.
@@ -107,13 +107,21 @@ impl Start {
     /// The program's own files: files on its command line that are code or settings, and files that a Python script among them imports from
     /// its folder.
     fn files(&self, known: &mut Facts) -> BTreeSet<PathBuf> {
-        let mut files = named_files(&self.filled.run, &self.folder);
-        if let Some(python) = &self.python {
-            let scripts: Vec<PathBuf> = files.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
-            files.extend(scripts.iter().flat_map(|script| imports(known, python, script, &self.folder)));
-        }
-        files
+        with_imports(known, named_files(&self.filled.run, &self.folder), &self.folder, self.python.as_deref())
     }
+}
+
+/// The files that a command line names, and those that the Python scripts among them import.
+fn with_imports(
+    known: &mut Facts,
+    named: BTreeSet<PathBuf>,
+    folder: &Path,
+    python: Option<&Path>,
+) -> BTreeSet<PathBuf> {
+    let Some(python) = python else { return named };
+    let scripts: Vec<PathBuf> = named.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
+    let imported = scripts.iter().flat_map(|script| imports(known, python, script, folder));
+    named.into_iter().chain(imported).collect()
 }
 
 /// Adds the facts about a run's program to the run's environment, as far as they can be found.
@@ -125,7 +133,7 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     environment.set("program_git", commit);
     environment.set(COMMIT_TIME, commit_time);
     environment.set("program_container", container);
-    environment.set(FILES, digest_of(&files, &folder));
+    environment.set(PROGRAM_FILES, digest_of(&files, &folder));
     let Some(python) = python else { return };
     let found = known.pythons.entry((python.clone(), filled.env.clone()));
     if let Some((version, packages)) = found.or_insert_with(|| versions(&python, &folder, &filled.env)) {
@@ -134,17 +142,21 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     }
 }
 
-/// Compares the files of programs with those that their runs were made with. Files that several runs use are read once.
+/// What the digest of a program's files is made from: its folder, the files that its command line names, and the Python that runs it.
+type Sources = (PathBuf, BTreeSet<PathBuf>, Option<PathBuf>);
+
+/// Compares the files of programs with those that their runs were made with. A program's files are found and read once.
 #[derive(Debug, Default)]
-pub struct FilesNow(HashMap<(PathBuf, BTreeSet<PathBuf>), Option<String>>);
+pub struct FilesNow(HashMap<Sources, Option<String>>);
 
 impl FilesNow {
-    /// Whether the files of a run's program differ from those of a run that was made in `before`; `false` if either are unknown.
-    pub fn differ(&mut self, known: &mut Facts, job: &Job, program: &Program, before: &Environment) -> bool {
-        let Some(before) = before.get(FILES) else { return false };
-        let Some(start) = Start::of(job, program) else { return false };
-        let files = start.files(known);
-        let now = self.0.entry((start.folder, files)).or_insert_with_key(|(folder, files)| digest_of(files, folder));
+    /// Whether the files of a run's program differ from `before`, the [`PROGRAM_FILES`] of another run; `false` if they are unknown.
+    pub fn differ(&mut self, known: &mut Facts, job: &Job, program: &Program, before: &str) -> bool {
+        let Some(Start { filled, folder, python, .. }) = Start::of(job, program) else { return false };
+        let named = named_files(&filled.run, &folder);
+        let now = self.0.entry((folder, named, python)).or_insert_with_key(|(folder, named, python)| {
+            digest_of(&with_imports(known, named.clone(), folder, python.as_deref()), folder)
+        });
         now.as_deref().is_some_and(|now| now != before)
     }
 }
@@ -329,6 +341,7 @@ fn answer(mut command: Command) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::plan::{Data, Shape, command, image};
 
     #[test]
     fn the_commit_of_a_folder_and_what_differs_from_it_is_told() {
@@ -416,6 +429,36 @@ mod tests {
         let built = of_program("./simulate").unwrap();
         write("simulate", "\u{7f}ELF 2");
         assert_ne!(of_program("./simulate").unwrap(), built);
+    }
+
+    #[test]
+    fn the_files_of_a_program_are_looked_at_once_for_all_runs_that_are_compared() {
+        if versions(Path::new("python3"), Path::new("."), &[]).is_none() {
+            println!("skipped: there is no python3");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("train.py", "import model\n");
+        write("model.py", "");
+        write("layers.py", "");
+        let run = ["python3", "train.py", "{seed}"].map(str::to_owned).to_vec();
+        let base = Some(folder.path().display().to_string());
+        let command = command::Command { run, base, ..Default::default() };
+        let program = Program { command, repeat: 1, marker: String::new(), device: "cpu".to_owned() };
+        let job = Job::new(image::KEY.into(), image::spec().levels(&[]), Shape::default(), Data::of_set("digits"));
+        let mut known = Facts::default();
+        let before = digest_of(&Start::of(&job, &program).unwrap().files(&mut known), folder.path()).unwrap();
+        assert!(before.ends_with("(2 files)"), "{before}");
+        let mut differ = |files: &mut FilesNow, seed| {
+            let job = Job { seed, ..job.clone() };
+            files.differ(&mut known, &job, &program, &before)
+        };
+        let mut files = FilesNow::default();
+        assert!(!differ(&mut files, 1));
+        write("model.py", "import layers\n");
+        assert!(!differ(&mut files, 2), "another seed is no other program");
+        assert!(differ(&mut FilesNow::default(), 2));
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl Runner {
         let at = at.canonicalize().unwrap_or(at);
         let shared = serde_json::json!([self.job.site.is_some(), place, self.in_container(&shared.setup), shared.env]);
         let own = serde_json::json!([filled.setup, folder, filled.env]);
-        SetUp::open(session, &at, &shared.to_string(), &own.to_string()).map_err(failed)
+        SetUp::open(session, &at, &shared.to_string(), &own.to_string(), self.job.shape.nodes()).map_err(failed)
     }
 
     /// Runs the set-up, unless it was the last one that a run of the session executed in the program's folder, whatever command that run had.

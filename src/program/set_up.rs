@@ -2,7 +2,8 @@
 //!
 //! Commands that run in one folder may have different set-ups, which make the same files, and a set-up with placeholders may differ from
 //! cell to cell. Runs whose set-ups differ must not use the same files at the same time: each run keeps a lock until its program has ended,
-//! which others of its set-up share, and a run of another set-up waits for it.
+//! which others of its set-up share, and a run of another set-up waits for it. Runs that come later queue behind the run that waits, because
+//! it would otherwise wait as long as runs of the last set-up overlap.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,6 +16,11 @@ const FOLDER: &str = "setup";
 
 /// The state that all runs in one folder share, as one of these runs sees it.
 pub(super) struct SetUp {
+    /// Locked by the run that begins next, as long as it waits.
+    queue: File,
+    /// Whether the run has other nodes. It then begins without queuing: the run at the head of the queue may wait for the end of the other
+    /// nodes, which wait for this one.
+    has_other_nodes: bool,
     /// Locked by the run that compares its set-up with the last one, until it has executed its own.
     turn: File,
     /// Locked while what the last set-up made is used, by any number of runs, or replaced, by one run.
@@ -29,11 +35,12 @@ pub(super) struct SetUp {
 
 impl SetUp {
     /// The state of the folder that a program runs in. The other parts are texts of which any change makes another set-up: `shared` is the
-    /// set-up and the place where it runs, as runs with the same levels have it, `own` the set-up as this run has it.
+    /// set-up and the place where it runs, as runs with the same levels have it, `own` the set-up as this run has it. `nodes` is the number
+    /// of the run's nodes.
     ///
     /// # Errors
     /// The session cannot be written.
-    pub fn open(session: &Path, program_folder: &Path, shared: &str, own: &str) -> io::Result<Self> {
+    pub fn open(session: &Path, program_folder: &Path, shared: &str, own: &str, nodes: u32) -> io::Result<Self> {
         let folder = session.join(FOLDER);
         fs::create_dir_all(&folder)?;
         let name = digest(program_folder.as_os_str().as_encoded_bytes());
@@ -45,23 +52,29 @@ impl SetUp {
         // The results of a set-up are not moved along with its session.
         let shared = digest(format!("{} {shared}", session.display()));
         let done = folder.join(format!("{name}.last"));
-        Ok(Self { turn: open("turn")?, made: open("made")?, done, shared, own: digest(own) })
+        let (queue, turn, made) = (open("queue")?, open("turn")?, open("made")?);
+        Ok(Self { queue, has_other_nodes: nodes > 1, turn, made, done, shared, own: digest(own) })
     }
 
-    /// Tries to begin: it is this run's turn, and no run uses what another set-up made.
+    /// Tries to begin: it is this run's turn, and no run uses what another set-up made. A run that cannot begin yet keeps its place at the
+    /// head of the queue, if it has got there.
     ///
     /// # Errors
     /// Other runs are in the way, or the file system has no locks.
     pub fn try_begin(&self) -> Result<(), TryLockError> {
+        // On Linux, locking again what this file has locked changes nothing.
+        match self.queue.try_lock() {
+            Err(TryLockError::WouldBlock) if self.has_other_nodes => {}
+            queued => queued?,
+        }
         self.turn.try_lock()?;
         let begun = if self.last().lines().next() == Some(self.shared.as_str()) {
             self.made.try_lock_shared()
         } else {
             self.made.try_lock()
         };
-        if begun.is_err() {
-            self.turn.unlock().map_err(TryLockError::Error)?;
-        }
+        let left = if begun.is_ok() { &self.queue } else { &self.turn };
+        left.unlock().map_err(TryLockError::Error)?;
         begun
     }
 
@@ -128,13 +141,21 @@ mod tests {
     }
 
     fn open(session: &Path, shared: &str, own: &str) -> SetUp {
-        SetUp::open(session, Path::new("/programs"), shared, own).unwrap()
+        SetUp::open(session, Path::new("/programs"), shared, own, 1).unwrap()
+    }
+
+    /// The same as one of two nodes of a run sees it.
+    fn open_node(session: &Path, shared: &str, own: &str) -> SetUp {
+        SetUp::open(session, Path::new("/programs"), shared, own, 2).unwrap()
     }
 
     /// The set-up of a run, which it executes unless it is done.
     fn set_up(session: &Path, shared: &str, own: &str) -> (bool, File) {
-        let set_up = open(session, shared, own);
-        assert!(begins(&set_up), "{shared} {own}");
+        executed(open(session, shared, own))
+    }
+
+    fn executed(set_up: SetUp) -> (bool, File) {
+        assert!(begins(&set_up), "{}", set_up.mark());
         let is_done = set_up.is_done();
         if !is_done {
             set_up.start().unwrap();
@@ -154,7 +175,7 @@ mod tests {
         drop(failing);
         assert!(!is_done("O1"), "the failed set-up may have replaced a part");
         // Another folder has a state of its own.
-        let other = SetUp::open(session.path(), Path::new("/elsewhere"), "O1", "O1").unwrap();
+        let other = SetUp::open(session.path(), Path::new("/elsewhere"), "O1", "O1", 1).unwrap();
         assert!(begins(&other) && !other.is_done());
         let moved = tempfile::tempdir().unwrap();
         fs::rename(session.path().join(FOLDER), moved.path().join(FOLDER)).unwrap();
@@ -164,20 +185,59 @@ mod tests {
     #[test]
     fn a_run_waits_for_those_that_use_what_another_set_up_made_and_not_for_those_of_its_own() {
         let session = tempfile::tempdir().unwrap();
-        let (_, first) = set_up(session.path(), "O1", "O1 node 0");
-        // Another node of the run has values of its own, and must not wait for the first one.
-        let (is_done, second) = set_up(session.path(), "O1", "O1 node 1");
+        let (_, first) = set_up(session.path(), "O1", "O1 first");
+        let (is_done, second) = set_up(session.path(), "O1", "O1 second");
         assert!(!is_done);
         let other = open(session.path(), "O2", "O2");
         assert!(!begins(&other));
         drop(first);
         assert!(!begins(&other));
-        // A run that waits does not keep others from beginning.
-        let (is_done, third) = set_up(session.path(), "O1", "O1 node 1");
-        assert!(is_done && !begins(&other));
-        drop((second, third));
+        drop(second);
         assert!(begins(&other));
         let late = open(session.path(), "O1", "O1");
         assert!(!begins(&late), "the set-up is being executed");
+    }
+
+    #[test]
+    fn runs_that_come_later_queue_behind_one_that_waits_for_the_end_of_those_of_another_set_up() {
+        let session = tempfile::tempdir().unwrap();
+        let (_, used) = set_up(session.path(), "O1", "O1");
+        let other = open(session.path(), "O2", "O2");
+        assert!(!begins(&other));
+        let late = open(session.path(), "O1", "O1");
+        assert!(!begins(&late), "it would use the files for longer");
+        drop(used);
+        assert!(!begins(&late) && begins(&other));
+        // The next one is at the head of the queue.
+        assert!(!begins(&late));
+        other.finish().unwrap();
+        let used = other.into_use().unwrap();
+        assert!(!begins(&late) && !begins(&open(session.path(), "O2", "O2")));
+        drop(used);
+        assert!(begins(&late));
+        // A run that is ended while it waits leaves the queue.
+        late.finish().unwrap();
+        let _used = late.into_use().unwrap();
+        let ended = open(session.path(), "O2", "O2");
+        assert!(!begins(&ended));
+        drop(ended);
+        assert!(begins(&open(session.path(), "O1", "O1")));
+    }
+
+    #[test]
+    fn a_node_of_a_run_begins_even_if_a_run_of_another_set_up_waits_for_the_end_of_its_other_node() {
+        let session = tempfile::tempdir().unwrap();
+        let (_, first) = executed(open_node(session.path(), "O1", "O1 node 0"));
+        let other = open(session.path(), "O2", "O2");
+        assert!(!begins(&other));
+        let (is_done, second) = executed(open_node(session.path(), "O1", "O1 node 1"));
+        assert!(!is_done && !begins(&other));
+        drop((first, second));
+        // A node waits at the head of the queue like any run.
+        let used = executed(other).1;
+        let node = open_node(session.path(), "O1", "O1 node 0");
+        assert!(!begins(&node) && !begins(&open(session.path(), "O2", "O2")));
+        drop(used);
+        assert!(begins(&node));
     }
 }

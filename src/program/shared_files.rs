@@ -41,7 +41,7 @@ impl SharedFiles {
         self.0.iter().filter_map(|entry| match entry {
             Ok(entry) => entry.is_shared().then(|| {
                 format!(
-                    "{} was read by another run at the same time, whose readings may be taken for those of this run: give each run a \
+                    "another run read {} at the same time: this run may have taken readings of that run for its own: give each run a \
                      file of its own, in {{run_folder}}",
                     entry.file.display()
                 )
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn is_shared(files: &SharedFiles) -> bool {
-        files.warnings().any(|warning| warning.contains("was read by another run"))
+        files.warnings().any(|warning| warning.starts_with("another run read "))
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn sessions_that_leave_out_other_warm_ups_get_no_verdict_by_steps_and_tables_and
     let resumed = pooled.run(&plan("30"), &["--resume"]);
     let resumed = text(&resumed.stderr);
     assert!(
-        resumed.contains("made otherwise than the plan would make them now: 2 runs with another warm-up (1, 2)"),
+        resumed.contains("differ from what the plan would run now: 2 runs with another warm-up (1, 2)"),
         "{resumed}"
     );
     assert_eq!(pooled.runs().len(), 2, "the cells are the same");

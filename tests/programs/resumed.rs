@@ -14,7 +14,7 @@ fn warning(scene: &Scene, plan: &str) -> Option<String> {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("4 existing runs are kept"), "{stderr}");
-    stderr.lines().find(|line| line.starts_with("warning: kept runs were made otherwise")).map(str::to_owned)
+    stderr.lines().find(|line| line.starts_with("warning: some kept runs differ from what")).map(str::to_owned)
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn a_resumed_plan_says_how_many_kept_runs_were_made_with_other_files_of_the_prog
     scene.finish(PLAN);
     assert_eq!(warning(&scene, PLAN), None);
     write("echo second");
-    let expected = "warning: kept runs were made otherwise than the plan would make them now: 4 runs with other files of the program \
-                    (1, 2, 3, 4); to run its repeats again, launch it without “keep finished repeats” (`--resume`)";
+    let expected = "warning: some kept runs differ from what the plan would run now: 4 runs with other files of the program (1, 2, 3, 4); \
+                    to measure all of them alike, launch the plan in a new session";
     assert_eq!(warning(&scene, PLAN).as_deref(), Some(expected), "nothing is left to do");
     let more = PLAN.replace("repeats = 2", "repeats = 3");
     assert_eq!(warning(&scene, &more).as_deref(), Some(expected), "a repeat of each cell is left to do");

@@ -39,7 +39,8 @@ fn runs_side_by_side_that_read_one_file_are_warned_of_before_and_marked_after() 
         assert_eq!(stderr.contains("warning: runs side by side read the same file"), is_shared, "{stderr}");
         for run in scene.runs() {
             let warned = warnings(&run);
-            assert_eq!(warned.contains("results.jsonl was read by another run"), is_shared, "{file}: {warned}");
+            let is_warned = warned.contains("another run read ") && warned.contains("results.jsonl at the same time");
+            assert_eq!(is_warned, is_shared, "{file}: {warned}");
         }
         let notes = scene.table(&["--notes"]).to_string();
         assert_eq!(notes.contains("shared file"), is_shared, "{notes}");

@@ -65,9 +65,8 @@ impl Earlier {
         let (path, last_line) = (path.display(), shown(&self.last_line));
         if is_counted {
             format!(
-                "{path}: the program wrote this file anew, beginning with all that it contained before the run, up to the line {last_line}: \
-                     the whole file counts as content of this run; if that part is from earlier runs, let the program write to a file in \
-                     {{run_folder}}"
+                "{path}: the program wrote this file anew, and it still begins with its old content (up to the line {last_line}). All of \
+                     it counts as this run's; if the old part is from earlier runs, let the program write to a file in {{run_folder}}"
             )
         } else {
             format!(
@@ -355,7 +354,7 @@ mod tests {
             fs::write(&path, text.repeat(2)).unwrap();
             assert_eq!(read(&mut growing), format!("!{text}{text}"));
             let doubt = growing.doubt().unwrap();
-            assert!(doubt.contains(&format!("up to the line \"{last}\": the whole file counts")), "{doubt}");
+            assert!(doubt.contains(&format!("(up to the line \"{last}\"). All of it counts as this run's")), "{doubt}");
         }
         let mut growing = written_before(&path, "epoch,accuracy\r\n", true);
         fs::write(&path, "epoch,accuracy\r\n1,0.5\r\n").unwrap();

@@ -31,7 +31,7 @@ const SENTENCES: [&str; 24] = [
      reporting the epoch; repeated step numbers replace the earlier ones",
     "step numbers went back, as step # was followed by step #: the program restarted from a checkpoint, or counts steps from the start \
      of each epoch without reporting the epoch; repeated step numbers replace the earlier ones",
-    "… was read by another run at the same time, whose readings may be taken for those of this run: give each run a file of its own, in \
+    "another run read … at the same time: this run may have taken readings of that run for its own: give each run a file of its own, in \
      {run_folder}",
     "no time passed before step #, or the clock was set back: such steps are left out of statistics",
     "GPU # was used by other programs when the run started: # processes, # GB of memory in use, kernels running # % of the time",
