@@ -217,7 +217,7 @@ fn counted_from_zero(make: fn(u64) -> FoundStep) -> impl Fn(u64) -> FoundStep {
 fn a_source_that_begins_an_epoch_first_and_reports_only_some_steps_does_not_shorten_the_epoch_before() {
     let (sparse, dense) = (counted_from_zero(loss_of), counted_from_zero(time_of));
     let of_step = |place: u64| {
-        let losses = (place % 25 % 10 == 0).then(|| (0, Found::Step(sparse(place))));
+        let losses = (place % 25).is_multiple_of(10).then(|| (0, Found::Step(sparse(place))));
         losses.into_iter().chain([(1, Found::Step(dense(place)))])
     };
     let log = events_of_sources(vec![(0..75).flat_map(of_step).collect()]);
