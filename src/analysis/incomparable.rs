@@ -178,12 +178,12 @@ impl fmt::Display for Incomparable {
             [] => String::new(),
             names => format!("; {} changed meanwhile", names.join(", ")),
         };
+        let differ = |with: &[String]| match with {
+            [] => String::new(),
+            names => format!("; they differ in {}", names.join(", ")),
+        };
         match self {
-            Self::Sessions { with } => {
-                let with =
-                    if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
-                write!(f, "measured in different sessions{with}")
-            }
+            Self::Sessions { with } => write!(f, "measured in different sessions{}", differ(with)),
             Self::Imported => f.write_str("one was imported, and the other was measured here"),
             Self::OneSession => f.write_str("each side is one session, so it is unknown how much sessions differ"),
             Self::OneAfterTheOther { gap_s, with } => {
@@ -194,11 +194,7 @@ impl fmt::Display for Incomparable {
                 write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
             }
             Self::Mixed => f.write_str("a session has runs of this cell from different environments"),
-            Self::NoPartners { with } => {
-                let with =
-                    if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
-                write!(f, "no repeat of one has a partner in the other{with}")
-            }
+            Self::NoPartners { with } => write!(f, "no repeat of one has a partner in the other{}", differ(with)),
             Self::RecurringRows => f.write_str("rows of the file recur with all their digits"),
             Self::RecurringValues => f.write_str("values of this measure recur in the file with all their digits"),
             Self::DependentValues => f.write_str("successive values of this measure depend on each other in the file"),

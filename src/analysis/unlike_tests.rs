@@ -127,7 +127,7 @@ fn units_are_converted_within_a_quantity() {
     }
 }
 
-/// Three repeats of a cell, from one number on, whose plan leaves out so many of their steps. Steps of fp16 take a little longer.
+/// Three repeats of a cell, from one number on; their plan leaves out the given number of steps. Steps of fp16 take a little longer.
 fn with_warm_up(precision: &str, first: u32, steps: u64) -> Vec<RunSummary> {
     let step_s = if precision == "fp16" { 0.1002 } else { 0.1 };
     let run = |repeat: u32| {

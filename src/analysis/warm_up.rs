@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::analysis::{RunSummary, fixture, summarise_run};
 
-    /// A run that leaves out so many of its first steps, as its plan asks for it.
+    /// A run that leaves out the first `steps` steps, as its plan asks.
     fn run(asked: WarmUp, steps: u64) -> RunSummary {
         let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.1);
         record.warm_up = Some(asked);

@@ -133,7 +133,7 @@ impl Amount {
     fn spelled_out(counted: &[&str], thing: &str, last: &str, per: &str) -> Self {
         let all = plain(&counted.join(" "));
         if is_time(per) {
-            // Of units such as MB, the letters matter.
+            // In units such as MB, capital and small letters differ in meaning.
             let unit = counted.last().copied().filter(|word| MeasureUnit::symbol(word).is_some()).unwrap_or(thing);
             // Rates per other times are converted to rates per second, and have no unit in their keys.
             return Self { unit: Some(format!("{unit}/{per}")), stem: (per != "s").then_some(all) };

@@ -133,7 +133,7 @@ fn few_repeats(plan: &Plan) -> Option<String> {
     })
 }
 
-/// A file of readings that several runs would read at the same time, each of which would take the readings of the others for its own.
+/// A file of readings that several runs would read at the same time: each run would take the readings of the others for its own.
 fn shared_file(plan: &Plan, matrix: &Matrix) -> Option<String> {
     let (is_side_by_side, advice) = match &plan.site {
         Some(_) => (!plan.one_allocation, ""),

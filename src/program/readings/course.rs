@@ -71,7 +71,7 @@ pub struct Course {
     names_training: bool,
     evaluation: Evaluation,
     losses: Losses,
-    /// The epoch of the newest step of which nothing more is reported, and when that step ended.
+    /// The epoch of the newest step that is complete (its source has reported a later one), and when that step ended.
     completed: Option<(u32, f64)>,
     /// The epoch of the newest loss that was reported after a later step.
     late_epoch: Option<u32>,
@@ -256,7 +256,7 @@ impl Course {
         self.waiting.last().or_else(|| self.recent.get(self.last?))
     }
 
-    /// The step that was logged last, of which nothing more is reported by its source.
+    /// The step that was logged last, which is complete: its source reports a later one, or the program has ended.
     fn take_last(&mut self) -> Option<Logged> {
         let number = self.last.take()?;
         self.recent.get(number).copied()

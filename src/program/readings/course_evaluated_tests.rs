@@ -1,4 +1,4 @@
-//! Evaluations of which a program reports only the loss.
+//! Evaluations whose loss is all that a program reports.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Evaluations of which a program reports only the loss: their time is not time of a step, unless the program reports the durations of its
-//! steps.
+//! Evaluations whose loss is all that a program reports: their time is not time of a step, unless the program reports the durations of
+//! its steps.
 
 use super::{Course, Event, Phase};
 
