@@ -9,7 +9,7 @@ mod taken_over;
 
 use std::fs;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::launch::{self, misbehaviour};

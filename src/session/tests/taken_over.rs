@@ -1,5 +1,7 @@
 //! Sessions that are closed, left, killed or opened again by a later process: what is taken up, and what is not executed twice.
 
+use std::thread;
+
 use super::*;
 use crate::plan::{Factor, Level, WorkloadSpec, image};
 
