@@ -6,7 +6,8 @@ use super::Clock;
 use crate::plan::{Key, counted};
 use crate::protocol::throttle_words;
 
-/// A reason to doubt or to explain a run's numbers.
+/// A reason to doubt or to explain a run's numbers. It belongs to one run; an [`Incomparable`](super::Incomparable) belongs to a comparison
+/// of two cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
     /// It did not finish: the name of its state, and the reason.
