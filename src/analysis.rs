@@ -37,6 +37,7 @@ mod own_list;
 mod places;
 mod pyramid;
 mod quick;
+mod record_marks;
 mod recorded;
 mod recording_cost;
 mod renamed_kernels;

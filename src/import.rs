@@ -7,6 +7,8 @@ mod csv_rows;
 mod declared;
 mod dependence;
 mod file;
+#[cfg(test)]
+mod fixture;
 mod json_rows;
 mod moment;
 mod naming;

@@ -5,8 +5,8 @@
 //! machine; tables, figures and the window compare the cells.
 //!
 //! A workload is a value: a `WorkloadSpec` in `plan` (factors, data sets, `check`), and either a `Task` in the worker or a command in the
-//! plan. `dataset` contains the data sets that workloads declare, and `papers` is about two workloads; no other room knows a workload by
-//! name. What other rooms need to know about a level is in the level's `Hint`.
+//! plan. `dataset` contains the data sets that workloads declare, and `papers` is about two workloads. All rooms but these four know no
+//! workload by name; what they need to know about a level is in the level's `Hint`.
 //!
 //! ```text
 //! plan ─▶ matrix ─▶ queue ─▶ supervisor ─▶ ranks ─▶ events ┐
@@ -14,7 +14,7 @@
 //!          CUPTI records, reports of profilers ──────▶ trace ┘
 //! ```
 //!
-//! The modules are listed in the order in which data flows. `tests/architecture.rs` enforces which module may use which.
+//! `tests/architecture.rs` enforces which of the modules below may use which.
 
 /// Summaries of runs and of cells: the registry of measures, medians with intervals, ratios, verdicts, searches. Pure functions of records.
 pub mod analysis;
@@ -45,8 +45,8 @@ pub mod launch;
 /// The numbers, tables, figures, contradictions and claims of two papers, the plans that repeat their experiments, and comparisons of
 /// sessions with them.
 pub mod papers;
-/// What to run: workloads with their factors, levels, the plan file, designs, searches, the matrix of cells, their order and cost, and formulas of
-/// measures. Pure values.
+/// What to run: workloads with their factors, levels, the plan file, designs, searches, the matrix of cells, their order and cost, and
+/// formulas of measures. Pure values.
 pub mod plan;
 /// The machine's processes as a tree. Finds the processes of a run, wherever they moved in the tree, and ends them.
 pub mod processes;

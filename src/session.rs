@@ -4,6 +4,7 @@
 //! [`Session::advance`], which waits briefly, records what arrived, starts the next runs, and returns
 //! notices for the owner to show. Everything happens in one order, without locks.
 
+mod advance;
 mod at_site;
 mod doctor;
 mod durations;
@@ -34,9 +35,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, sync_channel};
 
 pub use at_site::Where;
 pub use doctor::{Check, Health, examine};
@@ -59,21 +58,17 @@ pub use site_check::examine_site;
 pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
 
-use crate::foreign;
 use crate::launch::{Launcher, LauncherOptions, Queue, Update, WorkerCommand};
-use crate::plan::{Node, RunState, Topology, Tracer};
+use crate::plan::{Node, RunState, Topology};
 use crate::program;
-use crate::protocol::{Job, RankPlace, Sample, now_s};
+use crate::protocol::{Job, Sample};
 use crate::store::{Decision, Reader, Store, StoreError};
-use crate::telemetry::{self, Sampler, Watch};
+use crate::telemetry::{self, Sampler};
 
 /// Capacity of the channel from the launcher; its threads block when it is full.
 const UPDATES_IN_FLIGHT: usize = 4096;
 /// Capacity of the channel from the sampler; when it is full, samples are dropped and the gap is marked.
 const SAMPLES_IN_FLIGHT: usize = 1024;
-
-/// The least free space on the session's disk for a run to start: many times the logs of a short run.
-const RUN_BYTES: u64 = 8 << 20;
 
 /// A session opened for running.
 pub struct Session {
@@ -374,47 +369,6 @@ impl Session {
         running.iter().try_for_each(|(run, _)| self.cancel(run))
     }
 
-    /// Waits up to `patience` for updates, records them and starts the next runs.
-    ///
-    /// # Errors
-    /// Something cannot be recorded, or there is no space for a further run. Nothing is lost: the next call tries again.
-    pub fn advance(&mut self, patience: Duration) -> Result<Vec<Notice>, SessionError> {
-        let mut notices = std::mem::take(&mut self.untold);
-        match self.advance_with(patience, &mut notices) {
-            Ok(()) => Ok(notices),
-            Err(error) => {
-                self.untold = notices;
-                Err(error)
-            }
-        }
-    }
-
-    fn advance_with(&mut self, patience: Duration, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        self.record_pending()?;
-        self.advance_searches()?;
-        // Messages of active runs are recorded even if no further run can start.
-        let started = self.start_next(notices);
-        match self.updates.recv_timeout(patience) {
-            Ok(update) => self.take(update, notices)?,
-            Err(RecvTimeoutError::Timeout) => {}
-            // Without a launcher, no update can arrive.
-            Err(RecvTimeoutError::Disconnected) => thread::sleep(patience),
-        }
-        while let Ok(update) = self.updates.try_recv() {
-            self.take(update, notices)?;
-        }
-        while let Ok((run, sample)) = self.samples.try_recv() {
-            self.take_sample(run, Box::new(sample), notices)?;
-        }
-        self.take_import(notices)?;
-        self.take_measured();
-        started?;
-        if self.unrecorded.is_empty() {
-            self.advance_searches()?;
-        }
-        self.start_next(notices)
-    }
-
     /// Records a decision that has taken effect. If it cannot be written now, nothing else happens until it is written.
     fn record(&mut self, decision: Decision) {
         self.unrecorded.push_back(decision);
@@ -432,154 +386,9 @@ impl Session {
         Ok(())
     }
 
-    /// Drives the session until nothing is left to do, passing each notice to `show`.
-    pub fn run_to_end(&mut self, mut show: impl FnMut(&Notice)) -> Result<(), SessionError> {
-        while !self.is_idle() {
-            for notice in self.advance(Duration::from_millis(100))? {
-                show(&notice);
-            }
-        }
-        self.store.flush()?;
-        Ok(())
-    }
-
     /// Waits until everything recorded so far is in the index.
     pub fn flush(&self) -> Result<(), SessionError> {
         Ok(self.store.flush()?)
-    }
-
-    fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        let has_worker = self.launcher.as_ref().is_some_and(Launcher::has_worker);
-        let is_program = |session: &Self| {
-            let next = session.queue.peek().and_then(|run| session.jobs.get(run));
-            next.is_some_and(|queued| queued.job.program.is_some())
-        };
-        // An import by nsys would disturb a run, and a run would disturb a measurement.
-        while self.unrecorded.is_empty()
-            && (has_worker || is_program(self))
-            && self.import.is_none()
-            && !self.is_measuring()
-            && self.has_room()?
-        {
-            self.check_space()?;
-            let beside = self.queue.active().map(str::to_owned).collect();
-            let Some(run) = self.queue.peek().map(str::to_owned) else { break };
-            let Some(mut queued) = self.jobs.get(&run).cloned() else {
-                return Err(SessionError::UnknownRun { run });
-            };
-            // A run at a site is placed once it starts, on a node that its scheduler chooses.
-            if queued.job.site.is_none() {
-                if let Some(program) = &mut queued.job.program {
-                    program.device = self.device(&queued.job.ranks);
-                }
-                let placed = self.placed(&run, &queued, beside);
-                self.store.decide(placed)?;
-            }
-            self.queue.next();
-            let Some(launcher) = &self.launcher else { break };
-            self.progress.started(&run, &queued.origin.cell, queued.estimate_s, now_s());
-            let started = match queued.job.trace.filter(|_| queued.job.tracer() == Tracer::Nsys) {
-                None => launcher.start(queued.job.clone()).map_err(|error| error.to_string()),
-                Some(capture) => tracing::profiler(&self.node, &queued.job, capture).and_then(|profiler| {
-                    launcher.start_under(queued.job.clone(), profiler).map_err(|error| error.to_string())
-                }),
-            };
-            if let Err(reason) = started {
-                let reason = Some(reason);
-                self.queue.set(&run, RunState::Failed)?;
-                self.progress.ended(&run, now_s());
-                self.record(ended(&run, RunState::Failed, reason.clone(), None));
-                self.note_for_search(&run);
-                notices.push(Notice::State { run, state: RunState::Failed, reason });
-            } else if queued.job.site.is_none() {
-                self.durations.start(&run);
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, update: Update, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        match update {
-            Update::Started { run, pid, process_start } => {
-                // The start of a reattached run is already in the journal.
-                if !self.reattached.remove(&run) {
-                    if let Some(placed) = self.placed_at_site(&run) {
-                        self.record(placed);
-                        self.progress.restarted(&run, now_s());
-                        self.durations.start(&run);
-                    }
-                    self.record(Decision::RunStarted { run: run.clone(), pid, process_start });
-                }
-                self.watch(&run, None);
-            }
-            Update::Waits { run, reason } => {
-                self.progress.waits_at_site(&run, reason.is_some());
-                match &reason {
-                    Some(reason) => self.waits.insert(run.clone(), reason.clone()),
-                    None => self.waits.remove(&run),
-                };
-                notices.push(Notice::Waits { run, reason });
-            }
-            Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
-            Update::Event(line) => {
-                self.durations.event(&line);
-                self.progress.event(&line, now_s());
-                self.store.event(line.clone())?;
-                notices.push(Notice::Event(line));
-            }
-            Update::Sample { run, sample } => {
-                if self.is_new_at_site(&run, &sample)? {
-                    self.take_sample(run, sample, notices)?;
-                }
-            }
-            Update::Noise { run, file_line } => notices.push(Notice::Noise { run, message: file_line }),
-            Update::State { run, state, reason, again } => {
-                self.queue.set(&run, state)?;
-                if state.is_final() {
-                    self.sampler.unwatch(&run);
-                    self.watched_ranks.remove(&run);
-                    let is_program = self.jobs.get(&run).is_some_and(|queued| queued.job.program.is_some());
-                    let duration_s = self.durations.end(&run, is_program);
-                    self.progress.ended(&run, now_s());
-                    self.record(ended(&run, state, reason.clone(), duration_s));
-                    self.forget_samples_at_site(&run);
-                    self.note_for_search(&run);
-                    self.import_own_trace(&run)?;
-                    if again {
-                        self.start_again(&run)?;
-                    }
-                }
-                notices.push(Notice::State { run, state, reason });
-            }
-        }
-        Ok(())
-    }
-
-    /// Records a sample.
-    fn take_sample(&self, run: String, sample: Box<Sample>, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        self.store.sample(&run, (*sample).clone())?;
-        notices.push(Notice::Sample { run, sample });
-        Ok(())
-    }
-
-    /// Checks that the session's disk has space for the logs of a run.
-    fn check_space(&self) -> Result<(), SessionError> {
-        let free_bytes = foreign::free_bytes(self.folder()).unwrap_or(u64::MAX);
-        if free_bytes >= RUN_BYTES {
-            return Ok(());
-        }
-        Err(SessionError::NoSpace { folder: self.folder().to_owned(), free_bytes, needed_bytes: RUN_BYTES })
-    }
-
-    /// Tells the sampler which processes and GPUs belong to a run.
-    fn watch(&mut self, run: &str, rank: Option<(u32, u32)>) {
-        // Processes at a site are not on this machine.
-        let Some(queued) = self.jobs.get(run).filter(|queued| queued.job.site.is_none()) else { return };
-        let ranks = self.watched_ranks.entry(run.to_owned()).or_default();
-        ranks.extend(rank);
-        let gpu_uuids = queued.job.ranks.iter().flat_map(RankPlace::gpu_uuids).map(str::to_owned).collect();
-        let trees = queued.job.program.is_some();
-        self.sampler.watch(Watch { run: run.to_owned(), gpu_uuids, ranks: ranks.clone(), trees, samples_after: None });
     }
 }
 

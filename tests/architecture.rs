@@ -1,4 +1,4 @@
-//! Who may use whom: reads the paths in `src/` and enforces the map in `src/lib.rs`.
+//! Which room may use which: reads the paths in `src/` and enforces the lists below.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

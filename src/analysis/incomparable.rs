@@ -6,7 +6,8 @@ use super::counted;
 use super::rounding::Rounding;
 use super::texts::{long_time, percent};
 
-/// Why two cells cannot be compared.
+/// Why two cells cannot be compared. It belongs to a comparison by one measure; a [`Mark`](super::Mark) belongs to one run, whatever the
+/// run is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incomparable {
     /// They were measured in different sessions: everything that changed between the sessions is mixed with the difference.

@@ -15,6 +15,7 @@ use super::measure::{
     NVLINK_RECEIVE, NVLINK_SEND, SM_ACTIVITY, TENSOR_ACTIVITY,
 };
 use super::metric::metric_values;
+use super::record_marks::record_marks;
 use super::run_summary::compute_own;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
@@ -80,7 +81,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         warm_up: LeftOut::of(record, steady.slowest),
         checked: Arc::clone(&record.checked),
         design: record.design.clone(),
-        marks: Mark::of_run(record),
+        marks: record_marks(record),
         environment: record.environment.clone(),
         activity: super::activity::activity(original),
         epochs: epochs(&record.ranks, folded.of_epochs),

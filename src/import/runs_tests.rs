@@ -2,15 +2,9 @@
 
 use super::*;
 use crate::analysis::Measures;
+use crate::import::fixture::imported;
 use crate::import::read_bytes;
 use crate::plan::{Better, DeclaredMeasure};
-
-fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
-    let table = read_bytes(text.as_bytes()).unwrap();
-    let mut mapping = Mapping::deduced(&table);
-    sets.iter().for_each(|(column, role)| mapping.set(column, role).unwrap());
-    results(&table, &mapping, "f.csv").map_err(|problems| problems.iter().map(ToString::to_string).collect())
-}
 
 #[test]
 fn rows_become_repeats_of_cells_with_values_in_base_units() {

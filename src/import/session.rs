@@ -159,16 +159,21 @@ mod tests {
         headings.iter().map(|run| summarise_run(&reader.run(&run.run).unwrap().unwrap())).collect()
     }
 
-    /// The marks of the runs of a session made from these rows of two measures.
-    fn marks(rows: &str, map: &str) -> Vec<Vec<String>> {
-        let table = read_bytes(format!("size,time_s,loss\n{rows}").as_bytes()).unwrap();
+    /// A folder with a `session` made from a file's text, and what was written into it. The map changes what was deduced.
+    fn written(text: &str, map: &str) -> (tempfile::TempDir, Mapping, Results) {
+        let table = read_bytes(text.as_bytes()).unwrap();
         let mut mapping = Mapping::deduced(&table);
         mapping.change(map).unwrap();
         let results = results(&table, &mapping, FILE.0).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let session = folder.path().join("session");
-        write(&session, &mapping, &results).unwrap();
-        let runs = runs(&Reader::open(&session).unwrap());
+        write(&folder.path().join("session"), &mapping, &results).unwrap();
+        (folder, mapping, results)
+    }
+
+    /// The marks of the runs of a session made from these rows of two measures.
+    fn marks(rows: &str, map: &str) -> Vec<Vec<String>> {
+        let (folder, ..) = written(&format!("size,time_s,loss\n{rows}"), map);
+        let runs = runs(&Reader::open(&folder.path().join("session")).unwrap());
         runs.iter().map(|run| run.marks.iter().map(|mark| mark.label().to_owned()).collect()).collect()
     }
 
@@ -194,12 +199,8 @@ mod tests {
     #[test]
     fn a_file_becomes_a_session_of_finished_runs_that_are_marked() {
         let text = "size,time (ms),memory_mb,commit,date\n10,1.5,100,abc,2026-11-25\n10,1.7,,abc,2026-11-25\n20,3,200,abc,2026-11-26\n";
-        let table = read_bytes(text.as_bytes()).unwrap();
-        let mapping = Mapping::deduced(&table);
-        let results = results(&table, &mapping, FILE.0).unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, mapping, results) = written(text, "");
         let session = folder.path().join("session");
-        write(&session, &mapping, &results).unwrap();
         let reader = Reader::open(&session).unwrap();
         assert!(reader.damage().unwrap().is_empty(), "{:?}", reader.damage());
         let runs = runs(&reader);

@@ -127,18 +127,16 @@ pub fn search_reports(reader: &Reader) -> Result<Vec<SearchReport>, StoreError> 
 mod tests {
     use super::*;
 
+    fn report(lines: Vec<String>, steps: Vec<SearchStep>) -> SearchReport {
+        let (question, title) = ("max throughput".to_owned(), "max Throughput (images/s)".to_owned());
+        let cells = HashMap::new();
+        SearchReport { plan: "p1".to_owned(), name: "s".to_owned(), question, title, lines, steps, cells }
+    }
+
     #[test]
     fn a_search_without_an_answer_says_its_round_and_how_many_cells_are_left() {
         let cells = |count: usize| (0..count).map(|cell| format!("c{cell}")).collect::<Vec<_>>();
-        let mut report = SearchReport {
-            plan: "p1".to_owned(),
-            name: "s".to_owned(),
-            question: "max throughput".to_owned(),
-            title: "max Throughput (images/s)".to_owned(),
-            lines: Vec::new(),
-            steps: vec![SearchStep::Begun { candidates: cells(12), first_repeat: 1 }],
-            cells: HashMap::new(),
-        };
+        let mut report = report(Vec::new(), vec![SearchStep::Begun { candidates: cells(12), first_repeat: 1 }]);
         assert_eq!(report.progress().as_deref(), Some("round 1, 12 cells left"));
         report.steps.push(SearchStep::Round { round: 1, dropped: Vec::new(), next: cells(8) });
         assert_eq!(report.progress().as_deref(), Some("round 2, 8 cells left"));
@@ -148,15 +146,7 @@ mod tests {
     fn of_a_long_search_the_last_lines_and_the_whole_answer_are_given() {
         let round = (1..=5).map(|round| format!("round {round}: 9 cells run again"));
         let answer = ["answer: n 1: total_time_s 3 s", "  it is the only cell that is left"].map(str::to_owned);
-        let mut report = SearchReport {
-            plan: "p1".to_owned(),
-            name: "s".to_owned(),
-            question: "max throughput".to_owned(),
-            title: "max Throughput (images/s)".to_owned(),
-            lines: round.collect(),
-            steps: Vec::new(),
-            cells: HashMap::new(),
-        };
+        let mut report = report(round.collect(), Vec::new());
         let last = |report: &SearchReport, most: usize| {
             let (left_out, lines) = report.last_lines(most);
             (left_out, lines.map(str::to_owned).collect::<Vec<_>>())

@@ -8,8 +8,9 @@ mod searching;
 mod taken_over;
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::launch::{self, misbehaviour};
@@ -42,9 +43,23 @@ impl Scene {
         Self { machine: Machine { node: fixture::cpu_node(), topology, worker: Some(worker) }, folder }
     }
 
+    /// The folder of the session.
+    fn session(&self) -> PathBuf {
+        self.folder.path().join("session")
+    }
+
     fn open(&self) -> Session {
+        self.open_at(&self.session(), false)
+    }
+
+    /// Opens the session and puts queued runs of an earlier process back into the queue.
+    fn restore(&self) -> Session {
+        self.open_at(&self.session(), true)
+    }
+
+    fn open_at(&self, folder: &Path, restores: bool) -> Session {
         let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
-        Session::open_with(&self.folder.path().join("session"), self.machine.clone(), options, false).unwrap()
+        Session::open_with(folder, self.machine.clone(), options, restores).unwrap()
     }
 
     /// A session with a plan of so many runs of one cell.
@@ -52,6 +67,22 @@ impl Scene {
         let mut session = self.open();
         assert_eq!(session.add_plan(&plan(repeats, ""), false).unwrap().runs.len(), repeats as usize);
         session
+    }
+
+    /// A session with a paused queue and a plan of so many runs of one cell.
+    fn paused(&self, repeats: u32) -> Session {
+        let mut session = self.with_runs(repeats);
+        session.pause_queue();
+        session
+    }
+
+    /// A session with a plan of so many runs of one cell, whose first run steps; the names of the runs, and the folder of the first run.
+    fn under_way(&self, repeats: u32) -> (Session, Vec<String>, PathBuf) {
+        let mut session = self.with_runs(repeats);
+        let names = runs(&session);
+        until_running(&mut session, &names[0]);
+        let folder = session.folder().join("runs").join(&names[0]);
+        (session, names, folder)
     }
 }
 
@@ -207,8 +238,7 @@ fn a_run_that_failed_is_tried_again_in_a_folder_of_its_own() {
 #[test]
 fn a_run_taken_out_of_the_queue_comes_back_as_itself_in_its_place_and_no_repeat_is_queued_twice() {
     let scene = Scene::new(WELL);
-    let mut session = scene.with_runs(3);
-    session.pause_queue();
+    let mut session = scene.paused(3);
     let queued = runs(&session);
     session.cancel(&queued[1]).unwrap();
     assert_eq!((session.progress().queued, kept(&session)[1].state), (2, RunState::Cancelled));
@@ -306,16 +336,14 @@ fn without_a_worker_nothing_is_queued_and_the_reason_is_told() {
 #[test]
 fn a_queued_run_is_cancelled_without_a_trace_and_a_running_one_is_ended() {
     let scene = Scene::new(&format!("case $RUN in 0001*) started 0; step 0 1; sleep 600;; esac; {WELL}"));
-    let mut session = scene.with_runs(3);
-    let names = runs(&session);
-    until_running(&mut session, &names[0]);
+    let (mut session, names, folder) = scene.under_way(3);
     session.cancel(&names[1]).unwrap();
     assert_eq!(states(&session), [RunState::Running, RunState::Cancelled, RunState::Queued]);
     session.cancel(&names[0]).unwrap();
     to_end(&mut session);
     assert_eq!(states(&session), [RunState::Cancelled, RunState::Cancelled, RunState::Finished]);
     assert!(!session.folder().join("runs").join(&names[1]).exists());
-    assert_eq!(group(&session.folder().join("runs").join(&names[0])), None);
+    assert_eq!(group(&folder), None);
     let states: Vec<RunState> = kept(&session).iter().map(|record| record.state).collect();
     assert_eq!(states, [RunState::Cancelled, RunState::Cancelled, RunState::Finished]);
 }
@@ -323,9 +351,7 @@ fn a_queued_run_is_cancelled_without_a_trace_and_a_running_one_is_ended() {
 #[test]
 fn cancelling_all_ends_a_deaf_run_by_force_and_starts_no_other() {
     let scene = Scene::new("trap '' TERM; started 0; step 0 1; while :; do sleep 0.05; done");
-    let mut session = scene.with_runs(3);
-    let names = runs(&session);
-    until_running(&mut session, &names[0]);
+    let (mut session, ..) = scene.under_way(3);
     session.cancel_all().unwrap();
     to_end(&mut session);
     assert_eq!(states(&session), [RunState::Cancelled; 3]);
@@ -336,10 +362,8 @@ fn cancelling_all_ends_a_deaf_run_by_force_and_starts_no_other() {
 #[test]
 fn a_killed_group_is_a_failed_run_with_the_signal_named() {
     let scene = Scene::new(&format!("case $RUN in 0001*) started 0; step 0 1; sleep 600;; esac; {WELL}"));
-    let mut session = scene.with_runs(2);
-    let names = runs(&session);
-    until_running(&mut session, &names[0]);
-    kill_group(group(&session.folder().join("runs").join(&names[0])).unwrap());
+    let (mut session, _, folder) = scene.under_way(2);
+    kill_group(group(&folder).unwrap());
     to_end(&mut session);
     assert_eq!(states(&session), [RunState::Failed, RunState::Finished]);
     assert!(reason(&session, 0).contains("SIGKILL"), "{}", reason(&session, 0));
@@ -377,9 +401,7 @@ fn runs_whose_memory_does_not_suffice_for_both_run_one_after_the_other_and_one_a
 #[test]
 fn a_paused_queue_starts_nothing_until_it_goes_on() {
     let scene = Scene::new(WELL);
-    let mut session = scene.open();
-    session.pause_queue();
-    session.add_plan(&plan(2, ""), false).unwrap();
+    let mut session = scene.paused(2);
     assert!(session.advance(PATIENCE).unwrap().iter().all(|notice| matches!(notice, Notice::Sample { .. })));
     assert_eq!(states(&session), [RunState::Queued; 2]);
     let second = runs(&session)[1].clone();

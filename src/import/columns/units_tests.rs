@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use crate::import::{Mapping, Results, read_bytes, results};
+use crate::import::fixture::imported;
+use crate::import::{Mapping, Results, read_bytes};
 
 fn mapping(text: &str) -> Vec<(String, String, String)> {
     let table = read_bytes(text.as_bytes()).unwrap();
@@ -11,13 +12,6 @@ fn mapping(text: &str) -> Vec<(String, String, String)> {
 fn role(text: &str, column: &str) -> (String, String) {
     let (_, role, why) = mapping(text).into_iter().find(|(name, ..)| name == column).unwrap();
     (role, why)
-}
-
-fn imported(text: &str, sets: &[(&str, &str)]) -> Result<Results, Vec<String>> {
-    let table = read_bytes(text.as_bytes()).unwrap();
-    let mut mapping = Mapping::deduced(&table);
-    sets.iter().for_each(|(column, role)| mapping.set(column, role).unwrap());
-    results(&table, &mapping, "f.csv").map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
 /// The values of a measure in all runs.

@@ -30,11 +30,6 @@ fn steps(session: &Session) -> Vec<SearchStep> {
     session.reader().unwrap().searches().unwrap().pop().map(|(_, steps)| steps).unwrap_or_default()
 }
 
-fn restored(scene: &Scene, folder: &Path) -> Session {
-    let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
-    Session::open_with(folder, scene.machine.clone(), options, true).unwrap()
-}
-
 /// The batch size of a cell.
 fn batch_of(session: &Session, cell: &str) -> i64 {
     let record = kept(session).into_iter().find(|record| record.cell == cell).unwrap();
@@ -173,7 +168,7 @@ fn a_search_that_is_killed_at_any_point_of_its_journal_goes_on_in_the_same_way()
     for cut in begun..=lines {
         let copy = scene.folder.path().join(format!("cut-{cut}"));
         cut_off(&folder, &copy, cut);
-        let mut session = restored(&scene, &copy);
+        let mut session = scene.open_at(&copy, true);
         session.resume_queue().unwrap();
         to_end(&mut session);
         if !matches!(steps(&session).last(), Some(SearchStep::Ended(_))) {
@@ -201,7 +196,7 @@ fn a_search_that_was_left_between_two_rounds_queues_nothing_until_its_plan_is_la
     let (last, _) = journal.lines().enumerate().filter(|(_, line)| line.contains("\"run_ended\"")).nth(3).unwrap();
     let copy = scene.folder.path().join("stopped");
     cut_off(&folder, &copy, last + 1);
-    let mut session = restored(&scene, &copy);
+    let mut session = scene.open_at(&copy, true);
     assert_eq!((session.restored(), kept(&session).len()), (0, 4), "nothing waits for an order");
     session.resume_queue().unwrap();
     to_end(&mut session);
@@ -217,9 +212,8 @@ fn a_search_whose_runs_wait_goes_on_to_its_answer_once_the_next_process_resumes_
     let mut session = scene.open();
     session.pause_queue();
     session.add_plan(&search(""), false).unwrap();
-    let folder = session.folder().to_owned();
     session.leave().unwrap();
-    let mut session = restored(&scene, &folder);
+    let mut session = scene.restore();
     assert_eq!((session.restored(), session.searches().count()), (4, 1));
     session.resume_queue().unwrap();
     to_end(&mut session);

@@ -1,5 +1,7 @@
 //! Sessions that are closed, left, killed or opened again by a later process: what is taken up, and what is not executed twice.
 
+use std::thread;
+
 use super::*;
 use crate::plan::{Factor, Level, WorkloadSpec, image};
 
@@ -38,11 +40,8 @@ fn a_run_of_a_workload_that_its_plan_brought_is_tried_again_by_a_later_process()
 #[test]
 fn a_run_that_is_left_goes_on_and_is_taken_up_by_the_next_session() {
     let scene = Scene::new(UNTIL_TOLD);
-    let mut session = scene.with_runs(2);
-    let names = runs(&session);
-    until_running(&mut session, &names[0]);
+    let (session, names, folder) = scene.under_way(2);
     let started_time_s = kept(&session)[0].started_time_s;
-    let folder = session.folder().join("runs").join(&names[0]);
     session.leave().unwrap();
     assert!(group(&folder).is_some());
     let mut session = scene.open();
@@ -64,10 +63,7 @@ fn a_run_that_is_left_goes_on_and_is_taken_up_by_the_next_session() {
 fn runs_that_ended_while_nobody_looked_are_what_their_logs_say() {
     for (end, expected) in [("go", RunState::Finished), ("kill", RunState::Interrupted)] {
         let scene = Scene::new(UNTIL_TOLD);
-        let mut session = scene.with_runs(1);
-        let names = runs(&session);
-        until_running(&mut session, &names[0]);
-        let folder = session.folder().join("runs").join(&names[0]);
+        let (session, _, folder) = scene.under_way(1);
         session.leave().unwrap();
         if end == "go" {
             fs::write(folder.join("go"), "").unwrap();
@@ -85,11 +81,8 @@ fn runs_that_ended_while_nobody_looked_are_what_their_logs_say() {
 fn a_run_that_nobody_follows_is_read_as_under_way_until_its_processes_are_gone() {
     let mut scene = Scene::new(UNTIL_TOLD);
     scene.machine.node.hostname = crate::protocol::hostname();
-    let mut session = scene.with_runs(1);
-    let names = runs(&session);
-    until_running(&mut session, &names[0]);
+    let (session, _, run) = scene.under_way(1);
     let folder = session.folder().to_owned();
-    let run = folder.join("runs").join(&names[0]);
     session.leave().unwrap();
     let read = || open_reader(&folder).unwrap().headings().unwrap()[0].state;
     assert!(read().is_active(), "{:?}", read());
@@ -101,10 +94,7 @@ fn a_run_that_nobody_follows_is_read_as_under_way_until_its_processes_are_gone()
 #[test]
 fn what_an_earlier_process_never_started_is_read_as_ended_as_soon_as_the_session_is_open() {
     let scene = Scene::new(WELL);
-    let mut session = scene.open();
-    session.pause_queue();
-    session.add_plan(&plan(2, ""), false).unwrap();
-    session.leave().unwrap();
+    scene.paused(2).leave().unwrap();
     let session = scene.open();
     let records = session.reader().unwrap().headings().unwrap();
     let states: Vec<RunState> = records.iter().map(|record| record.state).collect();
@@ -114,10 +104,7 @@ fn what_an_earlier_process_never_started_is_read_as_ended_as_soon_as_the_session
 #[test]
 fn closing_a_session_ends_what_runs() {
     let scene = Scene::new(UNTIL_TOLD);
-    let mut session = scene.with_runs(2);
-    let names = runs(&session);
-    until_running(&mut session, &names[0]);
-    let folder = session.folder().join("runs").join(&names[0]);
+    let (session, _, folder) = scene.under_way(2);
     drop(session);
     assert_eq!(group(&folder), None);
     let mut session = scene.open();
@@ -130,28 +117,24 @@ fn closing_a_session_ends_what_runs() {
 fn a_queue_that_the_user_paused_is_read_as_queued_without_a_conductor_and_stays_paused_for_the_next_one() {
     let mut scene = Scene::new(WELL);
     scene.machine.node.hostname = crate::protocol::hostname();
-    let folder = scene.folder.path().join("session");
+    let folder = scene.session();
     let read = || -> Vec<RunState> {
         open_reader(&folder).unwrap().headings().unwrap().iter().map(|record| record.state).collect()
     };
-    let mut session = scene.open();
-    session.pause_queue();
-    session.add_plan(&plan(2, ""), false).unwrap();
-    session.leave().unwrap();
+    scene.paused(2).leave().unwrap();
     assert_eq!(read(), [RunState::Interrupted; 2], "nobody has paused it");
-    let restore = || Session::open_with(&folder, scene.machine.clone(), LauncherOptions::default(), true).unwrap();
-    let mut session = restore();
+    let mut session = scene.restore();
     assert!(!session.is_paused(), "the runs are only held");
     session.pause_until_resumed();
     session.leave().unwrap();
     assert_eq!(read(), [RunState::Queued; 2]);
-    let mut session = restore();
+    let mut session = scene.restore();
     assert_eq!((session.is_paused(), session.restored()), (true, 2));
     session.resume_queue().unwrap();
     to_end(&mut session);
     assert_eq!(states(&session), [RunState::Finished; 2]);
     session.leave().unwrap();
-    assert!(!restore().is_paused());
+    assert!(!scene.restore().is_paused());
 }
 
 #[test]
@@ -191,34 +174,28 @@ fn a_launch_whose_session_ended_while_it_queued_runs_is_not_executed_again() {
 #[test]
 fn a_queue_that_is_taken_over_keeps_its_order_and_the_folder_that_its_plan_was_launched_from() {
     let scene = Scene::new(WELL);
-    let mut session = scene.open();
-    session.pause_queue();
-    session.add_plan(&plan(3, ""), false).unwrap();
+    let mut session = scene.paused(3);
     let [first, second, third]: [String; 3] = runs(&session).try_into().unwrap();
     session.reorder(&third, 0).unwrap();
     session.leave().unwrap();
     // As if it had been launched from elsewhere, where relative paths lead.
-    let file = scene.folder.path().join("session/queue.json");
+    let file = scene.session().join("queue.json");
     let elsewhere = scene.folder.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     kept["folders"]["p1"] = elsewhere.to_str().unwrap().into();
     fs::write(&file, kept.to_string()).unwrap();
-    let restore = || {
-        let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
-        Session::open_with(&scene.folder.path().join("session"), scene.machine.clone(), options, true).unwrap()
-    };
-    let mut session = restore();
+    let mut session = scene.restore();
     assert_eq!((session.restored(), runs(&session)), (3, vec![third.clone(), first.clone(), second.clone()]));
     assert_eq!(session.jobs[&third].job.working_folder.as_ref(), Some(&elsewhere));
     // A second takeover has the same, and a file that cannot be read changes nothing.
     session.reorder(&second, 0).unwrap();
     session.leave().unwrap();
-    let session = restore();
+    let session = scene.restore();
     assert_eq!(runs(&session), [second.clone(), third.clone(), first.clone()]);
     session.leave().unwrap();
     fs::write(&file, "{").unwrap();
-    let mut session = restore();
+    let mut session = scene.restore();
     assert_eq!(runs(&session), [first, second, third]);
     session.resume_queue().unwrap();
     to_end(&mut session);
@@ -234,9 +211,7 @@ fn runs_that_are_taken_over_and_retried_belong_to_the_launch_that_queued_them_wh
     session.add_plan(&plan(1, "run_time_s = 700"), false).unwrap();
     until_running(&mut session, &first[0]);
     session.leave().unwrap();
-    let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
-    let folder = scene.folder.path().join("session");
-    let session = Session::open_with(&folder, scene.machine.clone(), options, true).unwrap();
+    let session = scene.restore();
     // The first run is active, and the second one waits.
     assert!(first.iter().all(|run| session.jobs[run].origin.plan == "p1"));
     assert_eq!(session.jobs[&first[1]].job.limits.run_time_s, Some(600.0));
@@ -256,7 +231,7 @@ fn rewritten(scene: &Scene, change: impl Fn(&str) -> String) {
     let mut session = scene.with_runs(2);
     to_end(&mut session);
     drop(session);
-    let folder = scene.folder.path().join("session");
+    let folder = scene.session();
     let journal = folder.join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.lines().map(|line| change(line) + "\n").collect::<String>()).unwrap();

@@ -1,7 +1,19 @@
 //! Plan files: opening, saving, and their errors.
 
+use std::path::PathBuf;
+
 use super::*;
 use crate::app::dressed::type_at_once;
+
+/// A window that has opened the file `mine.toml` with this text; its folder and its path.
+fn opened(text: &str) -> (tempfile::TempDir, PathBuf, Window) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, text).unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    (folder, path, window)
+}
 
 #[test]
 fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_nothing() {
@@ -43,12 +55,8 @@ fn a_plan_that_is_saved_and_opened_again_is_the_same() {
 
 #[test]
 fn a_save_keeps_what_the_window_does_not_edit_comments_and_further_blocks() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
     let block = "\n# More of it.\n[[block]]\n[block.factors]\nprecision = [\"fp64\", \"bf16\"]\n";
-    std::fs::write(&path, format!("version = 1 # mine\n[factors]\nprecision = \"fp32\"\n{block}")).unwrap();
-    let mut window = window_of(Some(cpu_node()));
-    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    let (_folder, path, mut window) = opened(&format!("version = 1 # mine\n[factors]\nprecision = \"fp32\"\n{block}"));
     assert!(window.query_by_label_contains("Block 2: ").is_some());
     assert!(window.query_by_label_contains("3 runs · 3 cells × 1").is_some());
     click(&mut window, "Layout nhwc");
@@ -60,11 +68,7 @@ fn a_save_keeps_what_the_window_does_not_edit_comments_and_further_blocks() {
 
 #[test]
 fn ctrl_s_in_a_field_saves_the_plan_with_the_typed_text() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
-    std::fs::write(&path, "version = 1\nname = \"slow\"\n").unwrap();
-    let mut window = window_of(Some(cpu_node()));
-    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    let (_folder, path, mut window) = opened("version = 1\nname = \"slow\"\n");
     type_into(&mut window, "Name", "er");
     window.key_press_modifiers(Modifiers::COMMAND, Key::S);
     settle(&mut window);
@@ -75,12 +79,8 @@ fn ctrl_s_in_a_field_saves_the_plan_with_the_typed_text() {
 
 #[test]
 fn a_plan_whose_form_contains_an_error_is_not_saved_and_stays_unsaved() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
     let before = "version = 1\n[command]\nrun = [\"echo\", \"{n}\"]\n[factors]\nn = [1, 2]\n";
-    std::fs::write(&path, before).unwrap();
-    let mut window = window_of(Some(cpu_node()));
-    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    let (folder, path, mut window) = opened(before);
     assert!(window.query_by_label("mine.toml").is_some());
     type_into(&mut window, "Levels of n", ", 2");
     assert!(says(&window, "2 is listed twice"));
@@ -130,17 +130,13 @@ fn another_file_is_replaced_only_when_asked_again() {
 
 #[test]
 fn a_file_that_another_program_changed_is_replaced_only_if_the_user_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
     let theirs = "version = 1\nname = \"slow\"\nrepeats = 7\n";
     for (answer, in_file, on_screen) in [
         ("Cancel", ("slow", 7), ("slower", 2)),
         ("Read it again", ("slow", 7), ("slow", 7)),
         ("Replace the file", ("slower", 2), ("slower", 2)),
     ] {
-        std::fs::write(&path, "version = 1\nname = \"slow\"\nrepeats = 2\n").unwrap();
-        let mut window = window_of(Some(cpu_node()));
-        execute(&mut window, PlanCommand::OpenFile(path.clone()));
+        let (_folder, path, mut window) = opened("version = 1\nname = \"slow\"\nrepeats = 2\n");
         change(&mut window, None, |plan| plan.name = "slower".to_owned());
         std::fs::write(&path, theirs).unwrap();
         window.state_mut().state.desk.screen = ScreenName::RUNS;
@@ -162,11 +158,7 @@ fn a_file_that_another_program_changed_is_replaced_only_if_the_user_says_so() {
 
 #[test]
 fn files_that_only_the_window_changed_and_removed_ones_are_saved_without_a_question() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
-    std::fs::write(&path, "version = 1\nrepeats = 2\n").unwrap();
-    let mut window = window_of(Some(cpu_node()));
-    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    let (_folder, path, mut window) = opened("version = 1\nrepeats = 2\n");
     for repeats in [3, 4, 5] {
         change(&mut window, None, |plan| plan.repeats = repeats);
         execute(&mut window, PlanCommand::Save);
