@@ -188,7 +188,7 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
                 false => assert_eq!(steps.made, 400, "a full run makes all its steps"),
                 // Beside other processes, steps may be too uneven for any end before the last.
                 true => {
-                    assert!(steps.made < 400 || steps.half_width > 0.4, "a quick run goes on without need: {steps:?}")
+                    assert!(steps.made < 400 || steps.half_width > 0.4, "a quick run goes on without need: {steps:?}");
                 }
             }
         }
