@@ -203,6 +203,29 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
+fn an_archive_in_the_folder_of_its_own_session_is_refused_with_what_to_do_however_the_folder_is_written() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    std::os::unix::fs::symlink(from.path(), home.path().join("link")).unwrap();
+    let before = files(from.path());
+    let folder = from.path().display().to_string();
+    for out in [format!("{folder}/a.zip"), format!("{folder}/runs/../runs/a.zip"), "link/a.zip".to_owned()] {
+        for options in [vec![], vec!["--anonymous"]] {
+            let mut export = command(home.path());
+            export.args(["session", "export", &folder, "--out", &out]).args(options).current_dir(home.path());
+            let refused = export.output().unwrap();
+            let expected = format!("{out}: this is in the folder of the session itself, {folder}, ");
+            assert_eq!(refused.status.code(), Some(2), "{out}");
+            assert!(text(&refused.stderr).contains(&expected), "{}", text(&refused.stderr));
+            assert!(text(&refused.stderr).contains("choose a place outside"), "{}", text(&refused.stderr));
+        }
+    }
+    let mut inside = command(home.path());
+    let refused = inside.args(["session", "export", ".", "--out", "a.zip"]).current_dir(from.path()).output().unwrap();
+    assert!(text(&refused.stderr).contains("choose a place outside"), "{}", text(&refused.stderr));
+    assert_eq!(files(from.path()), before);
+}
+
+#[test]
 fn whoever_stops_it_finds_nothing_left() {
     let (folder, from) = (TempDir::new().unwrap(), session());
     let archive = seeds_archive(folder.path());

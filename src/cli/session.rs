@@ -61,7 +61,7 @@ pub(super) enum Command {
     Export {
         /// Session folder, or the name of a session in the default folder.
         session: PathBuf,
-        /// The archive to write; its name must end in .zip, and the file must not exist yet.
+        /// The archive to write, outside the session's folder; its name must end in .zip, and the file must not exist yet.
         #[arg(long, value_name = "FILE.zip")]
         out: PathBuf,
         /// Keep only numbers and the words that multicard itself uses: all other texts are replaced by numbers, and the programs' output,

@@ -141,8 +141,8 @@ pub fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     add("output", b"{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.01}\n{'eval_loss': 0.5, 'epoch': 0.02}\n");
     model_seeds().iter().for_each(|(name, bytes)| add(name, bytes));
     import_seeds().iter().for_each(|(name, bytes)| add(name, bytes));
-    let out = session.path().join("session.zip");
-    let small = TempDir::new().unwrap();
+    let (small, place) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let out = place.path().join("session.zip");
     fs::copy(session.path().join("session.toml"), small.path().join("session.toml")).unwrap();
     fs::write(small.path().join("journal.jsonl"), "").unwrap();
     for folder in [small.path(), session.path()] {

@@ -23,6 +23,17 @@ pub enum ArchiveError {
         /// The name.
         path: PathBuf,
     },
+    /// The archive would be in the folder of the session that it holds.
+    #[error(
+        "{path}: this is in the folder of the session itself, {session}, and the next archive would hold this one; choose a place outside \
+             that folder"
+    )]
+    Inside {
+        /// The archive.
+        path: PathBuf,
+        /// The session's folder.
+        session: PathBuf,
+    },
     /// The session holds an entry that is neither a file nor a folder.
     #[error("{path}: a link or a special file, which cannot be archived; replace it by the file itself")]
     Special {

@@ -47,8 +47,8 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Exports the session in `session` to the archive `out`, which must not exist yet. A session that is being written is
-/// exported as it is at this moment. `progress` counts all bytes twice: once written, once read back.
+/// Exports the session in `session` to the archive `out`, which must not exist yet and not be in the session's folder. A session that is
+/// being written is exported as it is at this moment. `progress` counts all bytes twice: once written, once read back.
 ///
 /// Recordings of Nsight Systems (`.nsys-rep`) are left out, because they contain the environments of programs; data that was imported from
 /// them is included.
@@ -78,6 +78,7 @@ fn export(
     if out.file_name().is_none() || out.extension().is_none_or(|extension| extension != "zip") {
         return Err(ArchiveError::Name { path: out.to_owned() });
     }
+    refuse_inside(session, out)?;
     let (mut files, mut left_out) = files(session)?;
     if names.is_some() {
         let all = files.len();
@@ -98,6 +99,17 @@ fn export(
     Archive::open(file, out)?.unpack(check, |_| Ok(io::sink()))?;
     output.keep().map_err(ArchiveError::placing(out))?;
     Ok(left_out)
+}
+
+/// Refuses an archive in the session's own folder, all of whose files the next archive would hold.
+fn refuse_inside(session: &Path, out: &Path) -> Result<(), ArchiveError> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // If the folder does not exist, writing the archive says so.
+    let (Ok(folder), Ok(own)) = (folder.canonicalize(), session.canonicalize()) else { return Ok(()) };
+    if folder.starts_with(own) {
+        return Err(ArchiveError::Inside { path: out.to_owned(), session: session.to_owned() });
+    }
+    Ok(())
 }
 
 /// The file of an archive. After a failed write, it accepts everything and discards it: otherwise the ZIP writer would try to complete the
