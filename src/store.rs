@@ -40,6 +40,7 @@ pub use mapping::REPEAT_ROLE;
 pub use reader::{ReadLists, Reader, RunProcess};
 pub use record::{
     HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells, number_of,
+    repeated_text,
 };
 pub use replay::{RebuildReport, rebuild};
 pub use sum::LogSum;

@@ -25,7 +25,7 @@ use crate::session::{
     Added, Machine, SearchReport, Session, SessionError, Where, all_finished, new_session_folder, open_reader,
     runnable, search_reports,
 };
-use crate::store::{StoreError, held_cells};
+use crate::store::{StoreError, held_cells, repeated_text};
 use crate::telemetry::use_now;
 
 #[derive(Args)]
@@ -411,7 +411,8 @@ fn run_until(
     // A cell whose runs fail, or tell no training time, gets no further.
     let mut before: HashMap<Identity, usize> = HashMap::new();
     loop {
-        let Material { runs, .. } = Material::of(&open_reader(following.folder())?, following.folder())?;
+        let reader = open_reader(following.folder())?;
+        let Material { runs, .. } = Material::of(&reader, following.folder())?;
         let mut next: HashMap<Identity, u32> = HashMap::new();
         for cell in &matrix.cells {
             let repeats = repeats_of(&runs, &cell.identity);
@@ -424,10 +425,13 @@ fn run_until(
             }
         }
         let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
+        let held = held_cells(&reader.headings()?);
+        let repeated: usize = next.keys().filter_map(|cell| held.get(cell)).map(|held| held.missing(most).1).sum();
         let more = Plan { repeats: most, ..plan.clone() };
         let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(next.keys().copied().collect());
         let Some(added) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
-        say(format_args!("{} of {}", counted(added.runs.len(), "more run"), counted(next.len(), "cell")));
+        let (runs, cells) = (counted(added.runs.len(), "more run"), counted(next.len(), "cell"));
+        say(format_args!("{runs} of {cells}{}", repeated_text(repeated)));
         let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };
         outcomes.add(&more);
         if added.runs.is_empty() {

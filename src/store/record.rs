@@ -259,8 +259,28 @@ pub struct HeldCell {
     pub cell: String,
     /// The repeats that have finished or may still finish.
     pub repeats: Vec<u32>,
+    /// The repeats all of whose runs ended without finishing: a launch that asks for them repeats those runs. Ascending, each once.
+    pub unfinished: Vec<u32>,
     /// The time of its last finished run from the start of its processes to their end, in seconds.
     pub last_s: Option<f64>,
+}
+
+impl HeldCell {
+    /// How many runs of the cell are queued by a launch that asks for repeats 1 to `repeats` and keeps those that the session has; and how
+    /// many of them repeat runs that did not finish.
+    pub fn missing(&self, repeats: u32) -> (usize, usize) {
+        let missing = (1..=repeats).filter(|repeat| !self.repeats.contains(repeat)).count();
+        (missing, self.unfinished.iter().filter(|repeat| **repeat <= repeats).count())
+    }
+}
+
+/// The end of a sentence about queued runs, `count` of which repeat runs that did not finish; empty if none do.
+pub fn repeated_text(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => "; 1 of the runs repeats an unfinished one".to_owned(),
+        count => format!("; {count} of the runs repeat unfinished ones"),
+    }
 }
 
 /// The number of a run: the digits at the start of its id, or the id itself.
@@ -277,9 +297,15 @@ pub fn held_cells(runs: &[RunRecord]) -> HashMap<Identity, HeldCell> {
         if held.cell.is_empty() {
             held.cell.clone_from(&run.cell);
         }
-        held.repeats.extend(run.holds_repeat().then_some(run.repeat));
+        let repeats = if run.holds_repeat() { &mut held.repeats } else { &mut held.unfinished };
+        repeats.push(run.repeat);
         let took_s = run.launched_s().filter(|_| run.state == RunState::Finished);
         held.last_s = took_s.or(held.last_s);
+    }
+    for held in cells.values_mut() {
+        held.unfinished.retain(|repeat| !held.repeats.contains(repeat));
+        held.unfinished.sort_unstable();
+        held.unfinished.dedup();
     }
     cells
 }

@@ -28,6 +28,7 @@ mod set_ups;
 mod shared_files;
 mod sources;
 mod traced;
+mod until;
 
 use seeded::{succeed, text, wait};
 

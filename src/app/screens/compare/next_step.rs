@@ -6,7 +6,7 @@ use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, MADE_WITH, Verdict, 
 use crate::app::desk::Source;
 use crate::figure::{CellValue, Comparison};
 use crate::plan::{AskedCell, Capture, Plan, Tracer, Tracing, plan_of_cells};
-use crate::store::RunRecord;
+use crate::store::{HeldCell, RunRecord, repeated_text};
 
 /// Runs that would give more results.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,20 +16,23 @@ pub struct NextStep {
     pub plans: Vec<Plan>,
     /// The number of comparisons, or cells, that they are for.
     pub count: usize,
-    /// The number of new repeats for each of its cells.
+    /// The number of new repeats for each of its cells, beside those that did not finish.
     pub more: u32,
     /// The number that would decide all comparisons, at least `more`; `None` if that cannot be estimated.
     pub needed: Option<u32>,
+    /// How many of the runs of more repeats repeat runs that did not finish.
+    pub repeated: usize,
     /// How long they take, judged by the last runs of these cells; 0 if unknown.
     pub duration_s: f64,
 }
 
 impl NextStep {
-    /// How many comparisons are undecided, how many new repeats of each cell they need, and how many of these are queued now.
+    /// How many comparisons are undecided, how many new repeats of each cell they need, how many of these are queued now, and how many runs
+    /// are queued for repeats that did not finish.
     pub fn repeats_text(&self) -> String {
         let more = |count: u32| counted(count as usize, "more repeat");
         let (undecided, need) = (self.count, if self.count == 1 { "needs" } else { "need" });
-        match self.needed {
+        let text = match self.needed {
             Some(needed) if needed > self.more => {
                 format!("{undecided} undecided, {need} about {}: queue {} now", more(needed), self.more)
             }
@@ -38,7 +41,8 @@ impl NextStep {
                 format!("{undecided} undecided, {need} about {}: queue {them}", more(self.more))
             }
             None => format!("{undecided} undecided: queue at least {}", more(self.more)),
-        }
+        };
+        text + &repeated_text(self.repeated)
     }
 }
 
@@ -81,11 +85,15 @@ pub fn more_repeats(
         cells.push(run);
     }
     let count = cells.len() - 1;
-    let held = |run: &RunRecord| source.records.held.get(&run.identity());
-    let repeats_made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
-    let duration_s = cells.iter().filter_map(|run| held(run)?.last_s).sum::<f64>() * f64::from(more);
-    let plans = plans_of(source, &cells, Some(repeats_made + more));
-    (count > 0 && !plans.is_empty()).then_some(NextStep { plans, count, more, needed, duration_s })
+    // A cell that is split by environments has several rows.
+    let mut known = HashSet::new();
+    let once = cells.iter().map(|run| run.identity()).filter(|cell| known.insert(*cell));
+    let held: Vec<&HeldCell> = once.filter_map(|cell| source.records.held.get(&cell)).collect();
+    let repeats = more + held.iter().filter_map(|cell| cell.repeats.iter().max().copied()).max()?;
+    let duration_s = held.iter().map(|cell| cell.last_s.unwrap_or(0.0) * cell.missing(repeats).0 as f64).sum();
+    let repeated = held.iter().map(|cell| cell.missing(repeats).1).sum();
+    let plans = plans_of(source, &cells, Some(repeats));
+    (count > 0 && !plans.is_empty()).then_some(NextStep { plans, count, more, needed, repeated, duration_s })
 }
 
 /// The missing runs of cells without a finished run.
@@ -95,7 +103,7 @@ pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellK
     let cells: Vec<&RunRecord> = rows.filter_map(|row| runs.get(&row.key()).copied()).collect();
     let plans = plans_of(source, &cells, None);
     let (count, more) = (cells.len(), plans.first()?.repeats);
-    Some(NextStep { plans, count, more, needed: None, duration_s: 0.0 })
+    Some(NextStep { plans, count, more, needed: None, repeated: 0, duration_s: 0.0 })
 }
 
 /// Plans with only these cells, one for each part of runs that is recorded: the whole run, the same steps, or the same
@@ -210,7 +218,7 @@ mod tests {
     #[test]
     fn a_part_of_the_repeats_that_would_decide_names_the_number_that_the_verdict_names() {
         let text = |count: usize, more: u32, needed: Option<u32>| {
-            NextStep { plans: Vec::new(), count, more, needed, duration_s: 0.0 }.repeats_text()
+            NextStep { plans: Vec::new(), count, more, needed, repeated: 0, duration_s: 0.0 }.repeats_text()
         };
         assert_eq!(text(1, 4, Some(11)), "1 undecided, needs about 11 more repeats: queue 4 now");
         assert_eq!(text(2, 4, Some(4)), "2 undecided, need about 4 more repeats: queue them");

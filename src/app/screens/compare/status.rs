@@ -20,12 +20,15 @@ use crate::figure::{duration_text, filter_of};
 /// Below this width, notes and copying have their own line.
 const ONE_LINE: f32 = 820.0;
 
-/// Widths of the buttons that plan full runs, queue more repeats, and queue cells without a value.
-const BUTTONS: [f32; 3] = [240.0, 290.0, 240.0];
+/// Widths of the buttons that plan full runs, queue more repeats, and queue cells without a value; and how much wider the second one is if it
+/// repeats unfinished runs.
+const BUTTONS: [f32; 4] = [240.0, 290.0, 240.0, 260.0];
 
 /// Draws the status line.
 pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    let buttons = [picture.full_runs.is_some(), picture.more_repeats.is_some(), picture.lacking.is_some()];
+    let repeats = picture.more_repeats.as_ref();
+    let is_longer = repeats.is_some_and(|step| step.repeated > 0);
+    let buttons = [picture.full_runs.is_some(), repeats.is_some(), picture.lacking.is_some(), is_longer];
     let for_buttons: f32 = buttons.iter().zip(BUTTONS).filter(|(is_there, _)| **is_there).map(|(_, width)| width).sum();
     let is_narrow = ui.available_width() < ONE_LINE + for_buttons;
     ui.horizontal(|ui| {
@@ -106,7 +109,7 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         let time = if step.duration_s > 0.0 { format!(" ({})", duration_text(step.duration_s)) } else { String::new() };
         let text = step.repeats_text() + &time;
         let help = "Queues more repeats of the undecided cells and of the baseline. Their number follows from the spread of the existing \
-             repeats.";
+             repeats. Repeats of these cells that did not finish run again, too.";
         button(ui, text, help, CompareCommand::QueueRepeats);
     }
     if let Some(step) = &picture.lacking {

@@ -343,7 +343,8 @@ fn queue(state: RunState, paused: bool) -> UiEvent {
 /// What a session knows of the plan's first cell: the repeats that finished, and how long the last one took.
 fn first_cell(plan: &Plan, repeats: Vec<u32>, last_s: Option<f64>) -> Arc<HashMap<Identity, HeldCell>> {
     let cell = &crate::plan::expand(plan, &cpu_node()).cells[0];
-    Arc::new(HashMap::from([(cell.identity, HeldCell { cell: cell.id.clone(), repeats, last_s })]))
+    let held = HeldCell { cell: cell.id.clone(), repeats, last_s, ..HeldCell::default() };
+    Arc::new(HashMap::from([(cell.identity, held)]))
 }
 
 /// The records of a session that this plan was launched into, and the runs of its first cell.

@@ -80,6 +80,34 @@ fn undecided_cells_come_with_a_button_that_queues_the_repeats_that_would_decide(
 }
 
 #[test]
+fn the_button_for_more_repeats_says_how_many_of_the_runs_repeat_unfinished_ones() {
+    let text = "version = 1\nname = \"made up\"\nrepeats = 8\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n";
+    let launched = plan::Plan::parse(text, "p.toml").unwrap();
+    let cells = plan::asked_cells(&launched);
+    let button_with = |failed: &[(usize, u32)]| {
+        let mut runs = Vec::new();
+        for (repeat, noise) in (1..).zip([0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018]) {
+            for (cell, step_time_s) in [0.1, 0.1 * (1.012 + noise)].into_iter().enumerate() {
+                let run = fixture::run_of(&cells[cell], &launched, repeat, step_time_s);
+                let reason = failed.contains(&(cell, repeat)).then(|| "out of memory".to_owned());
+                let state = if reason.is_some() { RunState::Failed } else { RunState::Finished };
+                runs.push(RunRecord { state, reason, ..run });
+            }
+        }
+        let plans = vec![SessionPlan { name: "made up".to_owned(), toml: text.to_owned(), folder: None }];
+        let records = Records { plans, ..Arc::unwrap_or_clone(records("/s/study", runs)) };
+        let window = harness(state_of(Arc::new(records)), [1600.0, 800.0]);
+        window.get_by_label_contains("1 undecided").accesskit_node().label().unwrap_or_default()
+    };
+    let none = button_with(&[]);
+    assert!(!none.contains("unfinished"), "{none}");
+    let one = button_with(&[(1, 3)]);
+    assert!(one.contains("; 1 of the runs repeats an unfinished one"), "{one}");
+    let both = button_with(&[(0, 2), (1, 3)]);
+    assert!(both.contains("; 2 of the runs repeat unfinished ones"), "{both}");
+}
+
+#[test]
 fn a_cell_without_a_finished_run_comes_with_a_button_that_queues_it_again() {
     let text = "version = 1\nname = \"made up\"\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n";
     let launched = plan::Plan::parse(text, "p.toml").unwrap();

@@ -354,7 +354,7 @@ fn nothing_is_launched_where_nothing_is_missing() {
     let plan = window.state().state.own::<PlanScreen>().plan().clone();
     let held = crate::plan::asked_cells(&plan).into_iter().map(|cell| {
         let identity = cell.identity;
-        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2, 3], last_s: None })
+        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2, 3], ..HeldCell::default() })
     });
     window.state_mut().state.own_mut::<PlanScreen>().held = Arc::new(held.collect());
     execute(&mut window, PlanCommand::OnlyMissing(true));

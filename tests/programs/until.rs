@@ -1,0 +1,30 @@
+//! Repeats of programs that are added until their training time is known.
+
+use super::*;
+
+/// A program that reports steps; its first run fails.
+const FAILS_ONCE: &str = r#"
+repeats = 2
+[measure]
+warm_up_steps = 0
+[command]
+run = ["sh", "-c", '''
+if [ ! -e {programs}/failed ]; then
+  touch {programs}/failed
+  exit 1
+fi
+for step in $(seq 1 20); do
+  echo "{{\"step\": $step, \"duration_s\": 0.001}}" >> $MULTICARD_READINGS
+done
+''']
+"#;
+
+#[test]
+fn added_repeats_say_how_many_of_their_runs_repeat_unfinished_ones() {
+    let scene = Scene::new();
+    let output = scene.run(FAILS_ONCE, &["--until", "50%", "--most-repeats", "6"]);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("5 more runs of 1 cell; 1 of the runs repeats an unfinished one\n"), "{stderr}");
+    assert!(stderr.contains("training time known to ±") && stderr.contains("after 6 repeats"), "{stderr}");
+    assert_eq!(scene.runs().len(), 7);
+}
