@@ -110,7 +110,10 @@ pub use setting::{LevelRank, MADE_WITH, Setting, level_name, level_rank};
 pub use shared_run::refused_copy;
 pub use smooth::Smoother;
 pub use training::TrainingTime;
-pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_for, repeats_of, repeats_remark};
+pub use until::{
+    SpreadSeen, UNTIL_MEASURE, finished_without_time, next_repeats, relative_precision, repeats_for, repeats_of,
+    repeats_remark,
+};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
     EQUAL_WITHIN, Judgement, Lack, REPEAT, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread,

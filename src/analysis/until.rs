@@ -94,8 +94,18 @@ pub fn next_repeats(repeats: &[f64], precision: f64) -> Option<u32> {
 
 /// The training times of a cell's finished runs, without runs that shared the machine.
 pub fn repeats_of(runs: &[RunSummary], cell: &Identity) -> Vec<f64> {
-    let of_cell = runs.iter().filter(|run| run.identity.as_ref() == Some(cell) && run.state == RunState::Finished);
-    of_cell.filter_map(|run| run.value_alone(run.measures.find(UNTIL_MEASURE)?)).collect()
+    finished_of(runs, cell).filter_map(|run| run.value_alone(run.measures.find(UNTIL_MEASURE)?)).collect()
+}
+
+/// The number of a cell's finished runs if none of them has a training time, as for a program that reports no steps: more repeats would have
+/// none either. `None` if a run has one, and without finished runs.
+pub fn finished_without_time(runs: &[RunSummary], cell: &Identity) -> Option<usize> {
+    let is_known = finished_of(runs, cell).any(|run| run.value(UNTIL_MEASURE).is_some());
+    Some(finished_of(runs, cell).count()).filter(|count| *count > 0 && !is_known)
+}
+
+fn finished_of<'r>(runs: &'r [RunSummary], cell: &Identity) -> impl Iterator<Item = &'r RunSummary> {
+    runs.iter().filter(move |run| run.identity.as_ref() == Some(cell) && run.state == RunState::Finished)
 }
 
 /// The spread of repeats in a session's cells.
@@ -269,5 +279,21 @@ mod tests {
         runs[1..].iter_mut().for_each(|run| run.marks.push(contended.clone()));
         assert!(SpreadSeen::by_workload(&runs).is_empty());
         assert_eq!(repeats_of(&runs, runs[0].identity.as_ref().unwrap()).len(), 4);
+    }
+
+    #[test]
+    fn finished_runs_are_without_a_training_time_if_none_of_them_has_one() {
+        let run = |repeat: u32| summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01));
+        let mut runs = [run(1), run(2)];
+        let cell = runs[0].identity.unwrap();
+        assert_eq!(finished_without_time(&runs, &cell), None);
+        runs[0].values.remove(UNTIL_MEASURE);
+        assert_eq!(finished_without_time(&runs, &cell), None, "one has a time");
+        runs[1].values.remove(UNTIL_MEASURE);
+        assert_eq!(finished_without_time(&runs, &cell), Some(2));
+        runs[1].state = RunState::Failed;
+        assert_eq!(finished_without_time(&runs, &cell), Some(1));
+        runs[0].state = RunState::Failed;
+        assert_eq!(finished_without_time(&runs, &cell), None, "more repeats may finish");
     }
 }

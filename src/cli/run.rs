@@ -1,5 +1,7 @@
 //! `multicard run`: runs a plan, shows its progress and records it in a session.
 
+mod until;
+
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,22 +13,22 @@ use clap::Args;
 
 use super::follow::{EventFormat, Following, Interrupted, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
-use super::percent::share;
 use super::plan::{Changes, PlanArgument};
 use super::remote::{Far, LaunchState};
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
-use crate::analysis::{counted, next_repeats, relative_precision, repeats_of};
+use crate::analysis::counted;
 use crate::conduct::{Client, ConductError, Host, Launch, host, other_sessions_with_runs};
 use crate::dataset::check_models;
 use crate::papers::coverage;
-use crate::plan::{Identity, Matrix, Node, Plan, RunState, remarks};
+use crate::plan::{Identity, Node, Plan, RunState, remarks};
 use crate::remote::shell_word;
 use crate::session::{
     Added, Machine, SearchReport, Session, SessionError, Where, all_finished, new_session_folder, open_reader,
     runnable, search_reports,
 };
-use crate::store::{StoreError, held_cells, repeated_text};
+use crate::store::{StoreError, held_cells};
 use crate::telemetry::use_now;
+use until::{Until, precision, run_until};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -390,79 +392,6 @@ fn finished_repeats(folder: &Path, plan: &Plan) -> Result<HashMap<Identity, u32>
 fn full_runs(folder: &Path, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Error>> {
     let Material { runs, .. } = Material::of(&open_reader(folder)?, folder)?;
     Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
-}
-
-/// The condition under which a cell has enough repeats.
-struct Until {
-    precision: f64,
-    most_repeats: u32,
-}
-
-/// Adds repeats to the cells whose training time is not known precisely enough; `None` if it was interrupted.
-fn run_until(
-    following: &mut Following,
-    plan: &Plan,
-    matrix: &Matrix,
-    site: &mut Site<'_>,
-    until: &Until,
-    interrupted: &AtomicBool,
-) -> Result<Option<Outcomes>, Box<dyn Error>> {
-    let mut outcomes = Outcomes::default();
-    // A cell whose runs fail, or tell no training time, gets no further.
-    let mut before: HashMap<Identity, usize> = HashMap::new();
-    loop {
-        let reader = open_reader(following.folder())?;
-        let Material { runs, .. } = Material::of(&reader, following.folder())?;
-        let mut next: HashMap<Identity, u32> = HashMap::new();
-        for cell in &matrix.cells {
-            let repeats = repeats_of(&runs, &cell.identity);
-            let grew = before.insert(cell.identity, repeats.len()) != Some(repeats.len());
-            let wanted = next_repeats(&repeats, until.precision).map(|wanted| wanted.min(until.most_repeats));
-            if let Some(wanted) = wanted.filter(|wanted| grew && *wanted as usize > repeats.len()) {
-                next.insert(cell.identity, wanted);
-            } else {
-                say_known(&cell.id, &repeats, until.precision);
-            }
-        }
-        let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
-        let held = held_cells(&reader.headings()?);
-        let repeated: usize = next.keys().filter_map(|cell| held.get(cell)).map(|held| held.missing(most).1).sum();
-        let more = Plan { repeats: most, ..plan.clone() };
-        let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(next.keys().copied().collect());
-        let Some(added) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
-        let (runs, cells) = (counted(added.runs.len(), "more run"), counted(next.len(), "cell"));
-        say(format_args!("{runs} of {cells}{}", repeated_text(repeated)));
-        let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };
-        outcomes.add(&more);
-        if added.runs.is_empty() {
-            return Ok(Some(outcomes));
-        }
-    }
-}
-
-fn say_known(cell: &str, repeats: &[f64], precision: f64) {
-    let (n, requested) = (counted(repeats.len(), "repeat"), precision * 100.0);
-    match relative_precision(repeats) {
-        Some(reached) if reached <= precision => {
-            say(format_args!("{cell}: training time known to ±{:.2} % after {n}", reached * 100.0));
-        }
-        Some(reached) => {
-            say(format_args!(
-                "{cell}: training time known to ±{:.2} % after {n}; ±{requested} % was asked for",
-                reached * 100.0
-            ));
-        }
-        None => {
-            say(format_args!(
-                "{cell}: {n}: too few for an interval of the training time; ±{requested} % was asked for"
-            ));
-        }
-    }
-}
-
-/// How precisely a training time is to be known.
-fn precision(text: &str) -> Result<f64, String> {
-    share(text, 0.01..=50.0, "from 0.01 to 50, such as 1%")
 }
 
 fn say_results(finished: usize, unfinished: usize, session: &str) {

@@ -28,3 +28,14 @@ fn added_repeats_say_how_many_of_their_runs_repeat_unfinished_ones() {
     assert!(stderr.contains("training time known to ±") && stderr.contains("after 6 repeats"), "{stderr}");
     assert_eq!(scene.runs().len(), 7);
 }
+
+#[test]
+fn a_program_without_a_training_time_gets_no_more_repeats_and_the_reason_is_said() {
+    let scene = Scene::new();
+    let output = scene.run("repeats = 2\n[command]\nrun = [\"true\"]\n", &["--until", "5%"]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("no training time is known after 2 repeats, so no repeats are added: "), "{stderr}");
+    assert!(stderr.contains("multicard help readings") && !stderr.contains("more run"), "{stderr}");
+    assert_eq!(scene.runs().len(), 2);
+}
