@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::command::{Filled, filled};
-use super::{Binding, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, counted, expand};
+use super::{Binding, Block, Cell, Level, Matrix, Mode, Node, Plan, Search, Tracer, counted, expand, usual_workload};
 
 /// If the batch that is left out holds less than this share of a training set, no remark is made.
 const LEAST_LEFT_OVER: f64 = 0.01;
@@ -33,6 +33,7 @@ pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
         no_profiler(plan, node),
         few_repeats(plan),
         shared_file(plan, matrix),
+        beside_programs(plan, matrix),
     ];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
     let notes = [
@@ -149,6 +150,22 @@ fn shared_file(plan: &Plan, matrix: &Matrix) -> Option<String> {
         "runs side by side read the same file, {}, and take each other's readings for their own: give each run a file of its own, in \
          {{run_folder}}{advice}",
         file.display()
+    ))
+}
+
+/// Cells that a plan has because its top level, which names nothing, is a block with all defaults, although every `[[block]]` is a program.
+fn beside_programs(plan: &Plan, matrix: &Matrix) -> Option<String> {
+    let usual = usual_workload();
+    let are_programs = !plan.further.is_empty() && plan.further.iter().all(|block| block.spec.command.is_some());
+    let cells = matrix.cells.iter().filter(|cell| cell.workload == usual.key).count();
+    if cells == 0 || !are_programs || plan.first != Block::new(usual.clone()) {
+        return None;
+    }
+    Some(format!(
+        "beside the programs in its blocks, the plan has {} of the built-in workload {}, with all defaults: its top level adds cells, too. If \
+         only the programs are wanted, write one of the blocks at the top level, as [command] and [factors]",
+        counted(cells, "cell"),
+        usual.key
     ))
 }
 
@@ -351,6 +368,27 @@ mod tests {
         let at_site = warned("results.jsonl", "[where]\nsite = \"lab\"").unwrap();
         assert!(at_site.ends_with("in {run_folder}"), "{at_site}");
         assert_eq!(warned("results.jsonl", "[where]\nsite = \"lab\"\njobs = \"one-allocation\""), None);
+    }
+
+    #[test]
+    fn a_cell_that_the_top_level_adds_to_blocks_of_programs_is_warned_of_unless_the_plan_names_it() {
+        let program = "[[block]]\n[block.command]\nname = \"own\"\nrun = [\"true\", \"{level}\"]\n[block.factors]\nlevel = [1, 2]\n";
+        let warned = |top: &str, more: &str| {
+            let plan = Plan::parse(&format!("version = 1\n{top}\n{program}{more}"), "").unwrap();
+            let matrix = expand(&plan, &cpu_node());
+            let found = remarks(&plan, &matrix, &cpu_node());
+            let warning = found.into_iter().find(|remark| remark.text.starts_with("beside the programs in its blocks"));
+            warning.inspect(|warning| assert!(warning.is_warning)).map(|warning| (matrix.cells.len(), warning.text))
+        };
+        let (cells, text) = warned("", "").unwrap();
+        assert_eq!(cells, 3, "the cells are those that such plans always had");
+        assert!(text.contains("has 1 cell of the built-in workload image, with all defaults"), "{text}");
+        assert!(text.ends_with("write one of the blocks at the top level, as [command] and [factors]"), "{text}");
+        assert_eq!(warned("[factors]\nbatch_size = [32, 64]", ""), None, "it is asked for");
+        assert_eq!(warned("[command]\nname = \"first\"\nrun = [\"true\"]", ""), None, "it is a program");
+        assert_eq!(warned("", "[[block]]\n[block.factors]\nbatch_size = 64\n"), None, "beside other built-in cells");
+        let excluded = "[[constraint]]\nexclude = \"workload = image\"\nreason = \"not wanted\"\n";
+        assert_eq!(warned("", excluded), None, "it is excluded");
     }
 
     #[test]
