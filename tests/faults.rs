@@ -198,6 +198,28 @@ fn a_second_workbench_may_read_and_is_told_so() {
 }
 
 #[test]
+fn a_session_that_another_user_writes_comes_without_advice_to_attach_to_it_or_to_end_it() {
+    let (home, session) = (TempDir::new().unwrap(), session());
+    let _first = Store::open(session.path()).unwrap();
+    fs::write(session.path().join("session.lock"), "process 4711 of anna on node7 (multicard conduct)").unwrap();
+    let rebuild = |user: &str| {
+        let mut command = command(home.path());
+        command.args(["session", "rebuild"]).arg(session.path()).env("USER", user);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    let other = rebuild("berta");
+    assert!(
+        other.contains("process 4711 of anna on node7 (multicard conduct) is writing this session: only"),
+        "{other}"
+    );
+    assert!(!other.contains("attach") && !other.contains("stop"), "{other}");
+    let own = rebuild("anna");
+    assert!(own.contains("is writing this session: attach to it (`multicard attach`)"), "{own}");
+}
+
+#[test]
 fn where_the_index_may_not_lie_beside_the_logs_it_lies_in_local_state() {
     let (home, session) = (TempDir::new().unwrap(), session());
     let path = session.path().display().to_string();

@@ -16,15 +16,14 @@ use crate::foreign;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process is writing the session.
-    #[error(
-        "{folder}: {holder} is writing this session: attach to it (`multicard attach`), end it (`multicard stop`), or only read the \
-             session for now"
-    )]
+    #[error("{folder}: {holder} is writing this session: {}", holder_advice(*is_other_user))]
     InUse {
         /// The session.
         folder: PathBuf,
         /// The process that writes it, as far as the lock's file says.
         holder: String,
+        /// Whether that process belongs to another user, whose conductor answers nobody else.
+        is_other_user: bool,
     },
     /// The folder is not a session.
     #[error("{folder}: not a session (session.toml is missing); check the path")]
@@ -151,6 +150,14 @@ impl StoreError {
     pub(super) fn is_corrupt_index(&self) -> bool {
         let Self::Index { source, .. } = self else { return false };
         matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    }
+}
+
+fn holder_advice(is_other_user: bool) -> &'static str {
+    if is_other_user {
+        "only read the session for now, or act as that user"
+    } else {
+        "attach to it (`multicard attach`), end it (`multicard stop`), or only read the session for now"
     }
 }
 

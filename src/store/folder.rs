@@ -334,7 +334,8 @@ fn lock_session(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> R
         _ => folder.join(LOCK),
     };
     let Some(lock) = Lock::take(&path, lock)? else {
-        return Err(StoreError::InUse { folder: folder.to_owned(), holder: holder(&path) });
+        let holder = holder(&path);
+        return Err(StoreError::InUse { folder: folder.to_owned(), is_other_user: is_other_user(&holder), holder });
     };
     // Without this text, others cannot name this process, or they name the last one that could write it; the session works all the same.
     let _ = lock.0.set_len(0).and_then(|()| (&lock.0).write_all(this_process().as_bytes()));
@@ -348,8 +349,7 @@ pub(super) fn lock_index(folder: &Path) -> Result<Option<Lock>, StoreError> {
 
 /// A description of this process for others that want the lock: `process 4711 of anna on node7 (multicard conduct)`.
 fn this_process() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-    let user = user.unwrap_or_else(|_| format!("user {}", rustix::process::geteuid().as_raw()));
+    let user = user_name().unwrap_or_else(user_number);
     let words: Vec<String> = std::env::args_os().take(2).map(|word| word.to_string_lossy().into_owned()).collect();
     let name = words.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default().to_string_lossy();
     // Paths are left out, since they may be private.
@@ -358,6 +358,22 @@ fn this_process() -> String {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy();
     format!("process {} of {user} on {host} ({name}{command})", std::process::id())
+}
+
+/// The name of this process's user, if its environment has one.
+fn user_name() -> Option<String> {
+    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok()
+}
+
+/// This process's user by number: `user 1000`.
+fn user_number() -> String {
+    format!("user {}", rustix::process::geteuid().as_raw())
+}
+
+/// Whether the description of a lock's holder names another user than that of this process. False if one of the two has no name.
+fn is_other_user(holder: &str) -> bool {
+    let named = holder.split_once(" of ").and_then(|(_, rest)| rest.split_once(" on ")).map(|(user, _)| user);
+    named.is_some_and(|named| named != user_number() && user_name().is_some_and(|own| named != own))
 }
 
 /// The description that the holder of a lock wrote into its file.
