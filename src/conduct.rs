@@ -41,7 +41,7 @@
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!
-//! An interrupt (SIGINT, SIGTERM) ends a conductor process, and its active runs go on.
+//! An interrupt (SIGINT, SIGTERM, SIGHUP) ends a conductor process, and its active runs go on.
 
 mod client;
 mod clients;

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use procfs_core::FromRead;
-use procfs_core::process::Stat;
+use procfs_core::process::{Stat, Status};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -42,6 +42,11 @@ pub fn signals() -> Result<Arc<AtomicUsize>, String> {
             .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
     }
     Ok(signal)
+}
+
+/// Whether this process ignores a signal, as one that `nohup` started ignores SIGHUP; false if that is unknown.
+pub fn ignores(signal: i32) -> bool {
+    Status::from_file("/proc/self/status").is_ok_and(|status| status.sigign & (1 << (signal - 1)) != 0)
 }
 
 /// A living process.

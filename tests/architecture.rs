@@ -81,6 +81,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "session",
             "setup",
             "text_table",
+            "processes",
         ],
     ),
     ("worker", &["foreign", "plan", "protocol", "dataset", "analysis", "trace"]),

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::starts::Starts;
 use super::{progress_bar, say};
@@ -20,6 +22,7 @@ use crate::conduct::{
 };
 use crate::launch::lasting_reason;
 use crate::plan::RunState;
+use crate::processes::ignores;
 use crate::session::{Added, Notice, SearchView, open_reader};
 use crate::store::StoreError;
 use show::show;
@@ -46,14 +49,21 @@ pub(super) struct Interrupted;
 /// How long an order's answer is awaited after an interrupt, so that its effect is known.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A flag that SIGINT and SIGTERM set. Before the first call, these signals end the process.
+/// Whether this process got SIGHUP: its terminal was closed. The kernel and the shell may both send it, and nobody is left to be impatient.
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// A flag that SIGINT, SIGTERM and SIGHUP set. Before the first call, these signals end the process. Under `nohup`, SIGHUP stays ignored.
 ///
 /// # Errors
 /// The system refuses the signal handler.
 pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Box<dyn Error>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    if !ignores(SIGHUP) {
+        flag::register(SIGHUP, &HUNG_UP)?;
+        flag::register(SIGHUP, Arc::clone(&interrupted))?;
     }
     Ok(interrupted)
 }
@@ -197,8 +207,9 @@ impl Following {
         self.orders.send(self.letters, order)?;
         let mut interrupted_at: Option<Instant> = None;
         loop {
-            let is_again =
-                self.interrupted.swap(false, Ordering::Relaxed) && interrupted_at.replace(Instant::now()).is_some();
+            let is_again = self.interrupted.swap(false, Ordering::Relaxed)
+                && interrupted_at.replace(Instant::now()).is_some()
+                && !HUNG_UP.load(Ordering::Relaxed);
             if is_again || interrupted_at.is_some_and(|at| at.elapsed() >= INTERRUPTED_PATIENCE) {
                 return Err(Interrupted.into());
             }

@@ -1,6 +1,16 @@
 //! How programs end: by themselves, by a fault, by their time, and when what watches them is killed. Nothing is left running.
 
+use std::io::{BufRead as _, BufReader};
+
 use super::*;
+
+/// Starts `multicard run` with SIGHUP at its default or ignored, whatever the process of the tests does with it.
+fn start_with(option: &str, run: &Command) -> Child {
+    let mut command = Command::new("env");
+    command.arg(option).arg(run.get_program()).args(run.get_args());
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
 
 #[test]
 fn a_program_that_fails_is_told_with_its_code_and_its_last_lines() {
@@ -156,6 +166,40 @@ fn an_interrupt_ends_the_program_and_all_that_it_started() {
     let continues = stderr.lines().find_map(|line| line.strip_prefix("Continue: `multicard run ")).unwrap_or_default();
     assert!(continues.contains(" --session ") && continues.ends_with(" --resume`"), "{stderr}");
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn a_closed_terminal_stops_the_runs_as_an_interrupt_does_though_its_signal_may_come_twice() {
+    let scene = Scene::new();
+    let own = own_sleep();
+    // It ends only when it is killed, some seconds later.
+    let script = format!("trap '' TERM; echo up; sleep {own}");
+    let run = scene.command(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+    let mut workbench = start_with("--default-signal=HUP", &run);
+    scene.wait_for("group.out", "up");
+    let (process, stderr) = (Pid::from_child(&workbench), workbench.stderr.take().unwrap());
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("interrupted: stopping all runs")));
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(workbench.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line == "0 finished, 1 did not finish"), "it waited for the end: {rest:?}");
+    assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn a_closed_terminal_leaves_runs_alone_that_were_started_with_nohup() {
+    let scene = Scene::new();
+    let go = scene.programs().join("go");
+    let script = format!("echo up; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let run = scene.command(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+    let workbench = start_with("--ignore-signal=HUP", &run);
+    scene.wait_for("group.out", "up");
+    rustix::process::kill_process(Pid::from_child(&workbench), Signal::HUP).unwrap();
+    fs::write(go, "").unwrap();
+    let output = workbench.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::show::{draw, unrecorded};
-use super::{Following, search_in};
+use super::{Following, HUNG_UP, search_in};
 use crate::cli::say;
 use crate::conduct::{ConductError, Order, QueueView};
 use crate::plan::RunState;
@@ -113,7 +113,7 @@ impl Following {
                 return Err("the session's conductor was killed and its queue is paused: multicard attach --resume continues it".into());
             }
             let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
-            if is_interrupted && cancelled {
+            if is_interrupted && cancelled && !HUNG_UP.load(Ordering::Relaxed) {
                 self.bar.suspend(|| {
                     say("interrupted again: the next process that opens the session will record how its runs ended");
                 });
