@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
+use super::commands::Commands;
 use super::made_with::Split;
-use super::setting::{CELL, DATA, MADE_WITH, MODE, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank};
+use super::setting::{CELL, COMMAND, DATA, MADE_WITH, MODE, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank};
 use super::shared_units::SharedUnits;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, places_of};
@@ -45,6 +46,8 @@ pub struct Cell<'a> {
     pub levels: &'a Levels,
     /// Its data set, in words.
     pub data: &'a str,
+    /// What tells its command from others of its name in the session; empty if there are no others.
+    pub command: Arc<str>,
     /// The environment in which its runs were made, by the facts by which cells are split; empty if no cell is split by environments.
     pub made_with: Arc<str>,
     /// The machine, the date and the git commit of its runs.
@@ -64,8 +67,9 @@ impl<'a> Cell<'a> {
         levels: &'a Levels,
         data: &'a str,
     ) -> Self {
-        let (made_with, circumstances, units) = (Arc::default(), Arc::default(), Arc::default());
-        Self { session, id, workload, levels, data, made_with, circumstances, runs: Vec::new(), units }
+        let (command, made_with) = (Arc::default(), Arc::default());
+        let (circumstances, units) = (Arc::default(), Arc::default());
+        Self { session, id, workload, levels, data, command, made_with, circumstances, runs: Vec::new(), units }
     }
 
     /// The parts of the cell; the repeats of each part were made in the same environment.
@@ -134,10 +138,17 @@ impl<'a> Cell<'a> {
         let any_session = but.iter().any(|key| is_of_session(key) && self.levels.get(key).is_none());
         (any_session || self.session == other.session)
             && (but.contains(&MADE_WITH) || self.made_with == other.made_with)
-            && (any_workload || self.data == other.data && self.workload.runs_as(other.workload))
+            && (any_workload || self.data == other.data && self.has_program_of(other, but.contains(&COMMAND)))
             && (but.contains(&TRACE) || self.recording() == other.recording())
             && (but.contains(&MODE) || self.mode() == other.mode())
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
+    }
+
+    /// Whether its program is that of another cell, or, if commands may differ, another one of the same name. For cells with a factor that is
+    /// called `command`, the key means the factor.
+    fn has_program_of(&self, other: &Cell, commands_may_differ: bool) -> bool {
+        self.workload.runs_as(other.workload)
+            || commands_may_differ && self.levels.get(COMMAND).is_none() && self.workload.key == other.workload.key
     }
 
     /// Whether a condition holds for the level of a setting, or for the name that earlier versions used for it.
@@ -160,6 +171,7 @@ impl<'a> Cell<'a> {
                 DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
                 TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
                 MODE => Some(Level::text(&self.mode().to_string())),
+                COMMAND => (!self.command.is_empty()).then(|| Level::text(&self.command)),
                 MACHINE => self.circumstances.machine.as_deref().map(Level::text),
                 COMMIT => self.circumstances.commit.as_deref().map(Level::text),
                 DATE => self.circumstances.date().map(|date| Level::text(&date)),
@@ -220,7 +232,9 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
     }
     let units = Arc::new(SharedUnits::of(sources.iter().flat_map(|source| source.runs)));
+    let commands = Commands::of(cells.iter().map(|cell| (cell.session, &**cell.workload)));
     for cell in &mut cells {
+        cell.command = commands.text(cell.workload);
         cell.units = Arc::clone(&units);
         cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
@@ -320,7 +334,8 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     settings(cells).into_iter().filter_map(same).collect()
 }
 
-/// All settings of the cells: session, workload and data set, then the factors in the order of their registry, and the cell's id last.
+/// All settings of the cells: session, workload and data set, then the factors in the order of their registry, what tells commands apart,
+/// and the cell's id last.
 fn settings(cells: &[Cell]) -> Vec<Setting> {
     let mut settings = vec![
         Setting::without_unit(SESSION, "Session"),
@@ -340,6 +355,9 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         if settings.iter().all(|setting| setting.key != *key) {
             settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), key));
         }
+    }
+    if !is_factor(cells, COMMAND) {
+        settings.push(Setting::without_unit(COMMAND, "Command"));
     }
     // In the order of first use.
     let started_s = |cell: &&Cell| finished(cell).filter_map(|run| run.started_s).fold(f64::MAX, f64::min);

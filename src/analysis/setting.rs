@@ -10,6 +10,8 @@ use crate::plan::{AA_COPY, Factor, GPUS, Key, Level, Tracer, WorkloadSpec, offer
 pub(super) const WORKLOAD: &str = "workload";
 /// The key of the data set as a setting.
 pub(super) const DATA: &str = "data";
+/// The key of what tells commands of one name apart, as a setting.
+pub const COMMAND: &str = "command";
 /// The key of the tracer as a setting.
 pub(super) const TRACE: &str = Tracer::KEY;
 /// The key of the mode (full or quick) as a setting.
@@ -27,7 +29,7 @@ pub(super) const RANKS: &str = "Ranks";
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `workload`, `data`, `session`, `made_with` or `cell`.
+    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`.
     pub key: Key,
     /// The name on paper and on screen.
     pub name: Arc<str>,
@@ -73,7 +75,7 @@ impl Setting {
             name: name.into(),
             unit: "".into(),
             is_fact: false,
-            speaks_for_itself: [DATA, SESSION, MADE_WITH, MACHINE, DATE].contains(&key),
+            speaks_for_itself: [DATA, SESSION, COMMAND, MADE_WITH, MACHINE, DATE].contains(&key),
             offered: Arc::default(),
             order: Arc::default(),
             colours: Arc::default(),

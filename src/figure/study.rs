@@ -16,8 +16,8 @@ use super::palette::COLOURS;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, OCCASION_FACTS, Recording, Setting, THROUGHPUT,
-    TRACE_METRICS, metric_measure,
+    COMMAND, COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, OCCASION_FACTS, Recording, Setting,
+    THROUGHPUT, TRACE_METRICS, metric_measure,
 };
 use crate::plan::{Tracer, is_default};
 
@@ -26,7 +26,8 @@ pub(super) use known::{declared, is_measure, is_measured, is_number};
 pub use known::{known_measures, recorded_names};
 
 /// Settings besides the factors that distinguish cells.
-pub const SETTINGS: [&str; 9] = ["session", "trace", "mode", "data", "cell", "workload", MACHINE, COMMIT, DATE];
+pub const SETTINGS: [&str; 10] =
+    ["session", "trace", "mode", "data", "cell", "workload", COMMAND, MACHINE, COMMIT, DATE];
 /// The key of a measure that is computed from two cells: throughput divided by the baseline's.
 pub const SPEEDUP: &str = "speedup";
 /// Its name, which includes throughput because speed-ups of times can be different.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::arrange::drop_repeated_data;
 use super::{Scene, SettingLevels, setting_levels};
-use crate::analysis::{Cell, Level, LevelRank, Setting, level_rank, varying};
+use crate::analysis::{COMMAND, Cell, Level, LevelRank, Setting, level_rank, varying};
 use crate::figure::chart::Look;
 use crate::figure::study::{Place, Study};
 use crate::plan::places_of;
@@ -48,7 +48,7 @@ impl Colours {
 
 /// Whether the levels of a setting have the same looks in every figure.
 fn has_own_looks(setting: &Setting) -> bool {
-    !setting.is_fact && !["session", "data", CELL].contains(&&*setting.key)
+    !setting.is_fact && !["session", "data", COMMAND, CELL].contains(&&*setting.key)
 }
 
 impl Scene<'_> {

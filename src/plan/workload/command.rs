@@ -3,6 +3,7 @@
 //! A command is a value that comes with its plan: the program with its arguments, in which placeholders stand for the levels of the cell.
 //! Its factors are the ones that the plan's `[factors]` name.
 
+mod differences;
 mod readings;
 mod spread;
 mod table;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use differences::differences;
 pub use readings::{ReadFile, ReadingsSpec, compiled};
 pub(in crate::plan) use spread::PLACING;
 pub use spread::RANKS_PER_NODE;

@@ -1,0 +1,110 @@
+//! Tells cells apart whose commands have one name but do not run the same: plans of one session may run a program with other variables or
+//! arguments, in another folder, or after another set-up.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Key;
+use crate::plan::WorkloadSpec;
+use crate::plan::command::differences;
+
+/// The workloads of each name of which a session has several, each with what tells its command from the others.
+pub(super) struct Commands<'a>(HashMap<&'a Key, Vec<(&'a WorkloadSpec, Arc<str>)>>);
+
+impl<'a> Commands<'a> {
+    /// The commands of cells, from their workloads and the names of their sessions. A command that only changed from one session to another
+    /// is told by the session.
+    pub(super) fn of(cells: impl Iterator<Item = (&'a str, &'a WorkloadSpec)>) -> Self {
+        let mut all: HashMap<&Key, Vec<(&WorkloadSpec, BTreeSet<&str>)>> = HashMap::new();
+        for (session, workload) in cells.filter(|(_, workload)| workload.command.is_some()) {
+            let known = all.entry(&workload.key).or_default();
+            match known.iter_mut().find(|(one, _)| one.runs_as(workload)) {
+                Some((_, sessions)) => {
+                    sessions.insert(session);
+                }
+                None => known.push((workload, BTreeSet::from([session]))),
+            }
+        }
+        all.retain(|_, known| {
+            let sessions: BTreeSet<&str> = known.iter().flat_map(|(_, sessions)| sessions).copied().collect();
+            known.iter().map(|(_, sessions)| sessions.len()).sum::<usize>() > sessions.len()
+        });
+        Self(all.into_iter().map(|(key, known)| (key, told(known.into_iter().map(|(workload, _)| workload)))).collect())
+    }
+
+    /// What tells the command of a workload from others of its name; empty if no other is in its session.
+    pub(super) fn text(&self, workload: &WorkloadSpec) -> Arc<str> {
+        let mut known = self.0.get(&workload.key).into_iter().flatten();
+        known.find(|(one, _)| one.runs_as(workload)).map_or_else(Arc::default, |(_, text)| Arc::clone(text))
+    }
+}
+
+fn told<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Vec<(&'a WorkloadSpec, Arc<str>)> {
+    let (workloads, commands): (Vec<_>, Vec<_>) =
+        workloads.filter_map(|workload| Some((workload, workload.command.as_deref()?))).unzip();
+    workloads.into_iter().zip(differences(&commands).into_iter().map(Arc::from)).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{
+        Cell, Level, Levels, RunSummary, Source, cells, cells_of, fixture, level_name, summarise_run, varying,
+    };
+    use crate::plan::Command;
+    use crate::store::RunRecord;
+
+    /// A run of a program with a number of threads, which is no factor of its plan.
+    fn run(threads: &str, size: i64) -> RunSummary {
+        let env = vec![("THREADS".to_owned(), threads.to_owned())];
+        let command = Command { name: "train".into(), run: vec!["./train".to_owned()], env, ..Command::default() };
+        let workload = WorkloadSpec { command: Some(Arc::new(command)), ..WorkloadSpec::unknown("train") };
+        let levels = Levels::new(vec![("size", Level::Integer(size))]);
+        let cell = format!("{threads}-{size}");
+        summarise_run(&RunRecord { workload: workload.into(), levels, cell, ..fixture::finished() })
+    }
+
+    fn keys(cells: &[Cell]) -> Vec<String> {
+        varying(cells).iter().map(|setting| setting.key.to_string()).collect()
+    }
+
+    #[test]
+    fn cells_of_plans_that_differ_only_in_a_variable_are_told_apart_by_the_variable() {
+        let runs = [run("1", 8), run("1", 9), run("4", 8), run("4", 9)];
+        let cells = cells(&runs);
+        assert_eq!(keys(&cells), ["size", "command"]);
+        let setting = varying(&cells).remove(1);
+        let names: Vec<String> =
+            cells.iter().map(|cell| level_name(&setting, &cell.level("command").unwrap())).collect();
+        assert_eq!(names, ["THREADS=1", "THREADS=4", "THREADS=1", "THREADS=4"]);
+        assert!(cells[0].is_like(&cells[1], &["command"]) && !cells[0].is_like(&cells[1], &["size"]));
+        assert!(!cells[0].is_like(&cells[2], &["command"]) && cells[0].is_like(&cells[2], &["size"]));
+    }
+
+    #[test]
+    fn a_command_that_changed_from_session_to_session_is_told_by_the_session() {
+        let (old, new) = ([run("1", 8), run("1", 9)], [run("4", 8), run("4", 9)]);
+        let source = |session, runs| Source { session, runs, reports: &[] };
+        assert_eq!(keys(&cells_of(&[source("a", old.as_slice()), source("b", new.as_slice())])), ["session", "size"]);
+        let both = [run("1", 8), run("4", 8)];
+        let cells = cells_of(&[source("a", both.as_slice()), source("b", new.as_slice())]);
+        let mut told: Vec<String> =
+            cells.iter().map(|cell| format!("{} {}", cell.session, cell.level("command").unwrap())).collect();
+        told.sort();
+        assert_eq!(told, ["a THREADS=1", "a THREADS=4", "b THREADS=4", "b THREADS=4"]);
+    }
+
+    #[test]
+    fn a_programs_own_factor_may_be_called_command() {
+        let own = |mut run: RunSummary, level: &str| {
+            run.levels = Levels::new(vec![("command", Level::text(level))]);
+            run
+        };
+        let runs = [own(run("1", 8), "x"), own(run("4", 8), "y")];
+        let cells = cells(&runs);
+        assert_eq!(keys(&cells), ["command"]);
+        assert_eq!(cells[0].level("command"), Some(Level::text("x")));
+        assert!(!cells[0].is_like(&cells[1], &["command"]), "their programs differ");
+    }
+}
