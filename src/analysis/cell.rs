@@ -56,6 +56,9 @@ pub struct Cell<'a> {
     pub runs: Vec<&'a RunSummary>,
     /// The units of measures that plans declare with different ones.
     units: Arc<SharedUnits<'a>>,
+    /// The workloads of all cells of its sources, in the order of their first runs. They decide the order and the colours of levels,
+    /// whichever of the cells are shown.
+    offering: Arc<Vec<&'a Arc<WorkloadSpec>>>,
 }
 
 impl<'a> Cell<'a> {
@@ -68,8 +71,9 @@ impl<'a> Cell<'a> {
         data: &'a str,
     ) -> Self {
         let (command, made_with) = (Arc::default(), Arc::default());
-        let (circumstances, units) = (Arc::default(), Arc::default());
-        Self { session, id, workload, levels, data, command, made_with, circumstances, runs: Vec::new(), units }
+        let (circumstances, units, offering) = (Arc::default(), Arc::default(), Arc::default());
+        let runs = Vec::new();
+        Self { session, id, workload, levels, data, command, made_with, circumstances, runs, units, offering }
     }
 
     /// The parts of the cell; the repeats of each part were made in the same environment.
@@ -232,10 +236,14 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
     }
     let units = Arc::new(SharedUnits::of(sources.iter().flat_map(|source| source.runs)));
+    let mut offering: Vec<&Arc<WorkloadSpec>> = cells.iter().map(|cell| cell.workload).collect();
+    offering.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    let offering = Arc::new(offering);
     let commands = Commands::of(cells.iter().map(|cell| (cell.session, &**cell.workload)));
     for cell in &mut cells {
         cell.command = commands.text(cell.workload);
         cell.units = Arc::clone(&units);
+        cell.offering = Arc::clone(&offering);
         cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
@@ -346,14 +354,20 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     ];
     settings.retain(|setting| *setting.key == *SESSION || !is_factor(cells, &setting.key));
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
+    let mut offering: Vec<&Arc<Vec<&Arc<WorkloadSpec>>>> = Vec::new();
     for cell in cells {
         if !workloads.iter().any(|known| Arc::ptr_eq(known, cell.workload)) {
             workloads.push(cell.workload);
         }
+        if offering.last().is_none_or(|last| !Arc::ptr_eq(last, &cell.offering)) {
+            offering.push(&cell.offering);
+        }
     }
+    // Cells that were not made of runs have only their own workload.
+    let offering = || offering.iter().flat_map(|list| list.iter()).chain(&workloads).map(|spec| &***spec);
     for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
         if settings.iter().all(|setting| setting.key != *key) {
-            settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), key));
+            settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), offering(), key));
         }
     }
     if !is_factor(cells, COMMAND) {

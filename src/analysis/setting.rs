@@ -50,16 +50,20 @@ pub struct Setting {
 impl Setting {
     /// A factor of a workload as a setting; a factor that the workload does not know is named by its key.
     pub fn of_factor(workload: &WorkloadSpec, key: &Key) -> Self {
-        Self::of_factors([workload], key)
+        Self::of_factors([workload], [workload], key)
     }
 
-    /// A factor of several workloads as a setting: the first workload names it, all of them offer levels.
-    pub(super) fn of_factors<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
+    /// A factor of several workloads as a setting: the first of `specs` that has it names it, and all workloads of `offering` offer levels.
+    pub(super) fn of_factors<'a>(
+        specs: impl IntoIterator<Item = &'a WorkloadSpec> + Clone,
+        offering: impl IntoIterator<Item = &'a WorkloadSpec>,
+        key: &Key,
+    ) -> Self {
         let known = specs.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
         let speaks_for_itself = known.filter_map(|spec| spec.factor(key)).any(|factor| factor.speaks_for_itself);
         let setting = match specs.clone().into_iter().find_map(|spec| spec.factor(key)) {
             Some(Factor { name, unit, .. }) => {
-                let offered = offered_levels(key, specs).into();
+                let offered = offered_levels(key, offering).into();
                 Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
             None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),
@@ -112,4 +116,34 @@ pub fn level_rank(setting: &Setting, level: Option<Level>) -> LevelRank {
         rank_among(level, place)
     });
     (by_study.unwrap_or(setting.order.len()), among)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Cell, Levels, cells, fixture, summarise_run, varying};
+    use crate::plan::command::factor_of_levels;
+    use crate::store::RunRecord;
+
+    #[test]
+    fn a_level_keeps_its_place_whichever_cells_are_shown() {
+        let run = |plan: &[&str], level: &str| {
+            let levels = plan.iter().copied().map(Level::text).collect::<Vec<_>>();
+            let factors = vec![factor_of_levels(&"optimiser".into(), &levels, None)];
+            let workload = WorkloadSpec { factors, ..WorkloadSpec::unknown("train") }.into();
+            let levels = Levels::new(vec![("optimiser", Level::text(level))]);
+            summarise_run(&RunRecord { workload, levels, cell: level.to_owned(), ..fixture::finished() })
+        };
+        let (first, second) = (["sgd", "lion"], ["lion", "adam"]);
+        let runs = [run(&first, "sgd"), run(&first, "lion"), run(&second, "adam")];
+        let cells = cells(&runs);
+        let places = |cells: &[Cell]| {
+            let setting = varying(cells).remove(0);
+            ["sgd", "lion", "adam"].map(|level| setting.place(&Level::text(level)))
+        };
+        assert_eq!(places(&cells), [Some(0), Some(1), Some(2)]);
+        let lion_last: Vec<Cell> = cells[1..].iter().rev().cloned().collect();
+        assert_eq!(places(&lion_last), [Some(0), Some(1), Some(2)]);
+        assert_eq!(places(&[cells[2].clone(), cells[0].clone()]), [Some(0), Some(1), Some(2)]);
+    }
 }

@@ -158,7 +158,8 @@ pub(super) struct Chosen<'a> {
     /// The settings that differ among the cells that the filter leaves, including hidden levels, so that hiding a level does not
     /// rearrange the chart.
     arranged: Vec<Setting>,
-    known_cells: usize,
+    /// The cells of every kind: colours must not depend on the kind that is shown.
+    known: Vec<Cell<'a>>,
     /// The number of cells with a profiler's report.
     recorded: usize,
     /// The number of cells whose runs a profiler recorded.
@@ -187,7 +188,7 @@ impl<'a> Chosen<'a> {
         let (recorded, traced) = (count(|recording| recording != Recording::Plain), count(Recording::is_traced));
         let (copies, originals) = all.into_iter().partition(is_copy);
         all = originals;
-        let known_cells = all.len();
+        let known = all.clone();
         let pools_nothing = pools_nothing(study, &all);
         let (mut study, mut missing) = study.known(&all);
         missing.extend(pools_nothing);
@@ -238,7 +239,7 @@ impl<'a> Chosen<'a> {
             settings,
             shown_settings,
             arranged,
-            known_cells,
+            known,
             recorded,
             traced,
             made_with,
@@ -430,11 +431,12 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     let mut scene = Scene {
         cells: shown,
         all,
+        known: &chosen.known,
         table: &table,
         baseline: &baseline,
         study,
         arrangement: &arrangement,
-        colours: Colours::among(arrangement.colour.clone(), all),
+        colours: Colours::among(arrangement.colour.clone(), &chosen.known),
         naming: &naming,
         history: chosen.history.as_ref(),
         foremost,
@@ -462,7 +464,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         cells: shown.iter().map(|cell| (cell.key(), name_of(cell, &naming))).collect(),
         made_with: chosen.made_with.clone(),
         all_cells: all.len(),
-        known_cells: chosen.known_cells,
+        known_cells: chosen.known.len(),
         traced: chosen.recorded,
         occasions: history::occasions_in_bars(study, shown, &arrangement),
         baseline: match (baseline.of_each(), baseline.only()) {
@@ -490,8 +492,10 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
 struct Scene<'a> {
     /// The shown cells.
     cells: &'a [Cell<'a>],
-    /// All cells, including those that the filter hides: colours of series must not change with the filter.
+    /// All cells, including those that the filter hides.
     all: &'a [Cell<'a>],
+    /// The cells of every kind, hidden or not: a level has the same colour in all charts.
+    known: &'a [Cell<'a>],
     table: &'a Table,
     baseline: &'a Baseline<'a>,
     study: &'a Study,

@@ -36,7 +36,7 @@ impl Colours {
     }
 
     /// The look of a series by its level of the setting.
-    fn look(&self, level: impl FnOnce(&str) -> Option<Level>) -> Look {
+    pub(super) fn look(&self, level: impl FnOnce(&str) -> Option<Level>) -> Look {
         let Some(setting) = &self.setting else { return Look::Place(4) };
         let Some(level) = level(&setting.key) else { return Look::Grey };
         if has_own_looks(setting) {

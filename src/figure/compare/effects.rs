@@ -2,6 +2,7 @@
 //! lines that are parallel if there is no interaction, and as a table with each effect in words.
 
 use super::arrange::place_of;
+use super::colours::Colours;
 use super::crowded::MOST_PLACES;
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{
@@ -98,14 +99,6 @@ fn row_name(effect: &Effect) -> String {
             let levels: Vec<String> = changes.iter().map(|one| level_name(&one.setting, &one.level)).collect();
             levels.join(" × ") + &mixed_name(effect)
         }
-    }
-}
-
-/// The look of the line of a level.
-fn look(study: &Study, setting: &Setting, level: &Level, place: usize) -> Look {
-    match &*setting.key {
-        "session" | "data" => Look::Place(place),
-        _ => Look::of_level(&study.own(setting.clone()), level),
     }
 }
 
@@ -324,13 +317,14 @@ fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)
     let title = format!("{} × {}", first.name, second.name);
     let mut chart = Chart::new(title, Geometry::Profile, Axis::new(&*first.name, &*first.unit), y);
     let panel = panel_of(&mut chart.panels, String::new());
+    let colours = Colours::among(Some(scene.study.own(second.clone())), scene.known);
     let mut drawn: [Vec<Level>; 2] = Default::default();
     for mean in mean_cells(scene.cells, &values, (&first.key, &second.key), scene.intervals) {
         drawn[0].push(mean.first.clone());
         drawn[1].push(mean.second.clone());
         let x = place_of(&mut chart.x.categories, level_name(first, &mean.first)) as f64;
         let name = level_name(second, &mean.second);
-        let series = panel.series_of(name, |place| look(scene.study, second, &mean.second, place));
+        let series = panel.series_of(name, |_| colours.look(|_| Some(mean.second.clone())));
         let value: Value = scaled(mean.value, factor);
         series.points.push(Point { x, across: None, value, ratio: None, cell: None });
     }

@@ -105,3 +105,21 @@ fn of_too_many_lines_the_foremost_cell_is_drawn() {
     let chosen = compare_with(&[Source { session: "", runs: &runs, reports: &[] }], &study, Some(&last));
     assert!(draws(&chosen, &last));
 }
+
+#[test]
+fn a_level_has_one_colour_whichever_runs_are_shown_and_in_whichever_form() {
+    let mut traced = four();
+    traced.iter_mut().for_each(|run| run.recording = Recording::Traced);
+    let (second, third) = (four(), four());
+    let sources = [("a", &traced), ("b", &second), ("c", &third)];
+    let sources = sources.map(|(session, runs)| Source { session, runs: runs.as_slice(), reports: &[] });
+    let colour = |form: Form, runs: Runs| {
+        let [rows, colour] = ["precision", "session"].map(|key| Place::Setting(key.into()));
+        let charts = compare(&sources, &Study { form, runs, rows, colour, ..Study::default() }).charts;
+        let third = charts.iter().flat_map(Chart::series).find(|series| series.name.starts_with('c'));
+        third.unwrap().look.colour()
+    };
+    let all = colour(Form::Bars, Runs::All);
+    assert_eq!(all, crate::figure::COLOURS[2]);
+    assert_eq!([colour(Form::Bars, Runs::Plain), colour(Form::Interactions, Runs::Plain)], [all, all]);
+}
