@@ -266,6 +266,8 @@ pub struct Chart {
     /// The meaning of error bars or bands, in a few words, and how many values have none because they were measured once; empty if there is
     /// nothing to say.
     pub intervals: String,
+    /// What a reader must know before comparing its values, one sentence each. It is in the picture, which is often shown without notes.
+    pub cautions: Vec<String>,
     /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
     /// The reason why the values are not drawn, and what to do, as a part of a sentence. It is set if the chart has too many marks to tell
@@ -298,8 +300,9 @@ pub(super) fn panel_of(panels: &mut Vec<Panel>, title: String) -> &mut Panel {
 impl Chart {
     /// A chart without panels.
     pub fn new(title: impl Into<String>, geometry: Geometry, x: Axis, y: Axis) -> Self {
-        let (panels, additions, intervals, notes) = (Vec::new(), Vec::new(), String::new(), Vec::new());
-        Self { title: title.into(), geometry, x, y, panels, additions, intervals, notes, crowded: None }
+        let (panels, additions, intervals) = (Vec::new(), Vec::new(), String::new());
+        let (cautions, notes) = (Vec::new(), Vec::new());
+        Self { title: title.into(), geometry, x, y, panels, additions, intervals, cautions, notes, crowded: None }
     }
 
     /// All series of all panels.

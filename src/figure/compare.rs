@@ -35,6 +35,7 @@ use super::study::{
 };
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
+use super::unlike_notes::warm_up_caution;
 use crate::analysis::{
     COMMIT, Cell, CellKey, IMPORTED_FROM, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method,
     Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, counted, fact_name, has_differing,
@@ -453,6 +454,8 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     }
     let are_pairs = study.form == Form::Bars && [SPEEDUP, STEP_COST].contains(&study.shown_measure());
     charts.iter_mut().for_each(|chart| chart.intervals = intervals_note(chart, are_pairs));
+    let caution = warm_up_caution(study, shown, &baseline);
+    charts.iter_mut().filter(|chart| !chart.is_empty()).for_each(|chart| chart.cautions.extend(caution.clone()));
     add_marks(&mut charts, study, shown);
     if study.log {
         charts.iter_mut().filter(|chart| chart.can_be_log()).for_each(|chart| chart.y.scale = Scale::Log);

@@ -2,7 +2,7 @@
 
 use super::baseline::Baseline;
 use super::ratio::finished;
-use super::study::{OF_STEPS, RATIO, SPEEDUP, STEP_COST, VERDICT};
+use super::study::{Form, OF_STEPS, RATIO, SPEEDUP, STEP_COST, Study, VERDICT};
 use super::table::Column;
 use crate::analysis::{Cell, LeftOut, THROUGHPUT, counted, measure_of};
 
@@ -48,16 +48,7 @@ fn in_other_units(cells: &[Cell], column: &Column) -> Option<String> {
 
 /// The note on runs that leave out different warm-ups, if a column is of the other steps.
 fn warm_ups(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Option<String> {
-    let shown = |column: &Column| match &*column.key {
-        SPEEDUP => measure_of(cells, THROUGHPUT),
-        STEP_COST => measure_of(cells, OF_STEPS),
-        RATIO | VERDICT => measure_of(cells, &baseline.ratio_of),
-        key => measure_of(cells, key),
-    };
-    let is_of_steps = |column: &Column| shown(column).is_some_and(|measure| measure.is_of_steady_steps);
-    columns.iter().any(is_of_steps).then_some(())?;
-    let left_out = |cell: &Cell| finished(cell).filter_map(|run| run.warm_up).collect::<Vec<LeftOut>>();
-    let [least, most] = LeftOut::differing(cells.iter().flat_map(left_out))?;
+    let [least, most] = differing_warm_ups(cells, columns.iter().map(|column| &*column.key), baseline)?;
     let mixed = cells.iter().filter(|cell| LeftOut::differing(left_out(cell)).is_some()).count();
     let within =
         if mixed > 0 { format!(", also among the repeats of {}", counted(mixed, "cell")) } else { String::new() };
@@ -68,13 +59,48 @@ fn warm_ups(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Option<S
     ))
 }
 
+/// The sentence in a study's pictures about runs that leave out different warm-ups, if a picture shows a measure of the other steps.
+pub(super) fn warm_up_caution(study: &Study, cells: &[Cell], baseline: &Baseline) -> Option<String> {
+    let keys = match study.form {
+        Form::Parts | Form::Roofline => vec![OF_STEPS],
+        Form::Scatter => vec![study.shown_measure(), study.shown_across()],
+        form if form.has_measure() => vec![study.shown_measure()],
+        _ => Vec::new(),
+    };
+    let [least, most] = differing_warm_ups(cells, keys.into_iter(), baseline)?;
+    let steps = counted(most as usize, "step");
+    Some(format!("Warm-ups differ: runs leave out {least} to {steps}, so that their times are of different steps."))
+}
+
+/// The least and the most steps that runs leave out because their plans ask for different warm-ups; `None` if they ask for the same one, and
+/// if none of the measures with these keys is of the other steps.
+fn differing_warm_ups<'k>(
+    cells: &[Cell],
+    mut keys: impl Iterator<Item = &'k str>,
+    baseline: &Baseline,
+) -> Option<[u64; 2]> {
+    let shown = |key: &str| match key {
+        SPEEDUP => measure_of(cells, THROUGHPUT),
+        STEP_COST => measure_of(cells, OF_STEPS),
+        RATIO | VERDICT => measure_of(cells, &baseline.ratio_of),
+        key => measure_of(cells, key),
+    };
+    keys.any(|key| shown(key).is_some_and(|measure| measure.is_of_steady_steps)).then_some(())?;
+    LeftOut::differing(cells.iter().flat_map(left_out))
+}
+
+/// The warm-ups of a cell's finished runs.
+fn left_out(cell: &Cell) -> Vec<LeftOut> {
+    finished(cell).filter_map(|run| run.warm_up).collect()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Arc;
 
     use crate::analysis::{Measure, Measures, RunSummary, Source, fixture, summarise_run};
-    use crate::figure::{Study, preset};
+    use crate::figure::{Form, Study, figure, preset};
     use crate::plan::WarmUp;
 
     /// The notes of a table of one measure that contain a text.
@@ -113,14 +139,33 @@ mod tests {
         assert_eq!(notes(&units(["ms", "us", "s"]), "lat", "unit is"), [""; 0]);
     }
 
+    /// A run whose plan asks for a warm-up of so many steps.
+    fn of_warm_up(repeat: u32, steps: u64) -> RunSummary {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1);
+        record.warm_up = Some(WarmUp::Steps(steps));
+        record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= steps);
+        summarise_run(&record)
+    }
+
+    #[test]
+    fn a_picture_of_steps_says_where_runs_leave_out_other_warm_ups() {
+        let texts = |runs: &[RunSummary], form: Form, measure: &str| -> Vec<String> {
+            let study = Study { form, measure: Some(measure.into()), ..Study::default() };
+            let drawn = figure(&[Source { session: "", runs, reports: &[] }], &study).unwrap();
+            let texts = drawn.scene().texts().map(|text| text.text.clone()).collect::<Vec<_>>();
+            texts.into_iter().filter(|text| text.contains("Warm-ups differ: ")).collect()
+        };
+        let runs = [of_warm_up(1, 0), of_warm_up(2, 6)];
+        for form in [Form::Bars, Form::Repeats, Form::Parts] {
+            let found = texts(&runs, form, "step_time_s");
+            assert!(matches!(&found[..], [only] if only.contains("leave out 0 to 6 steps")), "{form:?} {found:?}");
+        }
+        assert_eq!(texts(&runs, Form::Bars, "peak_allocated_bytes"), [""; 0]);
+        assert_eq!(texts(&[of_warm_up(1, 6), of_warm_up(2, 6)], Form::Bars, "step_time_s"), [""; 0]);
+    }
+
     #[test]
     fn a_table_of_steps_says_where_runs_leave_out_other_warm_ups() {
-        let of_warm_up = |repeat: u32, steps: u64| {
-            let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1);
-            record.warm_up = Some(WarmUp::Steps(steps));
-            record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= steps);
-            summarise_run(&record)
-        };
         let runs = [of_warm_up(1, 0), of_warm_up(2, 6)];
         let expected = "warm-ups differ: runs leave out 0 to 6 steps, also among the repeats of 1 cell";
         let found = notes(&runs, "step_time_s", "warm-ups");

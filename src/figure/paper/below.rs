@@ -1,4 +1,5 @@
-//! The lines of text below a picture: the meaning of its error bars and bands, and the values that its limits hide.
+//! The lines of text below a picture: the meaning of its error bars and bands, what keeps its values from being compared, and the values that
+//! its limits hide.
 
 use super::letter::{Anchor, Line, Typist};
 use super::page::{MARGIN, Page};
@@ -7,12 +8,13 @@ use super::side::{Side, Type, wrapped};
 use super::spot::{Spot, spots};
 use crate::figure::chart::{Chart, Geometry, Point, Role, Scale};
 
-/// The lines below a picture: the meaning of error bars and bands, and the values that limits hide. They are in the picture because it is
-/// often shown without its notes.
+/// The lines below a picture: the meaning of error bars and bands, the cautions of its charts, and the values that limits hide. They are in
+/// the picture because it is often shown without its notes.
 pub(super) fn sayings(spots: &[Spot]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let intervals = spots.iter().map(|spot| spot.chart.intervals.clone()).filter(|text| !text.is_empty());
-    for text in intervals.chain(cautions(spots)) {
+    let of_charts = spots.iter().flat_map(|spot| &spot.chart.cautions).cloned();
+    for text in intervals.chain(of_charts).chain(cautions(spots)) {
         if !texts.contains(&text) {
             texts.push(text);
         }

@@ -46,6 +46,7 @@ pub fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, comman
     if is_plot {
         let intervals = charts.iter().map(|chart| chart.intervals.as_str()).filter(|text| !text.is_empty());
         notes.extend(intervals);
+        notes.extend(charts.iter().flat_map(|chart| &chart.cautions).map(String::as_str));
     }
     notes.dedup();
     // A note with many cells' names would take the room of the charts.

@@ -56,6 +56,7 @@ pub fn chart(state: &TimelineScreen) -> Chart {
         geometry: Geometry::Gantt,
         additions: Vec::new(),
         intervals: String::new(),
+        cautions: Vec::new(),
         x: Axis::new(format!("Time since {anchor}"), "s"),
         y: Axis::default(),
         panels: Vec::new(),

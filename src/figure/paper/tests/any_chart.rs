@@ -75,6 +75,7 @@ fn chart() -> impl Strategy<Value = Chart> {
                     geometry,
                     additions: Vec::new(),
                     intervals: String::new(),
+                    cautions: Vec::new(),
                     x: Axis { categories: categories.clone(), ..Axis::new(x.clone(), "s") },
                     y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },
                     panels: panels.into_iter().map(panel).collect(),
