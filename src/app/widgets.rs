@@ -1,5 +1,6 @@
 //! Widgets shared by several screens.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use eframe::egui::{
 
 use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
-use crate::foreign::{code_parts, with_ellipsis};
+use crate::foreign::{code_parts, shortened, with_ellipsis};
 use crate::plan::{Filter, Unordered, factor_key, suggestion};
 
 /// Text in semibold.
@@ -275,6 +276,17 @@ pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
         rest = with_ellipsis(&rest.chars().take(rest.chars().count() - 2).collect::<String>(), "");
     }
     rest
+}
+
+/// A text whose middle is cut out if there is no room for it: of a path, both ends tell where it is.
+pub fn cut_middle(ui: &Ui, text: &str, room: f32) -> String {
+    let mut rest = Cow::Borrowed(text);
+    let mut most = text.chars().count();
+    while text_width(ui, &rest) > room && most > 2 {
+        most -= 2;
+        rest = shortened(text, most);
+    }
+    rest.into_owned()
 }
 
 /// The most levels of a factor that a list shows: thousands would take longer than a frame to draw, and no user would read them.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use eframe::egui::text::{LayoutJob, TextFormat};
-use eframe::egui::{Color32, FontId, Galley, Role, TextBuffer, TextEdit, TextStyle, Ui, WidgetInfo};
+use eframe::egui::{Color32, FontId, Galley, Label, Role, TextBuffer, TextEdit, TextStyle, Ui, WidgetInfo};
 
 use super::trial::trial_ui;
 use crate::app::command::Command;
@@ -12,13 +12,16 @@ use crate::app::screens::plan::PlanCommand;
 use crate::app::screens::plan::View;
 use crate::app::screens::plan::list::{Asked, Column, Field, List, error_ui, lines_ui, named, part_ui};
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{card, check_ui, muted, radio_ui, strong, text_field};
+use crate::app::widgets::{card, check_ui, cut_middle, muted, radio_ui, strong, text_field, text_width};
 use crate::plan::{Better, Block, CommandTexts, GPUS, Key, MeasureTexts, Plan};
 
 /// Width of short fields.
 const SHORT: f32 = 120.0;
 /// Width of the field of a folder, in which its hint fits.
 const FOLDER: f32 = 300.0;
+
+/// If less width is left beside that field, its path's beginning is on a line of its own.
+const LEAST_BEGIN: f32 = 180.0;
 
 /// Draws the form.
 pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -146,16 +149,28 @@ fn field_ui(ui: &mut Ui, label: &str, name: &str, text: &mut String, hint: &str,
 
 fn folder_ui(ui: &mut Ui, base: Option<&str>, texts: &mut CommandTexts) {
     ui.horizontal_wrapped(|ui| {
-        let (hint, from) = match base {
-            Some(base) => ("the folder of the plan", format!("a relative path begins at {base}")),
-            None => (
-                "the folder where multicard was started",
-                "once the plan is saved, a relative path begins at the plan's folder".to_owned(),
-            ),
-        };
+        let hint = if base.is_some() { "the folder of the plan" } else { "the folder where multicard was started" };
         field_ui(ui, "Folder", "Folder of the program", &mut texts.folder, hint, FOLDER, "");
-        ui.label(muted(ui, from).size(SMALL));
+        begin_ui(ui, base);
     });
+}
+
+/// Says in one line where a relative path of the program's folder begins.
+fn begin_ui(ui: &mut Ui, base: Option<&str>) {
+    let left = ui.available_size_before_wrap().x;
+    let line = if left < LEAST_BEGIN { ui.max_rect().width() } else { left };
+    let (text, whole) = match base {
+        Some(base) => {
+            let base_shown = cut_middle(ui, base, line - text_width(ui, "relative to "));
+            (format!("relative to {base_shown}"), format!("A relative path begins at {base}"))
+        }
+        None => (
+            "relative to the plan's folder".to_owned(),
+            "Once the plan is saved, a relative path begins at the plan's folder".to_owned(),
+        ),
+    };
+    let label = ui.add(Label::new(muted(ui, text).size(SMALL)).extend()).on_hover_text(whole.as_str());
+    label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &whole));
 }
 
 /// The factors with their levels, and a line for a new one.

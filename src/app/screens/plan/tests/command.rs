@@ -31,6 +31,20 @@ fn a_factor_is_added_by_its_name_and_its_levels() {
 }
 
 #[test]
+fn where_a_relative_folder_begins_is_said_in_one_line_also_if_the_path_is_long() {
+    let mut window = own();
+    window.set_size([1280.0, 800.0].into());
+    let line = |window: &mut Window, base: &str| {
+        change(window, None, |plan| plan.set_folder(Some(base)));
+        window.get_by_label(&format!("A relative path begins at {base}")).rect()
+    };
+    let short = line(&mut window, "/plans");
+    let long = line(&mut window, &format!("/home{}/plans", "/a-folder-with-a-long-name".repeat(9)));
+    assert!(long.height() <= short.height() + 0.5 && long.max.x <= 1280.0, "{long:?}, and {short:?} of a short path");
+    assert!(long.width() > short.width());
+}
+
+#[test]
 fn a_complete_new_line_is_added_when_the_focus_leaves_it_and_an_incomplete_one_stays() {
     let mut window = own();
     type_into(&mut window, "Levels of a new factor", "32, 64");
