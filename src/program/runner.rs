@@ -55,19 +55,26 @@ pub fn run<S>(job_path: &Path, node: u32, starter: &str, sample: impl FnOnce(&Jo
     let _sampler = sample(&job);
     let mut runner = Runner { job, program, ranks, starter, signal, log, injection: Vec::new() };
     let started = Instant::now();
-    let event = match runner.run() {
-        Ok(End::Well(at)) => Event::Finished { duration_s: at.saturating_duration_since(started).as_secs_f64() },
+    let (time_s, event) = match runner.run() {
+        Ok(End::Well(at)) => {
+            (time_of(at), Event::Finished { duration_s: at.saturating_duration_since(started).as_secs_f64() })
+        }
         // The process that requested the end records the reason.
         Ok(End::Asked) => return Ok(false),
         Err(Failure { kind, message, rank }) => {
             let name = runner.ranks.name(rank).map_or(String::new(), |name| format!("{name}: "));
-            Event::Failed { kind, message: name + &message }
+            (now_s(), Event::Failed { kind, message: name + &message })
         }
     };
     let well = matches!(event, Event::Finished { .. });
-    runner.log.write(&[(now_s(), event)]);
+    runner.log.write(&[(time_s, event)]);
     runner.log.finish(&runner.signal)?;
     Ok(well)
+}
+
+/// The time of a moment in the past by the machine's clock, in seconds since the Unix epoch.
+fn time_of(moment: Instant) -> f64 {
+    now_s() - moment.elapsed().as_secs_f64()
 }
 
 /// How a run that did not fail ended.
@@ -162,7 +169,9 @@ impl Runner {
             ));
         }
         shared.warnings().for_each(|warning| self.log.warn(warning));
-        self.log.reading(PROGRAM_TIME, time.as_secs_f64());
+        // The time of this event is the end of the program: what it reported may have been read much later.
+        let whole = Event::Reading { key: PROGRAM_TIME.into(), value: time.as_secs_f64(), epoch: None, step: None };
+        self.log.write(&[(time_of(at), whole)]);
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
             None => Ok(End::Asked),

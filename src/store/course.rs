@@ -66,8 +66,13 @@ impl EnergyCourse {
         (asked_s > 0.0 && covered_s >= COVERED * asked_s).then_some((energy_j, covered_s))
     }
 
-    /// The energy at a time between the first and the newest point, interpolated linearly.
-    fn at(&self, time_s: f64) -> Option<f64> {
+    /// Whether there are points after a time.
+    pub(super) fn goes_on_after(&self, time_s: f64) -> bool {
+        self.newest.is_some_and(|(newest_s, _)| newest_s > time_s)
+    }
+
+    /// The energy at a time between the first and the newest point, interpolated linearly. `None` before the first point.
+    pub(super) fn at(&self, time_s: f64) -> Option<f64> {
         let after = self.points.partition_point(|(point_s, _)| *point_s <= time_s);
         let before = *self.points.get(after.checked_sub(1)?)?;
         let after = self.points.get(after).copied().or(self.newest)?;

@@ -376,7 +376,9 @@ impl Index {
     }
 
     fn end_steady(&self, key: i64, time_s: f64) -> Result<()> {
-        self.execute("UPDATE steady SET last_s = ?2 WHERE rank_key = ?1 AND last_s IS NULL", params![key, time_s])
+        // Steps of a program may be read after it has ended.
+        let sql = "UPDATE steady SET last_s = max(first_s, ?2) WHERE rank_key = ?1 AND last_s IS NULL";
+        self.execute(sql, params![key, time_s])
     }
 
     fn remark(&self, key: i64, time_s: f64, kind: &str, content: &str) -> Result<()> {

@@ -119,8 +119,9 @@ impl TelemetryFold {
         }
     }
 
-    /// The summary. `counted` are the periods of counted steps (from, to); `None` counts the whole run.
-    pub(super) fn summary(&self, counted: Option<&[(f64, f64)]>) -> TelemetryRecord {
+    /// The summary. `counted` are the periods of counted steps (from, to); `None` counts the whole run. `ended_s` is the end of a program,
+    /// in seconds since the Unix epoch: samples go on until what it reported has been read, and their energy does not belong to it.
+    pub(super) fn summary(&self, counted: Option<&[(f64, f64)]>, ended_s: Option<f64>) -> TelemetryRecord {
         let seen = |spans: &[Span]| match counted {
             None => true,
             Some(times) => spans.iter().any(|s| times.iter().any(|&(from, to)| s.first_s <= to && s.last_s >= from)),
@@ -129,6 +130,10 @@ impl TelemetryFold {
         // A sum over only some of the GPUs would be too low, so all of them must report.
         let energies: Option<Vec<f64>> = self.energy.values().map(Energy::taken_j).collect();
         let energy_j: Option<f64> = energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
+        let energy_j = match ended_s {
+            Some(ended_s) if self.course.goes_on_after(ended_s) => energy_j.and_then(|_| self.course.at(ended_s)),
+            _ => energy_j,
+        };
         let steady = counted.filter(|_| energy_j.is_some()).and_then(|times| self.course.within(times));
         TelemetryRecord {
             peak_device_bytes: self.peak_device_bytes,
@@ -169,13 +174,23 @@ mod tests {
     #[test]
     fn energy_is_the_sum_over_gpus_of_last_less_first() {
         let all = [sample(0.0, &[Some(10.0), Some(100.0)], &[]), sample(1.0, &[Some(15.0), Some(107.0)], &[])];
-        assert_eq!(fold(&all).summary(None).energy_j, Some(12.0));
-        assert_eq!(fold(&all[..1]).summary(None).energy_j, None, "one reading gives no difference");
+        assert_eq!(fold(&all).summary(None, None).energy_j, Some(12.0));
+        assert_eq!(fold(&all[..1]).summary(None, None).energy_j, None, "one reading gives no difference");
         let partly = [sample(0.0, &[Some(10.0), None], &[]), sample(1.0, &[Some(15.0), None], &[])];
-        assert_eq!(fold(&partly).summary(None).energy_j, None, "a GPU did not report");
+        assert_eq!(fold(&partly).summary(None, None).energy_j, None, "a GPU did not report");
         let reloaded = [sample(0.0, &[Some(10.0)], &[]), sample(1.0, &[Some(15.0)], &[])];
         let reloaded = [&reloaded[..], &[sample(2.0, &[Some(1.0)], &[]), sample(3.0, &[Some(3.0)], &[])]].concat();
-        assert_eq!(fold(&reloaded).summary(None).energy_j, Some(7.0), "the counter restarted");
+        assert_eq!(fold(&reloaded).summary(None, None).energy_j, Some(7.0), "the counter restarted");
+    }
+
+    #[test]
+    fn the_energy_of_a_program_ends_with_it_and_not_with_the_last_sample() {
+        let fold = fold(&[0.0, 1.0, 2.0, 3.0].map(|time_s| sample(time_s, &[Some(50.0 + 100.0 * time_s)], &[])));
+        let energy_j = |ended_s: f64| fold.summary(None, Some(ended_s)).energy_j;
+        assert_eq!([energy_j(1.5), energy_j(2.0), energy_j(3.0)], [Some(150.0), Some(200.0), Some(300.0)]);
+        assert_eq!(energy_j(9.0), Some(300.0), "no sample was taken after its end");
+        assert_eq!(energy_j(-1.0), None, "no sample was taken before its end");
+        assert_eq!(fold.summary(None, None).energy_j, Some(300.0));
     }
 
     #[test]
@@ -186,10 +201,10 @@ mod tests {
             Sample { time_s: f64::from(tick), gpus: vec![gpu], ..Sample::default() }
         };
         let fold = fold(&(0..40).map(at).collect::<Vec<_>>());
-        let summary = fold.summary(Some(&[(10.0, 29.0)]));
+        let summary = fold.summary(Some(&[(10.0, 29.0)]), None);
         assert_eq!((summary.energy_j, summary.steady_energy_j), (Some(9_900.0), Some(7_600.0)));
         assert_eq!(summary.steady_time_s, Some(19.0));
-        assert_eq!(fold.summary(None).steady_energy_j, None);
+        assert_eq!(fold.summary(None, None).steady_energy_j, None);
     }
 
     #[test]
@@ -201,7 +216,7 @@ mod tests {
             sample(20.0, gpu, &["power"]),
             sample(30.0, gpu, &["heat"]),
         ]);
-        let reasons = |times: Option<&[(f64, f64)]>| fold.summary(times).throttle_reasons;
+        let reasons = |times: Option<&[(f64, f64)]>| fold.summary(times, None).throttle_reasons;
         assert_eq!(reasons(Some(&[(5.0, 12.0)])), ["power"]);
         assert_eq!(reasons(Some(&[(12.0, 18.0)])), ["power"], "between two samples that both show it");
         assert_eq!(reasons(Some(&[(21.0, 29.0)])), [""; 0]);

@@ -148,9 +148,13 @@ fn a_run_ends_with_its_program_and_not_when_what_the_program_reported_was_read()
     let times_s: Vec<f64> = times_s.collect();
     let steps = events(&scene.runs()[0]).into_iter().filter(|event| matches!(event, Event::Step { .. })).count();
     assert_eq!(steps, 50_000);
-    // The runner writes its first line when it begins, and its last one when it has read all lines.
-    let read_after_s = times_s.last().unwrap() - times_s.first().unwrap();
+    // The runner writes its first line when it begins, and its last one when it has read all lines. The time of that line is the program's
+    // end.
+    let after_s = |time_s: f64| time_s - times_s.first().unwrap();
+    let (ended_after_s, read_after_s) =
+        (after_s(*times_s.last().unwrap()), after_s(times_s.iter().copied().fold(0.0, f64::max)));
     assert!(total_s < read_after_s, "{total_s} s, and everything was read after {read_after_s} s");
+    assert!(ended_after_s < read_after_s, "its energy ends after {ended_after_s} s, of {read_after_s} s");
     assert!(total_s >= reading(&scene.runs()[0], "program_time_s").unwrap());
 }
 

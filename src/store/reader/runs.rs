@@ -8,6 +8,7 @@ use rusqlite::{Result as SqlResult, Row};
 
 use super::Reader;
 use super::columns::{damage_text, json, number, optional_json, optional_shared, shared, unsigned};
+use crate::plan::command::PROGRAM_TIME;
 use crate::plan::{
     Block, Checked, Data, Design, Key, Levels, Mode, Plan, RunState, WarmUp, WorkloadSpec, workload_or_unknown,
 };
@@ -15,7 +16,7 @@ use crate::protocol::{Environment, IMPORTED_FROM, rank_log};
 use crate::store::index::WORLD_SIZE;
 use crate::store::record::tracer;
 use crate::store::telemetry::TelemetryFold;
-use crate::store::{RankRecord, ReadingRecord, RunRecord, TelemetryRecord, folder, mapping};
+use crate::store::{RankRecord, ReadingRecord, RunRecord, folder, mapping};
 
 /// The most ranks of a run whose ends are looked for in its logs.
 const MOST_MISSING: usize = 64;
@@ -132,7 +133,7 @@ impl Reader {
                 queued_time_s: row.get(9)?,
                 started_time_s: row.get(10)?,
                 ended_time_s: row.get(11)?,
-                telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
+                telemetry: fold.map_or_else(Default::default, |fold| fold.summary(counted, logged.program_ended_s())),
                 tracer: tracer(row.get(13)?),
                 mode,
                 warm_up: wishes.warm_up_of(&workload, mode),
@@ -322,6 +323,14 @@ struct Logged {
     ranks: Vec<RankRecord>,
     /// Periods of counted steps of all ranks: (from, to) in seconds since the Unix epoch.
     counted: Vec<(f64, f64)>,
+}
+
+impl Logged {
+    /// The end of the run's program, in seconds since the Unix epoch: with this time, its runners log how long it took. `None` for other runs.
+    fn program_ended_s(&self) -> Option<f64> {
+        let times = self.ranks.iter().flat_map(|rank| rank.readings_of(PROGRAM_TIME));
+        times.map(|reading| reading.time_s).max_by(f64::total_cmp)
+    }
 }
 
 /// The reason for reading a run with incomplete logs as not finished.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fixture::*;
-use crate::plan::{Mode, OwnMeasure, RunState, WarmUp};
+use crate::plan::{Command, Mode, OwnMeasure, RunState, WarmUp, WorkloadSpec};
 use crate::protocol::{
     Device, DeviceRates, Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace, Rate,
 };
@@ -145,6 +145,34 @@ fn energy_and_load_of_steps_that_were_said_after_they_had_ended_are_not_known() 
     assert_eq!((late.energy_j, late.steady_energy_j, late.steady_time_s), (Some(800.0), None, None));
     assert_eq!(late.load, LoadRecord::default());
     assert_eq!(late.throttle_reasons, ["heat"], "at any time");
+}
+
+#[test]
+fn the_energy_of_a_program_ends_with_it_though_what_it_printed_was_read_later() {
+    let (_folder, store) = session();
+    let command = Command { name: "mine".into(), run: vec!["./mine".to_owned()], ..Command::default() };
+    let spec = WorkloadSpec { command: Some(command.into()), ..WorkloadSpec::unknown("mine") };
+    let workloads = vec![serde_json::to_value(&spec).unwrap()];
+    let (name, toml) = ("precision".to_owned(), "version = 1\n".to_owned());
+    store.decide(Decision::PlanAdded { plan: "p1".to_owned(), name, toml, workloads }).unwrap();
+    let Decision::RunQueued { run, plan, cell, levels, data, repeat, tracer, mode, seed, .. } = queued("r1") else {
+        panic!("a queued run")
+    };
+    let workload = "mine".into();
+    store.decide(Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, tracer, mode, seed }).unwrap();
+    store.decide(run_started("r1")).unwrap();
+    say(&store, "r1", 0, 0.0, started());
+    say(&store, "r1", 0, 1.0, phase(Phase::Steady));
+    (1..=10).for_each(|number| say(&store, "r1", 0, 0.5 * number as f64, step(number)));
+    say(&store, "r1", 0, 5.5, reading("program_time_s", 5.5, None));
+    say(&store, "r1", 0, 8.0, reading("exit_code", 0.0, None));
+    say(&store, "r1", 0, 5.5, Event::Finished { duration_s: 5.5 });
+    for tick in 0..=8_u32 {
+        store.sample("r1", sample(f64::from(tick), 100.0 * f64::from(tick), &[])).unwrap();
+    }
+    store.flush().unwrap();
+    let telemetry = store.reader().unwrap().run("r1").unwrap().unwrap().telemetry;
+    assert_eq!((telemetry.energy_j, telemetry.steady_energy_j), (Some(550.0), Some(450.0)));
 }
 
 #[test]
