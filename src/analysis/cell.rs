@@ -364,10 +364,12 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         }
     }
     // Cells that were not made of runs have only their own workload.
-    let offering = || offering.iter().flat_map(|list| list.iter()).chain(&workloads).map(|spec| &***spec);
+    let offering: Vec<&WorkloadSpec> =
+        offering.iter().flat_map(|list| list.iter()).chain(&workloads).map(|spec| &***spec).collect();
+    let workloads: Vec<&WorkloadSpec> = workloads.into_iter().map(|spec| &**spec).collect();
     for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
         if settings.iter().all(|setting| setting.key != *key) {
-            settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), offering(), key));
+            settings.push(Setting::of_factors(&workloads, &offering, key));
         }
     }
     if !is_factor(cells, COMMAND) {

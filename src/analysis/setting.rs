@@ -50,20 +50,16 @@ pub struct Setting {
 impl Setting {
     /// A factor of a workload as a setting; a factor that the workload does not know is named by its key.
     pub fn of_factor(workload: &WorkloadSpec, key: &Key) -> Self {
-        Self::of_factors([workload], [workload], key)
+        Self::of_factors(&[workload], &[workload], key)
     }
 
     /// A factor of several workloads as a setting: the first of `specs` that has it names it, and all workloads of `offering` offer levels.
-    pub(super) fn of_factors<'a>(
-        specs: impl IntoIterator<Item = &'a WorkloadSpec> + Clone,
-        offering: impl IntoIterator<Item = &'a WorkloadSpec>,
-        key: &Key,
-    ) -> Self {
-        let known = specs.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
+    pub(super) fn of_factors(specs: &[&WorkloadSpec], offering: &[&WorkloadSpec], key: &Key) -> Self {
+        let known = specs.iter().copied().chain(workloads().iter().map(|spec| &**spec));
         let speaks_for_itself = known.filter_map(|spec| spec.factor(key)).any(|factor| factor.speaks_for_itself);
-        let setting = match specs.clone().into_iter().find_map(|spec| spec.factor(key)) {
+        let setting = match specs.iter().find_map(|spec| spec.factor(key)) {
             Some(Factor { name, unit, .. }) => {
-                let offered = offered_levels(key, offering).into();
+                let offered = offered_levels(key, offering.iter().copied()).into();
                 Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
             None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),
