@@ -139,6 +139,7 @@ impl Course {
         let impossible = self.clock.compare(found.iter().map(|(_, found)| found), now_s);
         events.extend(impossible.map(|message| (now_s, Event::Warning { message })));
         self.log_unsure_again(events);
+        self.steps.look_ahead(found);
         for (source, found) in found.drain(..) {
             match found {
                 Found::Step(step) => self.step(source, step, events),
