@@ -15,6 +15,7 @@ mod recent;
 
 use std::collections::HashSet;
 
+use evaluated::EvaluatedFirst;
 use recent::Recent;
 
 use super::evaluation::Evaluation;
@@ -55,6 +56,9 @@ pub struct Course {
     /// `Some` if the loss of an evaluation was reported at the same time as the waiting steps: true if no step can have been made between the
     /// newest of them and the evaluation.
     evaluated_together: Option<bool>,
+    evaluated_first: EvaluatedFirst,
+    /// Whether steps have no durations because of evaluations.
+    hides_times: bool,
     /// Whether the program reports only some of its steps.
     skips_steps: bool,
     steps: Steps,
@@ -99,6 +103,8 @@ impl Course {
             recent: Recent::default(),
             waiting: Vec::new(),
             evaluated_together: None,
+            evaluated_first: EvaluatedFirst::default(),
+            hides_times: false,
             skips_steps: false,
             steps: Steps::default(),
             precedence: Precedence::default(),
@@ -199,6 +205,7 @@ impl Course {
                 );
                 self.warn("late", message, now_s, events);
             }
+            self.warn_of_hidden_times(now_s, events);
             if self.warm_up.is_unfinished() {
                 let message = "the end of the warm-up was not found, so no step counts: step times were still changing, or there were \
                      too few steps; let the program run longer, or set measure.warm_up_steps";
@@ -374,6 +381,7 @@ impl Course {
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
+        self.ends_after_evaluation(number, &step, events);
         self.epoch = reported_epoch.or(self.epoch);
         self.precedence.join(source, &mut FoundStep::default(), &step);
         self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, is_timed: false, warm_up: true });

@@ -176,6 +176,25 @@ fn a_step_of_keras_does_not_last_as_long_as_the_validation_after_it() {
     assert!(words.contains(&"val_loss = 0.5 at Some(3)".to_owned()), "{words:?}");
 }
 
+#[test]
+fn the_line_of_a_loss_ends_its_step_if_each_step_has_an_evaluation_that_is_printed_before() {
+    let patterns = [r"step (?<step>\d+) loss (?<loss>\S+)", r"step (?<step>\d+) val_loss (?<val_loss>\S+)"];
+    let folder = tempfile::tempdir().unwrap();
+    let (mut readings, mut events) = (readings(folder.path(), &spec(&patterns, &[])), Vec::new());
+    for step in 1..=4 {
+        let at_s = 101.0 + f64::from(step);
+        readings.output(Stream::Output, format!("step {step} val_loss 0.5\n").as_bytes(), at_s - 0.25);
+        readings.output(Stream::Output, format!("step {step} loss 0.75\n").as_bytes(), at_s);
+        readings.poll(at_s, &mut events);
+    }
+    readings.finish(106.0, &mut events);
+    let of_steps = events.iter().filter_map(|(_, event)| match event {
+        Event::Step { step, duration_s, warm_up: false, .. } => Some((*step, *duration_s)),
+        _ => None,
+    });
+    assert_eq!(of_steps.collect::<Vec<_>>(), [(3, 1.0), (4, 1.0)]);
+}
+
 /// The times of five steps that were written to a file one by one and are read together, some time after the last one, with the times
 /// after each write.
 fn written_one_by_one(read_after: Duration) -> (Vec<f64>, Vec<f64>) {
