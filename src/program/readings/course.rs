@@ -149,6 +149,7 @@ impl Course {
         for (source, found) in found.drain(..) {
             match found {
                 Found::Step(step) => self.step(source, step, events),
+                Found::StepsWithdrawn => self.withdraw_steps(now_s, events),
                 Found::Reading { key, value, step, epoch } => match self.keys.add(&key) {
                     Ok(()) => {
                         let is_of_training = step.is_none() && self.trains_without_losses();
@@ -170,6 +171,14 @@ impl Course {
             }
         }
         self.log_waiting(events);
+    }
+
+    /// Begins anew: the steps so far do not count. Keys of readings, clocks, and what was warned of stay known.
+    fn withdraw_steps(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let anew = Self::new(self.started_s, self.warm_up.asked());
+        let Self { first, set, keys, clock, warned, .. } = std::mem::replace(self, anew);
+        (self.set, self.keys, self.clock, self.warned) = (set, keys, clock, warned);
+        events.extend(first.map(|_| (now_s, Event::StepsWithdrawn)));
     }
 
     /// Whether there was neither a step nor a reading.
@@ -435,14 +444,8 @@ impl Course {
         let can_be = !is_set && passed_s > 0.0 && check_duration("duration_s", passed_s).is_ok();
         let each_s = can_be.then(|| passed_s / steps as f64);
         let evaluated = self.evaluated_together.take();
-        if evaluated.is_some() && waiting.len() > 1 && self.times_step && newest.step.duration_s.is_none() {
-            self.times_step = false;
-            let message = format!(
-                "steps up to step {number} were reported together with the loss of an evaluation, so their durations are unknown: such steps \
-                     are left out of statistics; let the program flush each line, or report duration_s"
-            );
-            let at_s = self.end_s(&newest.step);
-            self.warn("evaluated", message, at_s, events);
+        if evaluated.is_some() && waiting.len() > 1 {
+            self.leave_out_times_up_to(&newest, events);
         }
         if self.times_step && each_s.is_none() && !is_set && newest.step.duration_s.is_none() {
             let message = format!(

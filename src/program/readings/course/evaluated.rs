@@ -1,7 +1,7 @@
 //! Evaluations whose loss is all that a program reports: their time is not time of a step, unless the program reports the durations of
 //! its steps.
 
-use super::{Course, Event, FoundStep, Phase};
+use super::{Course, Event, FoundStep, Logged, Phase};
 
 /// An evaluation that is shorter than this is no phase of its own: a program may evaluate after each of millions of steps.
 const LEAST_PHASE_S: f64 = 0.1;
@@ -61,6 +61,21 @@ impl Course {
             // It was the evaluation of a step that is not reported.
             self.times_step = false;
         }
+    }
+
+    /// Leaves out the durations of steps that were reported together with the loss of an evaluation, up to this one.
+    pub(super) fn leave_out_times_up_to(&mut self, newest: &Logged, events: &mut Vec<(f64, Event)>) {
+        if !self.times_step || newest.step.duration_s.is_some() {
+            return;
+        }
+        self.times_step = false;
+        let message = format!(
+            "steps up to step {} were reported together with the loss of an evaluation, so their durations are unknown: such steps are left \
+                 out of statistics; let the program flush each line, or report duration_s",
+            newest.number
+        );
+        let at_s = self.end_s(&newest.step);
+        self.warn("evaluated", message, at_s, events);
     }
 
     /// Warns if no step of several has a duration, and evaluations are the reason.
