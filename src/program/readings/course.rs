@@ -16,14 +16,13 @@ mod recent;
 use std::collections::HashSet;
 
 use evaluated::EvaluatedFirst;
+use more::Precedence;
 use recent::Recent;
 
-use super::evaluation::Evaluation;
 use super::fields::can_wait;
-use super::joined::Precedence;
 use super::keys::{Keys, Refused};
 use super::logged::{Logged, stored_units};
-use super::losses::Losses;
+use super::losses::{Evaluation, Losses};
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
 use super::warm_up::WarmUpSearch;
