@@ -72,6 +72,13 @@ impl Curves {
         self.join();
     }
 
+    /// Drops all steps; the samples stay.
+    pub fn withdraw_steps(&mut self) {
+        let (samples, gpus) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.gpus));
+        let (start_s, generation) = (self.start_s, self.generation + 1);
+        *self = Self { samples, gpus, start_s, generation, ..Self::default() };
+    }
+
     /// Time of the first step or sample, in seconds since the Unix epoch.
     pub fn start_s(&self) -> f64 {
         self.start_s.unwrap_or(0.0)

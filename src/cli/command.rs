@@ -132,8 +132,12 @@ impl Read {
                 self.parts.add(step);
             }
             Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
-            Found::Untaken(_) | Found::Phase { .. } | Found::Evaluated { .. } | Found::Epoch(_) | Found::Warning(_) => {
-            }
+            Found::StepsWithdrawn
+            | Found::Untaken(_)
+            | Found::Phase { .. }
+            | Found::Evaluated { .. }
+            | Found::Epoch(_)
+            | Found::Warning(_) => {}
         }
     }
 

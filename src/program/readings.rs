@@ -9,10 +9,8 @@ mod arrivals;
 mod bars;
 mod course;
 mod csv;
-mod evaluation;
 mod fields;
 mod growing;
-mod joined;
 mod json;
 mod keys;
 mod lines;
@@ -71,6 +69,8 @@ const ALWAYS_READ_BYTES: u64 = 1_000_000;
 pub enum Found {
     /// A step has ended, or more is known about the step that ended last.
     Step(FoundStep),
+    /// All steps that were found before were guessed, and do not count: the program itself reports its steps from now on.
+    StepsWithdrawn,
     /// Any other number.
     Reading {
         /// The key of its measure.
@@ -180,6 +180,7 @@ impl fmt::Display for Found {
                 phase.map_or(Ok(()), |phase| write!(f, ", phase {}", phase.name))?;
                 if *warm_up == Some(true) { f.write_str(", warm-up") } else { Ok(()) }
             }
+            Self::StepsWithdrawn => f.write_str("the steps before were guessed and do not count"),
             Self::Reading { key, value, step, epoch } => {
                 write!(f, "reading {key} = {value}{}", of_step(*step))?;
                 epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))

@@ -16,7 +16,7 @@ use super::facts::NamedFiles;
 use super::log::Log;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings};
-use super::set_up::SetUp;
+use super::set_up::{SetUp, try_begin_all};
 use super::shared_files::SharedFiles;
 use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
 use super::words::{Words, session_folder};
@@ -200,8 +200,9 @@ impl Runner {
         SharedFiles::enter(session, &run_folder, files.iter().map(|file| folder.join(file)).collect())
     }
 
-    /// The state of the set-ups of the program's folder in the session.
-    fn set_up_state(&self, filled: &Filled, folder: &Path) -> Result<SetUp, Failure> {
+    /// The states of the set-ups that may replace what the run's set-up makes: that of the program's folder comes last. A set-up may also build
+    /// outside of it: if the plan writes the folder with placeholders, the state of all folders that they stand for comes first.
+    fn set_up_states(&self, filled: &Filled, folder: &Path) -> Result<Vec<SetUp>, Failure> {
         let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
         let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
         let session = session_folder(&run_folder).unwrap_or(&run_folder);
@@ -213,14 +214,20 @@ impl Runner {
         // Nodes of a run whose folders differ have one state, so that runs over several nodes never wait for each other in a circle.
         let at = std::path::absolute(shared.folder.as_deref().unwrap_or(".")).map_err(failed)?;
         let at = at.canonicalize().unwrap_or(at);
-        let shared = serde_json::json!([self.job.site.is_some(), place, self.in_container(&shared.setup), shared.env]);
-        let own = serde_json::json!([filled.setup, folder, filled.env]);
-        SetUp::open(session, &at, &shared.to_string(), &own.to_string(), self.job.shape.nodes()).map_err(failed)
+        let written = self.program.command.written_folder().filter(|written| shared.folder.as_ref() != Some(written));
+        let set_up = serde_json::json!([self.job.site.is_some(), place, self.in_container(&shared.setup), shared.env]);
+        let set_up_there = serde_json::json!([shared.folder, set_up]);
+        let own = serde_json::json!([filled.setup, folder, filled.env]).to_string();
+        let of_written = written.as_deref().map(|written| (Path::new(written), &set_up_there));
+        let opened = of_written.into_iter().chain([(&*at, &set_up)]).map(|(folder, shared)| {
+            SetUp::open(session, folder, &shared.to_string(), &own, self.job.shape.nodes()).map_err(failed)
+        });
+        opened.collect()
     }
 
-    /// Runs the set-up, unless it was the last one that a run of the session executed in the program's folder, whatever command that run had.
+    /// Runs the set-up, unless it was the last one that a run of the session executed in all of these places, whatever command that run had.
     /// Returns what keeps other runs from replacing what it made; `None` if the run is asked to end.
-    fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<Option<File>, Failure> {
+    fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<Option<Vec<File>>, Failure> {
         let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
         let no_lock = |error: io::Error| {
             let advice = foreign::advice(&error).unwrap_or("check the session's disk");
@@ -228,23 +235,24 @@ impl Runner {
                 "cannot lock the set-up in the session, which other runs may execute meanwhile: {error}; {advice}"
             ))
         };
-        let state = self.set_up_state(filled, folder)?;
-        if !self.wait_for(|| state.try_begin()).map_err(no_lock)? {
+        let states = self.set_up_states(filled, folder)?;
+        if !self.wait_for(|| try_begin_all(&states)).map_err(no_lock)? {
             return Ok(None);
         }
-        if state.is_done() {
-            return state.into_use().map(Some).map_err(no_lock);
+        let into_use = |states: Vec<SetUp>| states.into_iter().map(SetUp::into_use).collect::<io::Result<Vec<File>>>();
+        if states.iter().all(SetUp::is_done) {
+            return into_use(states).map(Some).map_err(no_lock);
         }
         let (_, command) =
             self.command(&filled.setup, filled, folder, None).map_err(|error| input(format!("setup: {error}")))?;
-        state.start().map_err(failed)?;
+        states.iter().try_for_each(SetUp::start).map_err(failed)?;
         let Ended { exit, last_lines, .. } =
             watch(vec![command], Use::Keep, &mut self.log, &self.signal).map_err(input)?;
         match exit {
             None => Ok(None),
             Some(exit) if exit.is_success() => {
-                state.finish().map_err(failed)?;
-                state.into_use().map(Some).map_err(no_lock)
+                states.iter().try_for_each(SetUp::finish).map_err(failed)?;
+                into_use(states).map(Some).map_err(no_lock)
             }
             Some(exit) => {
                 let failed = failure(&filled.setup, exit, 0, &last_lines);
@@ -468,7 +476,8 @@ mod tests {
         // A set-up that cannot be started fails, and does not keep other runs from beginning.
         let (mut runner_of_first, filled) = runner(&first, &["/nonexistent/setup"]);
         assert!(runner_of_first.set_up(&filled, &session).is_err());
-        let executing = runner_of_first.set_up_state(&filled, &session).map_err(|failure| failure.message).unwrap();
+        let states = runner_of_first.set_up_states(&filled, &session).map_err(|failure| failure.message).unwrap();
+        let [executing] = <[SetUp; 1]>::try_from(states).ok().unwrap();
         executing.try_begin().unwrap();
         let is_turn = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "turn");
         let mut files = fs::read_dir(session.join("setup")).unwrap().map(|entry| entry.unwrap().path());

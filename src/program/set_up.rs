@@ -1,4 +1,5 @@
-//! What the runs of a session know about the set-ups of a folder: which one was done last there, and whether runs still use what it made.
+//! What the runs of a session know about the set-ups of a folder, or of all folders that a text with placeholders stands for: which one was
+//! done last there, and whether runs still use what it made.
 //!
 //! Commands that run in one folder may have different set-ups, which make the same files, and a set-up with placeholders may differ from
 //! cell to cell. Runs whose set-ups differ must not use the same files at the same time: each run keeps a lock until its program has ended,
@@ -78,6 +79,12 @@ impl SetUp {
         begun
     }
 
+    /// Lets other runs begin, after [`Self::try_begin`] has succeeded.
+    fn step_back(&self) -> io::Result<()> {
+        self.made.unlock()?;
+        self.turn.unlock()
+    }
+
     /// Whether the last set-up was that of this run.
     pub fn is_done(&self) -> bool {
         self.last() == self.mark()
@@ -122,6 +129,21 @@ impl SetUp {
     }
 }
 
+/// Tries to begin in all of these states, as [`SetUp::try_begin`] does in each. A run that must wait in one of them is in nobody's way in
+/// those before it: another node of a run for whose end it waits may still have to begin there.
+///
+/// # Errors
+/// As for [`SetUp::try_begin`].
+pub(super) fn try_begin_all(states: &[SetUp]) -> Result<(), TryLockError> {
+    for (place, state) in states.iter().enumerate() {
+        if let Err(error) = state.try_begin() {
+            states[..place].iter().try_for_each(SetUp::step_back).map_err(TryLockError::Error)?;
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
 /// Sixteen digits that stand for a text.
 pub(super) fn digest(text: impl AsRef<[u8]>) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -142,6 +164,11 @@ mod tests {
 
     fn open(session: &Path, shared: &str, own: &str) -> SetUp {
         SetUp::open(session, Path::new("/programs"), shared, own, 1).unwrap()
+    }
+
+    /// The state of all folders that a text with placeholders stands for.
+    fn open_written(session: &Path, shared: &str) -> SetUp {
+        SetUp::open(session, Path::new("/programs/{level}"), shared, shared, 1).unwrap()
     }
 
     /// The same as one of two nodes of a run sees it.
@@ -196,6 +223,20 @@ mod tests {
         assert!(begins(&other));
         let late = open(session.path(), "O1", "O1");
         assert!(!begins(&late), "the set-up is being executed");
+    }
+
+    #[test]
+    fn a_run_that_cannot_begin_in_all_of_its_states_is_in_nobodys_way_in_the_others() {
+        let session = tempfile::tempdir().unwrap();
+        let (_, used) = set_up(session.path(), "O1", "O1");
+        let waiting = [open_written(session.path(), "O2"), open(session.path(), "O2", "O2")];
+        assert!(matches!(try_begin_all(&waiting), Err(TryLockError::WouldBlock)));
+        let other = open_written(session.path(), "O3");
+        assert!(begins(&other));
+        drop(used);
+        assert!(try_begin_all(&waiting).is_err());
+        drop(other);
+        assert!(try_begin_all(&waiting).is_ok() && !begins(&open_written(session.path(), "O3")));
     }
 
     #[test]

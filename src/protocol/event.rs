@@ -121,6 +121,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         traced: bool,
     },
+    /// The steps that the rank has logged so far do not count: they were guessed from a program's output, until the program itself reported
+    /// its steps.
+    StepsWithdrawn,
     /// Any other number that the rank measured.
     Reading {
         /// The key of a measure, such as `train_loss`. At most [`super::MAX_KEY_BYTES`] long.

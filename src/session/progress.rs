@@ -134,15 +134,24 @@ impl Progress {
     pub(super) fn event(&mut self, line: &EventLine, now_s: f64) {
         let Some(progress) = self.running.get_mut(&line.run) else { return };
         // Ranks run in lockstep: rank 0 stands for all.
-        if let (0, Event::Step { step, steps, epoch, loss, duration_s, warm_up, traced, .. }) = (line.rank, &line.event)
-        {
-            (progress.step, progress.steps, progress.epoch) = (*step, *steps, *epoch);
-            progress.loss = Some(*loss);
-            progress.stepped_time_s = now_s;
-            if !warm_up && !traced {
-                progress.first_steady.get_or_insert((*step, now_s));
-                progress.steady.add(*duration_s);
+        if line.rank > 0 {
+            return;
+        }
+        match &line.event {
+            Event::Step { step, steps, epoch, loss, duration_s, warm_up, traced, .. } => {
+                (progress.step, progress.steps, progress.epoch) = (*step, *steps, *epoch);
+                progress.loss = Some(*loss);
+                progress.stepped_time_s = now_s;
+                if !warm_up && !traced {
+                    progress.first_steady.get_or_insert((*step, now_s));
+                    progress.steady.add(*duration_s);
+                }
             }
+            Event::StepsWithdrawn => {
+                (progress.step, progress.steps, progress.epoch, progress.loss) = (0, 0, 0, None);
+                (progress.first_steady, progress.steady) = (None, Took::default());
+            }
+            _ => {}
         }
     }
 
@@ -279,6 +288,18 @@ mod tests {
         assert_eq!(progress.remaining(17.0), (45.0, Estimate::Estimated), "the other repeat takes as long");
         progress.ended("b", 32.0);
         assert_eq!(progress.remaining(32.0), (30.0, Estimate::Estimated));
+    }
+
+    #[test]
+    fn steps_that_were_withdrawn_are_no_progress() {
+        let mut progress = Progress::default();
+        progress.queued("c", 10.0);
+        progress.started("a", "c", 10.0, 0.0);
+        stepped(&mut progress, "a", (10, 100), (0.0, 10.0));
+        let event = Event::StepsWithdrawn;
+        progress.event(&EventLine { run: "a".into(), rank: 0, time_s: 100.0, event }, 100.0);
+        let run = &progress.running["a"];
+        assert_eq!((run.step, run.steps, run.whole_s()), (0, 0, None));
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Trial {
                 self.parts.wait |= load_wait_s.is_finite();
                 self.parts.units |= units > 0;
             }
+            Event::StepsWithdrawn => (self.steps, self.parts) = (0, StepParts::default()),
             Event::Reading { key, .. } if !OUTSIDE.contains(&key.as_str()) && !self.keys.contains(&key) => {
                 self.keys.push(key);
             }

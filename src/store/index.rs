@@ -182,6 +182,7 @@ impl Index {
                 params![key, json(device)?, torch_version, world_size],
             ),
             Event::Model { .. } => Ok(()),
+            Event::StepsWithdrawn => self.withdraw_steps(key),
             Event::Reading { key: reading_key, value, epoch, step } => self.execute(
                 "INSERT OR REPLACE INTO reading VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![
@@ -365,6 +366,12 @@ impl Index {
         let known = statement.query_row(place, |row| Ok(Block::unpack(row.get_ref(0)?.as_blob()?))).optional()?;
         self.blocks.entry(place).or_insert(known.unwrap_or_default()).add(step);
         Ok(())
+    }
+
+    fn withdraw_steps(&mut self, key: i64) -> Result<()> {
+        self.blocks.retain(|(rank_key, _), _| *rank_key != key);
+        self.execute("DELETE FROM step WHERE rank_key = ?1", [key])?;
+        self.execute("DELETE FROM steady WHERE rank_key = ?1", [key])
     }
 
     fn write_blocks(&mut self) -> Result<()> {

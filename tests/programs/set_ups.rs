@@ -49,6 +49,31 @@ level = [1, 2]
     assert_eq!(count.lines().count(), 1 + changes, "{outputs:?}");
 }
 
+#[test]
+fn a_set_up_that_builds_outside_of_a_folder_with_placeholders_is_run_again_after_that_of_another_folder() {
+    let scene = Scene::new();
+    for level in ["1", "2"] {
+        fs::create_dir(scene.programs().join(level)).unwrap();
+    }
+    let plan = r#"
+repeats = 3
+[command]
+run = ["sh", "-c", "echo $(basename $(pwd)), built $(cat ../built)"]
+setup = ["sh", "-c", "basename $(pwd) > ../built; echo set up >> ../count"]
+folder = "{programs}/{level}"
+[factors]
+level = [1, 2]
+"#;
+    scene.finish(plan);
+    let outputs = scene.runs().into_iter().map(|run| fs::read_to_string(run.join("group.out")).unwrap());
+    let outputs: Vec<String> = outputs.collect();
+    assert_eq!(outputs.len(), 6);
+    assert!(outputs.iter().all(|output| output == "1, built 1\n" || output == "2, built 2\n"), "{outputs:?}");
+    let changes = outputs.windows(2).filter(|two| two[0] != two[1]).count();
+    let count = fs::read_to_string(scene.programs().join("count")).unwrap();
+    assert_eq!(count.lines().count(), 1 + changes, "{outputs:?}");
+}
+
 /// A command that says what it measured, after a set-up that builds what it is named after.
 fn builder(name: &str, folder: &str) -> String {
     format!(

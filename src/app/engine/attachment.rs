@@ -543,6 +543,11 @@ impl Follower {
     }
 
     fn take_event(&mut self, line: &EventLine) {
+        if line.event == Event::StepsWithdrawn {
+            let batch = self.batch(&line.run);
+            (batch.steps, batch.withdraws_steps) = (Vec::new(), true);
+            return;
+        }
         let Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, traced, .. } = line.event else {
             return;
         };

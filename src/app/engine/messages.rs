@@ -217,6 +217,8 @@ pub struct LiveBatch {
     pub steps: Vec<LiveStep>,
     /// Samples, in order of time.
     pub samples: Vec<Sample>,
+    /// Whether the steps of earlier batches do not count.
+    pub withdraws_steps: bool,
 }
 
 /// Everything known about one run.

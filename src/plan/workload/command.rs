@@ -120,15 +120,24 @@ impl Command {
             return Err("the command names no program".to_owned());
         }
         let folder = self.folder.as_deref().map(|folder| filled(folder, value)).transpose()?.flatten();
-        let folder = match (&self.base, folder) {
-            (Some(base), Some(folder)) => Some(Path::new(base).join(folder).to_string_lossy().into_owned()),
-            (base, folder) => folder.or(base.clone()),
-        };
+        let folder = self.in_base(folder);
         let env = self.env.iter().filter_map(|(name, text)| match filled(text, value) {
             Ok(text) => text.map(|text| Ok((name.clone(), text))),
             Err(error) => Some(Err(error)),
         });
         Ok(Filled { run, folder, env: env.collect::<Result<_, _>>()?, setup: words(&self.setup)? })
+    }
+
+    /// The folder that the program runs in, with its placeholders as the plan writes them; `None` for the working directory.
+    pub fn written_folder(&self) -> Option<String> {
+        self.in_base(self.folder.clone())
+    }
+
+    fn in_base(&self, folder: Option<String>) -> Option<String> {
+        match (&self.base, folder) {
+            (Some(base), Some(folder)) => Some(Path::new(base).join(folder).to_string_lossy().into_owned()),
+            (base, folder) => folder.or(base.clone()),
+        }
     }
 
     /// The parts of the command that determine what runs: program, arguments, folder, variables and set-up. Limits, readings and names of

@@ -15,14 +15,14 @@ mod recent;
 
 use std::collections::HashSet;
 
+use evaluated::EvaluatedFirst;
+use more::Precedence;
 use recent::Recent;
 
-use super::evaluation::Evaluation;
 use super::fields::can_wait;
-use super::joined::Precedence;
 use super::keys::{Keys, Refused};
 use super::logged::{Logged, stored_units};
-use super::losses::Losses;
+use super::losses::{Evaluation, Losses};
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
 use super::warm_up::WarmUpSearch;
@@ -55,6 +55,9 @@ pub struct Course {
     /// `Some` if the loss of an evaluation was reported at the same time as the waiting steps: true if no step can have been made between the
     /// newest of them and the evaluation.
     evaluated_together: Option<bool>,
+    evaluated_first: EvaluatedFirst,
+    /// Whether steps have no durations because of evaluations.
+    hides_times: bool,
     /// Whether the program reports only some of its steps.
     skips_steps: bool,
     steps: Steps,
@@ -99,6 +102,8 @@ impl Course {
             recent: Recent::default(),
             waiting: Vec::new(),
             evaluated_together: None,
+            evaluated_first: EvaluatedFirst::default(),
+            hides_times: false,
             skips_steps: false,
             steps: Steps::default(),
             precedence: Precedence::default(),
@@ -139,9 +144,11 @@ impl Course {
         let impossible = self.clock.compare(found.iter().map(|(_, found)| found), now_s);
         events.extend(impossible.map(|message| (now_s, Event::Warning { message })));
         self.log_unsure_again(events);
+        self.steps.look_ahead(found);
         for (source, found) in found.drain(..) {
             match found {
                 Found::Step(step) => self.step(source, step, events),
+                Found::StepsWithdrawn => self.withdraw_steps(now_s, events),
                 Found::Reading { key, value, step, epoch } => match self.keys.add(&key) {
                     Ok(()) => {
                         let is_of_training = step.is_none() && self.trains_without_losses();
@@ -163,6 +170,14 @@ impl Course {
             }
         }
         self.log_waiting(events);
+    }
+
+    /// Begins anew: the steps so far do not count. Keys of readings, clocks, and what was warned of stay known.
+    fn withdraw_steps(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let anew = Self::new(self.started_s, self.warm_up.asked());
+        let Self { first, set, keys, clock, warned, .. } = std::mem::replace(self, anew);
+        (self.set, self.keys, self.clock, self.warned) = (set, keys, clock, warned);
+        events.extend(first.map(|_| (now_s, Event::StepsWithdrawn)));
     }
 
     /// Whether there was neither a step nor a reading.
@@ -198,6 +213,7 @@ impl Course {
                 );
                 self.warn("late", message, now_s, events);
             }
+            self.warn_of_hidden_times(now_s, events);
             if self.warm_up.is_unfinished() {
                 let message = "the end of the warm-up was not found, so no step counts: step times were still changing, or there were \
                      too few steps; let the program run longer, or set measure.warm_up_steps";
@@ -373,6 +389,7 @@ impl Course {
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
+        self.ends_after_evaluation(number, &step, events);
         self.epoch = reported_epoch.or(self.epoch);
         self.precedence.join(source, &mut FoundStep::default(), &step);
         self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, is_timed: false, warm_up: true });
@@ -426,14 +443,8 @@ impl Course {
         let can_be = !is_set && passed_s > 0.0 && check_duration("duration_s", passed_s).is_ok();
         let each_s = can_be.then(|| passed_s / steps as f64);
         let evaluated = self.evaluated_together.take();
-        if evaluated.is_some() && waiting.len() > 1 && self.times_step && newest.step.duration_s.is_none() {
-            self.times_step = false;
-            let message = format!(
-                "steps up to step {number} were reported together with the loss of an evaluation, so their durations are unknown: such steps \
-                     are left out of statistics; let the program flush each line, or report duration_s"
-            );
-            let at_s = self.end_s(&newest.step);
-            self.warn("evaluated", message, at_s, events);
+        if evaluated.is_some() && waiting.len() > 1 {
+            self.leave_out_times_up_to(&newest, events);
         }
         if self.times_step && each_s.is_none() && !is_set && newest.step.duration_s.is_none() {
             let message = format!(

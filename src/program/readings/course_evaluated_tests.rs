@@ -87,3 +87,52 @@ fn the_step_that_contains_an_evaluation_which_is_reported_later_has_no_duration(
     let found = vec![step(1, 1.0), step(2, 2.0), step(3, 6.0), evaluated(Some(2), 5.0), step(4, 7.0)];
     assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), [(2, 1.0), (4, 1.0)]);
 }
+
+#[test]
+fn an_evaluation_that_is_reported_in_each_step_before_its_loss_is_a_part_of_the_step_and_that_is_told() {
+    for before_s in [0.0, 0.25] {
+        let of_step = |number: u64| [evaluated(Some(number), number as f64 - before_s), step(number, number as f64)];
+        let found: Vec<Found> = (1..=4).flat_map(of_step).collect();
+        let apart: Vec<Vec<Found>> = found.iter().map(|one| vec![one.clone()]).collect();
+        for log in [events(WarmUp::Steps(0), &[found]), events(WarmUp::Steps(0), &apart)] {
+            assert_eq!(counted(&log), [(3, 1.0), (4, 1.0)], "that each step has one is known from the second on");
+            let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
+            assert!(warning.starts_with("the program evaluates in each step, before it reports the step"), "{warning}");
+        }
+    }
+}
+
+#[test]
+fn an_evaluation_before_some_of_the_steps_is_a_part_of_none() {
+    let found = vec![
+        step(1, 1.0),
+        step(2, 2.0),
+        evaluated(Some(3), 2.5),
+        step(3, 3.0),
+        step(4, 4.0),
+        evaluated(Some(5), 4.5),
+        step(5, 5.0),
+        step(6, 6.0),
+    ];
+    let log = events(WarmUp::Steps(0), &[found]);
+    assert_eq!(counted(&log), [(2, 1.0), (4, 1.0), (6, 1.0)]);
+    assert!(warnings(&log).is_empty(), "{log:?}");
+    let of_step = |number: u64| [evaluated(Some(number), number as f64 - 0.5), step(number, number as f64)];
+    // Step 4 is not reported, but its evaluation is.
+    let unreported = [evaluated(Some(4), 3.5), step(5, 5.0), step(6, 6.0)];
+    let log = events(WarmUp::Steps(0), &[(1..=3).flat_map(of_step).chain(unreported).collect()]);
+    assert_eq!(counted(&log), [(3, 1.0), (6, 1.0)]);
+}
+
+#[test]
+fn a_run_whose_steps_have_no_durations_because_of_evaluations_tells_so() {
+    for (first, second) in [(None, None), (Some(10), Some(20))] {
+        let found = [evaluated(first, 0.5), step(10, 1.0), evaluated(second, 1.5), step(20, 2.0)];
+        let log = events(WarmUp::Steps(0), &[found.to_vec()]);
+        assert!(counted(&log).is_empty(), "{log:?}");
+        let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
+        assert!(warning.starts_with("no step has a duration: before each of them"), "{warning}");
+    }
+    let log = events(WarmUp::Steps(0), &[vec![step(1, 1.0), evaluated(Some(9), 2.0)]]);
+    assert!(warnings(&log).is_empty(), "a single step has no duration anyway: {log:?}");
+}

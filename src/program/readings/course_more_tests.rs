@@ -262,3 +262,37 @@ fn what_a_late_source_reports_from_before_a_return_is_no_step_after_it() {
     assert_eq!(durations_s, [1.0; 3], "{steps:?}");
     assert_eq!(warnings(&log).len(), 1, "{log:?}");
 }
+
+#[test]
+fn a_source_that_appears_after_a_return_keeps_the_steps_that_it_reports_first() {
+    for has_time in [false, true] {
+        let at = |step: FoundStep, at_s: f64| FoundStep { at_s, read_s: has_time.then_some(at_s), ..step };
+        let loss = |step: u64, at_s: f64| vec![(0, Found::Step(at(loss_of(step), at_s)))];
+        let units =
+            |step: u64, at_s: f64| vec![(1, Found::Step(FoundStep { duration_s: None, ..at(time_of(step), at_s) }))];
+        let before = (1..=10).map(|step| loss(step, step as f64));
+        let again = [loss(5, 21.0), loss(6, 22.0), units(9, 25.0), units(12, 28.0), loss(12, 28.0)];
+        let log = events_of_sources(before.chain(again).collect());
+        let steps = logged(&log);
+        let of_both = steps.iter().filter(|(.., units, _)| *units > 0);
+        let of_both: Vec<_> = of_both.map(|(step, _, s, _, _, counts)| (*step, *s, *counts)).collect();
+        assert_eq!(of_both, [(9, 1.0, true), (12, 1.0, true)], "with times of its own: {has_time}: {log:?}");
+        assert_eq!(warnings(&log).len(), 1, "{log:?}");
+    }
+}
+
+#[test]
+fn a_source_whose_lines_are_all_read_after_a_return_goes_back_with_the_others() {
+    let losses = |since_s: f64| {
+        let loss = move |step: u64| FoundStep { at_s: since_s + step as f64, ..loss_of(step) };
+        (1..=10).map(loss).map(|step| of_source(0, [step]))
+    };
+    let units = |step: u64| FoundStep { duration_s: None, at_s: 31.0, ..time_of(step) };
+    let late = of_source(1, (1..=10).chain(1..=10).map(units));
+    let log = events_of_sources(losses(0.0).chain(losses(20.0)).chain([late]).collect());
+    let steps = logged(&log);
+    assert!(steps.iter().all(|(.., units, _)| *units == 64), "{steps:?}");
+    let durations_s = steps.iter().filter(|(.., counts)| *counts).map(|(_, _, duration_s, ..)| *duration_s);
+    assert_eq!(durations_s.collect::<Vec<_>>(), [1.0; 9], "{steps:?}");
+    assert_eq!(warnings(&log).len(), 1, "{log:?}");
+}

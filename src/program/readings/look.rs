@@ -1,8 +1,8 @@
 //! Readings of a program whose plan declares none. They are looked for in the file `$MULTICARD_READINGS`, in TensorBoard's event files in
 //! the run's folder, and in common formats of output.
 //!
-//! Only the first source is certain. The others are guesses: they are reported as such, the certain source takes precedence, and only one
-//! of them gives steps.
+//! Only the first source is certain. The others are guesses: they are reported as such, only one of them gives steps, and all of these steps
+//! give way to those of the certain source.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -33,13 +33,16 @@ pub(super) struct Look {
     event_files: EventFiles,
     output: Shapes,
     speaker: Option<Speaker>,
+    /// The warning that steps were guessed. It is given at the end, because the guess may give way until then.
+    guess: Option<Found>,
     has_guessed_readings: bool,
 }
 
 impl Look {
     pub fn new(program: JsonLines, run_folder: &Path) -> Self {
         let event_files = EventFiles::looked_for(run_folder);
-        Self { program, event_files, output: Shapes::default(), speaker: None, has_guessed_readings: false }
+        let output = Shapes::default();
+        Self { program, event_files, output, speaker: None, guess: None, has_guessed_readings: false }
     }
 
     /// Passes on the findings of one source. Steps are passed on only from the first source that had steps, and always from the program's
@@ -48,10 +51,11 @@ impl Look {
         let is_certain = speaker == Speaker::Program;
         let has = |is_one: fn(&Found) -> bool| new.iter().any(is_one);
         if has(|found| matches!(found, Found::Step(_))) && (self.speaker.is_none() || is_certain) {
-            self.speaker = Some(speaker);
-            if !is_certain {
-                found.push(guess_warning(&format!("steps were guessed from {guess}")));
+            if self.guess.take().is_some() {
+                found.push(Found::StepsWithdrawn);
             }
+            self.speaker = Some(speaker);
+            self.guess = (!is_certain).then(|| guess_warning(&format!("steps were guessed from {guess}")));
         }
         let is_new = speaker == Speaker::Output && self.speaker.is_none() && !self.has_guessed_readings;
         if is_new && has(|found| matches!(found, Found::Reading { .. })) {
@@ -64,7 +68,7 @@ impl Look {
             }
             // A warning about output is about its steps.
             Found::Warning(_) => speaker != Speaker::Output || self.speaker == Some(speaker),
-            Found::Reading { .. } => true,
+            Found::Reading { .. } | Found::StepsWithdrawn => true,
             // This is shown in trials; runs are not marked with it.
             Found::Untaken(_) => false,
         };
@@ -102,6 +106,9 @@ impl Source for Look {
             self.pass(Speaker::EventFiles, "TensorBoard's event files", logged, found);
             self.output.poll(last, now_s, &mut kept)?;
             self.pass(Speaker::Output, "output", kept, found);
+        }
+        if last {
+            found.extend(self.guess.take());
         }
         program.and(event_files)
     }

@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::Write;
 
 use super::super::{FoundStep, NamedPhase, read_log};
 use super::*;
@@ -389,17 +390,35 @@ fn line(look: &mut Look, line: &str) -> Vec<Found> {
 }
 
 #[test]
-fn a_guess_is_said_once_and_gives_way_to_what_the_program_says() {
+fn a_guess_is_told_once_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    assert!(matches!(line(&mut look, "step 1 loss 0.5")[..], [Found::Step(_)]));
+    assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
+    assert_eq!(poll(&mut look, false), []);
+    let found = poll(&mut look, true);
+    let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
+    assert!(warning.contains("steps were guessed from output such as \"step … loss …\""), "{warning}");
+}
+
+#[test]
+fn all_guessed_steps_give_way_to_those_that_the_program_reports() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("readings.jsonl");
+    let report = |line: &str| {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    };
     let mut look = Look::new(JsonLines::of_program(path.clone()), folder.path());
-    let first = line(&mut look, "step 1 loss 0.5");
-    let [Found::Warning(warning), Found::Step(_)] = &first[..] else { panic!("{first:?}") };
-    assert!(warning.contains("steps were guessed from output such as \"step … loss …\""), "{warning}");
+    assert!(matches!(line(&mut look, "step 1 loss 0.5")[..], [Found::Step(_)]));
+    report("{\"accuracy\":0.5}");
+    assert!(matches!(poll(&mut look, false)[..], [Found::Reading { .. }]), "a reading says nothing of the steps");
     assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
-    fs::write(&path, "{\"step\":3,\"loss\":0.3}\n").unwrap();
-    assert!(matches!(poll(&mut look, false)[..], [Found::Step(step)] if step.loss == Some(0.3)));
+    report("{\"step\":3,\"loss\":0.3}");
+    assert!(matches!(poll(&mut look, false)[..], [Found::StepsWithdrawn, Found::Step(step)] if step.step == Some(3)));
     assert_eq!(line(&mut look, "step 3 loss 0.2"), []);
+    report("{\"step\":4}");
+    assert!(matches!(poll(&mut look, true)[..], [Found::Step(step)] if step.step == Some(4)), "nothing was guessed");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The numbers of steps and epochs: a program may count them from 0 or 1, and steps over the run or over each epoch.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::FoundStep;
 use super::logged::Logged;
+use super::{Found, FoundStep};
 
 /// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1. Several sources may
 /// report the same steps at different times, so numbers are compared with those of the same source.
@@ -14,8 +14,20 @@ pub(super) struct Steps {
     /// The number of steps before each count. A program that counts over epochs has a count for each of them.
     before: Vec<u64>,
     sources: BTreeMap<usize, Place>,
-    /// How often the program went back to an earlier step.
+    /// The sources in which step numbers become smaller within what was found since the last call of [`Self::look_ahead`].
+    decreasing: BTreeSet<usize>,
+    /// How often the program went back to an earlier step, and its newest return.
     returns: u32,
+    newest_return: Option<Return>,
+}
+
+/// A return of the program to an earlier step.
+#[derive(Clone, Copy)]
+struct Return {
+    /// The number over the run of the first step that it repeated.
+    to: u64,
+    /// When that step ended, as the source reports it that went back first.
+    at_s: f64,
 }
 
 /// The place of a source among the steps of its program.
@@ -26,7 +38,7 @@ struct Place {
     /// The newest number in this count (from 1), and the last number of the count.
     in_count: Option<(u64, Option<u64>)>,
     newest: Option<Newest>,
-    /// How often the source went back to an earlier step.
+    /// How many of the program's returns to an earlier step the source has come past.
     returns: u32,
 }
 
@@ -57,6 +69,18 @@ impl Steps {
         self.sources.get(&source)?.newest.map(|newest| newest.number)
     }
 
+    /// Looks through what was found since the last call, before [`Self::next`] takes its steps.
+    pub fn look_ahead(&mut self, found: &[(usize, Found)]) {
+        let mut newest: BTreeMap<usize, u64> = BTreeMap::new();
+        self.decreasing.clear();
+        for (source, found) in found {
+            let Found::Step(FoundStep { step: Some(number), .. }) = found else { continue };
+            if newest.insert(*source, *number).is_some_and(|before| before > *number) {
+                self.decreasing.insert(*source);
+            }
+        }
+    }
+
     /// The number over the run for a step that a source reports in this epoch, and if the program went back with it, the number of the step
     /// before. If a source goes back where another one has done so, the program went back only once. `named_epoch` is the epoch of steps
     /// without one, and `newest` the newest step of the run.
@@ -81,11 +105,28 @@ impl Steps {
         };
         let back_from = before.map(|before| before.number).filter(|before| number < *before);
         let is_new = place.returns == self.returns;
-        place.returns += u32::from(back_from.is_some());
-        self.returns = self.returns.max(place.returns);
+        if back_from.is_some() {
+            place.returns += 1;
+        } else if self.is_after_return(source, step, number) {
+            place.returns = self.returns;
+        }
+        if place.returns > self.returns {
+            self.returns = place.returns;
+            self.newest_return = Some(Return { to: number, at_s: step.at_s });
+        }
         place.newest = Some(Newest { number, step: step.step, epoch, has_epoch: step.epoch.is_some() });
         self.sources.insert(source, place);
         (number, back_from.filter(|_| is_new))
+    }
+
+    /// Whether a source reports a step of this number from after the program's newest return. The time that the program reports for the step
+    /// shows it. The time of a line does not, because the line may have waited in a buffer: of such lines only the first one of a source
+    /// counts, unless it names a step from before the first repeated one, or the source goes back itself in the lines behind it.
+    fn is_after_return(&self, source: usize, step: &FoundStep, number: u64) -> bool {
+        let Some(Return { to, at_s }) = self.newest_return else { return false };
+        let is_first = !self.sources.contains_key(&source);
+        let begins = is_first && number >= to && !self.decreasing.contains(&source);
+        step.at_s >= at_s && (step.read_s.is_some() || begins)
     }
 
     /// Whether a source may still report steps from before the program went back.

@@ -26,7 +26,7 @@ fn time_s(found: &Found) -> Option<f64> {
     match found {
         Found::Step(FoundStep { at_s, read_s, .. }) => Some(read_s.map_or(*at_s, |read_s| read_s.min(*at_s))),
         Found::Phase { at_s, .. } | Found::Evaluated { at_s, .. } => Some(*at_s),
-        Found::Reading { .. } | Found::Epoch(_) | Found::Untaken(_) | Found::Warning(_) => None,
+        Found::StepsWithdrawn | Found::Reading { .. } | Found::Epoch(_) | Found::Untaken(_) | Found::Warning(_) => None,
     }
 }
 

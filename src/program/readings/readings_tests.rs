@@ -176,6 +176,46 @@ fn a_step_of_keras_does_not_last_as_long_as_the_validation_after_it() {
     assert!(words.contains(&"val_loss = 0.5 at Some(3)".to_owned()), "{words:?}");
 }
 
+#[test]
+fn the_line_of_a_loss_ends_its_step_if_each_step_has_an_evaluation_that_is_printed_before() {
+    let patterns = [r"step (?<step>\d+) loss (?<loss>\S+)", r"step (?<step>\d+) val_loss (?<val_loss>\S+)"];
+    let folder = tempfile::tempdir().unwrap();
+    let (mut readings, mut events) = (readings(folder.path(), &spec(&patterns, &[])), Vec::new());
+    for step in 1..=4 {
+        let at_s = 101.0 + f64::from(step);
+        readings.output(Stream::Output, format!("step {step} val_loss 0.5\n").as_bytes(), at_s - 0.25);
+        readings.output(Stream::Output, format!("step {step} loss 0.75\n").as_bytes(), at_s);
+        readings.poll(at_s, &mut events);
+    }
+    readings.finish(106.0, &mut events);
+    let of_steps = events.iter().filter_map(|(_, event)| match event {
+        Event::Step { step, duration_s, warm_up: false, .. } => Some((*step, *duration_s)),
+        _ => None,
+    });
+    assert_eq!(of_steps.collect::<Vec<_>>(), [(3, 1.0), (4, 1.0)]);
+}
+
+#[test]
+fn steps_that_were_guessed_before_the_program_reported_its_own_are_withdrawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut readings, mut events) = (readings(folder.path(), &ReadingsSpec::default()), Vec::new());
+    for step in 1..=3 {
+        let at_s = 101.0 + f64::from(step);
+        readings.output(Stream::Output, format!("step {step}00 loss 0.5\n").as_bytes(), at_s);
+        readings.poll(at_s, &mut events);
+    }
+    let of_program = "{\"step\":1,\"duration_s\":0.5}\n{\"step\":2,\"duration_s\":0.5}\n";
+    fs::write(folder.path().join(READINGS_FILE), of_program).unwrap();
+    // A guess that comes together with the program's own steps is never logged.
+    readings.output(Stream::Output, b"step 400 loss 0.5\n", 105.0);
+    readings.finish(106.0, &mut events);
+    let mut words = words(&events);
+    let at = words.iter().position(|word| word == "StepsWithdrawn").unwrap();
+    let after = words.split_off(at);
+    assert!(words.iter().any(|word| word.starts_with("step 300: 0.5")), "{words:?}");
+    assert_eq!(after, ["StepsWithdrawn", "Steady", "step 1: NaN 0 0.500", "step 2: NaN 0 0.500"]);
+}
+
 /// The times of five steps that were written to a file one by one and are read together, some time after the last one, with the times
 /// after each write.
 fn written_one_by_one(read_after: Duration) -> (Vec<f64>, Vec<f64>) {

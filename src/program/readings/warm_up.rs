@@ -24,6 +24,11 @@ impl WarmUpSearch {
         Self { warm_up, durations_s: Vec::new(), judge_at: BLOCK, has_settled: false }
     }
 
+    /// The warm-up that the plan asks for.
+    pub fn asked(&self) -> WarmUp {
+        self.warm_up
+    }
+
     /// Whether the end of the warm-up is looked for and was not found yet.
     pub fn is_unfinished(&self) -> bool {
         self.warm_up == WarmUp::Found && !self.has_settled

@@ -42,6 +42,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(started_of(3)),
         1 => Just(Event::Model { name: "m".to_owned() }),
         1 => phases.prop_map(phase),
+        1 => Just(Event::StepsWithdrawn),
         1 => step.prop_map(|(epoch, step, duration_s, load_wait_s, loss, units, warm_up)| Event::Step {
             epoch,
             step,

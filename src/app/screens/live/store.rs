@@ -281,6 +281,9 @@ pub(super) fn place_in_session(run: &str) -> usize {
 }
 
 fn append(curves: &mut Curves, batch: LiveBatch) {
+    if batch.withdraws_steps {
+        curves.withdraw_steps();
+    }
     curves.append(batch.steps, batch.samples);
     curves.tracks_mut().for_each(Track::catch_up);
 }

@@ -64,7 +64,7 @@ fn state_of(runs: Vec<RunRecord>) -> State {
 }
 
 fn batch(steps: Vec<LiveStep>, samples: Vec<Sample>) -> UiEvent {
-    UiEvent::Live(LiveBatch { run: RUN.to_owned(), steps, samples })
+    UiEvent::Live(LiveBatch { run: RUN.to_owned(), steps, samples, ..LiveBatch::default() })
 }
 
 /// A queue in which this run is half done.
@@ -300,6 +300,20 @@ fn a_million_steps_are_drawn_with_few_points() {
         let points: usize = curves[0].pieces(&Context::default(), &scene, 1000, false).iter().map(Vec::len).sum();
         assert!((500..=4 * 1002).contains(&points), "{points}");
     }
+}
+
+#[test]
+fn steps_that_a_run_withdraws_leave_its_curves_and_samples_stay() {
+    let mut state = running_state();
+    state.take(batch((1..=9).map(|n| step(0, n)).collect(), vec![sample(1_000.0, &[(1, 1.0)])]));
+    let steps = vec![step(0, 4), step(0, 5)];
+    let anew = LiveBatch { run: RUN.to_owned(), steps, withdraws_steps: true, ..LiveBatch::default() };
+    state.take(UiEvent::Live(anew));
+    execute(&mut state, LiveCommand::XAxis(XAxis::Step));
+    let (first, last) = scene_of(&state).all;
+    assert!((first - 4.0).abs() < 0.6 && (last - 5.0).abs() < 0.6, "{first} to {last}");
+    execute(&mut state, LiveCommand::XAxis(XAxis::Clock));
+    assert!((scene_of(&state).all.0 - 1_000.0).abs() < 0.6, "{:?}", scene_of(&state).all);
 }
 
 #[test]

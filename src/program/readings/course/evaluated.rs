@@ -1,10 +1,19 @@
 //! Evaluations whose loss is all that a program reports: their time is not time of a step, unless the program reports the durations of
 //! its steps.
 
-use super::{Course, Event, Phase};
+use super::{Course, Event, FoundStep, Logged, Phase};
 
 /// An evaluation that is shorter than this is no phase of its own: a program may evaluate after each of millions of steps.
 const LEAST_PHASE_S: f64 = 0.1;
+
+/// Evaluations that are reported before the step of the same number.
+#[derive(Default)]
+pub(super) struct EvaluatedFirst {
+    /// The number of the next step, if its evaluation was reported.
+    next: Option<u64>,
+    /// Whether the evaluation of the newest step was reported before that step.
+    is_usual: bool,
+}
 
 impl Course {
     /// Takes a line with the loss of an evaluation, which ended at this time. `number` is that of the step in the line, if it has one.
@@ -17,6 +26,13 @@ impl Course {
         if at_s < newest.step.at_s {
             return self.evaluated_before(at_s, events);
         }
+        if number.is_some() && number == newest.number.checked_add(1) {
+            self.evaluated_first.next = number;
+            // An evaluation in each step is a part of the step.
+            if self.evaluated_first.is_usual {
+                return;
+            }
+        }
         if at_s == newest.step.at_s && !self.waiting.is_empty() {
             self.evaluated_together = Some(follows && self.evaluated_together.unwrap_or(true));
             return;
@@ -24,9 +40,51 @@ impl Course {
         self.log_waiting(events);
         let began_s = if follows { self.since_s } else { at_s };
         (self.since_s, self.times_step) = (at_s, follows);
+        self.hides_times |= !follows;
         let is_brief = follows && at_s - began_s < LEAST_PHASE_S;
         if !is_brief && self.phase.replace(Phase::Evaluate) != Some(Phase::Evaluate) {
             events.push((self.clock.time_s(began_s, Some(now_s)), Event::Phase { phase: Phase::Evaluate }));
+        }
+    }
+
+    /// Takes note of a new step: the line of its loss is its end, whether or not its evaluation was reported before that.
+    pub(super) fn ends_after_evaluation(&mut self, number: u64, step: &FoundStep, events: &mut Vec<(f64, Event)>) {
+        let EvaluatedFirst { next, is_usual } = std::mem::take(&mut self.evaluated_first);
+        let is_first = next == Some(number);
+        self.evaluated_first.is_usual = is_first;
+        if is_usual && is_first && self.times_step && step.duration_s.is_none() {
+            let message = "the program evaluates in each step, before it reports the step, so that the durations of steps contain their \
+                 evaluations; to time the steps alone, let the program report duration_s, or the phases train and evaluate";
+            let at_s = self.end_s(step);
+            self.warn("evaluates", message.to_owned(), at_s, events);
+        } else if is_usual && next.is_some_and(|next| next != number) {
+            // It was the evaluation of a step that is not reported.
+            self.times_step = false;
+        }
+    }
+
+    /// Leaves out the durations of steps that were reported together with the loss of an evaluation, up to this one.
+    pub(super) fn leave_out_times_up_to(&mut self, newest: &Logged, events: &mut Vec<(f64, Event)>) {
+        if !self.times_step || newest.step.duration_s.is_some() {
+            return;
+        }
+        self.times_step = false;
+        let message = format!(
+            "steps up to step {} were reported together with the loss of an evaluation, so their durations are unknown: such steps are left \
+                 out of statistics; let the program flush each line, or report duration_s",
+            newest.number
+        );
+        let at_s = self.end_s(&newest.step);
+        self.warn("evaluated", message, at_s, events);
+    }
+
+    /// Warns if no step of several has a duration, and evaluations are the reason.
+    pub(super) fn warn_of_hidden_times(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let has_several = self.recent.count() > 1;
+        if self.hides_times && has_several && !self.recent.has_timed() {
+            let message = "no step has a duration: before each of them, the program also made an evaluation, and it is unknown when that \
+                 began; let the program report duration_s, or the phases train and evaluate";
+            self.warn("evaluated", message.to_owned(), now_s, events);
         }
     }
 
@@ -36,6 +94,7 @@ impl Course {
         let during = self.recent.during(at_s).copied();
         if let Some(mut logged) = during.filter(|logged| logged.is_timed && logged.step.duration_s.is_none()) {
             logged.is_timed = false;
+            self.hides_times = true;
             self.recent.keep(logged);
             self.log(logged, events);
         }

@@ -46,6 +46,16 @@ impl Recent {
         }
     }
 
+    /// The number of kept steps.
+    pub fn count(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether a kept step has a duration.
+    pub fn has_timed(&self) -> bool {
+        self.steps.values().any(|logged| logged.is_timed)
+    }
+
     /// Whether a step with this number may have been logged and is not kept any more.
     pub fn may_be_forgotten(&self, number: u64) -> bool {
         number <= self.forgotten

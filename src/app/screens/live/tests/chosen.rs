@@ -93,7 +93,7 @@ fn the_latest_finished_runs_are_shown_beside_one_that_starts_until_they_are_unti
         |state: &State| state.own::<LiveScreen>().shelf.chosen().map(|chosen| chosen.run.clone()).collect::<Vec<_>>();
     assert_eq!(drawn(&idle), [RUN]);
     let first_step =
-        || UiEvent::Live(LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() });
+        || UiEvent::Live(LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], ..LiveBatch::default() });
     idle.take(first_step());
     assert_eq!(drawn(&idle), [RUN, "0002-new"]);
     // The same is drawn where the window is opened while the run goes on.
@@ -259,7 +259,7 @@ fn a_bounded_number_of_runs_is_kept_and_the_chosen_ones_longest() {
         if n == 3 {
             execute(&mut state, LiveCommand::Choose(run.clone(), true));
         }
-        state.take(UiEvent::Live(LiveBatch { run, steps: vec![step(0, 1)], samples: vec![] }));
+        state.take(UiEvent::Live(LiveBatch { run, steps: vec![step(0, 1)], ..LiveBatch::default() }));
     }
     let kept: Vec<usize> =
         (0..40).filter(|n| state.own::<LiveScreen>().shelf.curves(&format!("r{n}")).is_some()).collect();
