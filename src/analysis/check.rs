@@ -15,6 +15,7 @@ use crate::plan::{Checked, Margin};
 use crate::statistics::{least_that_suffices, median, student_t_quantile};
 
 /// A measure by which work is checked.
+#[derive(Clone)]
 struct CheckMeasure {
     key: Key,
     /// Its name in a sentence.
@@ -62,6 +63,22 @@ impl CheckMeasure {
         let shown = (factor, if unit == "1" { "" } else { unit }.into());
         let known = known.cloned();
         Self { key: checked.measure.clone(), name: name.into(), margin: checked.margin, shown, known }
+    }
+
+    /// Whether a plan names this measure with a margin of the same kind. If plans name a share and a number, both are checked.
+    fn is_named(&self, measure: &Key, margin: Margin) -> bool {
+        self.key == *measure && self.margin.is_like(&margin)
+    }
+
+    /// Replaces the margin by the one that a run's plan names, if that is tighter.
+    fn tighten(&mut self, margin: Margin, run: &RunSummary) {
+        if let (Margin::Absolute(own), Margin::Absolute(other)) = (self.margin, margin) {
+            let factor = self.known.as_ref().map_or(Some(1.0), |known| run.factor_to(known));
+            // Values whose unit cannot be converted are not checked.
+            self.margin = Margin::Absolute(factor.map_or(own, |factor| own.min(other * factor)));
+        } else if let (Margin::Relative(own), Margin::Relative(other)) = (self.margin, margin) {
+            self.margin = Margin::Relative(own.min(other));
+        }
     }
 
     fn value(&self, run: &RunSummary) -> Option<f64> {
@@ -122,18 +139,31 @@ impl CheckMeasure {
     }
 }
 
-/// The check measures of cells with their margins: `val_loss (within 2 %)`.
+/// The check measures of cells with their margins: `val_loss (within 2 %)`. Cells of several sessions or workloads may have different ones.
 pub fn checked_by(cells: &[Cell]) -> String {
-    let mut named: Vec<String> = Vec::new();
+    let mut named: Vec<(&Key, Vec<Margin>)> = Vec::new();
     for checked in cells.iter().flat_map(|cell| &cell.runs).flat_map(|run| run.checked.iter()) {
-        let text = format!("{} (within {})", checked.measure, checked.margin);
-        if !named.contains(&text) {
-            named.push(text);
+        let is_named =
+            |(key, margins): &&mut (&Key, Vec<Margin>)| **key == checked.measure && margins[0].is_like(&checked.margin);
+        match named.iter_mut().find(is_named) {
+            Some((_, margins)) if margins.contains(&checked.margin) => {}
+            Some((_, margins)) => margins.push(checked.margin),
+            None => named.push((&checked.measure, vec![checked.margin])),
         }
     }
+    let text = |(measure, margins): &(&Key, Vec<Margin>)| {
+        let texts: Vec<String> = margins.iter().map(Margin::to_string).collect();
+        match texts.as_slice() {
+            [one] => format!("{measure} (within {one})"),
+            several => format!(
+                "{measure} (within {}: in each comparison the tightest margin of its sessions and workloads)",
+                several.join(" or ")
+            ),
+        }
+    };
     match named.as_slice() {
         [] => "accuracy (within 1 point) and losses (within 5 %)".to_owned(),
-        named => named.join(", "),
+        named => named.iter().map(text).collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -148,17 +178,18 @@ pub fn check_keys<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> Vec<Key
     keys
 }
 
-/// The check measures of runs: those that their plans name, or the default ones.
+/// The check measures of runs: those that the plans of their sessions name, with the tightest margins, or the default ones.
 fn measures<'r>(runs: impl Iterator<Item = &'r RunSummary>) -> Vec<Arc<CheckMeasure>> {
-    let mut named: Vec<Arc<CheckMeasure>> = Vec::new();
+    let mut named: Vec<CheckMeasure> = Vec::new();
     for run in runs {
         for checked in run.checked.iter() {
-            if named.iter().all(|known| known.key != checked.measure) {
-                named.push(Arc::new(CheckMeasure::of(checked, run)));
+            match named.iter_mut().find(|known| known.is_named(&checked.measure, checked.margin)) {
+                Some(known) => known.tighten(checked.margin, run),
+                None => named.push(CheckMeasure::of(checked, run)),
             }
         }
     }
-    if named.is_empty() { USUAL.to_vec() } else { named }
+    if named.is_empty() { USUAL.to_vec() } else { named.into_iter().map(Arc::new).collect() }
 }
 
 /// How the values of a check measure differ between two cells.
@@ -358,14 +389,16 @@ fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
 /// The check values of several pairs of cells together: the means of their differences over the repeats that all pairs have.
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
-    for check_pairs in pairs.iter().flatten() {
-        if known.iter().all(|known| known.key != check_pairs.measure.key) {
-            known.push(&check_pairs.measure);
+    for CheckPairs { measure, .. } in pairs.iter().flatten() {
+        match known.iter_mut().find(|known| known.is_named(&measure.key, measure.margin)) {
+            Some(known) if measure.margin() < known.margin() => *known = measure,
+            Some(_) => {}
+            None => known.push(measure),
         }
     }
     let merge = |measure: &Arc<CheckMeasure>| {
-        let same: Vec<&CheckPairs> =
-            pairs.iter().flatten().filter(|check_pairs| check_pairs.measure.key == measure.key).collect();
+        let is_same = |check_pairs: &&CheckPairs| check_pairs.measure.is_named(&measure.key, measure.margin);
+        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(is_same).collect();
         let mean = |side: fn(&CheckPairs) -> f64| {
             same.iter().map(|check_pairs| side(check_pairs)).sum::<f64>() / same.len() as f64
         };

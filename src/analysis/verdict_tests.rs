@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, fixture, summarise_run};
+use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, checked_by, fixture, summarise_run};
 use crate::plan::{Checked, Command, Margin, WorkloadSpec};
 use crate::statistics::fixture::oracle;
 
@@ -280,6 +280,30 @@ fn work_is_checked_by_what_the_plan_names() {
     assert_eq!(judged(&named("val_bits", Margin::Absolute(1.5)), 3.0).check, Check::Same);
     assert_eq!(judged(&named("not_told", Margin::Relative(0.1)), 3.0).check, Check::None);
     assert_eq!(judged(&Arc::default(), 3.0).check.name(), "differs");
+}
+
+#[test]
+fn the_tightest_of_the_margins_that_plans_name_decides_and_the_note_names_all() {
+    use Margin::{Absolute, Relative};
+    let judged = |base: Margin, own: Margin, q: f64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+        for (place, run) in runs.iter_mut().enumerate() {
+            let is_own = run.cell.starts_with("fp16");
+            let margin = if is_own { own } else { base };
+            run.checked = [Checked { measure: "q".into(), margin }].into();
+            run.values.insert("q".into(), if is_own { q } else { 1.0 } + 0.0001 * (place % 3) as f64);
+        }
+        (verdict(&runs).check.name(), checked_by(&cells(&runs)))
+    };
+    let several = |margins: &str| {
+        format!("q (within {margins}: in each comparison the tightest margin of its sessions and workloads)")
+    };
+    assert_eq!(judged(Relative(0.2), Relative(0.2), 0.9), ("same", "q (within 20 %)".to_owned()));
+    assert_eq!(judged(Relative(0.2), Relative(0.01), 0.9), ("differs", several("20 % or 1 %")));
+    assert_eq!(judged(Relative(0.01), Relative(0.2), 0.9), ("differs", several("1 % or 20 %")));
+    // A share and a number are two conditions.
+    let both = judged(Relative(0.2), Absolute(0.05), 0.9);
+    assert_eq!(both, ("differs", "q (within 20 %), q (within 0.05)".to_owned()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Key;
+use super::{Key, MeasureUnit};
 
 /// How far the check values of two cells may differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +12,24 @@ pub enum Margin {
     Absolute(f64),
     /// The largest difference as a share of the value.
     Relative(f64),
+}
+
+impl Margin {
+    /// Whether both are shares of values, or both are numbers in the measure's own unit.
+    pub fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// The margin of the same values in another unit. A share stays as it is, and so does a number if a unit is unknown or if the units are
+    /// not of one quantity.
+    pub fn converted(self, from: &str, to: &str) -> Self {
+        let Self::Absolute(margin) = self else { return self };
+        if from == to || from.is_empty() || to.is_empty() {
+            return self;
+        }
+        let [from, to] = [from, to].map(MeasureUnit::parse);
+        if from.is_like(&to) { Self::Absolute(margin * from.factor / to.factor) } else { self }
+    }
 }
 
 impl FromStr for Margin {
@@ -61,5 +79,15 @@ mod tests {
         for text in ["", "2", "0 %", "-1 %", "100 %", "nan %", "two %"] {
             assert!(text.parse::<Margin>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_margin_in_the_measures_own_unit_is_converted_with_the_unit() {
+        let half = Margin::Absolute(0.5);
+        assert_eq!(half.converted("s", "ms"), Margin::Absolute(500.0));
+        for (from, to) in [("s", "s"), ("", "ms"), ("s", ""), ("s", "tokens")] {
+            assert_eq!(half.converted(from, to), half, "{from} to {to}");
+        }
+        assert_eq!(Margin::Relative(0.5).converted("s", "ms"), Margin::Relative(0.5));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Added;
 use super::made_otherwise::made_otherwise;
 use super::tracing::waits_for_import;
-use crate::plan::{InvalidCell, Plan, RunState, SearchStep, asked_cells};
+use crate::plan::{DeclaredMeasure, InvalidCell, Plan, RunState, SearchStep, WorkloadSpec, asked_cells};
 use crate::program::Facts;
 use crate::store::{Reader, RunRecord, StoreError, held_cells};
 
@@ -25,11 +25,15 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
         .filter(|(_, name, toml)| (name, toml) == (&plan.name, &text))
         .map(|(id, ..)| id.as_str())
         .collect();
-    let has_plan = !same.is_empty();
+    let Some(last) = plans.iter().rposition(|(id, ..)| same.contains(id.as_str())) else { return Ok(None) };
+    // The latest plan decides how results are judged: this one is recorded again if a later one judges them otherwise.
+    if plans[last + 1..].iter().any(|(_, name, toml)| judges_otherwise(toml, name, plan)) {
+        return Ok(None);
+    }
     let saved: HashSet<String> = reader.studies()?.into_iter().map(|(name, _)| name).collect();
     let own = reader.own_measures()?;
     let has_measures = plan.measures.iter().all(|planned| own.iter().any(|own| own.key == planned.measure.key));
-    if !has_plan || !has_measures || !plan.studies.iter().all(|study| saved.contains(&study.name)) {
+    if !has_measures || !plan.studies.iter().all(|study| saved.contains(&study.name)) {
         return Ok(None);
     }
     let runs = reader.headings()?;
@@ -66,4 +70,16 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
     let records: Vec<&RunRecord> = runs.iter().filter(is_kept).collect();
     let warnings = warnings(&records);
     Ok((!kept.is_empty()).then_some(Added { kept: kept.len(), invalid, warnings, ..Added::default() }))
+}
+
+/// Whether the text of another plan names other check measures for a workload of this plan, or other good values of its measures.
+fn judges_otherwise(toml: &str, name: &str, plan: &Plan) -> bool {
+    let Ok(other) = Plan::parse(toml, name) else { return false };
+    let differs = |spec: &WorkloadSpec, others: &WorkloadSpec| {
+        let is_other = |one: &DeclaredMeasure| {
+            others.measures.iter().any(|theirs| theirs.key == one.key && theirs.better != one.better)
+        };
+        other.checked != plan.checked || spec.measures.iter().any(is_other)
+    };
+    other.blocks().any(|block| plan.spec_of(&block.spec.key).is_some_and(|spec| differs(spec, &block.spec)))
 }

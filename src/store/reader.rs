@@ -1,6 +1,7 @@
 //! Reader of a session: snapshots of the index, independent of a writer.
 
 mod columns;
+mod judged;
 mod runs;
 
 use std::cell::RefCell;
@@ -19,6 +20,7 @@ use crate::plan::{
 };
 use crate::protocol::{DeviceRates, Environment, Evidence, Sample, TraceLists, TraceOutcome, TraceSummary};
 use columns::{Shared, damage_text, json, shared, unsigned};
+use judged::Judged;
 use runs::Wishes;
 
 /// [`MOST_OWN_MEASURES`] as SQLite counts.
@@ -38,8 +40,10 @@ pub struct Reader {
     rates: Shared<DeviceRates>,
     /// The workloads that came with plans, by the plans' ids.
     brought: RefCell<HashMap<String, Arc<[Arc<WorkloadSpec>]>>>,
-    /// The parts of plans that concern their results (checks, designs), by the plans' ids.
+    /// The parts of plans that concern their runs (warm-ups, designs), by the plans' ids.
     wishes: RefCell<HashMap<String, Arc<Wishes>>>,
+    /// The parts of plans that concern how results are judged.
+    judged: RefCell<Judged>,
     /// The session's own measures with their JSON.
     own_measures: RefCell<(Vec<String>, Arc<[OwnMeasure]>)>,
     /// Whether no process was writing the session when it was opened; false if that could not be found out.
@@ -134,6 +138,7 @@ impl Reader {
                 rates: Shared::default(),
                 brought: RefCell::default(),
                 wishes: RefCell::default(),
+                judged: RefCell::default(),
                 own_measures: RefCell::default(),
                 is_unattended: false,
                 gone: HashSet::new(),
@@ -167,12 +172,13 @@ impl Reader {
 
     /// The workloads of the session's runs.
     pub fn workloads(&self) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
+        self.checked(self.read_judged())?;
         let sql = "SELECT DISTINCT plan, workload FROM run";
         let used: Vec<(String, String)> =
             self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))?;
         let mut specs: Vec<Arc<WorkloadSpec>> = Vec::new();
         for (plan, key) in used {
-            let brought = self.checked(self.brought_by(&plan))?;
+            let brought = self.checked(self.judged_workloads(&plan))?;
             let own = brought.iter().find(|spec| *spec.key == *key);
             let spec = own.map_or_else(|| workload_or_unknown(&key), Arc::clone);
             if !specs.contains(&spec) {

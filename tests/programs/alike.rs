@@ -93,3 +93,42 @@ fn sessions_that_leave_out_other_warm_ups_get_no_verdict_by_steps_and_tables_and
     assert_eq!(table["rows"].as_array().unwrap().len(), 1, "{table}");
     assert!(table["notes"].to_string().contains("warm-ups differ: runs leave out 0 to 30 steps"), "{table}");
 }
+
+#[test]
+fn the_margins_of_the_plan_that_was_launched_last_apply_to_kept_runs_too() {
+    /// The second program is twice as fast as the first one and computes something else.
+    const CHECKED: &str = r#"
+repeats = 4
+[command]
+name = "checked"
+run = ["sh", "-c", "echo rate {speed}00{repeat} quality $((11 - {speed})).00{repeat}"]
+[command.readings]
+patterns = ['^rate (?<rate>\S+) quality (?<quality>\S+)']
+[command.measures.rate]
+better = "higher"
+on_speed = true
+[check]
+quality = "MARGIN"
+[factors]
+speed = [1, 2]
+"#;
+    let plan = |margin: &str| CHECKED.replace("MARGIN", margin);
+    let scene = session(&plan("20%"));
+    let check = || {
+        let table = scene.table(&["--measure", "rate"]);
+        (table["rows"][1]["verdict"]["check_words"].as_str().unwrap_or_default().to_owned(), table["notes"].to_string())
+    };
+    let (same, notes) = check();
+    assert_eq!(same, "check values are equal within their margins", "{notes}");
+    let resume = |margin: &str| {
+        assert_eq!(scene.run(&plan(margin), &["--resume"]).status.code(), Some(0));
+        assert_eq!(scene.runs().len(), 8, "all runs are kept");
+        check()
+    };
+    let (differs, notes) = resume("1%");
+    assert!(differs.starts_with("quality differs: 9.00"), "{differs}");
+    assert!(notes.contains("quality (within 1 %)") && !notes.contains("20 %"), "{notes}");
+    // Also where the same plan was launched before.
+    assert_eq!(resume("20%").0, same);
+    assert_eq!(resume("20%").0, same, "nothing is left to do");
+}

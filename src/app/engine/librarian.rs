@@ -87,9 +87,10 @@ impl Shelf {
 }
 
 /// Whether a summary describes the present state of a run. A run that was cancelled while it waited may have been put back into the queue
-/// and have run since, and the logs of a finished run may have been damaged.
+/// and have run since, the logs of a finished run may have been damaged, and a later plan may judge its results otherwise.
 fn is_current(known: &RunSummary, run: &RunRecord) -> bool {
     (known.state, known.started_s) == (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
+        && (&known.checked, &known.workload.measures) == (&run.checked, &run.workload.measures)
 }
 
 /// The known summary of a run, if it describes the run's present state.

@@ -9,9 +9,7 @@ use rusqlite::{Result as SqlResult, Row};
 use super::Reader;
 use super::columns::{damage_text, json, number, optional_json, optional_shared, shared, unsigned};
 use crate::plan::command::PROGRAM_TIME;
-use crate::plan::{
-    Block, Checked, Data, Design, Key, Levels, Mode, Plan, RunState, WarmUp, WorkloadSpec, workload_or_unknown,
-};
+use crate::plan::{Block, Data, Design, Key, Levels, Mode, Plan, RunState, WarmUp, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, IMPORTED_FROM, rank_log};
 use crate::store::index::WORLD_SIZE;
 use crate::store::record::tracer;
@@ -24,14 +22,13 @@ const MOST_MISSING: usize = 64;
 /// Selects the files in the folder of the run ?1 by their paths, which are indexed.
 const IN_FOLDER: &str = "path > 'runs/' || ?1 || '/' AND path < 'runs/' || ?1 || '0'";
 
-/// What a plan asks for in its runs: checks, designs and the warm-up.
+/// What a plan asks for in its runs: designs and the warm-up.
 #[derive(Default)]
 pub(super) struct Wishes {
     /// Whether it is the mapping of an imported file with a column that numbers repeats.
     numbers_repeats: bool,
     /// `None` for the mapping of an imported file, and for a text that cannot be read.
     warm_up_steps: Option<u64>,
-    checked: Arc<[Checked]>,
     /// The designs of its blocks, by the workloads of the blocks.
     designs: Vec<(Key, Arc<Design>)>,
 }
@@ -48,10 +45,10 @@ fn warm_up_steps(toml: &str) -> Option<u64> {
 }
 
 impl Wishes {
-    fn of(plan: Plan) -> Self {
+    fn of(plan: &Plan) -> Self {
         let design = |block: &Block| Some((block.spec.key.clone(), Arc::new(block.design.clone()?)));
         let designs = plan.blocks().filter_map(design).collect();
-        Self { designs, checked: plan.checked.into(), ..Self::default() }
+        Self { designs, ..Self::default() }
     }
 
     /// The warm-up of a run; `None` if it is unknown, and for a quick run, which finds the end of its warm-up.
@@ -78,10 +75,11 @@ impl Reader {
         let mut beside = self.beside(run)?;
         let mut harms = self.harms(run)?;
         let (rates, own_measures) = (self.read_rates()?, self.read_own_measures()?);
+        self.read_judged()?;
         let mut unknown: HashMap<Key, Arc<WorkloadSpec>> = HashMap::new();
         // The plan's own workload, this version's, or an unknown one.
         let mut workload_of = |plan: &str, key: &str| -> SqlResult<Arc<WorkloadSpec>> {
-            if let Some(own) = self.brought_by(plan)?.iter().find(|spec| *spec.key == *key) {
+            if let Some(own) = self.judged_workloads(plan)?.iter().find(|spec| *spec.key == *key) {
                 return Ok(Arc::clone(own));
             }
             Ok(Arc::clone(unknown.entry(key.into()).or_insert_with(|| workload_or_unknown(key))))
@@ -137,7 +135,7 @@ impl Reader {
                 tracer: tracer(row.get(13)?),
                 mode,
                 warm_up: wishes.warm_up_of(&workload, mode),
-                checked: Arc::clone(&wishes.checked),
+                checked: self.checked_of(&workload),
                 design: wishes.design_of(&workload.key),
                 workload,
                 own_measures: Arc::clone(&own_measures),
@@ -162,14 +160,14 @@ impl Reader {
         let texts: Vec<(String, String)> =
             self.rows("SELECT toml, name FROM plan WHERE plan = ?1", [plan], |row| Ok((row.get(0)?, row.get(1)?)))?;
         // Most plans have no such table and need not be parsed. Tables written by later versions are ignored if they cannot be read.
-        let parsed = texts.first().filter(|(toml, _)| toml.contains("check") || toml.contains("design"));
+        let parsed = texts.first().filter(|(toml, _)| toml.contains("design"));
         let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
         let numbers_repeats = texts.first().and_then(|(toml, _)| mapping::numbers_repeats(toml));
         let of_plan = texts.first().filter(|_| numbers_repeats.is_none());
         let wishes = Wishes {
             numbers_repeats: numbers_repeats.unwrap_or(false),
             warm_up_steps: of_plan.and_then(|(toml, _)| warm_up_steps(toml)),
-            ..parsed.map_or_else(Wishes::default, Wishes::of)
+            ..parsed.as_ref().map_or_else(Wishes::default, Wishes::of)
         };
         let wishes = Arc::new(wishes);
         self.wishes.borrow_mut().insert(plan.to_owned(), Arc::clone(&wishes));

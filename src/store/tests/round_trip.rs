@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fixture::*;
-use crate::plan::{Command, Mode, OwnMeasure, RunState, WarmUp, WorkloadSpec};
+use crate::plan::{Better, Command, Margin, Mode, OwnMeasure, Plan, RunState, WarmUp, WorkloadSpec};
 use crate::protocol::{
     Device, DeviceRates, Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace, Rate,
 };
@@ -323,6 +323,52 @@ fn a_run_knows_the_warm_up_that_the_plan_of_its_launch_asks_for() {
     let found: Vec<_> = store.reader().unwrap().runs().unwrap().into_iter().map(|run| run.warm_up).collect();
     let usual = Some(WarmUp::Steps(10));
     assert_eq!(found, [usual, Some(WarmUp::Steps(30)), None, usual, None, None]);
+}
+
+#[test]
+fn results_are_judged_as_the_latest_plan_with_their_workload_says() {
+    let (_folder, store) = session();
+    let solve = |unit: &str, better: &str, margin: &str| {
+        format!(
+            "version = 1\n[command]\nname = \"solve\"\nrun = [\"./solve\"]\n[command.measures.q]\nunit = \"{unit}\"\nbetter = \"{better}\"\n\
+             [check]\nq = {margin}\n"
+        )
+    };
+    let add = |plan: &str, toml: String| {
+        let parsed = Plan::parse(&toml, plan).unwrap();
+        let workloads =
+            parsed.brought_workloads().into_iter().map(|spec| serde_json::to_value(spec).unwrap()).collect();
+        let (plan, name) = (plan.to_owned(), plan.to_owned());
+        store.decide(Decision::PlanAdded { plan, name, toml, workloads }).unwrap();
+        store.flush().unwrap();
+    };
+    add("p1", solve("ms", "lower", "\"20 %\""));
+    let mut run = queued("r1");
+    if let Decision::RunQueued { workload, .. } = &mut run {
+        *workload = "solve".into();
+    }
+    store.decide(run).unwrap();
+    store.flush().unwrap();
+    let reader = store.reader().unwrap();
+    let judged = || {
+        let run = reader.runs().unwrap().remove(0);
+        (run.checked.iter().map(|checked| checked.margin).collect::<Vec<_>>(), run.workload.measures[0].better)
+    };
+    assert_eq!(judged(), (vec![Margin::Relative(0.2)], Better::Lower));
+    // The open reader learns of later plans, also if they queue no run.
+    add("p2", solve("ms", "higher", "\"1 %\""));
+    assert_eq!(judged(), (vec![Margin::Relative(0.01)], Better::Higher));
+    // A plan of another workload says nothing about this one.
+    add("p3", "version = 1\n[check]\naccuracy = 0.5\n".to_owned());
+    assert_eq!(judged(), (vec![Margin::Relative(0.01)], Better::Higher));
+    // The margin of a plan that prints seconds, for values in milliseconds.
+    add("p4", solve("s", "higher", "0.5"));
+    let [Margin::Absolute(margin)] = judged().0[..] else { panic!("{:?}", judged()) };
+    assert!((margin - 500.0).abs() < 1e-9, "{margin}");
+    // Without a check, the usual measures are checked.
+    let unchecked = solve("ms", "higher", "0.5").replace("[check]\nq = 0.5\n", "");
+    add("p5", unchecked);
+    assert_eq!(judged(), (Vec::new(), Better::Higher));
 }
 
 #[test]
