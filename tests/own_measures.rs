@@ -205,6 +205,12 @@ fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
         "{table} {}",
         text(&output.stderr)
     );
+    let words = ["--save", "per_joule", "--better", "lower", "--formula", "throughput / power_w"];
+    succeed(command(home).arg("measure").arg(&after).args(words));
+    let output = diff();
+    assert_eq!(output.status.code(), Some(2));
+    let opposite = "one session says that higher values of it are good, another that lower values are";
+    assert!(text(&output.stderr).contains(opposite), "{}", text(&output.stderr));
     save(&after, "throughput / power_w / 2");
     let output = diff();
     assert_eq!(output.status.code(), Some(2));

@@ -88,7 +88,8 @@ impl SessionComparison {
         let sign = if is_rate { 1.0 } else { -1.0 };
         let unlike = |measure: &Measure| {
             let units = comparison::unlike_units(measure, None, runs_of_all());
-            units.or_else(|| comparison::unlike_warm_ups(runs_of_all(), measure))
+            let unlike = units.or_else(|| comparison::unlike_better(measure, runs_of_all()));
+            unlike.or_else(|| comparison::unlike_warm_ups(runs_of_all(), measure))
         };
         let impossible = timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock);
         let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));

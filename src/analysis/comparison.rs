@@ -186,8 +186,11 @@ impl Comparison {
         }
         let measure = cell.measure(key);
         let all = || super::finished(cell).chain(super::finished(base));
-        if let Some(units) = measure.and_then(|measure| unlike_units(measure, base.measure(key), all())) {
-            return (pairs.to_vec(), Some(units));
+        let unlike = |measure: &Measure| {
+            unlike_units(measure, base.measure(key), all()).or_else(|| unlike_better(measure, all()))
+        };
+        if let Some(unlike) = measure.and_then(unlike) {
+            return (pairs.to_vec(), Some(unlike));
         }
         let apart = |gap_s: f64| Incomparable::OneAfterTheOther { gap_s, with: with() };
         if !cell.pairs_with(base) {
@@ -278,6 +281,14 @@ pub(super) fn unlike_units<'r>(
     let other = of_side.or_else(|| runs.find_map(|run| run.unlike_unit(measure)))?;
     let units = [measure.unit.clone(), other.to_owned()];
     Some(Incomparable::Units { measure: measure.key.to_string(), units })
+}
+
+/// The reason if low values of a measure are good by what it declares, and high values by what a run's plan declares, or the reverse.
+pub(super) fn unlike_better<'r>(
+    measure: &Measure,
+    mut runs: impl Iterator<Item = &'r RunSummary>,
+) -> Option<Incomparable> {
+    runs.any(|run| run.judges_otherwise(measure)).then(|| Incomparable::Better { measure: measure.key.to_string() })
 }
 
 /// The reason if runs leave out different numbers of warm-up steps and the measure is of the other steps.

@@ -81,6 +81,11 @@ pub enum Incomparable {
         /// Two of the units.
         units: [String; 2],
     },
+    /// Low values of the measure are good by what one plan or file declares, and high values by what another one declares.
+    Better {
+        /// The key of the measure.
+        measure: String,
+    },
     /// Runs leave out different numbers of warm-up steps, because their plans ask for it.
     WarmUps {
         /// The least and the most steps.
@@ -124,6 +129,7 @@ impl Incomparable {
             Self::Unconfirmed { .. } => "unconfirmed",
             Self::ImpossibleClock => "impossible_clock",
             Self::Units { .. } => "units",
+            Self::Better { .. } => "better",
             Self::WarmUps { .. } => "warm_ups",
         }
     }
@@ -163,6 +169,10 @@ impl Incomparable {
             }
             Self::Units { .. } => {
                 "declare units of one quantity in both plans, such as ms and s: their values are converted to one unit"
+            }
+            Self::Better { .. } => {
+                "correct `better` in the wrong plan and launch it with --resume, or import the file again with --set \"KEY=measure lower\" or \
+                 \"KEY=measure higher\""
             }
             Self::WarmUps { .. } => "run them again with the same measure.warm_up_steps, in a new session",
             Self::ClocksDisagree { .. } | Self::ImpossibleClock => {
@@ -221,6 +231,9 @@ impl fmt::Display for Incomparable {
             Self::Units { measure, units } => {
                 let [one, other] = units.each_ref().map(|unit| if unit.is_empty() { "none" } else { unit.as_str() });
                 write!(f, "the unit of {measure} is {one} in one and {other} in the other")
+            }
+            Self::Better { measure } => {
+                write!(f, "low values of {measure} are declared to be good in one and high values in the other")
             }
             Self::WarmUps { steps: [least, most] } => {
                 write!(f, "their warm-ups differ: {least} and {}", counted(*most as usize, "step"))

@@ -1,10 +1,10 @@
-//! Runs that are not alike because their plans say other things about what is measured: units, and the warm-up.
+//! Runs that are not alike because their plans say other things about what is measured: units, good values, and the warm-up.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use super::{
-    Cell, Comparison, LeftOut, Measure, RunSummary, SessionComparison, by_repeat, cells, finished, fixture,
+    Cell, Comparison, LeftOut, Measure, Measures, RunSummary, SessionComparison, by_repeat, cells, finished, fixture,
     judge_comparisons, judge_sessions, summarise_run,
 };
 use crate::plan::{Better, DeclaredMeasure, OwnMeasure, WarmUp, WorkloadSpec};
@@ -95,6 +95,34 @@ fn units_of_different_quantities_are_refused_with_both_of_them() {
     assert_eq!(verdict(&[session("fp32", "ms", 1.0, 0), session("fp16", "tokens", 1.0, 0)].concat(), "lat"), reason);
     let ms = [0, 1].map(|nth| session("fp32", "ms", 1.0, nth));
     assert_eq!(verdict_between([&ms[0], &ms[1]], [&other(), &other()], "lat"), reason);
+}
+
+/// Three repeats of a cell whose plan declares these values of `lat` to be good.
+fn with_better(cell: &str, better: Better, nth: u32) -> Vec<RunSummary> {
+    let declare = |mut run: RunSummary| {
+        let own = Measure { better, ..run.measures.find("lat").unwrap().clone() };
+        run.measures = Arc::new(Measures::clone(&run.measures).with([own]));
+        run
+    };
+    session(cell, "ms", 1.0, nth).into_iter().map(declare).collect()
+}
+
+#[test]
+fn a_measure_whose_good_values_are_opposite_gives_no_verdict_in_either_direction() {
+    use Better::{Higher, Lower, Neither};
+    let reason = "not comparable: low values of lat are declared to be good in one and high values in the other";
+    let sides = |better| [0, 1].map(|nth| with_better("fp32", better, nth));
+    for (before, after) in [(Lower, Higher), (Higher, Lower)] {
+        let both = [with_better("fp32", before, 0), with_better("fp16", after, 1)].concat();
+        assert_eq!(verdict(&both, "lat"), reason);
+        assert_ne!(verdict(&both, "step_time_s"), reason, "by another measure");
+        let (before, after) = (sides(before), sides(after));
+        assert_eq!(verdict_between([&before[0], &before[1]], [&after[0], &after[1]], "lat"), reason);
+    }
+    for better in [Higher, Neither] {
+        let both = [with_better("fp32", Higher, 0), with_better("fp16", better, 1)].concat();
+        assert_eq!(verdict(&both, "lat"), "equal within 1 %", "{better:?} against higher");
+    }
 }
 
 #[test]

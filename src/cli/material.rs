@@ -108,6 +108,9 @@ pub(super) fn refuse_copies<'a>(sessions: impl Iterator<Item = (&'a PathBuf, &'a
 }
 
 /// Gives each session the user's own measures of all sessions. If several have the same key, the first one counts.
+///
+/// # Errors
+/// Sessions disagree on the formula of the measure that the user asks for, or on its good values.
 pub(super) fn share_measures(mut sessions: Vec<&mut Material>, asked: Option<&str>) -> Result<(), String> {
     let mut all: Vec<OwnMeasure> = Vec::new();
     for measure in sessions.iter().flat_map(|session| session.own_measures.iter()) {
@@ -117,6 +120,15 @@ pub(super) fn share_measures(mut sessions: Vec<&mut Material>, asked: Option<&st
                     "--measure {}: one session computes it as {}, another as {}: give it the same formula in both with \
                      `multicard measure`",
                     known.key, known.formula, measure.formula
+                ));
+            }
+            Some(known) if known.better.is_opposite(measure.better) && asked == Some(&*known.key) => {
+                return Err(format!(
+                    "--measure {}: one session says that {} values of it are good, another that {} values are: give it the same --better \
+                     in both with `multicard measure`",
+                    known.key,
+                    known.better.name(),
+                    measure.better.name()
                 ));
             }
             Some(_) => {}

@@ -45,11 +45,13 @@ pub(super) fn verdict_notes(cells: &[Cell], columns: &[Column], rows: &[Row]) ->
         _ => ("Student's t on logarithms of paired ratios, or Welch's t where repeats form no pairs", "repeats"),
     };
     let power = format!("a difference \"would show\" if the same number of new {again} would show it in 80 % of cases");
-    let has_no_values = |reason: &&Incomparable| matches!(reason, Incomparable::NoRatio | Incomparable::Units { .. });
-    let without_values = all.iter().filter_map(|judgement| judgement.reason.as_ref()).find(has_no_values);
+    let is_of_values = |reason: &&Incomparable| {
+        matches!(reason, Incomparable::NoRatio | Incomparable::Units { .. } | Incomparable::Better { .. })
+    };
+    let of_values = all.iter().filter_map(|judgement| judgement.reason.as_ref()).find(is_of_values);
     let how = match tested.as_slice() {
-        [0] if without_values.is_some() => {
-            format!("verdicts: none, because {}", without_values.map_or(String::new(), ToString::to_string))
+        [0] if of_values.is_some() => {
+            format!("verdicts: none, because {}", of_values.map_or(String::new(), ToString::to_string))
         }
         [0] if of_sessions => "verdicts: none, because two sessions do not show how much sessions differ".to_owned(),
         [0] if unpaired > 0 => "verdicts: none, because a cell with one repeat does not show its spread".to_owned(),

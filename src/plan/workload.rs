@@ -69,6 +69,11 @@ pub enum Better {
 named!(Better: names, name);
 
 impl Better {
+    /// Whether one says that low values are good, and the other that high ones are.
+    pub fn is_opposite(self, other: Self) -> bool {
+        matches!((self, other), (Self::Lower, Self::Higher) | (Self::Higher, Self::Lower))
+    }
+
     /// The value of `better` in a plan's table.
     pub(super) fn read(table: &Table, problems: &mut Problems) -> Self {
         table.choice("better", Self::NAMES, problems).and_then(|name| name.parse().ok()).unwrap_or_default()

@@ -132,3 +132,32 @@ speed = [1, 2]
     assert_eq!(resume("20%").0, same);
     assert_eq!(resume("20%").0, same, "nothing is left to do");
 }
+
+#[test]
+fn sessions_that_disagree_on_the_good_values_of_a_measure_get_no_verdict_until_a_plan_corrects_it() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("value");
+    let plan = |better: &str| {
+        let plan = PRINTED.replace("FILE", file.to_str().unwrap()).replace("UNIT", "points");
+        plan.replace("better = \"lower\"", &format!("better = \"{better}\""))
+    };
+    let sessions = |better: &str, values: [&str; 2]| {
+        values.map(|value| {
+            fs::write(&file, value).unwrap();
+            session(&plan(better))
+        })
+    };
+    let (low, high) = (sessions("lower", ["12.50", "12.51"]), sessions("higher", ["15.00", "15.01"]));
+    let reason = "not comparable: low values of lat are declared to be good in one and high values in the other";
+    for (before, after) in [(&low, &high), (&high, &low)] {
+        let table = difference(before, after, "lat");
+        assert!(table.contains(reason), "{table}");
+    }
+    // A later plan of the session corrects it, also if it runs nothing.
+    for scene in &low {
+        assert_eq!(scene.run(&plan("higher"), &["--resume"]).status.code(), Some(0));
+        assert_eq!(scene.runs().len(), 3);
+    }
+    let table = difference(&low, &high, "lat");
+    assert!(!table.contains("not comparable") && table.contains("higher"), "{table}");
+}
