@@ -1,7 +1,7 @@
 //! The steadiness of a run: how much its steps spread, whether they drift, and how they are correlated.
 
 use super::batch::{BatchMeans, means_of_batches};
-use crate::statistics::median;
+use crate::statistics::{median, median_of_sorted};
 
 /// The smallest number of steps with which spread, drift and correlation are meaningful.
 const LEAST_STEPS: usize = 20;
@@ -36,7 +36,7 @@ impl Steadiness {
         let mut sorted = times_s.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
-        let spread = (at(0.841_345) - at(0.158_655)) / 2.0 / at(0.5);
+        let spread = (at(0.841_345) - at(0.158_655)) / 2.0 / median_of_sorted(&sorted);
         let fifth = times_s.len() / 5;
         let drift = median(&times_s[times_s.len() - fifth..]) / median(&times_s[..fifth]) - 1.0;
         let is_certain = || means_of_batches(times_s).is_some_and(|means| kendall(&means).abs() >= CERTAIN_TREND);
@@ -95,6 +95,13 @@ mod tests {
         let mut slow = noise(0.0);
         slow.iter_mut().step_by(50).for_each(|time_s| *time_s *= 10.0);
         assert!((steadiness_of(&slow).spread.unwrap() - 0.01).abs() < 0.001);
+    }
+
+    #[test]
+    fn the_spread_is_a_share_of_the_median_also_of_an_even_number_of_steps() {
+        // Ten steps of 1 s and ten of 3 s: half of the range is 1 s, and the median is 2 s.
+        let times_s: Vec<f64> = (0..20).map(|step| if step < 10 { 1.0 } else { 3.0 }).collect();
+        assert_eq!(steadiness_of(&times_s).spread, Some(0.5));
     }
 
     #[test]

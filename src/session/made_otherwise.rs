@@ -1,11 +1,12 @@
 //! Kept runs that were made otherwise than their plan would make them now: with other files of the program, in another folder, from another
-//! seed, or with another warm-up. None of these is part of a cell's identity, so that such runs count, and whoever resumes the plan is told.
+//! seed, with other readings, or with another warm-up. None of these is part of a cell's identity, so that such runs count, and whoever resumes the plan is told.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::reading::recorded_job;
+use crate::plan::command::ReadingsSpec;
 use crate::plan::{Command, Levels, Plan, WarmUp, counted};
 use crate::program::{Facts, FilesNow, PROGRAM_FILES};
 use crate::protocol::{Environment, Job, Program};
@@ -36,6 +37,9 @@ pub(super) fn made_otherwise<'r>(
             add("with another warm-up".to_owned());
         }
         let Some(command) = command else { continue };
+        if reads_otherwise(command, record) {
+            add("with other patterns, files or names in [command.readings]".to_owned());
+        }
         if let Some(other) = other_place(command, record) {
             add(format!("in another folder, {}", other.display()));
         }
@@ -69,6 +73,15 @@ fn uses(command: &Command, levels: &Levels, placeholder: &str) -> bool {
         command.filled(&|name| Some(levels.get(name).map_or_else(|| built_in(name), ToString::to_string)))
     };
     with("1") != with("2")
+}
+
+/// Whether the command would now have other sources of readings. How the end of the warm-up is found belongs to the warm-up.
+fn reads_otherwise(command: &Command, record: &RunRecord) -> bool {
+    let sources = |command: &Command| {
+        let ReadingsSpec { patterns, files, names, .. } = &command.readings;
+        (patterns.clone(), files.clone(), names.clone())
+    };
+    record.workload.command.as_deref().is_some_and(|before| sources(before) != sources(command))
 }
 
 /// The folder that a run's program ran in, with placeholders, if the command would now run in another one.

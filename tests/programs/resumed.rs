@@ -47,3 +47,17 @@ fn a_resumed_plan_says_how_many_kept_runs_are_from_another_seed_if_the_program_u
     scene.finish(&unseeded);
     assert_eq!(warning(&scene, &reseeded(&unseeded)), None);
 }
+
+#[test]
+fn a_resumed_plan_says_how_many_kept_runs_were_read_by_other_patterns() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("own.sh"), "echo score 1.5 2.5").unwrap();
+    let read_by =
+        |pattern: &str| PLAN.replace("[factors]", &format!("[command.readings]\npatterns = ['{pattern}']\n[factors]"));
+    let first = read_by(r"^score (?<score>\S+)");
+    scene.finish(&first);
+    assert_eq!(warning(&scene, &first), None);
+    let found = warning(&scene, &read_by(r"^score \S+ (?<score>\S+)")).unwrap_or_default();
+    let expected = ": 4 runs with other patterns, files or names in [command.readings] (1, 2, 3, 4); ";
+    assert!(found.contains(expected), "{found}");
+}
