@@ -12,6 +12,7 @@ mod error;
 mod finished;
 mod imported;
 mod kept;
+mod kept_measures;
 mod kept_queue;
 mod machine;
 mod made_otherwise;

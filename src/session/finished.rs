@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::Added;
+use super::kept_measures::kept_measures;
 use super::made_otherwise::made_otherwise;
 use super::tracing::waits_for_import;
 use crate::plan::{DeclaredMeasure, InvalidCell, Plan, RunState, SearchStep, WorkloadSpec, asked_cells};
@@ -41,7 +42,8 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
         return Ok(None);
     }
     let warnings = |kept: &[&RunRecord]| {
-        made_otherwise(plan, folder, kept.iter().copied(), &mut Facts::default()).into_iter().collect()
+        let otherwise = made_otherwise(plan, folder, kept.iter().copied(), &mut Facts::default());
+        kept_measures(plan, &own).into_iter().chain(otherwise).collect()
     };
     if plan.search.is_some() {
         let last = reader.searches()?.into_iter().rev().find(|(id, _)| same.contains(id.as_str()));

@@ -72,8 +72,8 @@ pub struct Added {
     /// If the plan is a search: the id of the plan in the session. The search queues further runs by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
-    /// Warnings, one line each: about delays of the runs, such as nodes of their site that are drained, and about kept runs that were made
-    /// otherwise than the plan would make them now.
+    /// Warnings, one line each: about delays of the runs, such as nodes of their site that are drained, about kept runs that were made
+    /// otherwise than the plan would make them now, and about measures that the session keeps instead of the plan's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

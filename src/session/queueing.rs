@@ -5,6 +5,7 @@ mod earlier;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::kept_measures::kept_measures;
 use super::made_otherwise::made_otherwise;
 use super::reading::recorded_job;
 use super::{Added, Origin, QueuedJob, Session, SessionError, Where};
@@ -304,7 +305,8 @@ impl Session {
         let places = self.places(&matrix.cells, plan.limits.exclusive, site.as_ref())?;
         self.store.flush()?;
         self.check_only_place(plan)?;
-        let mut recorded = self.store.reader()?.headings()?;
+        let reader = self.store.reader()?;
+        let mut recorded = reader.headings()?;
         let waiting = self.own_held_runs(&recorded);
         // A waiting run that came with an archive does not count as a repeat of this plan.
         let held: HashSet<&str> = self.queue.held().collect();
@@ -315,7 +317,7 @@ impl Session {
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|before| before.cell.as_str()).collect();
         let size = site.as_ref().and_then(|site| allocation_size(plan, &matrix.cells, site));
-        let mut warnings: Vec<String> = Vec::new();
+        let mut warnings: Vec<String> = kept_measures(plan, &reader.own_measures()?).into_iter().collect();
         if let Some(site) = &site {
             for at in if size.is_some() { vec![0] } else { largest(&matrix.cells) } {
                 let mut job = trial_job(plan, &matrix.cells[at], working_folder.clone(), places[at].clone());
