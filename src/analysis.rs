@@ -78,7 +78,7 @@ pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
 pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::Comparison;
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
-pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
+pub use effect::{Change, Effect, Effects, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between, has_differing, split_by, split_note};
 pub use history::{
     CHANGE_ERROR, HistoryOrder, LevelChange, OCCASION_FACTS, Occasions, imported_history, level_changes,

@@ -52,6 +52,15 @@ pub struct Effect {
     pub fitted: Option<Fitted>,
 }
 
+/// The effects of an experiment: setting by setting, then the interactions of any two settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// The effects.
+    pub computed: Vec<Effect>,
+    /// The changes of effects that have no value, because no repeat has finished in all cells that the effect compares.
+    pub without_repeats: Vec<Vec<Change>>,
+}
+
 /// How an effect was fitted to the cells of a design.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
@@ -88,10 +97,10 @@ pub struct Reading<'a> {
 }
 
 /// The main effects of all settings that differ between cells, setting by setting, then the interactions of any two of them. `values` are a
-/// cell's repeats with their numbers. A level without two cells that are equal in everything else has no effect.
-pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
+/// cell's repeats with their numbers. A level has no effect if no two cells with values differ only in it.
+pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Effects {
     let mut design = Design::new(cells, values);
-    let mut effects = match fitted::requested_interactions(cells, &design.settings) {
+    let mut estimates = match fitted::requested_interactions(cells, &design.settings) {
         Some(interactions) => {
             design.sort_levels();
             fitted::fitted(&design, &interactions, &reading)
@@ -99,7 +108,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         None => design.grouped(&reading),
     };
     let is_told = cells.iter().find_map(|cell| cell.measure(reading.measure)).is_some_and(Measure::is_told);
-    for Estimate { combined, comparison, .. } in &mut effects {
+    for Estimate { combined, comparison, .. } in &mut estimates {
         if reading.inverse {
             combined.sample = std::mem::take(&mut combined.sample).negated();
         }
@@ -109,17 +118,22 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         let clocks = comparison.by_arrival.take().filter(|_| is_told);
         comparison.by_arrival = clocks.and_then(|clocks| comparison.sample.plus(&clocks));
     }
-    let (estimates, family): (Vec<_>, Vec<Comparison>) = effects
+    let (estimates, family): (Vec<_>, Vec<Comparison>) = estimates
         .into_iter()
         .map(|Estimate { changes, combined, comparison, fitted }| ((changes, combined, fitted), comparison))
         .unzip();
     let judged = judge_comparisons(&family, reading.others, reading.of_speed, reading.equal_within);
-    let effect = |((changes, combined, fitted), judgement): ((Vec<Change>, Combined, Option<Fitted>), Judgement)| {
-        // Without a repeat that all groups have, there is no effect to show.
-        let value = combined.value(reading.intervals)?;
-        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.repeats, judgement, fitted })
-    };
-    estimates.into_iter().zip(judged).filter_map(effect).collect()
+    let mut effects = Effects::default();
+    for ((changes, combined, fitted), judgement) in estimates.into_iter().zip(judged) {
+        let Combined { groups, repeats: repeats_seen, .. } = combined;
+        match combined.value(reading.intervals) {
+            Some(value) => {
+                effects.computed.push(Effect { changes, value, groups, repeats_seen, judgement, fitted });
+            }
+            None => effects.without_repeats.push(changes),
+        }
+    }
+    effects
 }
 
 /// An effect before it is judged.
@@ -345,12 +359,13 @@ impl<'a, 'r> Design<'a, 'r> {
             (changes, groups)
         });
         main.chain(of_two)
-            .filter_map(|(changes, groups)| {
-                let combined = self.combined(&groups)?;
+            .filter(|(_, groups)| !groups.is_empty())
+            .map(|(changes, groups)| {
                 let mut comparison = self.comparison(&groups, reading);
                 comparison.by_arrival =
                     Combined::of(&self.contrasts(&groups, &self.clocks)).map(|clocks| clocks.sample);
-                Some(Estimate { changes: self.named(&changes), combined, comparison, fitted: None })
+                let combined = self.combined(&groups);
+                Estimate { changes: self.named(&changes), combined, comparison, fitted: None }
             })
             .collect()
     }
@@ -418,16 +433,17 @@ impl<'a, 'r> Design<'a, 'r> {
         Combined { repeats: sample.count(), sample, groups }
     }
 
-    /// The effect of changes over all groups.
-    fn combined(&self, groups: &[Vec<usize>]) -> Option<Combined> {
+    /// The effect of changes over all groups; an empty sample if the cells of no group have a repeat in common.
+    fn combined(&self, groups: &[Vec<usize>]) -> Combined {
         if groups.iter().all(|group| self.have_partners(group)) {
-            return Combined::of(&self.contrasts(groups, &self.logs));
+            let nothing = Combined { sample: Sample::default(), groups: groups.len(), repeats: 0 };
+            return Combined::of(&self.contrasts(groups, &self.logs)).unwrap_or(nothing);
         }
         let share = 1.0 / groups.len() as f64;
         let of_group = |group: &Vec<usize>| -> Vec<(f64, usize)> {
             (0..).zip(group).map(|(changed, place)| (share * sign(group, changed), *place)).collect()
         };
-        Some(self.whole(groups.iter().flat_map(of_group), groups.len()))
+        self.whole(groups.iter().flat_map(of_group), groups.len())
     }
 
     /// For each group the effect of one change, or the interaction of two changes: their effect together beyond the effects of each alone.

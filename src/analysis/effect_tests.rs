@@ -32,13 +32,17 @@ fn times(cell: &Cell) -> Vec<(u32, f64)> {
 
 /// What stands for an effect in these tests: `fp16/fp32`, or `fp16/fp32 × 4/1`.
 fn name(effect: &Effect) -> String {
-    let changes = effect.changes.iter().map(|change| format!("{}/{}", change.level, change.base));
+    named(&effect.changes)
+}
+
+fn named(changes: &[Change]) -> String {
+    let changes = changes.iter().map(|change| format!("{}/{}", change.level, change.base));
     changes.collect::<Vec<_>>().join(" × ")
 }
 
 fn effects_of(data: &[(&str, i64, &[f64])]) -> Vec<(String, Effect)> {
     let runs = runs(data);
-    effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect()
+    effects(&cells(&runs), &times, FASTER).computed.into_iter().map(|effect| (name(&effect), effect)).collect()
 }
 
 fn find(found: &[(String, Effect)], name: &str) -> Effect {
@@ -64,7 +68,7 @@ fn effects_on_the_time_of_training_see_that_a_program_made_fewer_steps() {
     let cells = cells(&runs);
     let effects_on = |measure: &'static str| {
         let values = |cell: &Cell| crate::analysis::by_repeat(cell, measure);
-        effects(&cells, &values, Reading { measure, ..FASTER })[0].judgement.to_string()
+        effects(&cells, &values, Reading { measure, ..FASTER }).computed[0].judgement.to_string()
     };
     assert_eq!(effects_on("training_time_s"), "faster, but number of steps differs: 20 against 40");
     assert_eq!(effects_on("step_time_s"), "faster");
@@ -76,7 +80,7 @@ fn effects_on_rows_that_form_no_pairs_are_not_paired_by_their_places() {
     let slower = times_s.map(|time_s| 1.02 * time_s);
     let mut runs = runs(&[("fp32", 1, &times_s), ("fp16", 1, &slower), ("fp32", 2, &times_s), ("fp16", 2, &slower)]);
     let effect_of = |runs: &[RunSummary]| {
-        let found = effects(&cells(runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect));
+        let found = effects(&cells(runs), &times, FASTER).computed.into_iter().map(|effect| (name(&effect), effect));
         find(&found.collect::<Vec<_>>(), "fp16/fp32")
     };
     assert_eq!(effect_of(&runs).judgement.verdict, Verdict::Slower);
@@ -97,7 +101,7 @@ fn effects_on_rows_that_form_no_pairs_are_not_paired_by_their_places() {
         run.values.insert("load_from_disk_s".into(), own);
     }
     let values = |cell: &Cell| crate::analysis::by_repeat(cell, "load_from_disk_s");
-    let found = effects(&cells(&runs), &values, Reading { measure: "load_from_disk_s", ..FASTER });
+    let found = effects(&cells(&runs), &values, Reading { measure: "load_from_disk_s", ..FASTER }).computed;
     let found: Vec<_> = found.into_iter().map(|effect| (name(&effect), effect)).collect();
     let coarse = find(&found, "fp16/fp32").judgement.to_string();
     assert_eq!(coarse, "not comparable: the values have too few digits: they resolve 75 %");
@@ -172,6 +176,27 @@ fn an_effect_rests_on_the_repeats_that_all_groups_have() {
 }
 
 #[test]
+fn effects_whose_cells_have_no_repeat_in_common_are_named() {
+    // The first repeat of one cell failed, and the second one of another cell.
+    let mut runs = runs(&[
+        ("fp32", 1, &[10.0, 10.1]),
+        ("fp32", 2, &[12.0, 12.1]),
+        ("fp32", 4, &[10.0, 10.2]),
+        ("fp16", 1, &[8.0, 8.1]),
+        ("fp16", 2, &[9.6, 9.7]),
+        ("fp16", 4, &[8.0, 8.2]),
+    ]);
+    let failed = [("fp32-1-ddp-ds", 1), ("fp16-2-ddp-ds", 2)];
+    runs.retain(|run| !failed.contains(&(run.cell.as_str(), run.repeat)));
+    assert_eq!(runs.len(), 10);
+    let found = effects(&cells(&runs), &times, FASTER);
+    let without: Vec<String> = found.without_repeats.iter().map(|changes| named(changes)).collect();
+    assert_eq!(without, ["fp16/fp32", "2/1", "fp16/fp32 × 2/1"]);
+    let computed: Vec<String> = found.computed.iter().map(name).collect();
+    assert_eq!(computed, ["4/1", "fp16/fp32 × 4/1"]);
+}
+
+#[test]
 fn one_cell_and_none_have_no_effects() {
     assert!(effects_of(&[("fp32", 1, &[0.4])]).is_empty());
     assert!(effects_of(&[]).is_empty());
@@ -228,7 +253,8 @@ fn effects_of_the_published_table_3_agree_with_a_recomputation_by_hand() {
         }
     }
     let cells = cells(&all);
-    let found: Vec<_> = effects(&cells, &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
+    let found: Vec<_> =
+        effects(&cells, &times, FASTER).computed.into_iter().map(|effect| (name(&effect), effect)).collect();
     assert_effects(&found, &[("on/off", 1.240_706), ("4/1", 2.645_983), ("4/1 × on/off", 0.897_92)]);
 }
 
@@ -299,7 +325,7 @@ fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactio
     };
     let runs = designed_runs("kind = \"fraction\"\nruns = 8\n", log);
     let estimates: Vec<(String, Effect)> =
-        effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
+        effects(&cells(&runs), &times, FASTER).computed.into_iter().map(|effect| (name(&effect), effect)).collect();
     // Times are inverted: a longer time is a ratio below 1.
     let near = |name: &str, log: f64| {
         let effect = find(&estimates, name);
@@ -334,7 +360,7 @@ fn an_estimate_that_is_mixed_with_an_interaction_contains_it() {
     let runs: Vec<_> =
         crate::plan::asked_cells(&plan).iter().flat_map(|asked| [run(asked, 1), run(asked, 2)]).collect();
     let estimates: Vec<(String, Effect)> =
-        effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
+        effects(&cells(&runs), &times, FASTER).computed.into_iter().map(|effect| (name(&effect), effect)).collect();
     let pin = find(&estimates, "on/off");
     // Nothing depends on pin_memory, and half of the interaction shows as its effect: this is why they are named together.
     assert!((pin.value.median.ln() + 0.2).abs() < 1e-9, "{:?}", pin.value);
@@ -345,7 +371,7 @@ fn an_estimate_that_is_mixed_with_an_interaction_contains_it() {
 #[test]
 fn effects_of_one_at_a_time_are_pairs_with_the_base() {
     let runs = designed_runs("kind = \"one-at-a-time\"\n", |at| 0.1 * at[0] as f64 + 0.7 * at[3] as f64);
-    let estimates = effects(&cells(&runs), &times, FASTER);
+    let estimates = effects(&cells(&runs), &times, FASTER).computed;
     assert_eq!(estimates.len(), 4);
     assert!(estimates.iter().all(|effect| effect.groups == 1 && effect.fitted.is_none()));
 }

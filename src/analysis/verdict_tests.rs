@@ -503,7 +503,7 @@ fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
     let effect = |runs: &[RunSummary]| {
         let cells = cells(runs);
         let values = |cell: &analysis::Cell| analysis::by_repeat(cell, "step_time_s");
-        analysis::effects(&cells, &values, reading).remove(0).judgement.to_string()
+        analysis::effects(&cells, &values, reading).computed.remove(0).judgement.to_string()
     };
     assert!(effect(&runs).contains("10.00× by the program's clock, 1.00× by"), "{}", effect(&runs));
     for run in &mut runs {

@@ -6,8 +6,8 @@ use super::colours::Colours;
 use super::crowded::MOST_PLACES;
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{
-    Cell, Change, Effect, Intervals, Level, MOST_INTERACTIONS, Measure, Mixed, Reading, Setting, Value, Verdict,
-    effects, mean_cells, measure_of,
+    Cell, Change, Effect, Effects, Intervals, Level, MOST_INTERACTIONS, Measure, Mixed, Reading, Setting, Value,
+    Verdict, counted, effects, mean_cells, measure_of,
 };
 use crate::figure::baseline::Baseline;
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Scale, Series, panel_of};
@@ -27,10 +27,12 @@ const NO_PLOT: &str = "No plot: it needs cells for all four combinations of two 
                        same levels. Run such cells, or see the table.";
 /// Maximum number of effects that are named after the effect that they are mixed with.
 const NAMED: usize = 3;
+/// Maximum number of effects that are named because they could not be computed.
+const NAMED_WITHOUT: usize = 8;
 
 /// The effects on a study's measure in `cells`, which are a part of `all`. Effects in cells that a filter hides were tested, too, so the
 /// correction for the number of tests counts them.
-fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals) -> Vec<Effect> {
+fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals) -> Effects {
     let key = study.own_measure();
     let measure = measure_of(cells, key);
     let reading = Reading {
@@ -46,7 +48,7 @@ fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals)
     if cells.len() == all.len() {
         return shown;
     }
-    let others = effects(all, &values, reading).len().saturating_sub(shown.len());
+    let others = effects(all, &values, reading).computed.len().saturating_sub(shown.computed.len());
     effects(cells, &values, Reading { others, ..reading })
 }
 
@@ -61,10 +63,30 @@ fn change_name(change: &Change) -> String {
     format!("{} over {}", level_name(&change.setting, &change.level), change.base)
 }
 
-/// The name of an effect: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`; with ` + Layout × GPUs` if a design does not separate it
-/// from that.
+/// The name of changes: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`.
+fn changes_name(changes: &[Change]) -> String {
+    changes.iter().map(change_name).collect::<Vec<_>>().join(" × ")
+}
+
+/// The name of an effect: that of its changes; with ` + Layout × GPUs` if a design does not separate it from that.
 fn name(effect: &Effect) -> String {
-    effect.changes.iter().map(change_name).collect::<Vec<_>>().join(" × ") + &mixed_name(effect)
+    changes_name(&effect.changes) + &mixed_name(effect)
+}
+
+/// The note on effects that could not be computed, given by their changes; `None` if there are none.
+fn not_computed(without_repeats: &[Vec<Change>]) -> Option<String> {
+    let mut names: Vec<String> = without_repeats.iter().take(NAMED_WITHOUT).map(|one| changes_name(one)).collect();
+    match without_repeats.len().saturating_sub(NAMED_WITHOUT) {
+        0 => {}
+        more => names.push(format!("{more} more")),
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "without a value, because no repeat has finished in all cells of all groups: {} ({}); run the missing repeats",
+            counted(without_repeats.len(), "effect"),
+            names.join(", ")
+        )
+    })
 }
 
 /// The effects that an effect is mixed with, as a part of its name: ` + Layout × GPUs − 0.33 Precision × GPUs + 4 more`.
@@ -149,7 +171,8 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     let name_of_measure = measure.map_or(String::new(), |measure| measure.name.clone());
     let ratio =
         if of_speed { format!("{name_of_measure}: times as fast") } else { format!("{name_of_measure}: ratio") };
-    let ranked_effects = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
+    let Effects { computed, without_repeats } = effects_of(study, cells, baseline.among, Intervals::ByCount);
+    let (ranked_effects, without) = (ranked(computed), not_computed(&without_repeats));
     let is_fitted = ranked_effects.iter().any(|effect| effect.fitted.is_some());
     let columns = vec![
         text("effect", "Effect of"),
@@ -178,7 +201,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
     let mut notes = notes(study, cells, &[], &rows, baseline);
     if rows.is_empty() {
-        notes.push(nothing());
+        notes.push(without.unwrap_or_else(nothing));
     } else {
         // First of all but what is held.
         let place = notes.iter().position(|note| note.starts_with("held: ")).map_or(0, |held| held + 1);
@@ -193,7 +216,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
                 }
             )
         });
-        let rest = verdict_notes(cells, &columns, &rows).into_iter().chain(blocks);
+        let rest = verdict_notes(cells, &columns, &rows).into_iter().chain(blocks).chain(without);
         notes.splice(place + 1..place + 1, rest);
         if rows.len() >= MOST_INTERACTIONS {
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
@@ -228,7 +251,8 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     let title = format!("Effects on {}", measure.to_lowercase());
     let mut chart = Chart::new(title, geometry, Axis::new("Level", ""), y);
     let panel = panel_of(&mut chart.panels, String::new());
-    let mut effects = effects_of(scene.study, scene.cells, scene.all, scene.intervals);
+    let Effects { computed: mut effects, mut without_repeats } =
+        effects_of(scene.study, scene.cells, scene.all, scene.intervals);
     if with_interactions {
         effects = ranked(effects);
         if effects.len() > ROWS {
@@ -237,6 +261,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         }
     } else {
         effects.retain(|effect| effect.changes.len() == 1);
+        without_repeats.retain(|changes| changes.len() == 1);
         if effects.len() > MOST_PLACES {
             let why = format!(
                 "{} effects are more than can be shown next to each other ({MOST_PLACES} at most): --form tornado (\"Tornado\" in the window) \
@@ -260,11 +285,13 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
         chart.y.scale = Scale::Log;
     }
+    let without = not_computed(&without_repeats).map(|note| capitalised(&note) + ".");
     if effects.is_empty() {
-        chart.notes.push(nothing());
+        chart.notes.push(without.unwrap_or_else(nothing));
     } else {
         let is_fitted = effects.iter().any(|effect| effect.fitted.is_some());
         chart.notes.push(capitalised(&how(is_fitted)) + ".");
+        chart.notes.extend(without);
     }
     chart
 }
@@ -273,7 +300,10 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
 /// of the pairs of factors that interact most, or for the pair that the study puts on rows and colour.
 pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     let metric = scene.study.own_measure();
-    let effects = ranked(effects_of(scene.study, scene.cells, scene.all, scene.intervals));
+    let Effects { computed, mut without_repeats } = effects_of(scene.study, scene.cells, scene.all, scene.intervals);
+    let effects = ranked(computed);
+    without_repeats.retain(|changes| changes.len() > 1);
+    let without = not_computed(&without_repeats).map(|note| capitalised(&note) + ".");
     let mut pairs: Vec<(Setting, Setting)> = Vec::new();
     for effect in &effects {
         if let [first, second] = effect.changes.as_slice() {
@@ -301,9 +331,9 @@ pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
         );
     }
     match charts.first_mut() {
-        Some(chart) => chart.notes.push(note),
+        Some(chart) => chart.notes.extend(std::iter::once(note).chain(without)),
         None => charts.push(Chart {
-            notes: vec![NO_PLOT.to_owned()],
+            notes: vec![without.unwrap_or_else(|| NO_PLOT.to_owned())],
             ..Chart::new("Interactions", Geometry::Profile, Axis::default(), Axis::default())
         }),
     }

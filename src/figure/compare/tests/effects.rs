@@ -92,6 +92,37 @@ fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
 }
 
 #[test]
+fn effects_without_a_common_repeat_are_named_in_tables_and_figures() {
+    let times =
+        [("fp32", 1, 0.4), ("fp16", 1, 0.2), ("fp32", 2, 0.3), ("fp16", 2, 0.15), ("fp32", 4, 0.2), ("fp16", 4, 0.1)];
+    let mut runs = repeated(&times, 2);
+    let lost = [("fp32-1-ddp-ds", 1), ("fp16-2-ddp-ds", 2)];
+    runs.retain(|run| !lost.contains(&(run.cell.as_str(), run.repeat)));
+    assert_eq!(runs.len(), 10);
+    let without = |effects: &str| {
+        format!(
+            "ithout a value, because no repeat has finished in all cells of all groups: {effects}; run the missing repeats"
+        )
+    };
+    let both = "2 effects (fp16 over fp32, 2 GPUs over 1)";
+    let all = "3 effects (fp16 over fp32, 2 GPUs over 1, fp16 over fp32 × 2 GPUs over 1)";
+    let crossed = "1 effect (fp16 over fp32 × 2 GPUs over 1)";
+    let table_of =
+        |runs: &[RunSummary]| table(&[Source { session: "", runs, reports: &[] }], &preset("effects").unwrap());
+    let some = table_of(&runs);
+    assert_eq!(some.rows.len(), 2, "4 GPUs over 1, and its interaction");
+    assert!(some.notes.iter().any(|note| note.ends_with(&without(all))), "{:?}", some.notes);
+    for (id, effects) in [("effects", both), ("tornado", all), ("interactions", crossed)] {
+        let notes = compared(&runs, &preset(id).unwrap()).charts[0].notes.clone();
+        assert!(notes.iter().any(|note| note.contains(&without(effects))), "{id}: {notes:?}");
+    }
+    // Nothing can be computed.
+    runs.retain(|run| run.levels.get("gpus") != Some(&Level::Integer(4)));
+    let none = table_of(&runs);
+    assert!(none.rows.is_empty() && none.notes.iter().any(|note| note.contains(&without(all))), "{:?}", none.notes);
+}
+
+#[test]
 fn in_a_chart_of_effects_no_two_factors_share_a_colour_since_none_has_one() {
     let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp64", 1, 0.9), ("fp64", 2, 0.5)], 3);
     for id in ["effects", "tornado"] {
