@@ -291,7 +291,8 @@ fn the_tightest_of_the_margins_that_plans_name_decides_and_the_note_names_all() 
             let is_own = run.cell.starts_with("fp16");
             let margin = if is_own { own } else { base };
             run.checked = [Checked { measure: "q".into(), margin }].into();
-            run.values.insert("q".into(), if is_own { q } else { 1.0 } + 0.0001 * (place % 3) as f64);
+            let value = if is_own { q } else { 1.0 };
+            run.values.insert("q".into(), value + 0.0001 * (place % 3) as f64);
         }
         (verdict(&runs).check.name(), checked_by(&cells(&runs)))
     };

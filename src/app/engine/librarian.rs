@@ -393,6 +393,29 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_were_read_before_are_judged_as_a_later_plan_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = seed(folder.path());
+        let (sender, events) = sync_channel(10);
+        let outbox = Outbox::new(sender, || ());
+        let mut librarian = Librarian::new(&outbox);
+        let mut checked = || {
+            assert!(librarian.read(&session, false).is_ok());
+            let UiEvent::Records(records) = events.try_iter().last().unwrap() else { panic!("no records") };
+            records.summaries.iter().map(|summary| summary.checked.len()).collect::<Vec<usize>>()
+        };
+        let before = checked();
+        assert!(!before.is_empty() && before.iter().all(|count| *count == 0), "{before:?}");
+        let toml = "version = 1\n[check]\naccuracy = 0.5\n".to_owned();
+        let (plan, name, workloads) = ("later".to_owned(), "later".to_owned(), Vec::new());
+        let store = Store::open(&session).unwrap();
+        store.decide(Decision::PlanAdded { plan, name, toml, workloads }).unwrap();
+        store.flush().unwrap();
+        drop(store);
+        assert_eq!(checked(), vec![1; before.len()]);
+    }
+
+    #[test]
     fn runs_that_were_read_before_their_machine_was_measured_are_held_against_its_rates() {
         let folder = tempfile::tempdir().unwrap();
         let session = seed(folder.path());

@@ -352,7 +352,8 @@ fn results_are_judged_as_the_latest_plan_with_their_workload_says() {
     let reader = store.reader().unwrap();
     let judged = || {
         let run = reader.runs().unwrap().remove(0);
-        (run.checked.iter().map(|checked| checked.margin).collect::<Vec<_>>(), run.workload.measures[0].better)
+        let measure = run.workload.measures.iter().find(|measure| measure.key == "q").unwrap();
+        (run.checked.iter().map(|checked| checked.margin).collect::<Vec<_>>(), measure.better)
     };
     assert_eq!(judged(), (vec![Margin::Relative(0.2)], Better::Lower));
     // The open reader learns of later plans, also if they queue no run.
