@@ -1,5 +1,6 @@
 //! Kept runs that were made otherwise than their plan would make them now: with other files of the program, in another folder, from another
-//! seed, with other readings, or with another warm-up. None of these is part of a cell's identity, so that such runs count, and whoever resumes the plan is told.
+//! seed, with other readings, or with another warm-up. None of these is part of a cell's identity, so that such runs count, and whoever resumes
+//! the plan is told.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

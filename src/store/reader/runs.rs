@@ -72,8 +72,7 @@ impl Reader {
     /// All runs or one. The caller's transaction gives the queries one snapshot.
     pub(super) fn collect_in_snapshot(&self, run: Option<&str>, with_ranks: bool) -> SqlResult<Vec<RunRecord>> {
         let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
-        let mut beside = self.beside(run)?;
-        let mut harms = self.harms(run)?;
+        let (mut beside, mut harms) = (self.beside(run)?, self.harms(run)?);
         let (rates, own_measures) = (self.read_rates()?, self.read_own_measures()?);
         self.read_judged()?;
         let mut unknown: HashMap<Key, Arc<WorkloadSpec>> = HashMap::new();
