@@ -162,7 +162,7 @@ impl Course {
                 Found::Phase { phase, at_s } => self.enter(phase, at_s, Some(now_s), events),
                 Found::Evaluated { step, at_s } => {
                     let number = step.map(|step| self.steps.number_of(source, step));
-                    self.evaluated(number, at_s, now_s, events);
+                    self.evaluated(source, number, at_s, now_s, events);
                 }
                 Found::Epoch(epoch) => self.named_epoch(epoch, events),
                 Found::Untaken(_) => {}
@@ -349,7 +349,7 @@ impl Course {
         }
     }
 
-    fn step(&mut self, source: usize, step: FoundStep, events: &mut Vec<(f64, Event)>) {
+    fn step(&mut self, source: usize, mut step: FoundStep, events: &mut Vec<(f64, Event)>) {
         let goes_on = step.phase.is_some() && self.named.is_some_and(|named| !named.is_training());
         if !self.is_late_step_of_training(source, &step)
             && let Some(phase) = self.other_phase(&step, events)
@@ -389,7 +389,7 @@ impl Course {
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
-        self.ends_after_evaluation(number, &step, events);
+        self.ends_after_evaluation(source, number, &mut step, events);
         self.epoch = reported_epoch.or(self.epoch);
         self.precedence.join(source, &mut FoundStep::default(), &step);
         self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, is_timed: false, warm_up: true });

@@ -63,9 +63,9 @@ impl Look {
             found.push(guess_warning(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
-            Found::Step(_) | Found::Phase { .. } | Found::Evaluated { .. } | Found::Epoch(_) => {
-                self.speaker == Some(speaker)
-            }
+            Found::Step(_) | Found::Phase { .. } | Found::Epoch(_) => self.speaker == Some(speaker),
+            // The first step may report a duration that contains an evaluation before it.
+            Found::Evaluated { .. } => self.speaker.is_none_or(|heard| heard == speaker),
             // A warning about output is about its steps.
             Found::Warning(_) => speaker != Speaker::Output || self.speaker == Some(speaker),
             Found::Reading { .. } | Found::StepsWithdrawn => true,
@@ -225,10 +225,7 @@ impl Source for Shapes {
         } else {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
-            // Before the first step, an evaluation takes no time of a step.
-            if fields.phase.is_some() && self.newest.is_some() {
-                found.push(Found::Evaluated { step: fields.step.step, at_s });
-            }
+            found.extend(fields.phase.map(|_| Found::Evaluated { step: fields.step.step, at_s }));
             read
         };
         if read == Some(Ok(())) {
@@ -362,7 +359,7 @@ impl Shapes {
             return None;
         }
         if read.step.loss.is_none() {
-            found.extend(read.evaluation(at_s).filter(|_| self.newest.is_some()));
+            found.extend(read.evaluation(at_s));
             return None;
         }
         *names = tried;

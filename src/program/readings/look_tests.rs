@@ -299,7 +299,7 @@ fn lines_that_only_look_alike_say_nothing() {
     ];
     for line in lines {
         let found = shapes(&[line]);
-        let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_)));
+        let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_) | Found::Evaluated { .. }));
         assert!(is_silent, "{line}: {found:?}");
     }
 }
@@ -399,6 +399,15 @@ fn a_guess_is_told_once_at_the_end() {
     let found = poll(&mut look, true);
     let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
     assert!(warning.contains("steps were guessed from output such as \"step … loss …\""), "{warning}");
+}
+
+#[test]
+fn an_evaluation_before_the_first_step_is_told_because_the_step_may_contain_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    let evaluated = Found::Evaluated { step: Some(0), at_s: 7.0 };
+    assert_eq!(line(&mut look, "step 0: train loss 2.5000, val loss 2.6000"), [evaluated]);
+    assert!(matches!(line(&mut look, "iter 0: loss 2.5, time 520.00ms, mfu -100.00%")[..], [Found::Step(_), ..]));
 }
 
 #[test]
