@@ -23,6 +23,10 @@ pub(super) const GUESS: &str = "progress bars without a description have differe
      were taken for training, the others for evaluations, whose steps are left out; describe the bars (desc=\"train\", desc=\"val\"), or \
      declare the steps in [command.readings]";
 
+/// A bar that is over may not have shown its last step, or one in this many of its steps. If it has not shown more of them, the program went
+/// back to an earlier step.
+const UNSEEN_SHARE: u64 = 10;
+
 /// What a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
@@ -34,11 +38,20 @@ pub(super) enum Bar {
     Guessed,
 }
 
+/// What tells the bars of a program apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Counted {
+    /// The description up to its first number: that of an epoch changes from bar to bar.
+    name: String,
+    /// The number of steps; `None` for a bar without a total.
+    steps: Option<u64>,
+}
+
 /// The progress bars of a program so far.
 #[derive(Default)]
 pub(super) struct Bars {
-    /// The number of steps of the first bar with a loss that was not an evaluation's; the inner one is `None` for a bar without a total.
-    first: Option<Option<u64>>,
+    /// The first bar with a loss that was not an evaluation's.
+    first: Option<Counted>,
     /// Whether losses stand beside the bars.
     has_losses_beside: bool,
     is_evaluating: bool,
@@ -57,13 +70,13 @@ impl Bars {
         if !has_loss {
             return Bar::Training;
         }
-        let first = *self.first.get_or_insert(steps);
-        if description.is_empty() && steps != first { Bar::Guessed } else { Bar::Training }
+        let first = self.first.get_or_insert_with(|| Counted { name: name_of(description).to_owned(), steps });
+        if description.is_empty() && steps != first.steps { Bar::Guessed } else { Bar::Training }
     }
 
     /// Notes that a loss of the training stands beside a bar with this number of steps.
     pub fn has_loss_beside(&mut self, steps: Option<u64>) {
-        self.first.get_or_insert(steps);
+        self.first.get_or_insert(Counted { name: String::new(), steps });
         self.has_losses_beside = true;
     }
 
@@ -79,7 +92,17 @@ impl Bars {
 
     /// Whether a bar with this number of steps is that of the training.
     pub fn is_first(&self, steps: Option<u64>) -> bool {
-        self.first == Some(steps)
+        self.first.as_ref().is_some_and(|first| first.steps == steps)
+    }
+
+    /// Whether an empty bar with this text in front of its count is that of the training, which begins again because it was over with the
+    /// newest step. Its description may be set later.
+    pub fn begins_again(&self, before: &str, steps: Option<u64>, newest: u64) -> bool {
+        let name = name_of(description(before));
+        let is_over = steps.is_none_or(|steps| steps.saturating_sub(newest) <= (steps / UNSEEN_SHARE).max(1));
+        let is_of =
+            |first: &Counted| first.steps == steps && (name.is_empty() || first.name.is_empty() || name == first.name);
+        is_over && self.first.as_ref().is_some_and(is_of)
     }
 
     /// Whether the message about the guess is due, which is told once.
@@ -95,6 +118,12 @@ pub(super) fn description(before: &str) -> &str {
         None => before,
     };
     text.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// The description up to its first number.
+fn name_of(description: &str) -> &str {
+    let end = description.find(|c: char| c.is_ascii_digit()).unwrap_or(description.len());
+    description[..end].trim_end_matches(|c: char| !c.is_alphanumeric())
 }
 
 #[cfg(test)]
@@ -146,6 +175,28 @@ mod tests {
         assert_eq!(kind("Epoch 2: 50%|█ | ", 30, true), Bar::Training);
         assert_eq!(kind(" 50%|█ | ", 20, true), Bar::Training);
         assert_eq!(kind("val: 50%|█ | ", 20, false), Bar::Evaluation);
+    }
+
+    #[test]
+    fn the_bar_of_the_training_begins_again_once_it_is_over() {
+        for (first, again, steps, newest, expected) in [
+            (" 50%|█ | ", "  0%| | ", Some(20), 20, true),
+            // It was cleared before it showed its last steps.
+            (" 50%|█ | ", "  0%| | ", Some(20), 18, true),
+            (" 50%|█ | ", "  0%| | ", Some(20), 17, false),
+            (" 50%|█ | ", "  0%| | ", Some(3), 2, true),
+            (" 50%|█ | ", "  0%| | ", Some(3), 1, false),
+            ("Epoch 1: 50%|█ | ", "Epoch 2:  0%| | ", Some(20), 20, true),
+            ("loss 0.5: 50%|█ | ", "  0%| | ", Some(20), 20, true),
+            ("train: 50%|█ | ", "predict:  0%| | ", Some(20), 20, false),
+            ("", "", None, 7, true),
+        ] {
+            let mut bars = Bars::default();
+            bars.kind(first, steps, true);
+            assert_eq!(bars.begins_again(again, steps, newest), expected, "{first} {again} {steps:?} {newest}");
+            assert!(!bars.begins_again(again, Some(5), 5), "another number of steps");
+        }
+        assert!(!Bars::default().begins_again("  0%| | ", Some(20), 20), "no bar of the training was there");
     }
 
     #[test]

@@ -63,7 +63,9 @@ impl Look {
             found.push(guess_warning(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
-            Found::Step(_) | Found::Phase { .. } | Found::Epoch(_) => self.speaker == Some(speaker),
+            Found::Step(_) | Found::Phase { .. } | Found::Begins { .. } | Found::Epoch(_) => {
+                self.speaker == Some(speaker)
+            }
             // The first step may report a duration that contains an evaluation before it.
             Found::Evaluated { .. } => self.speaker.is_none_or(|heard| heard == speaker),
             // A warning about output is about its steps.
@@ -208,7 +210,7 @@ impl Source for Shapes {
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
-            let read = self.bar(&bar, line, &mut fields, found);
+            let read = self.bar(&bar, line, at_s, &mut fields, found);
             if self.bar.is_some_and(|(step, ..)| step > 0) {
                 self.catch_up(found);
             }
@@ -309,7 +311,7 @@ impl Shapes {
     }
 
     /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download.
-    fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+    fn bar(&mut self, bar: &Captures, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps"));
         let before = &line[..bar.name("step")?.start()];
         let more = bar.name("more").map_or("", |more| more.as_str());
@@ -330,6 +332,10 @@ impl Shapes {
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
         let epoch = epoch.map(|epoch| epoch as f64);
         self.bar = Some((step, steps, epoch));
+        let is_new = step == 0 && loss.is_none() && bar[0].contains("[00:00");
+        if is_new && self.newest.is_some_and(|newest| self.bars.begins_again(before, steps, newest)) {
+            found.push(Found::Begins { at_s });
+        }
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
             // If steps were made since the newest reported one, the time of the next one began before the evaluation.

@@ -125,6 +125,7 @@ fn the_bar_of_an_evaluation_gives_no_steps_and_its_time_is_none_of_a_step() {
         step(1, Some(2), None, 0.5),
         step(2, Some(2), None, 0.25),
         phase("evaluate"),
+        Found::Begins { at_s: 7.0 },
         phase("train"),
         step(1, Some(2), None, 0.125),
     ];

@@ -220,6 +220,54 @@ fn the_loss_of_an_evaluation_without_a_number_ends_the_evaluation_after_the_newe
     assert_eq!(events.into_iter().filter_map(of_step).collect::<Vec<_>>()[1..], [1.0, 1.5]);
 }
 
+/// The epoch, the duration in milliseconds if it counts, and the loss of each step of these lines, and the mean losses of epochs.
+fn steps_of(lines: &[(f64, String)]) -> (Vec<(u32, Option<u64>, f64)>, Vec<f64>) {
+    let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+    let mut course = Course::new(0.0, WarmUp::Steps(0));
+    for (at_s, line) in lines {
+        shapes.line(Stream::Error, line, *at_s, &mut found);
+        course.take(&mut found, *at_s, &mut events);
+    }
+    course.finish(99.0, &mut events);
+    let (mut steps, mut losses) = (BTreeMap::new(), Vec::new());
+    for (_, event) in events {
+        match event {
+            Event::Step { step, epoch, duration_s, loss, warm_up, .. } => {
+                steps.insert(step, (epoch, (!warm_up).then(|| (duration_s * 1e3).round() as u64), loss));
+            }
+            Event::Reading { key, value, .. } if key == "train_loss" => losses.push(value),
+            Event::Warning { message } => panic!("{message}"),
+            _ => {}
+        }
+    }
+    (steps.into_values().collect(), losses)
+}
+
+/// A line of tqdm's bar of three steps after so many of them, with this loss if any.
+fn bar_of_three(description: &str, step: u64, loss: Option<f64>) -> String {
+    let more = loss.map_or_else(String::new, |loss| format!(", loss={loss}"));
+    format!("{description} {}%|███  | {step}/3 [00:00<00:00, 10.0it/s{more}]", 33 * step)
+}
+
+#[test]
+fn an_empty_bar_after_a_full_one_begins_an_epoch_and_the_time_before_it_is_none_of_a_step() {
+    for (first, second) in [("", ""), ("train:", "train:"), ("Epoch 0:", "Epoch 1:")] {
+        // A second of validation prints nothing; the bar of the first epoch is cleared before its last step is shown.
+        let lines = [
+            (1.0, bar_of_three(first, 0, None)),
+            (1.1, bar_of_three(first, 1, Some(4.0))),
+            (1.2, bar_of_three(first, 2, Some(3.0))),
+            (2.3, bar_of_three(second, 0, None)),
+            (2.4, bar_of_three(second, 1, Some(2.0))),
+            (2.5, bar_of_three(second, 2, Some(1.0))),
+            (2.6, bar_of_three(second, 3, Some(0.0))),
+        ];
+        let expected =
+            [(1, None, 4.0), (1, Some(100), 3.0), (2, Some(100), 2.0), (2, Some(100), 1.0), (2, Some(100), 0.0)];
+        assert_eq!(steps_of(&lines), (expected.to_vec(), vec![3.5, 1.0]), "{first}");
+    }
+}
+
 #[test]
 fn a_line_that_names_the_best_loss_or_a_device_beside_its_own_loss_is_a_step() {
     for line in [

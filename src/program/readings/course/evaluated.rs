@@ -20,15 +20,17 @@ pub(super) struct EvaluatedFirst {
 }
 
 impl Course {
-    /// Takes a line with the loss of an evaluation, which ended at this time. `number` is that of the step in the line, if it has one.
+    /// Takes a line with the loss of an evaluation, which ended at this time. `step` is the number of the step in the line, if it has one, as
+    /// the program counts.
     pub(super) fn evaluated(
         &mut self,
         source: usize,
-        number: Option<u64>,
+        step: Option<u64>,
         at_s: f64,
         now_s: f64,
         events: &mut Vec<(f64, Event)>,
     ) {
+        let number = step.map(|step| self.steps.number_of(source, step));
         let is_named = self.named.is_some_and(|named| !named.is_training());
         // A program that names its phases knows which time is that of its steps.
         self.evaluated_first.ended = (!is_named && !self.names_training).then_some((source, at_s));
@@ -50,10 +52,15 @@ impl Course {
             self.evaluated_together = Some(follows && self.evaluated_together.unwrap_or(true));
             return;
         }
+        self.hides_times |= !follows;
+        self.pause(follows, at_s, now_s, events);
+    }
+
+    /// Takes the end of a time that is none of the training. `follows` says whether it began when the newest step ended.
+    pub(super) fn pause(&mut self, follows: bool, at_s: f64, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.log_waiting(events);
         let began_s = if follows { self.since_s } else { at_s };
         (self.since_s, self.times_step) = (at_s, follows);
-        self.hides_times |= !follows;
         let is_brief = follows && at_s - began_s < LEAST_PHASE_S;
         if !is_brief && self.phase.replace(Phase::Evaluate) != Some(Phase::Evaluate) {
             events.push((self.clock.time_s(began_s, Some(now_s)), Event::Phase { phase: Phase::Evaluate }));
