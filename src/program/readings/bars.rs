@@ -2,7 +2,8 @@
 //! duration and another loss.
 //!
 //! The description of a bar, the text in front of its percentage, tells them apart: `val:  10%|█ | 1/10 …`. Of bars without a description,
-//! only those with as many steps as the first one are taken for training. Losses stand in the bars, or in dictionaries beside them.
+//! only those with as many steps as the first one are taken for training. A bar around that of the steps, such as one of epochs, is drawn
+//! before it. Losses stand in the bars, or in dictionaries beside them.
 
 use std::sync::LazyLock;
 
@@ -27,6 +28,9 @@ pub(super) const GUESS: &str = "progress bars without a description have differe
 /// back to an earlier step.
 const UNSEEN_SHARE: u64 = 10;
 
+/// The most bars that are kept until the training begins.
+const MOST_EARLIER: usize = 8;
+
 /// What a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
@@ -36,6 +40,8 @@ pub(super) enum Bar {
     Evaluation,
     /// Steps of an evaluation, as its number of steps suggests.
     Guessed,
+    /// Runs of the training's bar, such as epochs: the steps are those of the bar inside.
+    Outer,
 }
 
 /// What tells the bars of a program apart.
@@ -52,6 +58,8 @@ struct Counted {
 pub(super) struct Bars {
     /// The first bar with a loss that was not an evaluation's.
     first: Option<Counted>,
+    /// Bars that were drawn before that, the newest ones.
+    earlier: Vec<Counted>,
     /// Whether losses stand beside the bars.
     has_losses_beside: bool,
     is_evaluating: bool,
@@ -61,17 +69,33 @@ pub(super) struct Bars {
 impl Bars {
     /// What a bar counts, given the text in front of its count, its number of steps if it has a total, and whether it has a loss.
     pub fn kind(&mut self, before: &str, steps: Option<u64>, has_loss: bool) -> Bar {
-        let (description, has_loss) = (description(before), has_loss || self.has_losses_beside);
+        let (description, has_own_loss) = (description(before), has_loss);
+        let has_loss = has_own_loss || self.has_losses_beside;
         let says = |words: &Option<Regex>| captures(words, description).is_some();
         // Before any loss, `test` may be the name of a file.
         if (has_loss || self.first.is_some()) && says(&EVALUATION) && !says(&TRAINING) {
             return Bar::Evaluation;
         }
+        let counted = Counted { name: name_of(description).to_owned(), steps };
         if !has_loss {
+            self.note_earlier(counted);
             return Bar::Training;
         }
-        let first = self.first.get_or_insert_with(|| Counted { name: name_of(description).to_owned(), steps });
+        let first = self.first.get_or_insert_with(|| counted.clone());
+        if has_own_loss && is_around(&counted, first, &self.earlier) {
+            return Bar::Outer;
+        }
         if description.is_empty() && steps != first.steps { Bar::Guessed } else { Bar::Training }
+    }
+
+    /// Notes a bar without a loss, unless the training has begun.
+    fn note_earlier(&mut self, bar: Counted) {
+        if self.first.is_none() && !self.earlier.contains(&bar) {
+            if self.earlier.len() == MOST_EARLIER {
+                self.earlier.remove(0);
+            }
+            self.earlier.push(bar);
+        }
     }
 
     /// Notes that a loss of the training stands beside a bar with this number of steps.
@@ -118,6 +142,12 @@ pub(super) fn description(before: &str) -> &str {
         None => before,
     };
     text.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// Whether a bar is drawn around the first bar of the training: it has another description, and was there before. With the same number of
+/// steps, it may be the same bar with a new description, unless that was there before, too.
+fn is_around(bar: &Counted, first: &Counted, earlier: &[Counted]) -> bool {
+    bar.name != first.name && earlier.contains(bar) && (bar.steps != first.steps || earlier.contains(first))
 }
 
 /// The description up to its first number.
@@ -175,6 +205,33 @@ mod tests {
         assert_eq!(kind("Epoch 2: 50%|█ | ", 30, true), Bar::Training);
         assert_eq!(kind(" 50%|█ | ", 20, true), Bar::Training);
         assert_eq!(kind("val: 50%|█ | ", 20, false), Bar::Evaluation);
+    }
+
+    #[test]
+    fn a_bar_that_was_drawn_before_that_of_the_steps_and_has_another_description_is_around_it() {
+        for ((outer, outer_steps), (inner, inner_steps), expected) in [
+            (("Epochs", 3), ("Batches", 20), Bar::Outer),
+            (("Epochs", 3), ("", 20), Bar::Outer),
+            (("", 3), ("Batches", 20), Bar::Outer),
+            (("Epochs", 3), ("Batches", 3), Bar::Outer),
+            // The descriptions do not tell which of them is an evaluation.
+            (("", 3), ("", 20), Bar::Guessed),
+            (("Epoch 1", 20), ("Epoch 2", 20), Bar::Training),
+        ] {
+            let mut bars = Bars::default();
+            let mut kind = |name: &str, steps, has_loss| bars.kind(&format!("{name}: 0%| | "), Some(steps), has_loss);
+            assert_eq!(kind(outer, outer_steps, false), Bar::Training);
+            assert_eq!(kind(inner, inner_steps, false), Bar::Training);
+            assert_eq!(kind(inner, inner_steps, true), Bar::Training);
+            assert_eq!(kind(outer, outer_steps, true), expected, "{outer} {inner}");
+            assert_eq!(kind(inner, inner_steps, true), Bar::Training);
+            assert_eq!(kind("Stage 2", 5, true), Bar::Training, "it comes later");
+        }
+        // The description is set after the bar is drawn.
+        let mut bars = Bars::default();
+        for (before, has_loss) in [("  0%| | ", false), ("Epoch 1:  5%| | ", true), ("  0%| | ", true)] {
+            assert_eq!(bars.kind(before, Some(20), has_loss), Bar::Training);
+        }
     }
 
     #[test]

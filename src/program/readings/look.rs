@@ -320,6 +320,13 @@ impl Shapes {
         let at = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok());
         let loss = at.map(|at| entries.remove(at).1).or_else(|| sentence::training_loss(description(before)));
         let kind = self.bars.kind(before, steps, loss.is_some());
+        if kind == Bar::Outer {
+            // Its loss is a mean of the steps inside. Its other values are those of the run.
+            let mut around = Fields::default();
+            take(entries, &mut around).ok()?;
+            around.values(at_s, found);
+            return None;
+        }
         if kind != Bar::Training {
             if kind == Bar::Guessed && self.bars.must_tell_guess() {
                 found.push(Found::Warning(GUESS.to_owned()));
@@ -345,13 +352,7 @@ impl Shapes {
         };
         self.bars_have_loss = true;
         (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
-        let readings = entries.into_iter().filter(|(name, value)| *name != "v_num" && value.parse::<f64>().is_ok());
-        let readings: Vec<_> = readings.collect();
-        Some(fields.text("loss", loss).and_then(|()| {
-            readings.into_iter().try_for_each(|(name, value)| {
-                if super::fields::WORDS.contains(&name) { Ok(()) } else { fields.text(name, value) }
-            })
-        }))
+        Some(fields.text("loss", loss).and_then(|()| take(entries, fields)))
     }
 
     /// A JSON object with a loss: what its names usually stand for. With the number of a step it is a step, and otherwise a reading.
@@ -424,6 +425,14 @@ fn entries(more: &str) -> Vec<(&str, &str)> {
         entries.push(part.trim().split_once('=').filter(|_| !is_rest));
     }
     entries.into_iter().flatten().collect()
+}
+
+/// Takes the numbers behind a bar as readings.
+fn take(entries: Vec<(&str, &str)>, fields: &mut Fields) -> Result<(), String> {
+    let is_reading = |(name, value): &(&str, &str)| {
+        *name != "v_num" && !super::fields::WORDS.contains(name) && value.parse::<f64>().is_ok()
+    };
+    entries.into_iter().filter(is_reading).try_for_each(|(name, value)| fields.text(name, value))
 }
 
 /// Reads DeepSpeed's timer, which gives the rate of a step.

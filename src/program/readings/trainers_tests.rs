@@ -269,6 +269,30 @@ fn an_empty_bar_after_a_full_one_begins_an_epoch_and_the_time_before_it_is_none_
 }
 
 #[test]
+fn a_bar_of_epochs_around_the_bar_of_steps_gives_no_steps() {
+    let epochs = |step: u64, more: &str| format!("Epochs: {}%|███  | {step}/2 [00:00<?, ?it/s{more}]", 50 * step);
+    let mut lines = vec![(1.0, epochs(0, ""))];
+    for epoch in 0..2 {
+        let begin_s = 1.0 + 1.5 * f64::from(epoch);
+        lines.push((begin_s, bar_of_three("Batches:", 0, None)));
+        for step in 1..=3 {
+            let loss = f64::from(3 * (1 - epoch)) + 3.0 - step as f64;
+            lines.push((begin_s + 0.1 * step as f64, bar_of_three("Batches:", step, Some(loss))));
+        }
+        // Until then, a validation goes on.
+        lines.push((begin_s + 1.4, epochs(epoch as u64, ", loss=9, val_loss=2.5")));
+        lines.push((begin_s + 1.4, epochs(epoch as u64 + 1, ", loss=9, val_loss=2.5")));
+    }
+    let (steps, losses) = steps_of(&lines);
+    let hundred = Some(100);
+    let expected =
+        [(1, None, 5.0), (1, hundred, 4.0), (1, hundred, 3.0), (2, hundred, 2.0), (2, hundred, 1.0), (2, hundred, 0.0)];
+    assert_eq!((steps, losses), (expected.to_vec(), vec![4.0, 1.0]));
+    let (step, readings, _) = read(&[&lines[0].1, &lines[1].1, &lines[2].1], &lines[6].1);
+    assert_eq!((step, readings), (None, vec![("val_loss".to_owned(), 2.5)]));
+}
+
+#[test]
 fn a_line_that_names_the_best_loss_or_a_device_beside_its_own_loss_is_a_step() {
     for line in [
         "step 10 loss 1.5 (best loss 0.9)",
