@@ -82,6 +82,8 @@ fn json_and_dictionaries_in_the_output_are_steps_if_they_have_a_loss_and_the_num
     let found = shapes(&[r#"{"global_step": 7, "train_loss": "NaN", "epoch": 2, "tag": "a"}"#]);
     let [Found::Warning(_), Found::Warning(_), Found::Step(one)] = &found[..] else { panic!("{found:?}") };
     assert!((one.step, one.epoch) == (Some(7), Some(2.0)) && one.loss.is_some_and(f64::is_nan), "{one:?}");
+    let found = shapes(&[r#"{"current_steps": 7, "total_steps": 90, "loss": 0.5, "elapsed_time": "0:00:09"}"#]);
+    assert_eq!(found[2..], [step(7, Some(90), None, 0.5)], "{found:?}");
     assert_eq!(shapes(&[r#"{"loss": 0.5, "epoch": 1}"#]), [reading("loss", 0.5, None, Some(1.0))]);
     let evaluated =
         FoundStep { step: Some(3), loss: Some(0.5), phase: NamedPhase::of("val"), at_s: 7.0, ..FoundStep::default() };

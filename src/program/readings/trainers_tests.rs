@@ -119,6 +119,27 @@ fn timm_and_pytorchs_examples_are_read_with_their_waiting() {
 }
 
 #[test]
+fn torchvision_and_mmengine_are_read() {
+    check(
+        (
+            &[],
+            "Epoch: [0]  [ 10/100]  eta: 0:00:12  lr: 0.1000  img/s: 512.3  loss: 2.3452 (2.4012)  acc1: 10.1 (9.9)  time: 0.1234  data: \
+             0.0012  max mem: 500",
+        ),
+        (10, Some(100), Some(0.0)),
+        (2.3452, None),
+        &[("lr", 0.1)],
+    );
+    let log = "12/01 10:00:00 - mmengine - INFO -";
+    let rest = "lr: 1.0000e-03  eta: 0:05:00  time: 0.0523  data_time: 0.0012  memory: 500  loss: 2.3000";
+    let (lr, memory) = (("lr", 1e-3), ("memory", 500.0));
+    let of_epoch = format!("{log} Epoch(train)  [1][ 50/391]  {rest}");
+    check((&[], &of_epoch), (50, Some(391), Some(1.0)), (2.3, None), &[lr, memory]);
+    let of_run = format!("{log} Iter(train) [    50/160000]  {rest}");
+    check((&[], &of_run), (50, Some(160_000), None), (2.3, None), &[lr, memory]);
+}
+
+#[test]
 fn keras_is_read_with_the_epoch_of_the_line_before() {
     check(
         (&["Epoch 2/5"], "1875/1875 ━━━━━━━━━━━━━━━━━━━━ 5s 2ms/step - accuracy: 0.9123 - loss: 0.3012"),
