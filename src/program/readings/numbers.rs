@@ -71,7 +71,7 @@ impl Steps {
 
     /// The number of the newest step of a source in its count, from 1.
     pub fn in_count(&self, source: usize) -> u64 {
-        self.sources.get(&source).and_then(|place| place.in_count).map_or(1, |(number, _)| number)
+        self.sources.get(&source).and_then(|place| place.in_count).map_or(1, |(number, _)| number.max(1))
     }
 
     /// Looks through what was found since the last call, before [`Self::next`] takes its steps.
