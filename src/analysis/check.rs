@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use super::contrast::{Contrast, ERROR, Sample, holm};
+use super::training::TRAINING_TIME;
 use super::value::complete_blocks;
 use super::{Cell, Key, Mark, Measure, RunSummary};
 use crate::plan::{Checked, Margin};
@@ -88,8 +89,11 @@ impl CheckMeasure {
         }
         if *self.key != *LAST_LOSS {
             // A value that is not finite, or impossible, was removed from the run's values, and is reported by its mark.
-            let is_marked =
-                |mark: &Mark| matches!(mark, Mark::NotFinite(key) | Mark::Impossible(key) if *key == self.key);
+            let is_marked = |mark: &Mark| match mark {
+                Mark::NotFinite(key) | Mark::Impossible(key) => *key == self.key,
+                Mark::TrainingOutlivesProcess => *self.key == *TRAINING_TIME,
+                _ => false,
+            };
             let factor = self.known.as_ref().map_or(Some(1.0), |known| run.factor_to(known));
             let value = run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
             return Some(value? * factor?);

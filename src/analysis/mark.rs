@@ -78,6 +78,8 @@ pub enum Mark {
     NotFinite(Key),
     /// A measure had an impossible value, such as a negative time or an accuracy above 1, which is left out: its key.
     Impossible(Key),
+    /// Its steps would have taken longer than its process lived if they all took the mean of those that count, so it has no training time.
+    TrainingOutlivesProcess,
     /// The formula of a user-defined measure has no value for it.
     Undefined {
         /// The measure's key.
@@ -165,7 +167,7 @@ impl Mark {
             Self::UnevenClocks(_) => "uneven clocks",
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
-            Self::Impossible(_) => "impossible value",
+            Self::Impossible(_) | Self::TrainingOutlivesProcess => "impossible value",
             Self::Undefined { .. } => "no value",
             Self::ClockSet => "clock set",
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
@@ -299,6 +301,11 @@ impl fmt::Display for Mark {
             Self::Impossible(key) => {
                 write!(f, "{key} was logged with an impossible value, such as a negative time, which is left out")
             }
+            Self::TrainingOutlivesProcess => write!(
+                f,
+                "training_time_s is left out: the mean of the steps that count, times all steps, is longer than its process lived, so that \
+                     some step times contain more than a step, such as an evaluation"
+            ),
             Self::Undefined { measure, reason } => write!(f, "{measure} has no value: {reason}"),
             Self::ClockSet => {
                 write!(f, "the machine's clock was set while it ran, so the times of its events are unknown")

@@ -42,14 +42,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let mut values = folded.of_run;
     let steadiness = Steadiness::of(&steady.times_s, batch_means(&steady.times_s).as_ref());
     let training = TrainingTime::of(record, steady.slowest);
-    let can_take = |training: &TrainingTime| {
-        let is_possible = measures.find(TRAINING_TIME).is_none_or(|measure| measure.is_possible(training.time_s));
-        let outlives =
-            witness.map_or_else(|| outlives_by_arrival(record, steady.slowest, training), |witness| witness.outlives);
-        is_possible && !outlives
-    };
-    let has_impossible_training = training.is_some_and(|training| !can_take(&training));
-    let training = training.filter(can_take);
+    let refusal = training.and_then(|training| refusal_of(&training, record, witness, measures, steady.slowest));
+    let training = training.filter(|_| refusal.is_none());
     values.extend(derived(record, measures, &steady, &steadiness, training));
     values.extend(witness.and_then(|witness| Some(("clock_ratio".into(), witness.ratio?))));
     let limits = Limits::of(record);
@@ -97,7 +91,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary.marks.extend(doubts(witness));
     summary.marks.extend(witness.and_then(|witness| Some(Mark::TimesDivided { steps: witness.covered? })));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
-    summary.marks.extend(has_impossible_training.then(|| Mark::Impossible(TRAINING_TIME.into())));
+    summary.marks.extend(refusal);
     summary.marks.extend(folded.includes_warm_up.then_some(Mark::IncludesWarmUp));
     if let Some(drift) = steadiness.drift.filter(|_| steadiness.drifts) {
         let LoadRecord { sm_clock_change: clock, temperature_rise_c: warmer_c, .. } = record.telemetry.load;
@@ -108,6 +102,21 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     share_keys(&mut summary);
     compute_own(&mut summary, measures, &record.own_measures);
     summary
+}
+
+/// Why a training time is left out; `None` if training can have taken it.
+fn refusal_of(
+    training: &TrainingTime,
+    record: &RunRecord,
+    witness: Option<Witness>,
+    measures: &Measures,
+    slowest: Option<&RankRecord>,
+) -> Option<Mark> {
+    if measures.find(TRAINING_TIME).is_some_and(|measure| !measure.is_possible(training.time_s)) {
+        return Some(Mark::Impossible(TRAINING_TIME.into()));
+    }
+    let outlives = witness.map_or_else(|| outlives_by_arrival(record, slowest, training), |witness| witness.outlives);
+    outlives.then_some(Mark::TrainingOutlivesProcess)
 }
 
 /// Whether all steps of an ended run are warm-up steps. A run that has not ended may still make steps that count.

@@ -136,6 +136,7 @@ impl Read {
             | Found::Untaken(_)
             | Found::Phase { .. }
             | Found::Evaluated { .. }
+            | Found::Begins { .. }
             | Found::Epoch(_)
             | Found::Warning(_) => {}
         }

@@ -96,6 +96,11 @@ pub enum Found {
         /// The time of the line, in seconds since the Unix epoch.
         at_s: f64,
     },
+    /// A progress bar of the training begins again, and with it an epoch: its steps are counted anew, and the first one begins at this time.
+    Begins {
+        /// The time of the line, in seconds since the Unix epoch.
+        at_s: f64,
+    },
     /// A line names an epoch, as the program counts, without a step of its own: the epoch of the steps before it, which end with it, or of
     /// the steps after it.
     Epoch(f64),
@@ -190,6 +195,7 @@ impl fmt::Display for Found {
                 f.write_str("an evaluation has ended")?;
                 step.map_or(Ok(()), |step| write!(f, " after step {step}"))
             }
+            Self::Begins { .. } => f.write_str("an epoch begins"),
             Self::Phase { phase, .. } if phase.is_training() => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", phase.name),
             Self::Untaken(untaken) => write!(f, "not read: {}", untaken.number),

@@ -67,6 +67,8 @@ pub struct Course {
     epoch: Option<u32>,
     /// Whether such lines follow the steps of their epoch.
     names_follow: bool,
+    /// Whether the next step is the first one since an epoch began, at the time `since_s`.
+    begins: bool,
     /// The phase that was logged last.
     phase: Option<Phase>,
     /// The phase that the program named last, unless a step has ended it since, and whether it ever named the training.
@@ -110,6 +112,7 @@ impl Course {
             epochs: Epochs::default(),
             epoch: None,
             names_follow: true,
+            begins: false,
             phase: None,
             named: None,
             names_training: false,
@@ -160,10 +163,8 @@ impl Course {
                     Err(Refused { kind, message }) => self.warn(&kind, message, now_s, events),
                 },
                 Found::Phase { phase, at_s } => self.enter(phase, at_s, Some(now_s), events),
-                Found::Evaluated { step, at_s } => {
-                    let number = step.map(|step| self.steps.number_of(source, step));
-                    self.evaluated(number, at_s, now_s, events);
-                }
+                Found::Evaluated { step, at_s } => self.evaluated(source, step, at_s, now_s, events),
+                Found::Begins { at_s } => self.epoch_begins(at_s, now_s, events),
                 Found::Epoch(epoch) => self.named_epoch(epoch, events),
                 Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
@@ -349,7 +350,7 @@ impl Course {
         }
     }
 
-    fn step(&mut self, source: usize, step: FoundStep, events: &mut Vec<(f64, Event)>) {
+    fn step(&mut self, source: usize, mut step: FoundStep, events: &mut Vec<(f64, Event)>) {
         let goes_on = step.phase.is_some() && self.named.is_some_and(|named| !named.is_training());
         if !self.is_late_step_of_training(source, &step)
             && let Some(phase) = self.other_phase(&step, events)
@@ -389,7 +390,8 @@ impl Course {
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
-        self.ends_after_evaluation(number, &step, events);
+        self.ends_after_evaluation(source, number, &mut step, events);
+        let advance = self.advance_of(source, &step, advance);
         self.epoch = reported_epoch.or(self.epoch);
         self.precedence.join(source, &mut FoundStep::default(), &step);
         self.waiting.push(Logged { step, number, epoch, advance, duration_s: 0.0, is_timed: false, warm_up: true });

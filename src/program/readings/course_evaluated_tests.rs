@@ -136,3 +136,55 @@ fn a_run_whose_steps_have_no_durations_because_of_evaluations_tells_so() {
     let log = events(WarmUp::Steps(0), &[vec![step(1, 1.0), evaluated(Some(9), 2.0)]]);
     assert!(warnings(&log).is_empty(), "a single step has no duration anyway: {log:?}");
 }
+
+/// What nanoGPT reports of some of its iterations of 20 ms, with an evaluation of half a second at the top of some of these: the time since
+/// the end of the iteration before.
+fn of_nano_gpt(every: u64, lines: u64, evaluates: impl Fn(u64) -> bool) -> Vec<Found> {
+    let (mut found, mut end_s) = (Vec::new(), 0.0);
+    for line in 0..lines {
+        end_s += if line == 0 { 0.0 } else { 0.02 * (every - 1) as f64 };
+        let evaluation_s = if evaluates(line) { 0.5 } else { 0.0 };
+        end_s += evaluation_s;
+        found.extend(evaluates(line).then(|| evaluated(Some(every * line), end_s)));
+        end_s += 0.02;
+        let duration_s = Some(evaluation_s + 0.02);
+        found.push(Found::Step(FoundStep { duration_s, ..found_step(every * line, end_s) }));
+    }
+    found
+}
+
+#[test]
+fn a_reported_duration_that_contains_an_evaluation_does_not_count() {
+    for every in [1, 10] {
+        let found = of_nano_gpt(every, 7, |line| line.is_multiple_of(3));
+        let apart: Vec<Vec<Found>> = found.iter().map(|one| vec![one.clone()]).collect();
+        for log in [events(WarmUp::Steps(0), &[found]), events(WarmUp::Steps(0), &apart)] {
+            let expected = [1, 2, 4, 5].map(|line| (every * line + 1, 0.02));
+            assert_eq!(counted(&log), expected, "every {every}: {log:?}");
+            assert!(warnings(&log).is_empty(), "{log:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_with_an_evaluation_in_each_reported_duration_tells_that_no_step_has_a_duration() {
+    for every in [1, 10] {
+        let log = events(WarmUp::Steps(0), &[of_nano_gpt(every, 5, |_| true)]);
+        assert!(counted(&log).is_empty(), "{log:?}");
+        let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
+        assert!(warning.contains("print steps more often than it evaluates"), "{warning}");
+    }
+}
+
+#[test]
+fn a_reported_duration_counts_if_the_program_names_its_training_or_another_source_evaluates() {
+    let late = Found::Step(FoundStep { duration_s: Some(0.5), ..found_step(2, 5.25) });
+    let first = Found::Step(FoundStep { duration_s: Some(0.5), ..found_step(1, 1.0) });
+    let train = Found::Phase { phase: NamedPhase::of("train").unwrap(), at_s: 0.5 };
+    let found = vec![train, first.clone(), evaluated(Some(1), 5.0), late.clone()];
+    assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), [(1, 0.5), (2, 0.5)]);
+    let (mut course, mut log) = (Course::new(0.0, WarmUp::Steps(0)), Vec::new());
+    course.take_of_sources(&mut vec![(0, first), (1, evaluated(Some(1), 5.0)), (0, late)], 99.0, &mut log);
+    course.finish(100.0, &mut log);
+    assert_eq!(counted(&log.into_iter().map(|(_, event)| event).collect::<Vec<_>>()), [(1, 0.5), (2, 0.5)]);
+}

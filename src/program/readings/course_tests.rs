@@ -299,6 +299,7 @@ fn any_found() -> impl Strategy<Value = Found> {
         1 => prop_oneof![0.0..3.0, Just(1.0), Just(2.0), 0.0..1e300].prop_map(Found::Epoch),
         2 => (any_phase(), any_time()).prop_map(|(phase, at_s)| Found::Phase { phase, at_s }),
         1 => (proptest::option::of(0..50_u64), any_time()).prop_map(|(step, at_s)| Found::Evaluated { step, at_s }),
+        1 => any_time().prop_map(|at_s| Found::Begins { at_s }),
     ]
 }
 

@@ -28,7 +28,7 @@ pub(super) const WORDS: &[&str] = &[
 
 /// Names of these fields in other programs, in lower case with `_` for every other character.
 const ALIASES: &[(&str, &[&str])] = &[
-    ("step", &["global_step", "iteration", "iter", "_step", "train_global_step"]),
+    ("step", &["global_step", "current_steps", "iteration", "iter", "_step", "train_global_step"]),
     ("steps", &["max_steps", "total_steps"]),
     ("loss", &["train_loss", "training_loss", "loss_train", "train_loss_step", "loss_step"]),
     ("time_s", &["wall_time", "timestamp", "_timestamp"]),

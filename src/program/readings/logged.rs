@@ -10,7 +10,7 @@ pub(super) struct Logged {
     /// Its number over the run, from 1.
     pub number: u64,
     pub epoch: u32,
-    /// The difference to the number of the previously logged step.
+    /// The number of steps whose time it has: the difference to the number of the previously logged step, or to the beginning of its epoch.
     pub advance: u64,
     pub duration_s: f64,
     /// Whether its duration is known.

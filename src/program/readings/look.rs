@@ -63,9 +63,11 @@ impl Look {
             found.push(guess_warning(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
-            Found::Step(_) | Found::Phase { .. } | Found::Evaluated { .. } | Found::Epoch(_) => {
+            Found::Step(_) | Found::Phase { .. } | Found::Begins { .. } | Found::Epoch(_) => {
                 self.speaker == Some(speaker)
             }
+            // The first step may report a duration that contains an evaluation before it.
+            Found::Evaluated { .. } => self.speaker.is_none_or(|heard| heard == speaker),
             // A warning about output is about its steps.
             Found::Warning(_) => speaker != Speaker::Output || self.speaker == Some(speaker),
             Found::Reading { .. } | Found::StepsWithdrawn => true,
@@ -208,7 +210,7 @@ impl Source for Shapes {
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
-            let read = self.bar(&bar, line, &mut fields, found);
+            let read = self.bar(&bar, line, at_s, &mut fields, found);
             if self.bar.is_some_and(|(step, ..)| step > 0) {
                 self.catch_up(found);
             }
@@ -225,10 +227,7 @@ impl Source for Shapes {
         } else {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
-            // Before the first step, an evaluation takes no time of a step.
-            if fields.phase.is_some() && self.newest.is_some() {
-                found.push(Found::Evaluated { step: fields.step.step, at_s });
-            }
+            found.extend(fields.phase.map(|_| Found::Evaluated { step: fields.step.step, at_s }));
             read
         };
         if read == Some(Ok(())) {
@@ -312,7 +311,7 @@ impl Shapes {
     }
 
     /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download.
-    fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+    fn bar(&mut self, bar: &Captures, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps"));
         let before = &line[..bar.name("step")?.start()];
         let more = bar.name("more").map_or("", |more| more.as_str());
@@ -321,6 +320,13 @@ impl Shapes {
         let at = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok());
         let loss = at.map(|at| entries.remove(at).1).or_else(|| sentence::training_loss(description(before)));
         let kind = self.bars.kind(before, steps, loss.is_some());
+        if kind == Bar::Outer {
+            // Its loss is a mean of the steps inside. Its other values are those of the run.
+            let mut around = Fields::default();
+            take(entries, &mut around).ok()?;
+            around.values(at_s, found);
+            return None;
+        }
         if kind != Bar::Training {
             if kind == Bar::Guessed && self.bars.must_tell_guess() {
                 found.push(Found::Warning(GUESS.to_owned()));
@@ -333,6 +339,10 @@ impl Shapes {
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
         let epoch = epoch.map(|epoch| epoch as f64);
         self.bar = Some((step, steps, epoch));
+        let is_new = step == 0 && loss.is_none() && bar[0].contains("[00:00");
+        if is_new && self.newest.is_some_and(|newest| self.bars.begins_again(before, steps, newest)) {
+            found.push(Found::Begins { at_s });
+        }
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
             // If steps were made since the newest reported one, the time of the next one began before the evaluation.
@@ -342,13 +352,7 @@ impl Shapes {
         };
         self.bars_have_loss = true;
         (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
-        let readings = entries.into_iter().filter(|(name, value)| *name != "v_num" && value.parse::<f64>().is_ok());
-        let readings: Vec<_> = readings.collect();
-        Some(fields.text("loss", loss).and_then(|()| {
-            readings.into_iter().try_for_each(|(name, value)| {
-                if super::fields::WORDS.contains(&name) { Ok(()) } else { fields.text(name, value) }
-            })
-        }))
+        Some(fields.text("loss", loss).and_then(|()| take(entries, fields)))
     }
 
     /// A JSON object with a loss: what its names usually stand for. With the number of a step it is a step, and otherwise a reading.
@@ -362,7 +366,7 @@ impl Shapes {
             return None;
         }
         if read.step.loss.is_none() {
-            found.extend(read.evaluation(at_s).filter(|_| self.newest.is_some()));
+            found.extend(read.evaluation(at_s));
             return None;
         }
         *names = tried;
@@ -421,6 +425,14 @@ fn entries(more: &str) -> Vec<(&str, &str)> {
         entries.push(part.trim().split_once('=').filter(|_| !is_rest));
     }
     entries.into_iter().flatten().collect()
+}
+
+/// Takes the numbers behind a bar as readings.
+fn take(entries: Vec<(&str, &str)>, fields: &mut Fields) -> Result<(), String> {
+    let is_reading = |(name, value): &(&str, &str)| {
+        *name != "v_num" && !super::fields::WORDS.contains(name) && value.parse::<f64>().is_ok()
+    };
+    entries.into_iter().filter(is_reading).try_for_each(|(name, value)| fields.text(name, value))
 }
 
 /// Reads DeepSpeed's timer, which gives the rate of a step.

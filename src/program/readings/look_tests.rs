@@ -82,6 +82,8 @@ fn json_and_dictionaries_in_the_output_are_steps_if_they_have_a_loss_and_the_num
     let found = shapes(&[r#"{"global_step": 7, "train_loss": "NaN", "epoch": 2, "tag": "a"}"#]);
     let [Found::Warning(_), Found::Warning(_), Found::Step(one)] = &found[..] else { panic!("{found:?}") };
     assert!((one.step, one.epoch) == (Some(7), Some(2.0)) && one.loss.is_some_and(f64::is_nan), "{one:?}");
+    let found = shapes(&[r#"{"current_steps": 7, "total_steps": 90, "loss": 0.5, "elapsed_time": "0:00:09"}"#]);
+    assert_eq!(found[2..], [step(7, Some(90), None, 0.5)], "{found:?}");
     assert_eq!(shapes(&[r#"{"loss": 0.5, "epoch": 1}"#]), [reading("loss", 0.5, None, Some(1.0))]);
     let evaluated =
         FoundStep { step: Some(3), loss: Some(0.5), phase: NamedPhase::of("val"), at_s: 7.0, ..FoundStep::default() };
@@ -125,6 +127,7 @@ fn the_bar_of_an_evaluation_gives_no_steps_and_its_time_is_none_of_a_step() {
         step(1, Some(2), None, 0.5),
         step(2, Some(2), None, 0.25),
         phase("evaluate"),
+        Found::Begins { at_s: 7.0 },
         phase("train"),
         step(1, Some(2), None, 0.125),
     ];
@@ -299,7 +302,7 @@ fn lines_that_only_look_alike_say_nothing() {
     ];
     for line in lines {
         let found = shapes(&[line]);
-        let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_)));
+        let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_) | Found::Evaluated { .. }));
         assert!(is_silent, "{line}: {found:?}");
     }
 }
@@ -399,6 +402,15 @@ fn a_guess_is_told_once_at_the_end() {
     let found = poll(&mut look, true);
     let [Found::Warning(warning)] = &found[..] else { panic!("{found:?}") };
     assert!(warning.contains("steps were guessed from output such as \"step … loss …\""), "{warning}");
+}
+
+#[test]
+fn an_evaluation_before_the_first_step_is_told_because_the_step_may_contain_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    let evaluated = Found::Evaluated { step: Some(0), at_s: 7.0 };
+    assert_eq!(line(&mut look, "step 0: train loss 2.5000, val loss 2.6000"), [evaluated]);
+    assert!(matches!(line(&mut look, "iter 0: loss 2.5, time 520.00ms, mfu -100.00%")[..], [Found::Step(_), ..]));
 }
 
 #[test]

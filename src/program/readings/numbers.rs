@@ -69,6 +69,11 @@ impl Steps {
         self.sources.get(&source)?.newest.map(|newest| newest.number)
     }
 
+    /// The number of the newest step of a source in its count, from 1.
+    pub fn in_count(&self, source: usize) -> u64 {
+        self.sources.get(&source).and_then(|place| place.in_count).map_or(1, |(number, _)| number.max(1))
+    }
+
     /// Looks through what was found since the last call, before [`Self::next`] takes its steps.
     pub fn look_ahead(&mut self, found: &[(usize, Found)]) {
         let mut newest: BTreeMap<usize, u64> = BTreeMap::new();

@@ -25,7 +25,7 @@ pub(super) fn sort_by_time(found: &mut Vec<(usize, Found)>) {
 fn time_s(found: &Found) -> Option<f64> {
     match found {
         Found::Step(FoundStep { at_s, read_s, .. }) => Some(read_s.map_or(*at_s, |read_s| read_s.min(*at_s))),
-        Found::Phase { at_s, .. } | Found::Evaluated { at_s, .. } => Some(*at_s),
+        Found::Phase { at_s, .. } | Found::Evaluated { at_s, .. } | Found::Begins { at_s } => Some(*at_s),
         Found::StepsWithdrawn | Found::Reading { .. } | Found::Epoch(_) | Found::Untaken(_) | Found::Warning(_) => None,
     }
 }

@@ -27,10 +27,10 @@ pub(super) fn pattern(text: &str) -> Option<Regex> {
 static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(r"(?i)(?:^|[^\w/-])(?:train(?:ing)?[ _/])?loss\s*[:=]?\s*(?<loss>…)(?:[^\w.#^]|\.?$|\.\s)")
 });
-/// `step 12/100`, `iter: 12`, `Step [12/100]`.
+/// `step 12/100`, `iter: 12`, `Step [12/100]`, MMEngine's `Iter(train) [  50/160000]`.
 static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
-        r"(?i)(?:^|[^\w/])(?:global[ _])?(?:step|iter|iteration)s?\s*[:=#]?\s*\[?\s*(?<step>‥)(?:\s*/\s*(?<steps>‥))?(?:[^\w.]|\.?$|\.\s)",
+        r"(?i)(?:^|[^\w/])(?:global[ _])?(?:step|iter|iteration)s?(?:\(train\))?\s*[:=#]?\s*\[?\s*(?<step>‥)(?:\s*/\s*(?<steps>‥))?(?:[^\w.]|\.?$|\.\s)",
     )
 });
 /// `epoch 3`, `Epoch: [3]`.
@@ -49,9 +49,12 @@ static BEST: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)\b(?:best|
 /// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
 static KERAS: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^\s*(?<step>\d+)/(?<steps>\d+)\s+(?<bar>\[[=>.]+\]|[━╸╺ ]+|-)\s*(?:-|\d|ETA)"));
-/// timm, and PyTorch's examples: `Train: 0 [  50/1251 (  4%)]`, `Epoch: [0][  10/5005]`.
+/// timm, PyTorch's examples, torchvision and MMEngine: `Train: 0 [  50/1251 (  4%)]`, `Epoch: [0][  10/5005]`, `Epoch: [0]  [  10/5005]`,
+/// `Epoch(train)  [1][ 50/391]`.
 static BATCH: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"(?:Train: (?<epoch>\d+) |Epoch:? ?\[(?<e>\d+)\] ?)\[\s*(?<step>‥)/\s*(?<steps>‥)(?: \([^)]*\))?\]")
+    pattern(
+        r"(?:Train: (?<epoch>\d+) |Epoch(?:\(train\))?:? {0,2}\[(?<e>\d+)\] {0,2})\[\s*(?<step>‥)/\s*(?<steps>‥)(?: \([^)]*\))?\]",
+    )
 });
 
 pub(super) fn captures<'l>(regex: &Option<Regex>, line: &'l str) -> Option<Captures<'l>> {

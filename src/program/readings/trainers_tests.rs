@@ -119,6 +119,27 @@ fn timm_and_pytorchs_examples_are_read_with_their_waiting() {
 }
 
 #[test]
+fn torchvision_and_mmengine_are_read() {
+    check(
+        (
+            &[],
+            "Epoch: [0]  [ 10/100]  eta: 0:00:12  lr: 0.1000  img/s: 512.3  loss: 2.3452 (2.4012)  acc1: 10.1 (9.9)  time: 0.1234  data: \
+             0.0012  max mem: 500",
+        ),
+        (10, Some(100), Some(0.0)),
+        (2.3452, None),
+        &[("lr", 0.1)],
+    );
+    let log = "12/01 10:00:00 - mmengine - INFO -";
+    let rest = "lr: 1.0000e-03  eta: 0:05:00  time: 0.0523  data_time: 0.0012  memory: 500  loss: 2.3000";
+    let (lr, memory) = (("lr", 1e-3), ("memory", 500.0));
+    let of_epoch = format!("{log} Epoch(train)  [1][ 50/391]  {rest}");
+    check((&[], &of_epoch), (50, Some(391), Some(1.0)), (2.3, None), &[lr, memory]);
+    let of_run = format!("{log} Iter(train) [    50/160000]  {rest}");
+    check((&[], &of_run), (50, Some(160_000), None), (2.3, None), &[lr, memory]);
+}
+
+#[test]
 fn keras_is_read_with_the_epoch_of_the_line_before() {
     check(
         (&["Epoch 2/5"], "1875/1875 ━━━━━━━━━━━━━━━━━━━━ 5s 2ms/step - accuracy: 0.9123 - loss: 0.3012"),
@@ -218,6 +239,78 @@ fn the_loss_of_an_evaluation_without_a_number_ends_the_evaluation_after_the_newe
         _ => None,
     };
     assert_eq!(events.into_iter().filter_map(of_step).collect::<Vec<_>>()[1..], [1.0, 1.5]);
+}
+
+/// The epoch, the duration in milliseconds if it counts, and the loss of each step of these lines, and the mean losses of epochs.
+fn steps_of(lines: &[(f64, String)]) -> (Vec<(u32, Option<u64>, f64)>, Vec<f64>) {
+    let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+    let mut course = Course::new(0.0, WarmUp::Steps(0));
+    for (at_s, line) in lines {
+        shapes.line(Stream::Error, line, *at_s, &mut found);
+        course.take(&mut found, *at_s, &mut events);
+    }
+    course.finish(99.0, &mut events);
+    let (mut steps, mut losses) = (BTreeMap::new(), Vec::new());
+    for (_, event) in events {
+        match event {
+            Event::Step { step, epoch, duration_s, loss, warm_up, .. } => {
+                steps.insert(step, (epoch, (!warm_up).then(|| (duration_s * 1e3).round() as u64), loss));
+            }
+            Event::Reading { key, value, .. } if key == "train_loss" => losses.push(value),
+            Event::Warning { message } => panic!("{message}"),
+            _ => {}
+        }
+    }
+    (steps.into_values().collect(), losses)
+}
+
+/// A line of tqdm's bar of three steps after so many of them, with this loss if any.
+fn bar_of_three(description: &str, step: u64, loss: Option<f64>) -> String {
+    let more = loss.map_or_else(String::new, |loss| format!(", loss={loss}"));
+    format!("{description} {}%|███  | {step}/3 [00:00<00:00, 10.0it/s{more}]", 33 * step)
+}
+
+#[test]
+fn an_empty_bar_after_a_full_one_begins_an_epoch_and_the_time_before_it_is_none_of_a_step() {
+    for (first, second) in [("", ""), ("train:", "train:"), ("Epoch 0:", "Epoch 1:")] {
+        // A second of validation prints nothing; the bar of the first epoch is cleared before its last step is shown.
+        let lines = [
+            (1.0, bar_of_three(first, 0, None)),
+            (1.1, bar_of_three(first, 1, Some(4.0))),
+            (1.2, bar_of_three(first, 2, Some(3.0))),
+            (2.3, bar_of_three(second, 0, None)),
+            (2.4, bar_of_three(second, 1, Some(2.0))),
+            (2.5, bar_of_three(second, 2, Some(1.0))),
+            (2.6, bar_of_three(second, 3, Some(0.0))),
+        ];
+        let expected =
+            [(1, None, 4.0), (1, Some(100), 3.0), (2, Some(100), 2.0), (2, Some(100), 1.0), (2, Some(100), 0.0)];
+        assert_eq!(steps_of(&lines), (expected.to_vec(), vec![3.5, 1.0]), "{first}");
+    }
+}
+
+#[test]
+fn a_bar_of_epochs_around_the_bar_of_steps_gives_no_steps() {
+    let epochs = |step: u64, more: &str| format!("Epochs: {}%|███  | {step}/2 [00:00<?, ?it/s{more}]", 50 * step);
+    let mut lines = vec![(1.0, epochs(0, ""))];
+    for epoch in 0..2 {
+        let begin_s = 1.0 + 1.5 * f64::from(epoch);
+        lines.push((begin_s, bar_of_three("Batches:", 0, None)));
+        for step in 1..=3 {
+            let loss = f64::from(3 * (1 - epoch)) + 3.0 - step as f64;
+            lines.push((begin_s + 0.1 * step as f64, bar_of_three("Batches:", step, Some(loss))));
+        }
+        // Until then, a validation goes on.
+        lines.push((begin_s + 1.4, epochs(epoch as u64, ", loss=9, val_loss=2.5")));
+        lines.push((begin_s + 1.4, epochs(epoch as u64 + 1, ", loss=9, val_loss=2.5")));
+    }
+    let (steps, losses) = steps_of(&lines);
+    let hundred = Some(100);
+    let expected =
+        [(1, None, 5.0), (1, hundred, 4.0), (1, hundred, 3.0), (2, hundred, 2.0), (2, hundred, 1.0), (2, hundred, 0.0)];
+    assert_eq!((steps, losses), (expected.to_vec(), vec![4.0, 1.0]));
+    let (step, readings, _) = read(&[&lines[0].1, &lines[1].1, &lines[2].1], &lines[6].1);
+    assert_eq!((step, readings), (None, vec![("val_loss".to_owned(), 2.5)]));
 }
 
 #[test]

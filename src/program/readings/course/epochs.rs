@@ -26,6 +26,28 @@ impl Course {
         }
     }
 
+    /// Takes the beginning of an epoch, whose steps are counted anew: the time since the newest step is none of a step.
+    pub(super) fn epoch_begins(&mut self, at_s: f64, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let Some(newest) = self.newest().copied().filter(|newest| at_s >= newest.step.at_s) else { return };
+        self.epoch = self.epoch.max(Some(newest.epoch.saturating_add(1)));
+        // If the line of the newest step was read together with this one, when that step ended is unknown.
+        if at_s > newest.step.at_s || self.waiting.is_empty() {
+            self.pause(true, at_s, now_s, events);
+            self.begins = true;
+        }
+    }
+
+    /// The number of steps whose time a new step has: all since the newest step (`advance`), or those since its epoch began, if that was
+    /// reported.
+    pub(super) fn advance_of(&mut self, source: usize, step: &FoundStep, advance: u64) -> u64 {
+        if !std::mem::take(&mut self.begins) {
+            return advance;
+        }
+        // The line of a step that was read together with that of the beginning does not tell the time of the step.
+        self.times_step &= step.at_s > self.since_s;
+        advance.min(self.steps.in_count(source))
+    }
+
     /// Adds the loss of a step, if it has one, to the losses of its epoch, once nothing more is reported of the step. The epoch of the steps
     /// before ends if the step is of another one. The mean is weighted by units if the program reports them.
     pub(super) fn add_loss(&mut self, logged: &Logged, events: &mut Vec<(f64, Event)>) {

@@ -1,24 +1,39 @@
-//! Evaluations whose loss is all that a program reports: their time is not time of a step, unless the program reports the durations of
-//! its steps.
+//! Evaluations whose loss is all that a program reports: their time is not time of a step. If the program reports the durations of its
+//! steps, a duration that is longer than the time since an evaluation contains some of it, and is unknown.
 
 use super::{Course, Event, FoundStep, Logged, Phase};
 
 /// An evaluation that is shorter than this is no phase of its own: a program may evaluate after each of millions of steps.
 const LEAST_PHASE_S: f64 = 0.1;
+/// The lines of an evaluation and of the step after it may arrive closer together by this than they were printed.
+const LATE_S: f64 = 0.002;
 
-/// Evaluations that are reported before the step of the same number.
+/// Evaluations that are reported before the next step.
 #[derive(Default)]
 pub(super) struct EvaluatedFirst {
     /// The number of the next step, if its evaluation was reported.
     next: Option<u64>,
     /// Whether the evaluation of the newest step was reported before that step.
     is_usual: bool,
+    /// When the newest evaluation since the newest step ended, with the source that reported it.
+    ended: Option<(usize, f64)>,
 }
 
 impl Course {
-    /// Takes a line with the loss of an evaluation, which ended at this time. `number` is that of the step in the line, if it has one.
-    pub(super) fn evaluated(&mut self, number: Option<u64>, at_s: f64, now_s: f64, events: &mut Vec<(f64, Event)>) {
+    /// Takes a line with the loss of an evaluation, which ended at this time. `step` is the number of the step in the line, if it has one, as
+    /// the program counts.
+    pub(super) fn evaluated(
+        &mut self,
+        source: usize,
+        step: Option<u64>,
+        at_s: f64,
+        now_s: f64,
+        events: &mut Vec<(f64, Event)>,
+    ) {
+        let number = step.map(|step| self.steps.number_of(source, step));
         let is_named = self.named.is_some_and(|named| !named.is_training());
+        // A program that names its phases knows which time is that of its steps.
+        self.evaluated_first.ended = (!is_named && !self.names_training).then_some((source, at_s));
         let newest = self.newest().copied().filter(|newest| !is_named && newest.step.duration_s.is_none());
         let Some(newest) = newest else { return };
         // If steps were made since the newest reported one, when the evaluation began is unknown, and so is the time of the next step.
@@ -37,21 +52,38 @@ impl Course {
             self.evaluated_together = Some(follows && self.evaluated_together.unwrap_or(true));
             return;
         }
+        self.hides_times |= !follows;
+        self.pause(follows, at_s, now_s, events);
+    }
+
+    /// Takes the end of a time that is none of the training. `follows` says whether it began when the newest step ended.
+    pub(super) fn pause(&mut self, follows: bool, at_s: f64, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.log_waiting(events);
         let began_s = if follows { self.since_s } else { at_s };
         (self.since_s, self.times_step) = (at_s, follows);
-        self.hides_times |= !follows;
         let is_brief = follows && at_s - began_s < LEAST_PHASE_S;
         if !is_brief && self.phase.replace(Phase::Evaluate) != Some(Phase::Evaluate) {
             events.push((self.clock.time_s(began_s, Some(now_s)), Event::Phase { phase: Phase::Evaluate }));
         }
     }
 
-    /// Takes note of a new step: the line of its loss is its end, whether or not its evaluation was reported before that.
-    pub(super) fn ends_after_evaluation(&mut self, number: u64, step: &FoundStep, events: &mut Vec<(f64, Event)>) {
-        let EvaluatedFirst { next, is_usual } = std::mem::take(&mut self.evaluated_first);
+    /// Takes note of a new step: the line of its loss is its end, whether or not its evaluation was reported before that. If the step began
+    /// before the end of an evaluation, as its reported duration says, its own duration is unknown.
+    pub(super) fn ends_after_evaluation(
+        &mut self,
+        source: usize,
+        number: u64,
+        step: &mut FoundStep,
+        events: &mut Vec<(f64, Event)>,
+    ) {
+        let EvaluatedFirst { next, is_usual, ended } = std::mem::take(&mut self.evaluated_first);
         let is_first = next == Some(number);
         self.evaluated_first.is_usual = is_first;
+        let since_s = ended.filter(|(by, _)| *by == source).map(|(_, ended_s)| step.at_s - ended_s);
+        if since_s.zip(step.duration_s).is_some_and(|(since_s, duration_s)| duration_s > since_s + LATE_S) {
+            step.duration_s = None;
+            (self.times_step, self.hides_times) = (false, true);
+        }
         if is_usual && is_first && self.times_step && step.duration_s.is_none() {
             let message = "the program evaluates in each step, before it reports the step, so that the durations of steps contain their \
                  evaluations; to time the steps alone, let the program report duration_s, or the phases train and evaluate";
@@ -83,7 +115,8 @@ impl Course {
         let has_several = self.recent.count() > 1;
         if self.hides_times && has_several && !self.recent.has_timed() {
             let message = "no step has a duration: before each of them, the program also made an evaluation, and it is unknown when that \
-                 began; let the program report duration_s, or the phases train and evaluate";
+                 began; let the program print steps more often than it evaluates, or report duration_s of the step alone, or the phases train \
+                 and evaluate";
             self.warn("evaluated", message.to_owned(), now_s, events);
         }
     }
