@@ -2,6 +2,7 @@
 
 mod absence;
 mod activity;
+mod alike;
 mod all;
 mod batch;
 mod between_sessions;
@@ -66,6 +67,7 @@ mod work_difference;
 pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, median, rank_correlation};
 pub use absence::why_absent;
 pub use activity::{Activity, Phase};
+pub use alike::{AlikeRuns, alike_runs};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
@@ -107,13 +109,13 @@ pub use resolution::resolution;
 pub use run::{summarise_run, summarise_run_by};
 pub use run_summary::{EpochSummary, Recording, RunSummary, summarise_report};
 pub use search::{Next, Question, Race, Trial, check_search, step_lines};
-pub use setting::{COMMAND, LevelRank, MADE_WITH, Setting, level_name, level_rank};
+pub use setting::{CELL, COMMAND, LevelRank, MADE_WITH, SESSION, Setting, level_name, level_rank, setting_key};
 pub use shared_run::refused_copy;
 pub use smooth::Smoother;
 pub use training::TrainingTime;
 pub use until::{
-    SpreadSeen, UNTIL_MEASURE, finished_without_time, next_repeats, relative_precision, repeats_for, repeats_of,
-    repeats_remark,
+    SpreadSeen, UNTIL_MEASURE, are_without_time, next_repeats, relative_precision, repeats_for, repeats_remark,
+    training_times,
 };
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{

@@ -55,6 +55,6 @@ pub use timeline::{
 pub use value::{
     Allocations, Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
     MemoryOperation, Memset, Metric, NvtxRange, PinProof, PrecisionProof, Proof, RankProof, Statistics, StrategyProof,
-    Synchronisation, Trace, Transfer,
+    Synchronisation, Trace, Transfer, WorkOfSteps,
 };
 pub use window::Window;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::commands::Commands;
 use super::made_with::Split;
-use super::setting::{CELL, COMMAND, DATA, MADE_WITH, MODE, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank};
+use super::setting::{
+    CELL, COMMAND, DATA, MADE_WITH, MODE, OF_SETTINGS, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank,
+    setting_key, setting_name,
+};
 use super::shared_units::SharedUnits;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, places_of};
@@ -59,6 +62,8 @@ pub struct Cell<'a> {
     /// The workloads of all cells of its sources, in the order of their first runs. They decide the order and the colours of levels,
     /// whichever of the cells are shown.
     offering: Arc<Vec<&'a Arc<WorkloadSpec>>>,
+    /// The keys of settings that a cell of its sources has as keys of factors: they mean the factors.
+    of_factors: Arc<Vec<&'static str>>,
 }
 
 impl<'a> Cell<'a> {
@@ -72,8 +77,21 @@ impl<'a> Cell<'a> {
     ) -> Self {
         let (command, made_with) = (Arc::default(), Arc::default());
         let (circumstances, units, offering) = (Arc::default(), Arc::default(), Arc::default());
-        let runs = Vec::new();
-        Self { session, id, workload, levels, data, command, made_with, circumstances, runs, units, offering }
+        let (runs, of_factors) = (Vec::new(), Arc::new(keys_of_factors([levels])));
+        Self {
+            session,
+            id,
+            workload,
+            levels,
+            data,
+            command,
+            made_with,
+            circumstances,
+            runs,
+            units,
+            offering,
+            of_factors,
+        }
     }
 
     /// The parts of the cell; the repeats of each part were made in the same environment.
@@ -128,7 +146,8 @@ impl<'a> Cell<'a> {
     /// corresponds to an fp32 cell with `tf32 = conv` has `tf32 = off`. If the workload may differ, only the factors that both have are
     /// compared.
     pub fn is_like(&self, other: &Cell, but: &[&str]) -> bool {
-        let any_workload = but.contains(&WORKLOAD);
+        let may_differ = |setting: &str| but.iter().any(|key| self.setting_meant(key) == Some(setting));
+        let any_workload = may_differ(WORKLOAD);
         let same = |key: &Key| {
             let (own, others) = (self.levels.get(key), other.levels.get(key));
             but.contains(&&**key)
@@ -139,50 +158,67 @@ impl<'a> Cell<'a> {
         };
         // Machine, commit and date are facts of a session: cells that may differ in one of them may come from different
         // sessions.
-        let any_session = but.iter().any(|key| is_of_session(key) && self.levels.get(key).is_none());
+        let any_session = but.iter().filter_map(|key| self.setting_meant(key)).any(is_of_session);
         (any_session || self.session == other.session)
-            && (but.contains(&MADE_WITH) || self.made_with == other.made_with)
-            && (any_workload || self.data == other.data && self.has_program_of(other, but.contains(&COMMAND)))
-            && (but.contains(&TRACE) || self.recording() == other.recording())
-            && (but.contains(&MODE) || self.mode() == other.mode())
+            && (may_differ(MADE_WITH) || self.made_with == other.made_with)
+            && (any_workload || self.data == other.data && self.has_program_of(other, may_differ(COMMAND)))
+            && (may_differ(TRACE) || self.recording() == other.recording())
+            && (may_differ(MODE) || self.mode() == other.mode())
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
     }
 
-    /// Whether its program is that of another cell, or, if commands may differ, another one of the same name. For cells with a factor that is
-    /// called `command`, the key means the factor.
+    /// Whether two cells differ only in the environments in which their runs were made.
+    pub fn is_part_with(&self, other: &Cell) -> bool {
+        self.is_like(other, &[&setting_name(MADE_WITH)])
+    }
+
+    /// Whether its program is that of another cell, or, if commands may differ, another one of the same name.
     fn has_program_of(&self, other: &Cell, commands_may_differ: bool) -> bool {
-        self.workload.runs_as(other.workload)
-            || commands_may_differ && self.levels.get(COMMAND).is_none() && self.workload.key == other.workload.key
+        self.workload.runs_as(other.workload) || commands_may_differ && self.workload.key == other.workload.key
+    }
+
+    /// The setting that a name means, if it means no factor of this cell or of another cell of its sources.
+    fn setting_meant<'k>(&self, name: &'k str) -> Option<&'k str> {
+        let is_factor = self.levels.named(name).is_some() || self.of_factors.iter().any(|key| *key == name);
+        (!is_factor).then(|| setting_key(name))
     }
 
     /// Whether a condition holds for the level of a setting, or for the name that earlier versions used for it.
     pub fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
         let is_recorded = || matches!(self.recording(), Recording::Traced | Recording::Report);
-        let was_on = key == TRACE && self.levels.get(TRACE).is_none() && is_recorded();
+        let was_on = self.setting_meant(key) == Some(TRACE) && is_recorded();
         self.level(key).is_some_and(|level| meets(&level)) || was_on && meets(&Level::text(Tracer::EARLIER_NSYS))
     }
 
-    /// The level of a setting.
+    /// The level of a setting. A factor of a user's program may have the key of another setting: the key means the factor then, and
+    /// `setting_<key>` the setting.
     pub fn level(&self, key: &str) -> Option<Level> {
-        match key {
-            // By these, baselines and figures name cells.
+        self.levels.named(key).cloned().or_else(|| match self.setting_meant(key)? {
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
-            // A factor of a user's program may have the key of another setting.
-            _ => self.levels.named(key).cloned().or_else(|| match key {
-                WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
-                DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
-                TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
-                MODE => Some(Level::text(&self.mode().to_string())),
-                COMMAND => (!self.command.is_empty()).then(|| Level::text(&self.command)),
-                MACHINE => self.circumstances.machine.as_deref().map(Level::text),
-                COMMIT => self.circumstances.commit.as_deref().map(Level::text),
-                DATE => self.circumstances.date().map(|date| Level::text(&date)),
-                _ => None,
-            }),
-        }
+            WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
+            DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
+            TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
+            MODE => Some(Level::text(&self.mode().to_string())),
+            COMMAND => (!self.command.is_empty()).then(|| Level::text(&self.command)),
+            MACHINE => self.circumstances.machine.as_deref().map(Level::text),
+            COMMIT => self.circumstances.commit.as_deref().map(Level::text),
+            DATE => self.circumstances.date().map(|date| Level::text(&date)),
+            _ => None,
+        })
     }
+}
+
+/// The keys of settings that are keys of factors, too.
+fn keys_of_factors<'l>(levels: impl IntoIterator<Item = &'l Levels>) -> Vec<&'static str> {
+    let mut all: Vec<&'static str> = Vec::new();
+    for levels in levels {
+        all.extend(OF_SETTINGS.into_iter().filter(|key| levels.get(key).is_some()));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The finished runs of a cell, whose numbers count.
@@ -239,24 +275,27 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     let mut offering: Vec<&Arc<WorkloadSpec>> = cells.iter().map(|cell| cell.workload).collect();
     offering.dedup_by(|a, b| Arc::ptr_eq(a, b));
     let offering = Arc::new(offering);
+    let of_factors = Arc::new(keys_of_factors(cells.iter().map(|cell| cell.levels)));
     let commands = Commands::of(cells.iter().map(|cell| (cell.session, &**cell.workload)));
     for cell in &mut cells {
         cell.command = commands.text(cell.workload);
         cell.units = Arc::clone(&units);
         cell.offering = Arc::clone(&offering);
+        cell.of_factors = Arc::clone(&of_factors);
         cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
     let order = settings(&cells);
     // The session comes last, so that the same cell of two sessions is adjacent.
     cells.sort_by(|a, b| a.session.cmp(b.session));
-    let order: Vec<&Setting> = order.iter().filter(|setting| setting.key != SESSION).collect();
+    let order: Vec<&Setting> = order.iter().filter(|setting| !setting.is(SESSION)).collect();
     sort(&mut cells, &order);
     cells
 }
 
 /// Whether a setting is the session, or a fact about the session such as its machine.
 pub fn is_of_session(key: &str) -> bool {
+    let key = setting_key(key);
     key == SESSION || OF_SESSIONS.iter().any(|(known, _)| *known == key)
 }
 
@@ -268,10 +307,9 @@ pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
 
 /// The facts of [`session_facts`] for a history, in which cells of one session may have different facts, too.
 pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
-    // A factor of a user's program may have the key of such a fact.
-    let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());
     let differs = |key: &str| cells.iter().any(|cell| cell.level(key) != cells[0].level(key));
-    let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !is_factor(key) && differs(key));
+    // A factor of a user's program may have the key of such a fact.
+    let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !means_factor(cells, key) && differs(key));
     facts.map(|(key, name)| Setting { is_fact: true, ..Setting::without_unit(key, name) }).collect()
 }
 
@@ -291,35 +329,32 @@ pub fn sort(cells: &mut [Cell], settings: &[&Setting]) {
 pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     // A standalone report has no levels, which does not count as a difference.
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
-    let differs = |setting: &Setting| match &*setting.key {
-        CELL => true,
-        TRACE if !is_factor(cells, TRACE) => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
-        key @ (SESSION | MODE | MADE_WITH) if key != MODE || !is_factor(cells, MODE) => {
+    let differs = |setting: &Setting| match (&*setting.key, setting_key(&setting.key)) {
+        (_, CELL) if !setting.is_factor => true,
+        (_, TRACE) if !setting.is_factor => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
+        (key, SESSION | MODE | MADE_WITH) if !setting.is_factor => {
             cells.iter().any(|cell| cell.level(key) != cells[0].level(key))
         }
-        key => {
+        (key, _) => {
             // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
             // unknown to every workload here is always shown.
             let is_known = planned.iter().any(|cell| cell.workload.factor(key).is_some());
-            // A cell may lack a factor and still have a level of the setting with the same key: only the factor counts.
-            let is_factor = is_factor(cells, key);
-            let level = |cell: &Cell| if is_factor { cell.levels.get(key).cloned() } else { cell.level(key) };
             let lacks = |cell: &Cell| {
                 let knows = cell.workload.factors.is_empty() || cell.workload.factor(key).is_some();
-                is_known && !knows && level(cell).is_none()
+                is_known && !knows && cell.level(key).is_none()
             };
             let mut meant = planned.iter().filter(|cell| cell.workload.has_meaning(key, cell.levels) && !lacks(cell));
-            let first = meant.next().map(|cell| level(cell));
-            meant.any(|cell| Some(level(cell)) != first)
+            let first = meant.next().map(|cell| cell.level(key));
+            meant.any(|cell| Some(cell.level(key)) != first)
         }
     };
     let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
     let described = |cell: &Cell| -> Vec<Option<Level>> {
-        varying.iter().filter(|setting| setting.key != CELL).map(|setting| cell.level(&setting.key)).collect()
+        varying.iter().filter(|setting| !setting.is(CELL)).map(|setting| cell.level(&setting.key)).collect()
     };
     let descriptions: HashSet<_> = cells.iter().map(described).collect();
     if descriptions.len() == cells.len() {
-        varying.retain(|setting| setting.key != CELL);
+        varying.retain(|setting| !setting.is(CELL));
     }
     varying
 }
@@ -330,9 +365,9 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
         let level = cells[0].level(&setting.key)?;
         let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
         // The defaults are not mentioned: no tracer, the usual workload, full runs.
-        let unsaid = match &*setting.key {
+        let unsaid = match setting_key(&setting.key) {
+            _ if setting.is_factor => false,
             CELL => true,
-            key if is_factor(cells, key) => false,
             TRACE | WORKLOAD => true,
             MODE => level.as_text() == Some(Mode::Full.name()),
             _ => false,
@@ -345,14 +380,20 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
 /// All settings of the cells: session, workload and data set, then the factors in the order of their registry, what tells commands apart,
 /// and the cell's id last.
 fn settings(cells: &[Cell]) -> Vec<Setting> {
+    let own = |key: &'static str, name: &str| {
+        let setting = Setting::without_unit(key, name);
+        match means_factor(cells, key) {
+            true => Setting { key: setting_name(key).into(), name: format!("{name} (setting)").into(), ..setting },
+            false => setting,
+        }
+    };
     let mut settings = vec![
-        Setting::without_unit(SESSION, "Session"),
-        Setting::without_unit(WORKLOAD, "Workload"),
-        Setting::without_unit(DATA, "Data"),
-        Setting { offered: places_of(Tracer::NAMES.map(Level::text)).into(), ..Setting::without_unit(TRACE, "Trace") },
-        Setting::without_unit(MODE, "Mode"),
+        own(SESSION, "Session"),
+        own(WORKLOAD, "Workload"),
+        own(DATA, "Data"),
+        Setting { offered: places_of(Tracer::NAMES.map(Level::text)).into(), ..own(TRACE, "Trace") },
+        own(MODE, "Mode"),
     ];
-    settings.retain(|setting| *setting.key == *SESSION || !is_factor(cells, &setting.key));
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
     let mut offering: Vec<&Arc<Vec<&Arc<WorkloadSpec>>>> = Vec::new();
     for cell in cells {
@@ -372,25 +413,23 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
             settings.push(Setting::of_factors(&workloads, &offering, key));
         }
     }
-    if !is_factor(cells, COMMAND) {
-        settings.push(Setting::without_unit(COMMAND, "Command"));
-    }
+    settings.push(own(COMMAND, "Command"));
     // In the order of first use.
     let started_s = |cell: &&Cell| finished(cell).filter_map(|run| run.started_s).fold(f64::MAX, f64::min);
     let mut parts: Vec<&Cell> = cells.iter().filter(|cell| !cell.made_with.is_empty()).collect();
     parts.sort_by(|a, b| started_s(a).total_cmp(&started_s(b)));
     let made_with = places_of(parts.iter().map(|cell| Level::text(&cell.made_with)));
-    settings.push(Setting { offered: made_with.into(), ..Setting::without_unit(MADE_WITH, "Made with") });
+    settings.push(Setting { offered: made_with.into(), ..own(MADE_WITH, "Made with") });
     if are_on_cpus(cells) {
         settings.iter_mut().filter(|setting| *setting.key == *GPUS).for_each(|setting| setting.name = RANKS.into());
     }
-    settings.push(Setting::without_unit(CELL, "Cell"));
+    settings.push(own(CELL, "Cell"));
     settings
 }
 
-/// Whether a cell has a factor with this key. A setting may have the same key.
-fn is_factor(cells: &[Cell], key: &str) -> bool {
-    cells.iter().any(|cell| cell.levels.get(key).is_some())
+/// Whether the key of a setting means a factor of the cells, or of other cells of their sources.
+fn means_factor(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| cell.of_factors.iter().any(|known| *known == key))
 }
 
 /// Whether all runs that finished did so on machines without a GPU.
@@ -406,7 +445,7 @@ fn are_on_cpus(cells: &[Cell]) -> bool {
 mod tests {
     use super::*;
     use crate::analysis::{Environment, fixture, summarise_run};
-    use crate::plan::{Data, Factor};
+    use crate::plan::{Data, Factor, Filter};
     use crate::store::RunRecord;
 
     #[test]
@@ -425,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_factor_of_a_program_may_have_the_key_of_a_setting() {
-        for key in [MODE, TRACE, DATA, WORKLOAD, COMMIT] {
+        for key in OF_SETTINGS {
             let run = |level: &str| {
                 let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
                 summarise_run(&RunRecord { levels, cell: level.to_owned(), ..fixture::finished() })
@@ -439,7 +478,44 @@ mod tests {
             assert_eq!(keys, [(key.into(), false)]);
             let held: Vec<_> = held(&cells[..1]).into_iter().map(|(setting, level)| (setting.key, level)).collect();
             assert!(held.contains(&(key.into(), cells[0].level(key).unwrap())), "{held:?}");
+            let filter = Filter::parse(&format!("{key}=quick")).unwrap();
+            assert_eq!(cells.iter().filter(|cell| filter.admits(*cell)).count(), 1, "{key}");
+            assert!(
+                cells[0].is_like(&cells[1], &[key]) && !cells[0].is_like(&cells[1], &[&setting_name(key)]),
+                "{key}"
+            );
+            assert_eq!(cells[0].level(&setting_name(CELL)), Some(Level::text(cells[0].id)), "{key}");
         }
+    }
+
+    #[test]
+    fn a_factor_and_the_setting_with_its_key_differ_apart_from_each_other() {
+        let program = |level: &str| RunRecord {
+            workload: WorkloadSpec::unknown("mine").into(),
+            levels: Levels::new(vec![("mode", Level::text(level))]),
+            cell: level.to_owned(),
+            ..fixture::finished()
+        };
+        let quick = RunRecord {
+            mode: Mode::Quick { step_precision: Mode::STEP_PRECISION },
+            cell: "quick".to_owned(),
+            ..fixture::finished()
+        };
+        let records = [program("a"), program("b"), fixture::finished(), quick];
+        let runs: Vec<_> = records.iter().map(summarise_run).collect();
+        let cells = cells(&runs);
+        let level = |key: &str, mode: Option<&str>| {
+            let is_one = |cell: &&Cell| cell.level(key).as_ref().and_then(|level| level.as_text()) == mode;
+            cells.iter().filter(is_one).count()
+        };
+        assert_eq!([Some("a"), Some("full"), None].map(|mode| level("mode", mode)), [1, 0, 2]);
+        assert_eq!(level("setting_mode", Some("full")), 3);
+        let settings: Vec<_> = varying(&cells).into_iter().map(|setting| (setting.key, setting.name)).collect();
+        let has = |key: &str, name: &str| settings.contains(&(key.into(), name.into()));
+        assert!(
+            has("setting_mode", "Mode (setting)") && settings.iter().any(|(key, _)| **key == *"mode"),
+            "{settings:?}"
+        );
     }
 
     #[test]

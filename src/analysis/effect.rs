@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::comparison::clock_ratio;
 use super::contrast::Sample;
+use super::setting::CELL;
 use super::value::{Intervals, complete_blocks};
 use super::verdict::judge_comparisons;
 use super::{Cell, Comparison, Judgement, Level, Measure, Setting, Value, varying};
@@ -225,7 +226,7 @@ type LevelPlace = (usize, usize);
 
 impl<'a, 'r> Design<'a, 'r> {
     fn new(cells: &'a [Cell<'r>], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>) -> Self {
-        let settings: Vec<Setting> = varying(cells).into_iter().filter(|setting| setting.key != "cell").collect();
+        let settings: Vec<Setting> = varying(cells).into_iter().filter(|setting| !setting.is(CELL)).collect();
         let mut places: Vec<HashMap<Level, usize>> = vec![HashMap::new(); settings.len()];
         let mut design = Self {
             cells: Vec::new(),

@@ -4,7 +4,7 @@
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::plan::named;
-use crate::protocol::{TraceEntry, TraceList, TracePattern, TraceSummary};
+use crate::protocol::{TraceEntry, TraceList, TraceLists, TracePattern, TraceSummary};
 
 /// What is computed from the entries that the pattern matches. The name in keys is given by attributes; the doc comment is also the help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray, IntoStaticStr, EnumMessage)]
@@ -116,23 +116,23 @@ impl RecordedMeasure {
     /// # Errors
     /// Why the recording has none.
     pub fn value(&self, trace: &TraceSummary) -> Result<f64, String> {
-        let lists = trace.lists.as_ref().ok_or_else(|| {
+        let whole = trace.lists.as_ref().ok_or_else(|| {
             format!(
                 "{} was imported by an earlier version, which kept no names: `multicard trace` can import it again",
                 trace.file
             )
         })?;
         let list = self.pattern.list;
-        let picked: Vec<&TraceEntry> = lists.of(list).filter(|entry| self.pattern.picks(&entry.name)).collect();
-        if picked.is_empty() {
-            return Err(match lists.of(list).count() {
+        if self.picked(whole).next().is_none() {
+            return Err(match whole.of(list).count() {
                 0 => format!("{} contains no {}", trace.file, list.name()),
                 names => format!("{}: none of its {names} {} matches", trace.file, list.name()),
             });
         }
+        let (lists, steps) = if self.per_step { whole.of_step(list) } else { (&**whole, whole.steps) };
         let divided_by = |count: f64, what: &str| if count > 0.0 { Ok(count) } else { Err(what.to_owned()) };
-        let calls = picked.iter().map(|entry| entry.calls).sum::<u64>() as f64;
-        let seconds: f64 = picked.iter().map(|entry| entry.seconds).sum();
+        let calls = self.picked(lists).map(|entry| entry.calls).sum::<u64>() as f64;
+        let seconds: f64 = self.picked(lists).map(|entry| entry.seconds).sum();
         let ranks = f64::from(lists.ranks);
         let value = match self.statistic {
             RecordedStatistic::Total => seconds,
@@ -152,10 +152,15 @@ impl RecordedMeasure {
         let per = match (self.per_step, self.per_rank) {
             (false, false) => 1.0,
             (false, true) => divided_by(ranks, "the recording does not tell its ranks")?,
-            (true, true) => divided_by(lists.steps as f64, no_steps)?,
-            (true, false) => divided_by(lists.steps as f64, no_steps)? / ranks.max(1.0),
+            (true, true) => divided_by(steps as f64, no_steps)?,
+            (true, false) => divided_by(steps as f64, no_steps)? / ranks.max(1.0),
         };
         Ok(value / per)
+    }
+
+    /// The entries that its pattern picks.
+    fn picked<'l>(&self, lists: &'l TraceLists) -> impl Iterator<Item = &'l TraceEntry> {
+        lists.of(self.pattern.list).filter(move |entry| self.pattern.picks(&entry.name))
     }
 }
 
@@ -188,7 +193,6 @@ mod tests {
     use super::*;
     use crate::analysis::{fixture, measure, summarise_report, why_absent};
     use crate::plan::Better;
-    use crate::protocol::TraceLists;
 
     fn entry(name: &str, calls: u64, seconds: f64) -> TraceEntry {
         TraceEntry { name: name.to_owned(), calls, seconds, place: None }
@@ -232,6 +236,24 @@ mod tests {
         near("nccl.share:AllReduce", 0.3);
         near("api:cudaLaunch", 0.02);
         near("range.wall:^forward$", 0.1);
+    }
+
+    #[test]
+    fn values_of_a_step_are_of_the_work_within_the_steps_that_count() {
+        let whole = TraceLists::clone(trace().lists.as_ref().unwrap());
+        let kernels = vec![entry("ampere_sgemm_64x64_nn", 32, 0.4)];
+        let in_steps = TraceLists { ranks: 2, steps: 16, kernels, ..TraceLists::default() };
+        let lists = TraceLists { steps: 16, begun_steps: 20, in_steps: Some(Box::new(in_steps)), ..whole };
+        let trace = TraceSummary { lists: Some(Arc::new(lists)), ..trace() };
+        let near = |key: &str, expected: f64| {
+            let value = RecordedMeasure::parse(key).unwrap().unwrap().value(&trace);
+            assert!((value.clone().unwrap() - expected).abs() < 1e-12, "{key}: {value:?}");
+        };
+        near("kernel.count.per_step.per_rank:64x64", 2.0);
+        near("kernel.per_step.per_rank:64x64", 0.025);
+        near("kernel:64x64", 0.6);
+        near("kernel.per_step:32x32", 0.0);
+        near("api.count.per_step.per_rank:cudaLaunch", 3.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::circumstances::{DATE, MACHINE};
+use super::circumstances::{COMMIT, DATE, MACHINE};
 use crate::plan::{AA_COPY, Factor, GPUS, Key, Level, Tracer, WorkloadSpec, offered_levels, rank_among, workloads};
 
 /// The key of the workload as a setting.
@@ -17,11 +17,27 @@ pub(super) const TRACE: &str = Tracer::KEY;
 /// The key of the mode (full or quick) as a setting.
 pub(super) const MODE: &str = "mode";
 /// The key of the cell's id, which is used if no setting distinguishes cells.
-pub(super) const CELL: &str = "cell";
+pub const CELL: &str = "cell";
 /// The key of the session as a setting, if cells of several sessions are compared.
-pub(super) const SESSION: &str = "session";
+pub const SESSION: &str = "session";
 /// The key of the environment in which the cell's runs were made.
 pub const MADE_WITH: &str = "made_with";
+/// The keys of all settings that are no factors. A factor of a user's program may have one of them.
+pub(super) const OF_SETTINGS: [&str; 11] =
+    [SESSION, WORKLOAD, DATA, TRACE, MODE, COMMAND, MADE_WITH, CELL, MACHINE, COMMIT, DATE];
+
+/// Begins the name of a setting where its key alone means a factor: `setting_cell`.
+const OF_SETTING: &str = "setting_";
+
+/// The name that means the setting with this key, also where a factor has the key.
+pub(super) fn setting_name(key: &str) -> String {
+    format!("{OF_SETTING}{key}")
+}
+
+/// The key of the setting that a name made by [`setting_name`] means; any other name as it is.
+pub fn setting_key(name: &str) -> &str {
+    name.strip_prefix(OF_SETTING).filter(|key| OF_SETTINGS.contains(key)).unwrap_or(name)
+}
 
 /// The word that takes the place of "GPUs" for runs on CPUs.
 pub(super) const RANKS: &str = "Ranks";
@@ -29,12 +45,15 @@ pub(super) const RANKS: &str = "Ranks";
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`.
+    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`. A setting begins with `setting_` if a factor has its
+    /// key: `setting_cell`.
     pub key: Key,
     /// The name on paper and on screen.
     pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
     pub unit: Arc<str>,
+    /// Whether it is a factor.
+    pub is_factor: bool,
     /// Whether it is a fact about sessions, such as their machine. A factor of a user's program may have the same key.
     pub is_fact: bool,
     /// Whether its named levels are clear without its name.
@@ -65,7 +84,12 @@ impl Setting {
             None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),
             None => Self::without_unit(key, &format!("unknown factor {key}")),
         };
-        Self { speaks_for_itself, ..setting }
+        Self { speaks_for_itself, is_factor: true, ..setting }
+    }
+
+    /// Whether it is the setting with this key, and no factor that has the same key.
+    pub fn is(&self, key: &str) -> bool {
+        !self.is_factor && setting_key(&self.key) == key
     }
 
     /// A setting whose levels are names or counts.
@@ -74,6 +98,7 @@ impl Setting {
             key: key.into(),
             name: name.into(),
             unit: "".into(),
+            is_factor: false,
             is_fact: false,
             speaks_for_itself: [DATA, SESSION, COMMAND, MADE_WITH, MACHINE, DATE].contains(&key),
             offered: Arc::default(),

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{INTERVAL_REPEATS, RunSummary, counted, spread, summarise};
-use crate::plan::{Identity, Key, MAX_REPEATS, Plan, RunState};
+use super::{AlikeRuns, INTERVAL_REPEATS, RunSummary, alike_runs, counted, spread, summarise};
+use crate::plan::{Key, MAX_REPEATS, Plan};
 use crate::statistics::median;
 
 /// The measure whose precision decides the number of repeats.
@@ -92,20 +92,19 @@ pub fn next_repeats(repeats: &[f64], precision: f64) -> Option<u32> {
     })
 }
 
-/// The training times of a cell's finished runs, without runs that shared the machine.
-pub fn repeats_of(runs: &[RunSummary], cell: &Identity) -> Vec<f64> {
-    finished_of(runs, cell).filter_map(|run| run.value_alone(run.measures.find(UNTIL_MEASURE)?)).collect()
+/// The training times of a cell's runs that count, in seconds, without runs that shared the machine.
+pub fn training_times(cell: &AlikeRuns) -> Vec<f64> {
+    cell.runs.iter().copied().filter_map(training_time_s).collect()
 }
 
-/// The number of a cell's finished runs if none of them has a training time, as for a program that reports no steps: more repeats would have
-/// none either. `None` if a run has one, and without finished runs.
-pub fn finished_without_time(runs: &[RunSummary], cell: &Identity) -> Option<usize> {
-    let is_known = finished_of(runs, cell).any(|run| run.value(UNTIL_MEASURE).is_some());
-    Some(finished_of(runs, cell).count()).filter(|count| *count > 0 && !is_known)
+fn training_time_s(run: &RunSummary) -> Option<f64> {
+    run.value_alone(run.measures.find(UNTIL_MEASURE)?)
 }
 
-fn finished_of<'r>(runs: &'r [RunSummary], cell: &Identity) -> impl Iterator<Item = &'r RunSummary> {
-    runs.iter().filter(move |run| run.identity.as_ref() == Some(cell) && run.state == RunState::Finished)
+/// Whether a cell has finished runs and none of those that count has a training time, as for a program that reports no steps: more repeats
+/// would have none either.
+pub fn are_without_time(cell: &AlikeRuns) -> bool {
+    !cell.runs.is_empty() && cell.runs.iter().all(|run| run.value(UNTIL_MEASURE).is_none())
 }
 
 /// The spread of repeats in a session's cells.
@@ -120,17 +119,16 @@ pub struct SpreadSeen {
 }
 
 impl SpreadSeen {
-    /// The spread for each workload, by its key, because workloads differ in steadiness. Runs that shared their CPUs are left out. A
-    /// workload without a cell that has two finished repeats is missing.
+    /// The spread for each workload, by its key, because workloads differ in steadiness. Of each cell, the runs that count are used (see
+    /// [`alike_runs`]), without those that shared their CPUs. A workload without a cell that has two such repeats is missing.
     pub fn by_workload(runs: &[RunSummary]) -> BTreeMap<Key, Self> {
-        let mut workloads: BTreeMap<Key, BTreeMap<Identity, Vec<f64>>> = BTreeMap::new();
-        for run in runs.iter().filter(|run| run.state == RunState::Finished && !run.was_contended()) {
-            let time = run.measures.find(UNTIL_MEASURE).and_then(|measure| run.value_alone(measure));
-            if let Some((cell, time)) = run.identity.zip(time) {
-                workloads.entry(run.workload.key.clone()).or_default().entry(cell).or_default().push(time);
-            }
+        let mut workloads: BTreeMap<Key, Vec<Vec<f64>>> = BTreeMap::new();
+        for cell in alike_runs(runs).values() {
+            let Some(first) = cell.runs.first() else { continue };
+            let alone = cell.runs.iter().copied().filter(|run| !run.was_contended());
+            workloads.entry(first.workload.key.clone()).or_default().push(alone.filter_map(training_time_s).collect());
         }
-        workloads.into_iter().filter_map(|(key, cells)| Some((key, Self::of_cells(cells.into_values())?))).collect()
+        workloads.into_iter().filter_map(|(key, cells)| Some((key, Self::of_cells(cells.into_iter())?))).collect()
     }
 
     /// The spread from the repeats of cells.
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::analysis::{Mark, fixture, summarise_run};
+    use crate::analysis::{Environment, Mark, RunState, fixture, summarise_run};
 
     #[test]
     fn repeats_go_on_from_the_least_with_an_interval_until_it_is_narrow_enough() {
@@ -278,22 +276,39 @@ mod tests {
         let contended = Mark::Contended { others: 2.0, stolen: 0.0, busy: 2.0, cpus: 2 };
         runs[1..].iter_mut().for_each(|run| run.marks.push(contended.clone()));
         assert!(SpreadSeen::by_workload(&runs).is_empty());
-        assert_eq!(repeats_of(&runs, runs[0].identity.as_ref().unwrap()).len(), 4);
+        assert_eq!(alike_runs(&runs).values().map(|cell| training_times(cell).len()).collect::<Vec<_>>(), [4]);
     }
 
     #[test]
     fn finished_runs_are_without_a_training_time_if_none_of_them_has_one() {
         let run = |repeat: u32| summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01));
         let mut runs = [run(1), run(2)];
-        let cell = runs[0].identity.unwrap();
-        assert_eq!(finished_without_time(&runs, &cell), None);
+        let are_without = |runs: &[RunSummary]| alike_runs(runs).values().any(are_without_time);
+        assert!(!are_without(&runs));
         runs[0].values.remove(UNTIL_MEASURE);
-        assert_eq!(finished_without_time(&runs, &cell), None, "one has a time");
+        assert!(!are_without(&runs), "one has a time");
         runs[1].values.remove(UNTIL_MEASURE);
-        assert_eq!(finished_without_time(&runs, &cell), Some(2));
+        assert!(are_without(&runs));
         runs[1].state = RunState::Failed;
-        assert_eq!(finished_without_time(&runs, &cell), Some(1));
+        assert!(are_without(&runs));
         runs[0].state = RunState::Failed;
-        assert_eq!(finished_without_time(&runs, &cell), None, "more repeats may finish");
+        assert!(!are_without(&runs), "more repeats may finish");
+        assert!(!are_without_time(&AlikeRuns::default()));
+    }
+
+    #[test]
+    fn the_spread_seen_is_that_of_the_program_as_it_is_now() {
+        let run = |repeat: u32| {
+            let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01);
+            record.started_time_s = Some(1_000.0 * f64::from(repeat));
+            let mut environment = Environment::default();
+            environment.set("program_files", Some(if repeat > 3 { "new" } else { "old" }));
+            record.environment = Some(Arc::new(environment));
+            summarise_run(&record)
+        };
+        let mut runs: Vec<RunSummary> = (1..=6).map(run).collect();
+        runs[..3].iter_mut().for_each(|run| *run.values.get_mut(UNTIL_MEASURE).unwrap() *= 3.0);
+        let seen = SpreadSeen::by_workload(&runs)[&runs[0].workload.key];
+        assert!(seen.cells == 1 && seen.freedom == 2 && seen.spread < 0.01, "{seen:?}");
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contrast::{Contrast, ERROR, Sample, holm};
 use super::renamed_kernels::{INDUCTOR, Placed, renamed};
 use super::{Method, Value};
-use crate::protocol::{TraceEntry, TraceLists};
+use crate::protocol::{TraceEntry, TraceList, TraceLists};
 
 /// The part for time in which several kernels or copies ran at once, which is counted once in busy time.
 pub const OVERLAP: &str = "(ran at the same time)";
@@ -124,7 +124,8 @@ pub fn work_difference(before: &[&TraceLists], after: &[&TraceLists]) -> Result<
 
 /// The parts of a recording's step.
 fn parts(lists: &TraceLists) -> Result<Parts, String> {
-    if lists.steps == 0 {
+    let (lists, steps) = lists.of_step(TraceList::Kernel);
+    if steps == 0 {
         return Err(
             "a recording marks no steps: ranges named step, iteration or ProfilerStep would mark them".to_owned()
         );
@@ -132,7 +133,7 @@ fn parts(lists: &TraceLists) -> Result<Parts, String> {
     if lists.gpu_busy_s <= 0.0 {
         return Err("a recording contains no work of a GPU".to_owned());
     }
-    let steps = lists.steps as f64;
+    let steps = steps as f64;
     let mut parts = Parts::new();
     let mut add = |name: String, entry: &TraceEntry| {
         let (seconds, calls) = parts.entry(name).or_default();
@@ -149,10 +150,11 @@ fn parts(lists: &TraceLists) -> Result<Parts, String> {
 
 /// The kernels of a recording in the order in which they begin for the first time. Empty for recordings of earlier versions.
 fn placed(lists: &TraceLists) -> Vec<Placed> {
+    let (lists, steps) = lists.of_step(TraceList::Kernel);
     let kernels = lists.kernels.iter().filter_map(|entry| Some((entry.place?, entry)));
     let mut all: Vec<Placed> = Vec::new();
     for entry in kernels.collect::<BTreeMap<u32, &TraceEntry>>().into_values() {
-        let (name, calls) = (folded(&entry.name), entry.calls as f64 / lists.steps.max(1) as f64);
+        let (name, calls) = (folded(&entry.name), entry.calls as f64 / steps.max(1) as f64);
         match all.iter_mut().find(|known| known.name == name) {
             Some(known) => known.calls += calls,
             None => all.push(Placed { name, calls }),
@@ -319,6 +321,19 @@ mod tests {
         assert!((shares - 1.0).abs() < 1e-9);
         // 0.9 of 5 ms and 1 ms without work.
         assert!((found.step.means_s.0 - 0.0055).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_step_is_made_of_the_work_within_the_steps_that_count() {
+        let recorded = |ms: f64| {
+            let in_steps = recording(&[("gemm", ms)]);
+            // The whole recording contains a start of a second, and a trial.
+            let whole = recording(&[("gemm", ms), ("trial", 3.0)]);
+            TraceLists { gpu_idle_s: 1.0, begun_steps: 12, in_steps: Some(Box::new(in_steps)), ..whole }
+        };
+        let found = compare(&[recorded(2.0)], &[recorded(4.0)]);
+        assert!((found.step.means_s.0 - 0.0028).abs() < 1e-12, "{:?}", found.step);
+        assert!(found.parts.iter().all(|part| part.name != "trial"), "{found:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::material::Material;
 use super::{OK, Outcome, print, session_folder};
 use crate::analysis::{
-    Question, RunState, RunSummary, SpreadSeen, check_measures, check_search, counted, repeats_remark, summarise,
+    Question, RunSummary, SpreadSeen, alike_runs, check_measures, check_search, counted, repeats_remark, summarise,
 };
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
@@ -260,12 +260,14 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(OK)
 }
 
-/// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took. The estimates of other cells are
-/// scaled by the same ratio: for example, runs spend time on cuDNN's trials of algorithms, which estimates leave out. Cells of programs
-/// have no estimate, so the times of their runs scale nothing. Returns a sentence that says so; `None` if no run belongs to these cells.
+/// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took, as far as these runs count now (see
+/// [`alike_runs`]). The estimates of other cells are scaled by the same ratio: for example, runs spend time on cuDNN's trials of
+/// algorithms, which estimates leave out. Cells of programs have no estimate, so the times of their runs scale nothing. Returns a sentence
+/// that says so; `None` if no run belongs to these cells.
 fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
+    let alike = alike_runs(runs);
     let took = |cell: &Cell| {
-        let own = runs.iter().filter(|run| run.state == RunState::Finished && run.identity == Some(cell.identity));
+        let own = alike.get(&cell.identity)?.runs.iter();
         let times: Vec<f64> = own.filter_map(|run| run.value("total_time_s")).collect();
         summarise(&times).map(|value| value.median)
     };

@@ -1,7 +1,9 @@
 //! What `multicard plan` prints of plans.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::analysis::{fixture, summarise_run};
+use crate::analysis::{Environment, fixture, summarise_run};
 use crate::plan::{Level, asked_cells, fixture::cpu_node};
 
 fn small() -> Plan {
@@ -145,4 +147,22 @@ fn the_companion_of_a_table_is_a_preset_of_full_runs() {
     let argument = PlanArgument { plan: None, preset: Some("2503.15252/table-2/accuracy".to_owned()) };
     let plan = argument.read(&Changes::default()).unwrap();
     assert!(plan.mode.is_full() && plan.repeats == 1);
+}
+
+#[test]
+fn the_time_of_a_cell_is_that_of_its_program_as_it_is_now() {
+    let plan = small();
+    let mut matrix = expand(&plan, &cpu_node());
+    let asked = &asked_cells(&plan)[0];
+    let run = |repeat: u32, files: &str, took_s: f64| {
+        let mut record = fixture::run_of(asked, &plan, repeat, 0.1);
+        let started_s = 1_000.0 * f64::from(repeat);
+        (record.started_time_s, record.ended_time_s) = (Some(started_s), Some(started_s + took_s));
+        let mut environment = Environment::default();
+        environment.set("program_files", Some(files));
+        record.environment = Some(Arc::new(environment));
+        summarise_run(&record)
+    };
+    learn(&mut matrix, &[run(1, "old", 10.0), run(2, "old", 10.0), run(3, "new", 30.0)]);
+    assert!((matrix.cells[0].estimate.duration_s - 30.0).abs() < 0.1, "{}", matrix.cells[0].estimate.duration_s);
 }

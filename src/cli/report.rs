@@ -13,7 +13,7 @@ use super::material::{Material, saved};
 use super::replace::{self, Kind};
 use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
-use crate::analysis::{Mark, RunSummary, Setting, cells_of, varying};
+use crate::analysis::{CELL, Mark, RunSummary, Setting, cells_of, varying};
 use crate::figure::paper::{self, PaperFormat};
 use crate::figure::{self, Chart, Figure, Format, Study, capitalised, counted, find_study, presets, render};
 use crate::plan::RunState;
@@ -221,7 +221,7 @@ impl Report<'_> {
     fn runs(&self, document: &mut Document) {
         let sources = self.material.sources();
         let cells = cells_of(&sources);
-        let settings: Vec<Setting> = varying(&cells).into_iter().filter(|setting| &*setting.key != "cell").collect();
+        let settings: Vec<Setting> = varying(&cells).into_iter().filter(|setting| !setting.is(CELL)).collect();
         let mut table = TextTable::new(
             format!("l{}rll", "l".repeat(settings.len())),
             ["Run"]

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
-use crate::analysis::{Cell, CellKey, Key, Level, MADE_WITH, Source, THROUGHPUT, cells_of};
+use crate::analysis::{CELL, Cell, CellKey, Key, Level, MADE_WITH, SESSION, Source, THROUGHPUT, cells_of};
 use crate::plan::Filter;
 use crate::plan::filter::between_commas;
 
@@ -13,7 +13,7 @@ pub fn baseline_name(cell: &CellKey) -> String {
     if cell.session.is_empty() && cell.made_with.is_empty() {
         return cell.cell.clone();
     }
-    let parts = [("session", &cell.session), ("cell", &cell.cell), ("made_with", &cell.made_with)];
+    let parts = [(SESSION, &cell.session), (CELL, &cell.cell), (MADE_WITH, &cell.made_with)];
     let parts = parts.iter().filter(|(_, level)| !level.is_empty());
     parts.map(|(key, level)| format!("{key}={level}")).collect::<Vec<_>>().join(",")
 }
@@ -64,8 +64,12 @@ impl<'a> Named<'a> {
     fn is(&self, cell: &Cell) -> bool {
         let has = |(key, level): &(String, String)| {
             // Cells have a session level only if there are several sessions.
-            let is_only = key == "session" && cell.session.is_empty();
-            is_only || cell.any_level(key, &mut |own| own.to_string() == *level)
+            let is_only = key == SESSION && cell.session.is_empty() && cell.levels.get(SESSION).is_none();
+            // By these, the names of cells tell them apart, whatever a factor of such a name is.
+            let own = [(SESSION, cell.session), (CELL, cell.id), (MADE_WITH, &*cell.made_with)];
+            is_only
+                || own.contains(&(key.as_str(), level.as_str()))
+                || cell.any_level(key, &mut |own| own.to_string() == *level)
         };
         cell.id == self.id || self.levels.as_ref().is_some_and(|levels| levels.iter().all(has))
     }
@@ -80,7 +84,7 @@ pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
 /// reader's words choose among the parts, and not if only parts of the baseline are shown, which would each be divided by
 /// themselves. Then all cells have the same baseline.
 fn is_by_making(study: &Study, only: &Cell, all: &[Cell], shown: &[Cell]) -> bool {
-    let is_part = |cell: &&Cell| cell.is_like(only, &[MADE_WITH]);
+    let is_part = |cell: &&Cell| cell.is_part_with(only);
     let chooses = |asked: &String| {
         let named = Named::new(asked);
         all.iter().filter(is_part).any(|part| !named.is(part))
@@ -183,12 +187,12 @@ impl<'a> Baseline<'a> {
         let by_making = named.first().filter(|only| is_by_making(study, only, all, shown));
         let is_hidden = of_each.is_none()
             && named.first().is_some_and(|only| {
-                let has_part = || by_making.is_some() && shown.iter().any(|cell| cell.is_like(only, &[MADE_WITH]));
+                let has_part = || by_making.is_some() && shown.iter().any(|cell| cell.is_part_with(only));
                 !is_shown(only) && !has_part()
             });
         let mut parts = HashMap::new();
         if let Some(only) = by_making {
-            for part in all.iter().filter(|cell| cell.is_like(only, &[MADE_WITH])) {
+            for part in all.iter().filter(|cell| cell.is_part_with(only)) {
                 parts.entry(&*part.made_with).or_insert(part);
             }
         }

@@ -5,7 +5,7 @@ use super::ratio::by_repeat;
 use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST};
 use super::table::Column;
-use crate::analysis::{Cell, MADE_WITH, Measure, THROUGHPUT, varying};
+use crate::analysis::{Cell, MADE_WITH, Measure, Setting, THROUGHPUT, varying};
 
 /// Notes on the baseline by which ratios and speed-ups of a table are divided.
 pub(super) fn summary_of_baseline(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
@@ -88,8 +88,8 @@ impl Baseline<'_> {
         if all.iter().all(|known| known.key() != cell.key()) {
             all.push(cell.clone());
         }
-        let is_each = |key: &str| self.depends_on_making() && key == MADE_WITH;
-        let distinguishing = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
+        let is_each = |setting: &Setting| self.depends_on_making() && setting.is(MADE_WITH);
+        let distinguishing = varying(&all).into_iter().filter(|setting| !is_each(setting));
         let levels = distinguishing.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
         let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
         let name = if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") };

@@ -38,7 +38,7 @@ use super::tabulate::{cell_value, table_of};
 use super::unlike_notes::warm_up_caution;
 use crate::analysis::{
     COMMIT, Cell, CellKey, IMPORTED_FROM, Intervals, Judgement, Key, Level, MACHINE, MADE_WITH, Measure, Method,
-    Recording, RunState, Setting, Source, TraceList, Value, cells_pooling, counted, fact_name, has_differing,
+    Recording, RunState, SESSION, Setting, Source, TraceList, Value, cells_pooling, counted, fact_name, has_differing,
     history_facts, measure_of, session_facts, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
@@ -207,8 +207,7 @@ impl<'a> Chosen<'a> {
         let settings = with_facts(&study, own(&all), &all);
         if !study.order.is_empty() {
             // The same cell of two sessions is next to each other, unless the study puts sessions in an order.
-            let counts =
-                |setting: &&Setting| (&*setting.key != "session" && !setting.is_fact) || !setting.order.is_empty();
+            let counts = |setting: &&Setting| (!setting.is(SESSION) && !setting.is_fact) || !setting.order.is_empty();
             sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
         }
         // A filter that cannot be read hides nothing; its error is shown where it was typed. Nor does one that asks for an order of names.
@@ -272,7 +271,7 @@ impl<'a> Chosen<'a> {
         };
         let has_commits = settings.iter().any(|setting| setting.key == COMMIT && setting.is_fact);
         if has_commits && self.shown.iter().all(repeats_commit) {
-            settings.retain(|setting| setting.key != MADE_WITH);
+            settings.retain(|setting| !setting.is(MADE_WITH));
         }
         settings
     }
@@ -353,7 +352,7 @@ fn facts_of(study: &Study, cells: &[Cell]) -> impl Iterator<Item = Setting> {
 
 /// The settings, with the facts about sessions directly after the session.
 fn with_facts(study: &Study, mut settings: Vec<Setting>, cells: &[Cell]) -> Vec<Setting> {
-    let place = settings.iter().position(|setting| setting.key != "session").unwrap_or(settings.len());
+    let place = settings.iter().position(|setting| !setting.is(SESSION)).unwrap_or(settings.len());
     settings.splice(place..place, facts_of(study, cells));
     settings
 }
@@ -373,7 +372,7 @@ fn for_names(settings: &[Setting]) -> Vec<Setting> {
 /// The settings for the baseline's name: without what it was made with, if that depends on the cell that is divided.
 fn for_baseline(settings: &[Setting], baseline: &Baseline) -> Vec<Setting> {
     let mut settings = for_names(settings);
-    settings.retain(|setting| setting.key != MADE_WITH || !baseline.depends_on_making());
+    settings.retain(|setting| !setting.is(MADE_WITH) || !baseline.depends_on_making());
     settings
 }
 

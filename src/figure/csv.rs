@@ -2,8 +2,8 @@
 
 use super::study::is_verdict;
 use super::{CellValue, Table};
-use crate::analysis::{Incomparable, Level};
-use crate::plan::number_text;
+use crate::analysis::{Incomparable, Level, setting_key};
+use crate::plan::{factor_name, number_text};
 use crate::text_table::{Field, TextTable};
 
 /// The parts of a verdict besides its name.
@@ -25,11 +25,14 @@ pub(super) fn render(table: &Table) -> String {
             factors.push(key);
         }
     }
-    let is_level = |key: &str| ["cell", "data"].contains(&key) || factors.contains(&key);
+    let is_level = |key: &str| ["cell", "data"].contains(&setting_key(key)) || factors.contains(&key);
     // Effects and claims do not belong to a single cell.
     let of_cells = table.rows.iter().any(|row| !row.cell.is_empty());
     let mut head: Vec<String> = if of_cells { vec!["cell".to_owned(), "data".to_owned()] } else { Vec::new() };
-    head.extend(factors.iter().map(ToString::to_string));
+    // A factor of a user's program may have the key of a column.
+    let named =
+        |key: &&str| if of_cells && ["cell", "data"].contains(key) { factor_name(key) } else { (*key).to_owned() };
+    head.extend(factors.iter().map(named));
     for column in table.columns.iter().filter(|column| !is_level(&column.key)) {
         if column.is_measure {
             head.extend(["median", "low", "high", "n", "method"].map(|part| format!("{}_{part}", column.key)));

@@ -6,8 +6,8 @@ use super::study::VERDICT;
 use super::table::{CellValue, Column, Row, Table};
 use super::verdict_notes::verdict_notes;
 use crate::analysis::{
-    Better, Cell, Mark, Measure, SessionComparison, SessionJudgement, counted, environments_between, judge_sessions,
-    summarise, varying,
+    Better, Cell, Mark, Measure, SESSION, SessionComparison, SessionJudgement, counted, environments_between,
+    judge_sessions, summarise, varying,
 };
 
 /// The result of a comparison of sessions.
@@ -108,7 +108,7 @@ pub fn difference(
     let judged = judge_sessions(&family, measure.is_speed(), margin);
     let firsts: Vec<Cell> = shared.iter().map(|cell| cell.before[0].clone()).collect();
     let mut settings = if firsts.is_empty() { Vec::new() } else { varying(&firsts) };
-    settings.retain(|setting| setting.key != "session");
+    settings.retain(|setting| !setting.is(SESSION));
     let mut columns: Vec<Column> =
         settings.iter().map(|setting| Column::plain(&setting.key, &setting.name, &setting.unit)).collect();
     let of_measure = |key: &str, name: &str| Column {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::{CellValue, Row, Table};
-use crate::analysis::Judgement;
+use crate::analysis::{Judgement, setting_key};
 
 /// Writes the table; numbers are in the columns' units with full precision.
 pub(super) fn render(table: &Table) -> String {
@@ -98,7 +98,8 @@ impl Serialize for JsonRow<'_> {
             map.serialize_entry("data", &row.data)?;
             map.serialize_entry("levels", &row.levels)?;
         }
-        let is_told = |key: &str| ["session", "cell", "data"].contains(&key) || row.levels.get(key).is_some();
+        let is_told =
+            |key: &str| ["session", "cell", "data"].contains(&setting_key(key)) || row.levels.get(key).is_some();
         for (column, value) in table.columns.iter().zip(&row.values) {
             match value {
                 // Levels of factors are written together, including those that all rows share.

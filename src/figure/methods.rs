@@ -107,7 +107,7 @@ fn design(cells: &[Cell]) -> String {
             format!("{} ({})", setting.name, levels.join(", "))
         })
         .collect();
-    let is_said = |setting: &Setting| ["data", "workload"].contains(&&*setting.key);
+    let is_said = |setting: &Setting| setting.is("data") || setting.is("workload");
     let held = held(cells).into_iter().filter(|(setting, _)| !is_said(setting));
     let held: Vec<String> = held.map(|(setting, level)| format!("{} {level}", setting.name)).collect();
     let were = if cells.len() == 1 { "was" } else { "were" };

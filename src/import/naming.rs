@@ -3,24 +3,11 @@
 use super::amount::{Amount, plain};
 use crate::analysis::capitalised;
 
-/// Keys of settings and of table columns. No factor and no measure may have one of them.
-const TAKEN: [&str; 13] = [
-    "session",
-    "machine",
-    "commit",
-    "date",
-    "cell",
-    "made_with",
-    "runs",
-    "epoch",
-    "repeat",
-    "throughput",
-    "speedup",
-    "ratio",
-    "change",
-];
+/// Keys of facts about sessions and of table columns. No factor and no measure may have one of them.
+const TAKEN: [&str; 10] =
+    ["machine", "commit", "date", "runs", "epoch", "repeat", "throughput", "speedup", "ratio", "change"];
 /// Keys of settings that only measures may not have: for runs with a factor of this key, the key means the factor.
-const SETTINGS: [&str; 4] = ["workload", "data", "trace", "mode"];
+const SETTINGS: [&str; 7] = ["session", "cell", "made_with", "workload", "data", "trace", "mode"];
 
 /// A name without its unit, but with the words `per_s` of a rate and `per_w` of an efficiency.
 pub(super) fn stem(name: &str) -> String {

@@ -21,9 +21,10 @@ fn rows_become_repeats_of_cells_with_values_in_base_units() {
 
 #[test]
 fn factors_keep_the_names_of_settings_that_factors_may_have_and_the_user_is_told_of_other_names() {
-    let results = imported("mode,trace,data,runs,mode (GB)\nfull,off,a,b,1.5\nhalf,on,a,b,2.5\n", &[]).unwrap();
+    let results =
+        imported("mode,trace,data,cell,runs,mode (GB)\nfull,off,a,lstm,b,1.5\nhalf,on,a,gru,b,2.5\n", &[]).unwrap();
     let keys: Vec<&str> = results.spec.factors.iter().map(|factor| &*factor.key).collect();
-    assert_eq!(keys, ["mode", "trace", "data", "runs_"]);
+    assert_eq!(keys, ["mode", "trace", "data", "cell", "runs_"]);
     let told: Vec<String> = results.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         told,
@@ -127,7 +128,7 @@ fn a_mapping_that_does_not_fit_is_refused() {
         unit[0].starts_with("column \"b\": step_time_s is the measure \"Step time\" (s), and GB is no such unit"),
         "{unit:?}"
     );
-    for (role, text) in [("factor as session", "a,time_s\n1,2\n"), ("measure s as cell", "a,time_s\n1.5,2\n")] {
+    for (role, text) in [("factor as machine", "a,time_s\n1,2\n"), ("measure s as cell", "a,time_s\n1.5,2\n")] {
         let key = role.rsplit(' ').next().unwrap();
         let taken = imported(text, &[("a", role)]).unwrap_err();
         assert_eq!(

@@ -17,7 +17,8 @@
 //! comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! A key means a factor or another property of things, such as `plan` of a run. If a factor has the key of such a
-//! property, `factor_plan` is the factor.
+//! property, `factor_plan` is the factor. If a factor of a cell has the key of a setting, `cell` is the factor, and
+//! `setting_cell` the setting.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them, a thing would need both values, which no thing has.

@@ -4,7 +4,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::plan::named;
+use crate::plan::{is_default, named};
 
 /// The most names of a list that a summary keeps; further ones are summed up as [`FURTHER`].
 pub const MOST_ENTRIES: usize = 1000;
@@ -55,12 +55,30 @@ pub struct TraceLists {
     pub ranges: Vec<TraceEntry>,
     /// Kernels, copies and memsets by purpose.
     pub families: Vec<TraceEntry>,
+    /// Number of steps that begin, summed over ranks, if not all of them count: trials of algorithms do not. 0 if all count, and in
+    /// summaries of earlier versions.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub begun_steps: u64,
+    /// The work of GPUs within the steps that count, if a kernel or collective that recurs marks them: without calls and ranges. `None` in
+    /// summaries of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_steps: Option<Box<Self>>,
 }
 
 impl TraceLists {
     /// What marks the steps, in words; `None` if ranges do.
     pub fn steps_without_ranges(&self) -> Option<&str> {
         self.steps_by.as_deref().filter(|words| !words.starts_with(STEPS_BY_RANGES))
+    }
+
+    /// The lists and the number of steps that a value of a step of `list` is made of: both are about the same time.
+    pub fn of_step(&self, list: TraceList) -> (&Self, u64) {
+        match (list, &self.in_steps) {
+            // Calls and ranges of the host begin earlier than their work on a GPU, which marks the steps. So all of them count, and all steps.
+            (TraceList::Api | TraceList::Range, _) => (self, self.begun_steps.max(self.steps)),
+            (_, Some(in_steps)) => (in_steps, in_steps.steps),
+            (_, None) => (self, self.steps),
+        }
     }
 }
 

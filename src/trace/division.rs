@@ -6,7 +6,8 @@
 //! beginning, and for at least half of all events. If several names recur, the one is taken for which it holds for the
 //! largest share of events; among equal shares, the most frequent name. A kernel of a model's layer recurs, too, but it
 //! loses: the events of a step that are outside of its layers are not between two layers. Only times with the same
-//! events count as steps, so that the start, evaluations and trials of algorithms are in no step.
+//! events count as steps, so that the start, evaluations and trials of algorithms are in no step. What is divided by the
+//! number of steps must therefore be the work within them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -70,6 +71,9 @@ pub(super) struct Division {
     pub by: String,
     /// Process, start and end of each step, by process and start.
     pub steps: Vec<(i64, (i64, i64))>,
+    /// When the events begin that divide the recording, also those that begin no step that counts. Empty if the steps are ranges or begin
+    /// with calls: the work that these start runs later.
+    pub beginnings: Vec<i64>,
 }
 
 /// An event that begins in a process.
@@ -209,7 +213,10 @@ fn recurring(source: &impl Source, watch: &mut Watch<'_>) -> Result<Option<Divis
             found.iter().flat_map(|(process, one)| one.steps(&sequences[process]).map(move |span| (*process, span)));
         let by =
             format!("no range marks them: the {called} {} recurs with the same {called}s before each", shown(name));
-        return Ok(Some(Division { by, steps: steps.collect() }));
+        let beginnings = found.iter().flat_map(|(process, one)| {
+            sequences[process].iter().filter(move |begun| begun.label == one.label).map(|begun| begun.span.0)
+        });
+        return Ok(Some(Division { by, steps: steps.collect(), beginnings: beginnings.collect() }));
     }
     Ok(None)
 }
@@ -323,10 +330,13 @@ fn named(source: &impl Source, text: &str, watch: &mut Watch<'_>) -> Result<Divi
         if picked.is_empty() {
             continue;
         }
-        let mut steps = Vec::new();
+        let (mut steps, mut beginnings) = (Vec::new(), Vec::new());
         for (process, begun) in &sequences {
             let own: Vec<(i64, i64)> =
                 begun.iter().filter(|one| picked.contains(&one.label)).map(|one| one.span).collect();
+            if matches!(looked, Looked::Kernel | Looked::Collective) {
+                beginnings.extend(own.iter().map(|span| span.0));
+            }
             match looked {
                 Looked::Range => steps.extend(apart(own).into_iter().map(|span| (*process, span))),
                 _ => steps.extend(own.windows(2).map(|pair| (*process, (pair[0].0, pair[1].0)))),
@@ -337,7 +347,7 @@ fn named(source: &impl Source, text: &str, watch: &mut Watch<'_>) -> Result<Divi
             true => format!("asked for: the {called} {}, {verb}", shown(text)),
             false => format!("asked for: {called}s with {} in their names, {verb}", shown(text)),
         };
-        return Ok(Division { by, steps });
+        return Ok(Division { by, steps, beginnings });
     }
     Err(no_steps(format!("no range, kernel, collective or call is named {text:?} or has it in its name")))
 }
@@ -359,7 +369,7 @@ fn between(source: &impl Source, (from, to): (i64, i64), watch: &mut Watch<'_>) 
         let Some((sequences, texts)) = sequences(source, *looked, watch)? else {
             return Err(no_steps(format!("there are too many {called}s to look for the marks")));
         };
-        let mut steps = Vec::new();
+        let (mut steps, mut beginnings) = (Vec::new(), Vec::new());
         let mut first: Option<(i64, usize)> = None;
         for (process, begun) in &sequences {
             let Some(anchor) = begun.get(begun.partition_point(|one| one.span.0 < from)).filter(|one| one.span.0 < to)
@@ -372,12 +382,15 @@ fn between(source: &impl Source, (from, to): (i64, i64), watch: &mut Watch<'_>) 
             first = first.or(Some((anchor.label, often)));
             let begins: Vec<i64> = own.iter().skip(place % often).step_by(often).copied().collect();
             steps.extend(begins.windows(2).map(|pair| (*process, (pair[0], pair[1]))));
+            if *looked != Looked::Range {
+                beginnings.extend(begins);
+            }
         }
         let Some((label, often)) = first else { continue };
         let texts = texts_of(source, HashSet::from([label]), texts)?;
         let name = shown(texts.get(&label).map_or("", String::as_str));
         let each = if often == 1 { "each beginning".to_owned() } else { format!("every {often} beginnings") };
-        return Ok(Division { by: format!("marked by hand: {each} of the {called} {name}"), steps });
+        return Ok(Division { by: format!("marked by hand: {each} of the {called} {name}"), steps, beginnings });
     }
     Err(no_steps("no kernel, collective or range begins between the marks".to_owned()))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::protocol::TraceList;
 use crate::trace::tests::{Fixture, golden_report};
 use crate::trace::timeline::keep_for_timeline;
 use crate::trace::{StepsFrom, Timeline, Trace, TraceError, Window, import_divided};
@@ -111,6 +112,22 @@ fn what_does_not_recur_or_too_seldom_divides_nothing() {
     let rest: Vec<i64> = (0..400).map(|place: i64| 3 + (place * place / 7) % 2).collect();
     let seldom = [[5, 4, 4, 3].repeat(7), rest].concat();
     assert!(!steps(&seldom).1.is_some_and(|by| by.contains("cudaMalloc")));
+}
+
+#[test]
+fn what_is_divided_by_the_number_of_steps_is_the_work_within_them() {
+    // Two steps with trials of algorithms, then twenty steps of three kernels, 300 ns.
+    let lists = made(&[[3, 4, 4, 4, 4, 5].repeat(2), [3, 4, 5].repeat(20)].concat()).import().unwrap().lists();
+    let (of_steps, steps) = lists.of_step(TraceList::Kernel);
+    let calls = |kernels: &[crate::protocol::TraceEntry]| kernels.iter().map(|kernel| kernel.calls).collect::<Vec<_>>();
+    assert!((19..22).contains(&steps), "{steps}");
+    assert_eq!(calls(&of_steps.kernels), vec![steps; 3]);
+    let step_s = (of_steps.gpu_busy_s + of_steps.gpu_idle_s) / steps as f64;
+    assert!((step_s - 300e-9).abs() < 1e-12 && (of_steps.gpu_busy_s / steps as f64 - 30e-9).abs() < 1e-12, "{step_s}");
+    assert_eq!(calls(&lists.kernels).iter().sum::<u64>(), 72, "sums over the recording have all work");
+    assert!(lists.of_step(TraceList::Api).1 > steps, "calls of all steps are divided by all steps");
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(divided(&real(folder.path(), true), "").unwrap().lists().in_steps, None, "ranges hold all work");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod family;
 mod gap;
 mod gpu;
 mod host;
+mod in_steps;
 mod metric;
 mod operation;
 mod proof;
@@ -19,12 +20,13 @@ use family::{Family, family};
 use gap::{Gaps, Longest, Marker};
 use gpu::GpuWork;
 use host::{Calls, Ranges, by_text, entries};
+use in_steps::{Spans, work_of_steps};
 use metric::metrics;
 use proof::proof;
 use timeline::{Pause, Sweep};
 
 use super::TraceError;
-use super::division::{StepsFrom, divide};
+use super::division::{Division, StepsFrom, divide};
 use super::event::{Kind, nameless};
 use super::progress::Watch;
 use super::source::{Head, Source};
@@ -106,7 +108,7 @@ pub(super) fn summarise(
     let limits = window.limits(begin)?;
     let meanings = Meanings::read(source)?;
 
-    let mut work = GpuWork::read(source, watch, limits, |id| meanings.is_nccl(id))?;
+    let mut work = GpuWork::read(source, watch, limits, |_| true, |id| meanings.is_nccl(id))?;
     let mut gaps = Gaps::default();
     let windows = windows_of(&head, limits);
     let per_gpu = per_gpu(&mut work, limits, windows.as_deref(), &mut gaps);
@@ -130,7 +132,8 @@ pub(super) fn summarise(
     let families = families(&kernels, &memory);
 
     let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
-    let (steps, steps_by) = steps(source, (&nvtx, &head.notes), (steps_from, begin, limits), tell)?;
+    let steps = steps(source, (&nvtx, &head.notes), (steps_from, begin, limits), tell)?;
+    let of_steps = work_of_steps(source, &steps, |id| meanings.is_nccl(id), name, tell)?;
     let within = extent.and_then(|extent| limits.clip(extent));
     let whole_ns = within.map(|(start, end)| end.abs_diff(start));
     let wall_ns = windows.as_deref().map_or(whole_ns.unwrap_or_default(), length_ns);
@@ -151,8 +154,9 @@ pub(super) fn summarise(
         window: *window,
         gpus: gpus.into_iter().map(|index| gpu(index, &head.gpus)).collect(),
         ranks,
-        steps,
-        steps_by,
+        steps: steps.count,
+        steps_by: steps.by,
+        of_steps: of_steps.map(Box::new),
         memcpy: work.operations.memcpy(),
         memset: work.operations.memset_rows(),
         transfers: work.operations.transfers(),
@@ -291,21 +295,41 @@ fn windows_of(head: &Head, limits: Limits) -> Option<Vec<(i64, i64)>> {
     (head.windows.len() > 1).then(|| head.windows.iter().filter_map(|window| limits.clip(*window)).collect())
 }
 
-/// The number of steps, and what marks them, in words. Ranges mark them if there are such ranges and nothing else is requested; otherwise
-/// an event that recurs marks them.
+/// The steps of a recording.
+#[derive(Default)]
+struct Steps {
+    count: u64,
+    /// What marks them, in words.
+    by: Option<String>,
+    /// How many steps begin, those that do not count among them.
+    begun: u64,
+    /// The steps that count, if work of GPUs begins them.
+    spans: Spans,
+}
+
+/// The steps. Ranges mark them if there are such ranges and nothing else is requested; otherwise an event that recurs marks them.
 fn steps(
     source: &impl Source,
     (ranges, notes): (&[NvtxRange], &[String]),
     (from, begin, limits): (&StepsFrom, i64, Limits),
     tell: &mut dyn FnMut(super::Progress) -> std::ops::ControlFlow<()>,
-) -> Result<(u64, Option<String>), TraceError> {
+) -> Result<Steps, TraceError> {
     let (marked, by) = steps_of_ranges(ranges, notes);
     if *from == StepsFrom::Found && marked > 0 {
-        return Ok((marked, Some(by)));
+        return Ok(Steps { count: marked, by: Some(by), begun: marked, ..Steps::default() });
     }
-    let Some(division) = divide(source, from, begin, tell)? else { return Ok((0, None)) };
-    let held = division.steps.iter().filter(|(_, span)| limits.holds(span.0)).count() as u64;
-    Ok((held, (held > 0).then_some(division.by)))
+    let Some(Division { by, steps, beginnings }) = divide(source, from, begin, tell)? else {
+        return Ok(Steps::default());
+    };
+    let (mut count, mut spans) = (0, Spans::new());
+    for (process, span) in steps.into_iter().filter(|(_, span)| limits.holds(span.0)) {
+        count += 1;
+        if !beginnings.is_empty() {
+            spans.entry(process).or_default().push(span);
+        }
+    }
+    let begun = beginnings.into_iter().filter(|start| limits.holds(*start)).count() as u64;
+    Ok(Steps { count, by: (count > 0).then_some(by), begun: begun.max(count), spans })
 }
 
 /// The number of ranges that mark steps, for the most frequent word for a step, and what marks the steps, in words.

@@ -61,6 +61,10 @@ pub struct Trace {
     /// What marks these steps, in words; `None` without steps, and in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps_by: Option<String>,
+    /// The work of GPUs within these steps, if a kernel or a collective that recurs marks them; `None` otherwise, and in files of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_steps: Option<Box<WorkOfSteps>>,
     /// CUDA runtime and driver calls, as `nsys stats -r cuda_api_sum`.
     pub api: Vec<Entry>,
     /// Kernels, as `nsys stats -r cuda_gpu_kern_sum`.
@@ -95,6 +99,23 @@ pub struct Trace {
     /// Notes on what the recording does not contain by design. They cause no mark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// The work of GPUs that begins within the steps that count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkOfSteps {
+    /// How many steps begin, those that do not count among them, summed over processes.
+    pub begun: u64,
+    /// Time in which any of the work ran, summed over GPUs.
+    pub busy_ns: u64,
+    /// Time of the steps in which nothing ran, summed over GPUs.
+    pub idle_ns: u64,
+    /// Kernels.
+    pub kernels: Vec<Entry>,
+    /// Copies and memsets by kind.
+    pub memory: Vec<MemoryOperation>,
+    /// GPU time by purpose.
+    pub families: Vec<FamilyTime>,
 }
 
 /// A GPU of the report.
@@ -478,17 +499,28 @@ impl Trace {
         let seconds = |ns: u64| ns as f64 * 1e-9;
         let sum = |ns: fn(&GpuTime) -> u64| self.per_gpu.iter().map(|gpu| seconds(ns(gpu))).sum();
         let kernel = |entry: &Entry| TraceEntry { place: entry.place, ..timed(&entry.name, &entry.statistics) };
-        TraceLists {
+        let work = |kernels: &[Entry], memory: &[MemoryOperation], families: &[FamilyTime]| TraceLists {
             ranks: u32::try_from(self.ranks).unwrap_or(u32::MAX),
             steps: self.steps,
+            kernels: listed(kernels.iter().map(kernel)),
+            copies: listed(memory.iter().map(|entry| timed(&entry.name, &entry.statistics))),
+            families: listed(families.iter().map(|family| entry(&family.family, family.calls, family.total_ns))),
+            ..TraceLists::default()
+        };
+        let in_steps = self.of_steps.as_deref().map(|of_steps| TraceLists {
+            gpu_busy_s: seconds(of_steps.busy_ns),
+            gpu_idle_s: seconds(of_steps.idle_ns),
+            ..work(&of_steps.kernels, &of_steps.memory, &of_steps.families)
+        });
+        TraceLists {
             steps_by: self.steps_by.clone(),
             gpu_busy_s: sum(|gpu| gpu.busy_ns),
             gpu_idle_s: sum(|gpu| gpu.idle_ns),
-            kernels: listed(self.kernels.iter().map(kernel)),
-            copies: listed(self.memory.iter().map(|entry| timed(&entry.name, &entry.statistics))),
             calls: listed(self.api.iter().map(|entry| timed(&entry.name, &entry.statistics))),
             ranges: listed(self.nvtx.iter().map(|entry| timed(&entry.name, &entry.statistics))),
-            families: listed(self.families.iter().map(|family| entry(&family.family, family.calls, family.total_ns))),
+            begun_steps: self.of_steps.as_ref().map_or(0, |of_steps| of_steps.begun),
+            in_steps: in_steps.map(Box::new),
+            ..work(&self.kernels, &self.memory, &self.families)
         }
     }
 

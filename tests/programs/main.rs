@@ -20,6 +20,7 @@ mod ends;
 mod executable;
 mod files;
 mod frameworks;
+mod keys;
 mod pooling;
 mod resumed;
 #[path = "../seeded/mod.rs"]

@@ -39,3 +39,32 @@ fn a_program_without_a_training_time_gets_no_more_repeats_and_the_reason_is_said
     assert!(stderr.contains("multicard help readings") && !stderr.contains("more run"), "{stderr}");
     assert_eq!(scene.runs().len(), 2);
 }
+
+#[test]
+fn repeats_of_a_program_before_an_edit_do_not_count() {
+    let scene = Scene::new();
+    let write = |duration_s: &str| {
+        let line = format!(r#"{{\"step\": $step, \"duration_s\": {duration_s}}}"#);
+        let text = format!("for step in $(seq 1 20); do echo \"{line}\" >> $MULTICARD_READINGS; done\n");
+        fs::write(scene.programs().join("train.sh"), text).unwrap();
+    };
+    let plan = |repeats: u32| {
+        format!(
+            "repeats = {repeats}\n[measure]\nwarm_up_steps = 0\n[command]\nrun = [\"sh\", \"{{programs}}/train.sh\"]\n"
+        )
+    };
+    write("0.001");
+    scene.finish(&plan(3));
+    write("0.003");
+    let output = scene.run(&plan(1), &["--until", "10%"]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("5 more runs of 1 cell\n"), "{stderr}");
+    let counted = "after 6 repeats; 3 repeats that were made with other files or another set-up do not count";
+    assert!(stderr.contains("training time known to ±0.00 % ") && stderr.contains(counted), "{stderr}");
+    assert_eq!(scene.runs().len(), 9);
+    let table = scene.table(&["--measure", "training_time_s"]);
+    let repeats: Vec<Option<u64>> =
+        table["rows"].as_array().unwrap().iter().map(|row| row["training_time_s"]["n"].as_u64()).collect();
+    assert_eq!(repeats, [Some(3), Some(6)], "{table}");
+}

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use eframe::egui::{Context, Id, Key as KeyPress, Modifiers, Ui};
 use poll_promise::Promise;
 
-use crate::analysis::{CellKey, is_of_session};
+use crate::analysis::{CellKey, SESSION, is_of_session, setting_key};
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_compared, study_words};
@@ -490,7 +490,7 @@ impl CompareScreen {
             sources.iter().any(|source| source.records.summaries.iter().any(|run| run.levels.get(key).is_some()))
         };
         self.study.hidden.retain(|(key, level)| match &**key {
-            "session" => level.as_text().is_some_and(names),
+            key if setting_key(key) == SESSION && !is_factor(key) => level.as_text().is_some_and(names),
             // Machine, commit and date distinguish cells only if there are several sessions.
             key => sources.len() > 1 || !is_of_session(key) || is_factor(key),
         });

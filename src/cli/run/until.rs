@@ -1,17 +1,19 @@
 //! `--until`: adds repeats until the training time of each cell is known as precisely as was asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
 use super::Site;
-use crate::analysis::{counted, finished_without_time, next_repeats, relative_precision, repeats_of};
+use crate::analysis::{
+    AlikeRuns, alike_runs, are_without_time, counted, next_repeats, relative_precision, training_times,
+};
 use crate::cli::follow::{Following, Outcomes};
 use crate::cli::material::Material;
 use crate::cli::percent::share;
 use crate::cli::say;
 use crate::conduct::Launch;
-use crate::plan::{Identity, Matrix, Plan};
+use crate::plan::{Identity, MAX_REPEATS, Matrix, Plan};
 use crate::session::open_reader;
 use crate::store::{held_cells, repeated_text};
 
@@ -22,7 +24,7 @@ pub(super) struct Until {
 }
 
 /// Adds repeats to the cells whose training time is not known precisely enough; `None` if it was interrupted. A cell whose finished runs
-/// have no training time gets none.
+/// have no training time gets none. Only repeats that were made like the newest one count (see [`alike_runs`]).
 pub(super) fn run_until(
     following: &mut Following,
     plan: &Plan,
@@ -37,32 +39,46 @@ pub(super) fn run_until(
     loop {
         let reader = open_reader(following.folder())?;
         let Material { runs, .. } = Material::of(&reader, following.folder())?;
-        let mut next: HashMap<Identity, u32> = HashMap::new();
+        let alike = alike_runs(&runs);
+        // The wanted repeats by the number of repeats that do not count: those that do are numbered after them.
+        let mut next: BTreeMap<u32, HashMap<Identity, u32>> = BTreeMap::new();
         for cell in &matrix.cells {
-            if let Some(count) = finished_without_time(&runs, &cell.identity) {
-                say_unknown(&cell.id, count);
+            let none = AlikeRuns::default();
+            let made = alike.get(&cell.identity).unwrap_or(&none);
+            if are_without_time(made) {
+                say_unknown(&cell.id, made.runs.len());
                 continue;
             }
-            let repeats = repeats_of(&runs, &cell.identity);
+            let repeats = training_times(made);
             let grew = before.insert(cell.identity, repeats.len()) != Some(repeats.len());
-            let wanted = next_repeats(&repeats, until.precision).map(|wanted| wanted.min(until.most_repeats));
+            let most = until.most_repeats.min(MAX_REPEATS.saturating_sub(made.others));
+            let wanted = next_repeats(&repeats, until.precision).map(|wanted| wanted.min(most));
             if let Some(wanted) = wanted.filter(|wanted| grew && *wanted as usize > repeats.len()) {
-                next.insert(cell.identity, wanted);
+                next.entry(made.others).or_default().insert(cell.identity, wanted);
             } else {
-                say_known(&cell.id, &repeats, until.precision);
+                say_known(&cell.id, &repeats, made.others, until.precision);
             }
         }
-        let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
+        if next.is_empty() {
+            return Ok(Some(outcomes));
+        }
         let held = held_cells(&reader.headings()?);
-        let repeated: usize = next.keys().filter_map(|cell| held.get(cell)).map(|held| held.missing(most).1).sum();
-        let more = Plan { repeats: most, ..plan.clone() };
-        let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(next.keys().copied().collect());
-        let Some(added) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
-        let (runs, cells) = (counted(added.runs.len(), "more run"), counted(next.len(), "cell"));
+        let (mut added, mut repeated) = (Vec::new(), 0);
+        for (others, wanted) in &next {
+            let most = others + wanted.values().max().copied().unwrap_or(0);
+            repeated += wanted.keys().filter_map(|cell| held.get(cell)).map(|held| held.missing(most).1).sum::<usize>();
+            let more = Plan { repeats: most, ..plan.clone() };
+            let cells = wanted.keys().copied().collect();
+            let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(cells);
+            let Some(launched) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
+            added.extend(launched.runs);
+        }
+        let cells: usize = next.values().map(HashMap::len).sum();
+        let (runs, cells) = (counted(added.len(), "more run"), counted(cells, "cell"));
         say(format_args!("{runs} of {cells}{}", repeated_text(repeated)));
-        let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };
+        let Some(more) = site.until_ended(following, &added, interrupted)? else { return Ok(None) };
         outcomes.add(&more);
-        if added.runs.is_empty() {
+        if added.is_empty() {
             return Ok(Some(outcomes));
         }
     }
@@ -76,21 +92,26 @@ fn say_unknown(cell: &str, finished: usize) {
     ));
 }
 
-fn say_known(cell: &str, repeats: &[f64], precision: f64) {
+fn say_known(cell: &str, repeats: &[f64], others: u32, precision: f64) {
     let (n, requested) = (counted(repeats.len(), "repeat"), precision * 100.0);
+    let others = match others {
+        0 => String::new(),
+        1 => "; 1 repeat that was made with other files or another set-up does not count".to_owned(),
+        others => format!("; {others} repeats that were made with other files or another set-up do not count"),
+    };
     match relative_precision(repeats) {
         Some(reached) if reached <= precision => {
-            say(format_args!("{cell}: training time known to ±{:.2} % after {n}", reached * 100.0));
+            say(format_args!("{cell}: training time known to ±{:.2} % after {n}{others}", reached * 100.0));
         }
         Some(reached) => {
             say(format_args!(
-                "{cell}: training time known to ±{:.2} % after {n}; ±{requested} % was asked for",
+                "{cell}: training time known to ±{:.2} % after {n}; ±{requested} % was asked for{others}",
                 reached * 100.0
             ));
         }
         None => {
             say(format_args!(
-                "{cell}: {n}: too few for an interval of the training time; ±{requested} % was asked for"
+                "{cell}: {n}: too few for an interval of the training time; ±{requested} % was asked for{others}"
             ));
         }
     }

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use super::Scene;
-use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, Setting, level_name};
+use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, SESSION, Setting, level_name};
 use crate::figure::study::{Form, Place, Study};
 use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
 
-const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
 
@@ -72,32 +71,32 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
     // The x axis of a history shows sessions and what they are made with, by date or commit; each machine has a history of its own.
     if study.form == Form::History {
-        free.retain(|setting| {
-            !(setting.is_fact || [SESSION, MADE_WITH].contains(&&*setting.key)) || setting.key == MACHINE
-        });
+        let is_along = |setting: &Setting| setting.is_fact || setting.is(SESSION) || setting.is(MADE_WITH);
+        free.retain(|setting| !is_along(setting) || setting.key == MACHINE);
     }
     drop_repeated_data(&mut free, cells);
     free.retain(|setting| [&rows, &columns, &colour].into_iter().flatten().all(|used| used.key != setting.key));
     let takes_colour = study.form != Form::Memory && study.colour == Place::Auto;
-    let mut take = |key: Option<&str>| {
-        let place = key.map_or(Some(0), |key| free.iter().position(|setting| setting.key == key))?;
-        (place < free.len()).then(|| free.remove(place))
+    let mut take = |is_wanted: &dyn Fn(&Setting) -> bool| {
+        let place = free.iter().position(is_wanted)?;
+        Some(free.remove(place))
     };
-    if takes_colour && let Some(session) = take(Some(SESSION)) {
+    let any = |_: &Setting| true;
+    if takes_colour && let Some(session) = take(&|setting: &Setting| setting.is(SESSION)) {
         colour = Some(session);
     }
     if is_line {
         if takes_colour && colour.is_none() {
-            colour = take(None);
+            colour = take(&any);
         }
     } else {
         // The number of GPUs is on panels rather than on rows.
-        let gpus = take(Some(GPUS));
+        let gpus = take(&|setting: &Setting| setting.key == GPUS);
         if rows.is_none() && study.rows == Place::Auto {
-            rows = take(None);
+            rows = take(&any);
         }
         if takes_colour && colour.is_none() {
-            colour = take(None);
+            colour = take(&any);
         }
         let mut gpus = gpus;
         if rows.is_none() && study.rows == Place::Auto {
@@ -108,7 +107,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
             colour = gpus.take().or_else(|| rows.clone());
         }
         if columns.is_none() && study.columns == Place::Auto {
-            columns = gpus.take().or_else(|| take(None));
+            columns = gpus.take().or_else(|| take(&any));
         }
         if let Some(gpus) = gpus {
             free.push(gpus);
@@ -120,8 +119,8 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
 
 /// Removes the setting `data` if it only repeats the setting `workload`, because only one workload has data sets.
 pub(super) fn drop_repeated_data(settings: &mut Vec<Setting>, cells: &[Cell]) {
-    if settings.iter().any(|setting| setting.key == WORKLOAD) {
-        settings.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
+    if settings.iter().any(|setting| setting.is(WORKLOAD)) {
+        settings.retain(|setting| !setting.is(DATA) || !is_of_one_workload(setting, cells));
     }
 }
 

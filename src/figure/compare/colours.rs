@@ -4,13 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::arrange::drop_repeated_data;
 use super::{Scene, SettingLevels, setting_levels};
-use crate::analysis::{COMMAND, Cell, Level, LevelRank, Setting, level_rank, varying};
+use crate::analysis::{CELL, COMMAND, Cell, Level, LevelRank, SESSION, Setting, level_rank, varying};
 use crate::figure::chart::Look;
 use crate::figure::study::{Place, Study};
 use crate::plan::places_of;
-
-/// The key of the cell's id as a setting.
-const CELL: &str = "cell";
 
 /// What the colours of a picture stand for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,7 +45,7 @@ impl Colours {
 
 /// Whether the levels of a setting have the same looks in every figure.
 fn has_own_looks(setting: &Setting) -> bool {
-    !setting.is_fact && !["session", "data", COMMAND, CELL].contains(&&*setting.key)
+    !setting.is_fact && ![SESSION, "data", COMMAND, CELL].into_iter().any(|key| setting.is(key))
 }
 
 impl Scene<'_> {
@@ -61,7 +58,7 @@ impl Scene<'_> {
 /// The settings that tell lines of these cells apart. By default, the first one is shown by colours, as in the form `loss`.
 pub fn settings_of_lines(cells: &[Cell]) -> Vec<SettingLevels> {
     let mut settings = varying(cells);
-    settings.retain(|setting| *setting.key != *CELL);
+    settings.retain(|setting| !setting.is(CELL));
     drop_repeated_data(&mut settings, cells);
     settings.into_iter().map(|setting| setting_levels(cells, setting)).collect()
 }

@@ -7,7 +7,7 @@ use super::curves::Lines;
 use super::{Arrangement, Scene, shown_measure};
 use crate::analysis::{
     CHANGE_ERROR, COMMIT, Cell, DATE, HistoryOrder, IMPORTED_FROM, Intervals, Level, LevelChange, MADE_WITH, Method,
-    Occasions, Setting, Value, by_repeat, capitalised, counted, least_values, level_changes, measure_of,
+    Occasions, SESSION, Setting, Value, by_repeat, capitalised, counted, least_values, level_changes, measure_of,
 };
 use crate::figure::chart::{Addition, AdditionKind, Axis, Chart, Geometry, Point, Role, Series, panel_of};
 use crate::figure::number::{interval_text, significant};
@@ -83,7 +83,7 @@ pub(super) fn occasions_in_bars(study: &Study, cells: &[Cell], arrangement: &Arr
     // A factor of a user's program may have the key of a fact about sessions. No history is over its levels.
     let is_of_occasions = |setting: &&Setting| match &*setting.key {
         COMMIT | DATE => setting.is_fact,
-        key => ["session", MADE_WITH].contains(&key),
+        _ => setting.is(SESSION) || setting.is(MADE_WITH),
     };
     let levels = |setting: &Setting| -> usize {
         cells.iter().filter_map(|cell| cell.level(&setting.key)).collect::<BTreeSet<Level>>().len()

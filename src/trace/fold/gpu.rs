@@ -15,7 +15,7 @@ use crate::trace::window::{Limits, union};
 /// Upper bound of processes times GPUs.
 const MOST_RANKS: usize = 4096;
 
-/// All work of the GPUs in a report, within a window.
+/// All wanted work of the GPUs in a report, within a window.
 #[derive(Default)]
 pub(super) struct GpuWork {
     /// The ranks, in the order of kinds, and within a kind in the order of first events.
@@ -39,15 +39,16 @@ pub(super) struct GpuWork {
 }
 
 impl GpuWork {
-    /// Reads the work of all four kinds. `nccl` holds the name ids of NCCL's kernels.
+    /// Reads the wanted work of all four kinds. `nccl` holds the name ids of NCCL's kernels.
     pub fn read(
         source: &impl Source,
         watch: &mut Watch<'_>,
         limits: Limits,
+        is_wanted: impl Fn(&Event<'_>) -> bool + Sync,
         nccl: impl Fn(i64) -> bool + Sync,
     ) -> Result<Self, TraceError> {
         let mut all = Self::default();
-        all.fold(source, Kind::Kernel, watch, |work, event, rank| {
+        all.fold(source, Kind::Kernel, watch, &is_wanted, |work, event, rank| {
             let (What::Kernel { graph_node }, name) = (event.what, event.name.id()) else { return };
             let kind = if nccl(name) { Work::Communication } else { Work::Compute };
             work.active(event.span, rank, kind, limits);
@@ -57,7 +58,7 @@ impl GpuWork {
                 work.graph_kernels += u64::from(graph_node != 0);
             }
         })?;
-        all.fold(source, Kind::Copy, watch, |work, event, rank| {
+        all.fold(source, Kind::Copy, watch, &is_wanted, |work, event, rank| {
             let What::Copy { bytes, kind, src, dst, src_device, dst_device } = event.what else { return };
             let other = |device: Option<i64>| device.map_or(rank.gpu, |device| source.gpu(rank.process, device));
             let (src_gpu, dst_gpu) = (other(src_device), other(dst_device));
@@ -67,14 +68,14 @@ impl GpuWork {
                 work.operations.copy(copy, bytes, event.span.1.abs_diff(event.span.0));
             }
         })?;
-        all.fold(source, Kind::Memset, watch, |work, event, rank| {
+        all.fold(source, Kind::Memset, watch, &is_wanted, |work, event, rank| {
             let What::Memset { bytes, memory } = event.what else { return };
             work.active(event.span, rank, Work::Compute, limits);
             if limits.holds(event.span.0) {
                 work.operations.memset(rank, memory, bytes, event.span.1.abs_diff(event.span.0));
             }
         })?;
-        all.fold(source, Kind::Graph, watch, |work, event, rank| {
+        all.fold(source, Kind::Graph, watch, &is_wanted, |work, event, rank| {
             work.active(event.span, rank, Work::Compute, limits);
             work.graph_traces += u64::from(limits.holds(event.span.0));
         })?;
@@ -85,15 +86,19 @@ impl GpuWork {
         Ok(all)
     }
 
-    /// Reads the events of a kind and merges the results of the threads.
+    /// Reads the wanted events of a kind and merges the results of the threads.
     fn fold<S: Source>(
         &mut self,
         source: &S,
         kind: Kind,
         watch: &mut Watch<'_>,
+        is_wanted: &(impl Fn(&Event<'_>) -> bool + Sync),
         each: impl Fn(&mut Self, &Event<'_>, Rank) + Sync,
     ) -> Result<(), TraceError> {
         let parts = source.scan(kind, source.for_sums(), watch, |work: &mut Self, event| {
+            if !is_wanted(event) {
+                return Ok(());
+            }
             let rank = work.place(event, source)?;
             each(work, event, rank);
             Ok(())

@@ -72,7 +72,7 @@ pub fn more_repeats(
     let mut cells = vec![*runs.get(base)?];
     let (mut more, mut needed) = (0, Some(0));
     // New runs are made in the present environment. Where a cell is split by environments, they belong to its last part.
-    let made_with = comparison.settings.iter().find(|one| one.setting.key == MADE_WITH);
+    let made_with = comparison.settings.iter().find(|one| one.setting.is(MADE_WITH));
     let last = made_with.and_then(|one| Some(one.levels.last()?.0.to_string())).unwrap_or_default();
     for row in table.rows.iter().filter(|row| row.made_with == last) {
         let CellValue::Verdict(judged) = row.values.get(verdict)? else { continue };

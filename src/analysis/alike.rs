@@ -1,0 +1,89 @@
+//! The repeats of a cell that count now: its finished runs that were made in the same environment as the newest of them. Statistics over the
+//! repeats of a cell use these only, as tables do: after an edit of a program, its earlier repeats say nothing about the program as it is.
+
+use std::collections::BTreeMap;
+
+use super::made_with::Split;
+use super::{RunState, RunSummary};
+use crate::plan::Identity;
+
+/// Finished runs of a cell.
+#[derive(Clone, Debug, Default)]
+pub struct AlikeRuns<'r> {
+    /// Those that were made in the same environment as the newest one.
+    pub runs: Vec<&'r RunSummary>,
+    /// The number of the others.
+    pub others: u32,
+}
+
+/// The finished runs of each cell. Environments are told apart by the rule by which tables split cells.
+pub fn alike_runs(runs: &[RunSummary]) -> BTreeMap<Identity, AlikeRuns<'_>> {
+    let mut cells: BTreeMap<Identity, Vec<&RunSummary>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.state == RunState::Finished) {
+        if let Some(cell) = run.identity {
+            cells.entry(cell).or_default().push(run);
+        }
+    }
+    let of_cells: Vec<&[&RunSummary]> = cells.values().map(Vec::as_slice).collect();
+    let split = Split::of(&of_cells, &[]);
+    let alike = cells.into_iter().map(|(cell, all)| {
+        let count = all.len();
+        let runs = split.as_ref().and_then(|split| newest_part(split, &all)).unwrap_or(all);
+        (cell, AlikeRuns { others: (count - runs.len()) as u32, runs })
+    });
+    alike.collect()
+}
+
+/// The runs that were made in the environment of the newest one.
+fn newest_part<'r>(split: &Split<'r>, runs: &[&'r RunSummary]) -> Option<Vec<&'r RunSummary>> {
+    let started_s = |run: &RunSummary| run.started_s.unwrap_or(f64::MAX);
+    let newest = runs.iter().copied().max_by(|a, b| started_s(a).total_cmp(&started_s(b)))?;
+    let mut parts = split.parts(runs).into_iter().map(|(_, part)| part);
+    parts.find(|part| part.iter().any(|run| std::ptr::eq(*run, newest)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::analysis::{Environment, cells, fixture, summarise_run};
+
+    /// A run of a program with these files.
+    fn run(repeat: u32, files: &str) -> RunSummary {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01);
+        record.started_time_s = Some(1_000.0 * f64::from(repeat));
+        let mut environment = Environment::default();
+        environment.set("program_files", Some(files));
+        record.environment = Some(Arc::new(environment));
+        summarise_run(&record)
+    }
+
+    /// The repeats that count, and the number of the others.
+    fn counting(runs: &[RunSummary]) -> (Vec<u32>, u32) {
+        let alike = alike_runs(runs);
+        let cell = &alike[runs[0].identity.as_ref().unwrap()];
+        (cell.runs.iter().map(|run| run.repeat).collect(), cell.others)
+    }
+
+    #[test]
+    fn only_repeats_of_the_newest_finished_runs_program_count_as_one_row_of_the_table_holds_them() {
+        let mut runs = vec![run(1, "old"), run(2, "old"), run(3, "new"), run(4, "new")];
+        assert_eq!(counting(&runs), (vec![3, 4], 2));
+        assert_eq!(cells(&runs).iter().map(|cell| cell.runs.len()).collect::<Vec<_>>(), [2, 2]);
+        runs.push(run(5, "old"));
+        assert_eq!(counting(&runs), (vec![1, 2, 5], 2), "the edit was taken back");
+        runs[4].state = RunState::Failed;
+        assert_eq!(counting(&runs), (vec![3, 4], 2), "a run that failed has no result");
+    }
+
+    #[test]
+    fn repeats_of_one_program_all_count_and_times_that_are_not_known_are_later_than_others() {
+        let mut runs = vec![run(1, "same"), run(2, "same")];
+        assert_eq!(counting(&runs), (vec![1, 2], 0));
+        runs.extend([run(3, "other"), run(4, "same")]);
+        runs.iter_mut().for_each(|run| run.started_s = None);
+        assert_eq!(counting(&runs), (vec![1, 2, 4], 1));
+    }
+}
