@@ -321,6 +321,16 @@ impl PlanScreen {
         }
     }
 
+    /// Applies typed texts that are valid by now: another factor may have made them valid.
+    fn settle_texts(&mut self) {
+        if let Some(typed) = &mut self.search {
+            typed.settle(&mut self.document);
+        }
+        if let Some(typed) = &mut self.constraints {
+            typed.settle(&mut self.document);
+        }
+    }
+
     fn replace(&mut self, plan: Plan, file: Option<FileText>) {
         (self.constraints, self.search) = (None, None);
         self.document.open(plan, file);
@@ -404,13 +414,7 @@ impl Executes for PlanScreen {
                 }
             }
         }
-        // Another factor may have made the texts valid.
-        if let Some(typed) = &mut self.search {
-            typed.settle(&mut self.document);
-        }
-        if let Some(typed) = &mut self.constraints {
-            typed.settle(&mut self.document);
-        }
+        self.settle_texts();
     }
 }
 

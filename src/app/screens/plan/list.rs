@@ -8,7 +8,7 @@ use eframe::egui::{
 use super::PlanCommand;
 use crate::app::deliberate;
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{muted, named_text, select_all, text_field};
+use crate::app::widgets::{focus_left, muted, named_text, select_all, text_field};
 
 /// Width of the button at the end of a line.
 const BUTTON_WIDTH: f32 = 72.0;
@@ -280,11 +280,7 @@ impl<'a> List<'a> {
     fn is_left(&self, ui: &Ui, id: Id, add: &Response) -> bool {
         let is_in_field = |column: &Column| ui.memory(|memory| memory.has_focus(id.with(column.name)));
         let has_focus = add.has_focus() || self.columns.iter().any(is_in_field);
-        let memory = id.with("has the focus");
-        let had_focus: bool = ui.data(|data| data.get_temp(memory)).unwrap_or(false);
-        ui.data_mut(|data| data.insert_temp(memory, has_focus));
-        had_focus
-            && !has_focus
+        focus_left(ui.ctx(), id, has_focus)
             && !add.is_pointer_button_down_on()
             && ui.input(|input| !input.key_pressed(Pressed::Escape))
     }
