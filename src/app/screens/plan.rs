@@ -11,6 +11,7 @@ mod edit;
 mod files;
 mod grid;
 mod launch;
+mod limit;
 mod list;
 mod matrix;
 mod new_line;

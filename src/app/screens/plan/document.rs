@@ -244,34 +244,50 @@ impl Document {
 
     /// Records that `file` now contains `plan`, and that it is the file of this document.
     pub(super) fn saved(&mut self, mut plan: Arc<Plan>, file: FileText) {
-        for held in [&mut plan, &mut self.now.plan] {
-            let mut moved = Plan::clone(held);
-            if moved.move_to(&file.path).is_ok() && moved != **held {
-                *held = Arc::new(moved);
-            }
-        }
+        place(&mut plan, &file.path);
         if let Some(own) = self.opened.get_mut(self.now.origin) {
             own.file = Some(file.clone());
         }
         self.update(&file, &plan);
+        self.move_to(&file.path);
+    }
+
+    /// Puts the plan into the folder of its file. Typed texts still belong to it.
+    fn move_to(&mut self, path: &Path) {
         let typed = self.typed().cloned();
+        place(&mut self.now.plan, path);
         self.show();
         if let Some(typed) = typed {
-            // The plan may be in another folder now, and the texts still belong to it.
             self.now.typed = Some(Arc::new(Typed { block: self.shown.first.clone(), ..typed }));
         }
     }
 
     pub(super) fn undo(&mut self) {
         if self.history.undo(&mut self.now) {
-            self.show();
+            self.show_again();
         }
     }
 
     pub(super) fn redo(&mut self) {
         if self.history.redo(&mut self.now) {
-            self.show();
+            self.show_again();
         }
+    }
+
+    /// Shows a plan to which undo or redo returned. Its file may have been saved elsewhere since.
+    fn show_again(&mut self) {
+        self.show();
+        if let Some(path) = self.path().map(PathBuf::from) {
+            self.move_to(&path);
+        }
+    }
+}
+
+/// Puts a plan into the folder of a file, if the folder can be named.
+fn place(plan: &mut Arc<Plan>, path: &Path) {
+    let mut moved = Plan::clone(plan);
+    if moved.move_to(path).is_ok() && moved != **plan {
+        *plan = Arc::new(moved);
     }
 }
 
@@ -279,7 +295,7 @@ impl Document {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::image;
+    use crate::plan::{image, starting_command};
 
     fn named(name: &str) -> Plan {
         Plan::new(name, image::spec())
@@ -379,6 +395,21 @@ mod tests {
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("b.toml")), true));
         document.redo();
         assert!(!document.is_unsaved());
+    }
+
+    #[test]
+    fn an_earlier_plan_is_in_the_folder_of_the_file_to_which_it_was_saved_since() {
+        let mut document = Document::new(Plan::new("own", starting_command()));
+        let mut renamed = Plan::clone(document.plan());
+        renamed.name = "renamed".to_owned();
+        document.edit(renamed, None);
+        document.saved(document.plan().clone(), file("/plans/a.toml", "a"));
+        for step in [Document::undo, Document::redo] {
+            step(&mut document);
+            assert_eq!(document.path(), Some(Path::new("/plans/a.toml")));
+            assert_eq!(document.plan().folder(), Some("/plans"));
+        }
+        assert_eq!((name(&document), document.is_unsaved()), ("renamed", false));
     }
 
     #[test]
