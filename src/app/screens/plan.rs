@@ -32,7 +32,7 @@ use poll_promise::Promise;
 use crate::analysis::SpreadSeen;
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
-use crate::app::engine::{Records, SessionPlan};
+use crate::app::engine::{Records, Sampling, SessionPlan};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
 use crate::app::theme::GRID;
 use crate::app::words::{path_word, shell_word};
@@ -526,8 +526,8 @@ impl Screen for PlanScreen {
         Ok(format!("multicard run {}{session}{resume}", path_word(file)))
     }
 
-    fn sample_interval(&self) -> Option<Duration> {
-        Some(Duration::from_secs(5))
+    fn sampling(&self) -> Option<Sampling> {
+        Some(Sampling { interval: Duration::from_secs(5), only_use: true })
     }
 
     /// Edits that are neither in a file nor launched, or not part of the plan yet.
