@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::ScreenName;
-use super::engine::{Records, Request};
+use super::engine::{Records, Request, Sampling};
 use super::sample;
 use super::settings::Settings;
 use crate::analysis::{Key, Level, counted};
@@ -171,8 +171,8 @@ pub struct Desk {
     pub sample_is_of_rest: bool,
     /// The folders of other sessions that have runs on this machine, as of the latest sample.
     pub(super) other_sessions: Vec<PathBuf>,
-    /// The interval at which the machine is sampled.
-    pub(super) watched: Option<Duration>,
+    /// The samples of the machine that were asked for.
+    pub(super) watched: Option<Sampling>,
     /// The open session.
     pub session: Option<OpenSession>,
     /// Whether the folder of the open session is missing.
@@ -365,8 +365,8 @@ impl Desk {
         self.sample = Some(sample);
     }
 
-    /// Requests samples of the machine at this interval, or none.
-    pub(super) fn watch_node(&mut self, wanted: Option<Duration>) {
+    /// Requests these samples of the machine, or none.
+    pub(super) fn watch_node(&mut self, wanted: Option<Sampling>) {
         if std::mem::replace(&mut self.watched, wanted) != wanted {
             self.ask(Request::WatchNode(wanted));
         }
@@ -378,7 +378,7 @@ impl Desk {
 
     /// Whether samples are so rare that the latest one may be out of date.
     pub fn has_few_samples(&self) -> bool {
-        self.watched == Some(SAMPLES_AT_REST)
+        self.watched.is_some_and(|watched| watched.interval == SAMPLES_AT_REST)
     }
 
     /// Whether the session itself uses the machine.

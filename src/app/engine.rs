@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::command::ScreenName;
 use messages::Outbox;
-pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent};
+pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, Sampling, SessionPlan, UiEvent};
 pub use reading::read_session;
 
 /// Capacity of the channel to the window.

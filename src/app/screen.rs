@@ -6,13 +6,12 @@
 
 use std::any::Any;
 use std::ops::Deref;
-use std::time::Duration;
 
 use eframe::egui::{Context, Key, Modifiers, Ui};
 
 use super::command::{Boxed, Command, ScreenCommand, ScreenName};
 use super::desk::{Desk, Intent, News};
-use super::engine::UiEvent;
+use super::engine::{Sampling, UiEvent};
 
 /// Edits that closing the window would lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,8 +126,8 @@ pub trait Screen: Execute + Any {
         String::new()
     }
 
-    /// How often it needs a sample of the machine while it is shown.
-    fn sample_interval(&self) -> Option<Duration> {
+    /// The samples of the machine that it needs while it is shown.
+    fn sampling(&self) -> Option<Sampling> {
         None
     }
 

@@ -132,6 +132,9 @@ impl Sessions {
             dialog.poll();
         }
         self.browser.poll(&mut desk.settings, context);
+        if let Some(message) = self.browser.unseen_failure() {
+            desk.problem(desk.screen, message);
+        }
         if let Some(folder) = self.orphaned.take() {
             desk.ask(Request::Reattach(folder));
         }

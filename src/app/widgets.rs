@@ -181,6 +181,14 @@ pub fn opens(context: &Context, id: Id) -> bool {
     first == now
 }
 
+/// Whether the focus has left a control since it was drawn last. egui's `lost_focus` holds for two frames, and a command must be sent once.
+pub fn focus_left(context: &Context, id: Id, has_focus: bool) -> bool {
+    let memory = id.with("has the focus");
+    let had_focus: bool = context.data(|data| data.get_temp(memory)).unwrap_or(false);
+    context.data_mut(|data| data.insert_temp(memory, has_focus));
+    had_focus && !has_focus
+}
+
 /// Selects the whole text of a field that has the focus, so that typing replaces it.
 pub fn select_all(ui: &Ui, field: &Response, text: &str) {
     let mut state = TextEditState::load(ui.ctx(), field.id).unwrap_or_default();

@@ -9,7 +9,7 @@ use eframe::egui::{Context, ViewportCommand};
 use super::closing::Closing;
 use super::command::{Command, ScreenName};
 use super::desk::{Desk, Intent, News, Notice, OpenSession, SAMPLES_AT_REST, Sent};
-use super::engine::{Records, Request, UiEvent};
+use super::engine::{Records, Request, Sampling, UiEvent};
 use super::screen::{Screen, Unsaved};
 use super::screens::screens;
 use super::sessions::Sessions;
@@ -322,9 +322,10 @@ impl Window {
     /// Requests samples of the machine if the screen shows them. Each sample causes a frame, so samples are rare while the window is not
     /// used and nothing runs.
     pub fn watch_node(&mut self, is_at_rest: bool) {
-        let often = self.shown().and_then(Screen::sample_interval);
+        let needed = self.shown().and_then(Screen::sampling);
         let is_at_rest = is_at_rest && !self.desk.queue.is_running();
-        self.desk.watch_node(often.map(|often| if is_at_rest { SAMPLES_AT_REST } else { often }));
+        let at_rest = |needed: Sampling| Sampling { interval: SAMPLES_AT_REST, ..needed };
+        self.desk.watch_node(if is_at_rest { needed.map(at_rest) } else { needed });
     }
 
     /// Copies the command that shows the same as the screen, or shows why there is none.

@@ -2,28 +2,29 @@
 //!
 //! A second thread follows the conductor's news and updates the window at most ten times a second.
 
+mod node_watch;
 mod remote;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::messages::{LiveBatch, Outbox, Request, UiEvent, WindowClosed};
+use super::messages::{LiveBatch, Outbox, Request, Sampling, UiEvent, WindowClosed};
 use super::start::{Waiting, look_at_machine};
 use crate::app::command::ScreenName;
 use crate::app::curves::LiveStep;
 use crate::app::sample;
 use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView, other_sessions_with_runs};
 use crate::plan::Plan;
-use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
+use crate::protocol::{Event, EventLine, TraceOutcome};
 use crate::remote::Address;
 use crate::session::{Machine, Notice, new_session_folder, open_reader};
 use crate::store::StepRecord;
-use crate::telemetry::{Sampler, Watch};
+use node_watch::NodeWatch;
 use remote::Remote;
 
 /// Shortest time between two updates of the window's curves.
@@ -34,8 +35,6 @@ const SHORTEST_LIFE: Duration = Duration::from_secs(10);
 const WATCHING_PATIENCE: Duration = Duration::from_millis(500);
 /// Longest wait for a request while there is a connection to another machine.
 const LINE_PATIENCE: Duration = Duration::from_millis(100);
-/// Capacity of the channel of samples for the Node screen.
-const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 
 /// Message for a request that a read-only session cannot serve.
 const READ_ONLY: &str =
@@ -76,9 +75,6 @@ enum Opening {
     New,
 }
 
-/// The sampler of the whole machine, its samples and its interval.
-type NodeWatch = (Sampler, Receiver<(String, Sample)>, Duration);
-
 struct Desk<'a> {
     machine: Machine,
     attached: Option<Attached>,
@@ -90,9 +86,9 @@ struct Desk<'a> {
     remote: Option<Remote>,
     /// A session on another machine that is being opened.
     opening: Option<Remote>,
-    /// The interval at which a screen shows samples of the machine.
-    watched: Option<Duration>,
-    /// Set while a screen shows this machine.
+    /// The samples of the machine that a screen needs.
+    watched: Option<Sampling>,
+    /// Set while a screen needs samples of this machine.
     node_watch: Option<NodeWatch>,
     /// Other sessions that have runs on this machine, as the window knows them.
     others: Vec<PathBuf>,
@@ -152,10 +148,12 @@ impl Desk<'_> {
                 self.execute(request)?;
             }
             self.poll_remote()?;
-            if let Some((_, samples, _)) = &self.node_watch
-                && let Some((_, sample)) = samples.try_iter().last()
+            if let Some(watch) = &mut self.node_watch
+                && let Some(sample) = watch.latest()
             {
-                self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
+                if watch.is_news(&sample, &self.machine.node) {
+                    self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
+                }
                 self.tell_of_others()?;
             }
         }
@@ -182,7 +180,7 @@ impl Desk<'_> {
             Request::Reattach(folder) => self.reattach(&folder),
             Request::Launch { plan, only_missing } => self.launch(&plan, only_missing),
             Request::Order(order) => self.order(order),
-            Request::WatchNode(interval) => self.watch_node(interval),
+            Request::WatchNode(sampling) => self.watch_node(sampling),
             Request::RefreshNode => self.refresh_node(),
             Request::Places => {
                 if let Some(remote) = &self.remote {
@@ -402,19 +400,16 @@ impl Desk<'_> {
         }
     }
 
-    fn watch_node(&mut self, interval: Option<Duration>) -> Result<(), WindowClosed> {
-        (self.watched, self.node_watch) = (interval, None);
+    fn watch_node(&mut self, sampling: Option<Sampling>) -> Result<(), WindowClosed> {
+        (self.watched, self.node_watch) = (sampling, None);
         if let Some(remote) = &self.remote {
-            remote.watch(interval);
+            remote.watch(sampling.map(|sampling| sampling.interval));
             return Ok(());
         }
-        let Some(interval) = interval else { return Ok(()) };
-        let (sink, samples) = sync_channel(NODE_SAMPLES_IN_FLIGHT);
-        match Sampler::start(interval, sink) {
-            Ok(sampler) => {
-                let gpu_uuids = self.machine.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-                sampler.watch(Watch { gpu_uuids, ..Watch::default() });
-                self.node_watch = Some((sampler, samples, interval));
+        let Some(sampling) = sampling else { return Ok(()) };
+        match NodeWatch::start(sampling, &self.machine.node) {
+            Ok(watch) => {
+                self.node_watch = Some(watch);
                 Ok(())
             }
             Err(error) => self.outbox.problem(ScreenName::NODE, error.to_string()),
@@ -427,8 +422,8 @@ impl Desk<'_> {
             return Ok(());
         }
         self.machine = Machine::look();
-        if let Some((.., interval)) = self.node_watch {
-            self.watch_node(Some(interval))?;
+        if let Some(sampling) = self.node_watch.as_ref().map(|watch| watch.sampling) {
+            self.watch_node(Some(sampling))?;
         }
         self.outbox.send(UiEvent::Node(Arc::new(self.machine.node.clone())))
     }

@@ -18,6 +18,15 @@ use crate::protocol::{DeviceRates, Sample};
 use crate::session::{Places, SearchReport};
 use crate::store::{HeldCell, RunRecord, held_cells};
 
+/// The samples of the machine that the window needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// The time from one sample to the next.
+    pub interval: Duration,
+    /// Whether the window only says how other programs use the machine. Samples that say the same of it as the one before are left out then.
+    pub only_use: bool,
+}
+
 /// A request from the window to its threads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
@@ -50,8 +59,8 @@ pub enum Request {
     Order(Order),
     /// Attach to the next conductor of the session in this folder, because the previous one has ended.
     Reattach(PathBuf),
-    /// Sample the whole machine at this interval; `None` stops that.
-    WatchNode(Option<Duration>),
+    /// Sample the whole machine; `None` stops that.
+    WatchNode(Option<Sampling>),
     /// Read the machine's hardware and worker again.
     RefreshNode,
     /// Read topology, data sets and disks of the other machine, if its session is open.

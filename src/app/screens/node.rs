@@ -17,7 +17,7 @@ use poll_promise::Promise;
 
 use crate::app::command::{Command, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, News, SAMPLES_AT_REST};
-use crate::app::engine::{Request, UiEvent};
+use crate::app::engine::{Request, Sampling, UiEvent};
 use crate::app::screen::{self, Executes, Screen};
 use crate::app::task::taken;
 use crate::app::theme::{GRID, palette};
@@ -187,8 +187,8 @@ impl Screen for NodeScreen {
         Ok(format!("multicard node{}", measure.unwrap_or_default()))
     }
 
-    fn sample_interval(&self) -> Option<Duration> {
-        Some(Duration::from_secs(1))
+    fn sampling(&self) -> Option<Sampling> {
+        Some(Sampling { interval: Duration::from_secs(1), only_use: false })
     }
 }
 

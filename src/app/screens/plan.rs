@@ -11,8 +11,10 @@ mod edit;
 mod files;
 mod grid;
 mod launch;
+mod limit;
 mod list;
 mod matrix;
+mod new_line;
 mod outlook;
 mod search;
 mod start;
@@ -30,7 +32,7 @@ use poll_promise::Promise;
 use crate::analysis::SpreadSeen;
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
-use crate::app::engine::{Records, SessionPlan};
+use crate::app::engine::{Records, Sampling, SessionPlan};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
 use crate::app::theme::GRID;
 use crate::app::words::{path_word, shell_word};
@@ -40,6 +42,7 @@ use crate::store::HeldCell;
 use document::{Document, FileText};
 use files::{Purpose, Question, Saved};
 use launch::Launch;
+use list::{FormList, NewLine};
 use outlook::{Kept, Outlook};
 use search::SearchTexts;
 use start::STARTING_PLANS;
@@ -98,6 +101,10 @@ pub enum PlanCommand {
     Texts(Box<CommandTexts>),
     /// Set the texts of the plan's constraints: the excluded cells, and the reasons.
     Constraints(Vec<(String, String)>),
+    /// Keep what was typed into the line for a new item of a list.
+    TypeLine(FormList, NewLine),
+    /// Add the item of that line, if it is complete.
+    AddLine(FormList),
     /// Set the texts of the plan's search.
     Search(SearchTexts),
     /// Run the first cell for some seconds and show the readings that are found.
@@ -110,6 +117,14 @@ pub enum PlanCommand {
     Launch,
     /// Launch it into the session of imported runs, or not.
     AnswerLaunch(bool),
+}
+
+impl PlanCommand {
+    /// Whether complete lines for new items are first added to the plan: it runs, or another of its blocks is edited.
+    fn uses_new_lines(&self) -> bool {
+        let of_blocks = matches!(self, Self::Block(_) | Self::AddBlock | Self::CopyBlock | Self::RemoveBlock);
+        of_blocks || matches!(self, Self::Launch | Self::TryOnce)
+    }
 }
 
 impl ScreenCommand for PlanCommand {
@@ -218,6 +233,7 @@ impl PlanScreen {
         let Some(last) = records.plans.last() else { return };
         if std::mem::take(&mut self.awaits_plan)
             && Arc::ptr_eq(self.document.plan(), &self.unchosen)
+            && !self.has_loose_text()
             && let Ok(plan) = last.plan()
             && plan != **self.document.plan()
         {
@@ -255,13 +271,19 @@ impl PlanScreen {
 
     /// Whether the plan differs from its file or, without one, from its start, or typed text is not part of it yet.
     fn is_unsaved(&self) -> bool {
-        self.document.is_unsaved() || self.form_error().is_some()
+        self.document.is_unsaved() || self.has_loose_text()
+    }
+
+    /// Whether typed text is not part of the plan yet.
+    fn has_loose_text(&self) -> bool {
+        self.form_error().is_some() || self.has_new_lines()
     }
 
     /// What is wrong with typed text that is not part of the plan yet.
     pub fn form_error(&self) -> Option<String> {
         let of_program = self.document.text_error().map(|error| format!("The program is not complete: {error}"));
-        of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
+        let of_lists = || self.constraint_error().or_else(|| self.new_line_error());
+        of_program.or_else(of_lists).or_else(|| self.search_error())
     }
 
     /// The error of [`Self::form_error`] for places away from the form. It does not repeat the text below the command.
@@ -289,14 +311,30 @@ impl PlanScreen {
         }
     }
 
-    /// Opens another plan in place of the present one. Undo returns to the present plan, but not to typed constraints or a typed search
-    /// that are not part of a plan yet; the user is asked whether such text may be lost.
+    /// Opens another plan in place of the present one. Undo returns to the present plan, but not to typed constraints, a typed search or
+    /// lines for new items that are not part of a plan yet; the user is asked whether such text may be lost.
     fn open(&mut self, plan: Plan, file: Option<FileText>) {
+        self.add_lines();
         if self.form_error().is_some() {
             self.replacing = Some((plan, file));
         } else {
-            self.document.open(plan, file);
+            self.replace(plan, file);
         }
+    }
+
+    /// Applies typed texts that are valid by now: another factor may have made them valid.
+    fn settle_texts(&mut self) {
+        if let Some(typed) = &mut self.search {
+            typed.settle(&mut self.document);
+        }
+        if let Some(typed) = &mut self.constraints {
+            typed.settle(&mut self.document);
+        }
+    }
+
+    fn replace(&mut self, plan: Plan, file: Option<FileText>) {
+        (self.constraints, self.search) = (None, None);
+        self.document.open(plan, file);
     }
 }
 
@@ -305,6 +343,9 @@ impl Executes for PlanScreen {
 
     fn execute(&mut self, command: PlanCommand, desk: &mut Desk, context: &Context) {
         self.part_where_focus_moved(context);
+        if command.uses_new_lines() {
+            self.add_lines();
+        }
         match command {
             PlanCommand::Open => self.ask(Purpose::Open, desk, context),
             PlanCommand::OpenFile(path) => {
@@ -331,7 +372,7 @@ impl Executes for PlanScreen {
             PlanCommand::CloseQuestion => (self.question, self.changed) = (None, None),
             PlanCommand::AnswerReplace(yes) => {
                 if let (Some((other, file)), true) = (self.replacing.take(), yes) {
-                    self.document.open(other, file);
+                    self.replace(other, file);
                 }
             }
             PlanCommand::Undo => self.document.undo(),
@@ -343,9 +384,9 @@ impl Executes for PlanScreen {
             PlanCommand::Edit(plan, kind) => self.document.edit_shown(&plan, kind),
             PlanCommand::Texts(texts) => self.type_texts(*texts),
             PlanCommand::Search(texts) => self.search = Some(search::Typed::new(texts, self.document.plan())),
-            PlanCommand::Constraints(texts) => {
-                self.constraints = Some(constraints::Typed::new(texts, self.document.plan()));
-            }
+            PlanCommand::Constraints(texts) => self.type_constraints(texts),
+            PlanCommand::TypeLine(list, line) => self.document.set_new_line(list, Some(line)),
+            PlanCommand::AddLine(list) => self.add_line(list),
             PlanCommand::TryOnce => {
                 if (View { own: self, desk }).trial_refusal().is_none() {
                     let plan = self.plan().clone();
@@ -374,13 +415,7 @@ impl Executes for PlanScreen {
                 }
             }
         }
-        // Another factor may have made the texts valid.
-        if let Some(typed) = &mut self.search {
-            typed.settle(&mut self.document);
-        }
-        if let Some(typed) = &mut self.constraints {
-            typed.settle(&mut self.document);
-        }
+        self.settle_texts();
     }
 }
 
@@ -491,8 +526,8 @@ impl Screen for PlanScreen {
         Ok(format!("multicard run {}{session}{resume}", path_word(file)))
     }
 
-    fn sample_interval(&self) -> Option<Duration> {
-        Some(Duration::from_secs(5))
+    fn sampling(&self) -> Option<Sampling> {
+        Some(Sampling { interval: Duration::from_secs(5), only_use: true })
     }
 
     /// Edits that are neither in a file nor launched, or not part of the plan yet.
@@ -501,7 +536,7 @@ impl Screen for PlanScreen {
             let text = self.document.plan().to_toml();
             !desk.records.plans.iter().any(|plan| plan.toml == text)
         };
-        let has_edits = self.form_error().is_some() || (self.document.is_unsaved() && is_nowhere());
+        let has_edits = self.has_loose_text() || (self.document.is_unsaved() && is_nowhere());
         has_edits.then(|| Unsaved {
             screen: ScreenName::PLAN,
             name: self.plan().name.clone(),

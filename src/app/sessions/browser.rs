@@ -2,7 +2,7 @@
 
 mod dialog;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -47,6 +47,10 @@ pub struct Browser {
     /// All sessions once they differ from the list. The work ends when its sender is dropped, and then finds nothing.
     watching: Option<(SyncSender<()>, Changed)>,
     acting: Option<Promise<Result<Done, String>>>,
+    /// Notes that are written once the present action has ended.
+    notes: VecDeque<Note>,
+    /// The note that was sent last, until the sessions are read again: leaving its field and closing the dialog write it once.
+    noted: Option<Note>,
     /// The session about whose deletion the user is asked.
     asking: Option<PathBuf>,
     /// Sessions that were deleted in this window.
@@ -62,6 +66,28 @@ pub struct Browser {
 struct Known {
     heading: Arc<SessionHeading>,
     journal: Option<(u64, SystemTime)>,
+}
+
+/// A note on a session, to be written.
+#[derive(Clone, PartialEq)]
+struct Note {
+    folder: PathBuf,
+    text: String,
+    /// What is said once it is written.
+    message: &'static str,
+}
+
+impl Note {
+    fn new(folder: PathBuf, text: String) -> Self {
+        Self { folder, text, message: "Noted." }
+    }
+
+    fn write(self) -> Result<Done, String> {
+        let name = self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy();
+        note(&self.folder, None, self.text)
+            .map(|()| Done::Noted(self.message.to_owned()))
+            .map_err(|error| format!("The note on the session {name} was not written: {error}"))
+    }
 }
 
 /// A deleted session, until the window is closed.
@@ -88,6 +114,20 @@ enum Done {
 }
 
 impl Browser {
+    /// Waits until the notes are written that were typed last.
+    pub fn finish_notes(&mut self) {
+        if let Some(acting) = self.acting.take() {
+            // The window that would say why it failed is closed.
+            let _ = acting.block_and_take();
+        }
+        self.notes.drain(..).for_each(|note| drop(note.write()));
+    }
+
+    /// Why the last action failed, if the dialog, which would say it, is closed.
+    pub(super) fn unseen_failure(&mut self) -> Option<String> {
+        self.outcome.take_if(|outcome| !self.is_open && outcome.is_err())?.err()
+    }
+
     /// Removes deleted sessions for good, since the deletion cannot be undone any more.
     pub fn forget_deleted(&mut self) {
         for deleted in self.deleted.drain(..) {
@@ -228,6 +268,9 @@ impl Browser {
     pub(super) fn execute(&mut self, command: SessionsCommand, settings: &Settings, context: &Context) {
         match command {
             SessionsCommand::Browse(open) => {
+                if !open {
+                    self.write_typed_note(context);
+                }
                 (self.is_open, self.outcome, self.asking) = (open, None, None);
                 if open {
                     (self.search, self.filter) = (String::new(), Filter::default());
@@ -243,14 +286,15 @@ impl Browser {
                 self.refresh();
             }
             SessionsCommand::Pick(folder) => self.picked = Some(folder),
-            SessionsCommand::Note(folder, text) => {
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Noted("Noted.".to_owned())));
-            }
+            SessionsCommand::Note(folder, text) => self.write_note(Note::new(folder, text), context),
             SessionsCommand::Archive(folder, archive) => {
-                let text = archived(self.heading(&folder).map_or("", |heading| &heading.note), archive);
+                let id = note_id(&folder);
+                let typed: Option<String> = context.data_mut(|data| data.remove_temp(id));
+                let before = typed.as_deref().or_else(|| self.heading(&folder).map(|heading| &*heading.note));
+                let text = archived(before.unwrap_or_default(), archive);
                 let message =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Noted(message.to_owned())));
+                self.write_note(Note { folder, text, message }, context);
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
                 Err(message) => self.outcome = Some(Err(message)),
@@ -297,6 +341,33 @@ impl Browser {
                 });
             }
             _ => {}
+        }
+    }
+
+    /// Writes the note that was typed on the chosen session, unless it is written already.
+    fn write_typed_note(&mut self, context: &Context) {
+        let Some(heading) = self.picked.as_ref().and_then(|folder| self.heading(folder)) else { return };
+        let typed: Option<String> = context.data(|data| data.get_temp(note_id(&heading.folder)));
+        let differing = typed.filter(|text| text.trim() != heading.note);
+        let note = differing.map(|text| Note::new(heading.folder.clone(), text.trim().to_owned()));
+        if let Some(note) = note {
+            self.write_note(note, context);
+        }
+    }
+
+    fn write_note(&mut self, note: Note, context: &Context) {
+        if self.noted.as_ref() != Some(&note) {
+            self.noted = Some(note.clone());
+            self.notes.push_back(note);
+            self.write_next_note(context);
+        }
+    }
+
+    fn write_next_note(&mut self, context: &Context) {
+        if self.acting.is_none()
+            && let Some(note) = self.notes.pop_front()
+        {
+            self.act(context, move || note.write());
         }
     }
 
@@ -350,6 +421,7 @@ impl Browser {
     /// Takes over the results of background work.
     pub(super) fn poll(&mut self, settings: &mut Settings, context: &Context) {
         if let Some(all) = taken(&mut self.reading) {
+            self.noted = None;
             self.take(all, settings, context);
         }
         if let Some((_, Some(all))) = taken_about(&mut self.watching) {
@@ -360,7 +432,8 @@ impl Browser {
                 Done::Noted(message) => message,
                 Done::Deleted { at, was } => {
                     // A session that takes its place must not show what was typed about this one.
-                    context.data_mut(|data| data.remove::<String>(Id::unique(name_id(&was).as_str())));
+                    let typed = [Id::unique(name_id(&was).as_str()), note_id(&was)];
+                    context.data_mut(|data| typed.into_iter().for_each(|id| data.remove::<String>(id)));
                     let (message, place) = (format!("Deleted {}.", was.display()), settings.deleted(&was));
                     self.deleted.push(Deleted { at, was, place });
                     message
@@ -380,9 +453,15 @@ impl Browser {
                     "The session is restored.".to_owned()
                 }
             }));
+            self.write_next_note(context);
             self.read_sessions(settings, context);
         }
     }
+}
+
+/// The place of the typed note on a session.
+fn note_id(folder: &Path) -> Id {
+    Id::unique(("session-note", folder))
 }
 
 /// The name under which the typed new name of a session is stored.

@@ -164,7 +164,7 @@ impl Desk<'_> {
         let copy = remote.line.copy().to_owned();
         self.attached = None;
         remote.look();
-        remote.watch(self.watched);
+        remote.watch(self.watched.map(|sampling| sampling.interval));
         self.node_watch = None;
         self.remote = Some(remote);
         let (client, reason) = client.map_or_else(|reason| (None, Some(reason)), |client| (Some(client), None));

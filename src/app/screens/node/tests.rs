@@ -248,7 +248,8 @@ fn while_nobody_touches_the_window_and_nothing_runs_samples_are_few_and_the_time
         harness.run();
         requests
     };
-    let every = |seconds: u64| Request::WatchNode(Some(Duration::from_secs(seconds)));
+    let every =
+        |seconds: u64| Request::WatchNode(Some(Sampling { interval: Duration::from_secs(seconds), only_use: false }));
     let sample = || UiEvent::NodeSample(Box::new(Sample { time_s: 1.7e9, ..Sample::default() }));
     let says = |harness: &Harness<'_, Window>| sees(harness, "read every 20 s while nobody touches the window");
     assert_eq!(watch(&mut harness, false), [every(1)]);

@@ -8,13 +8,14 @@ use eframe::egui::{
 
 use super::PlanCommand;
 use super::design::design_ui;
+use super::limit::{Limit, limit_ui};
 use super::search::search_ui;
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::app::command::{Command, edit};
 use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{card, check_ui, muted, radio_ui, text_field, tick_ui};
+use crate::app::widgets::{card, check_ui, muted, radio_ui, text_field, text_width, tick_ui};
 use crate::plan::{
     Block, Capture, Domain, Level, MAX_REPEATS, Mode, Node, Order, Plan, Tracer, Tracing, is_name, starting_command,
     workloads,
@@ -37,7 +38,9 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
         ui.take_available_width();
         ui.horizontal_wrapped(|ui| {
             let label = ui.label("Name");
-            let width = (ui.available_width() - 160.0).clamp(120.0, 420.0);
+            // The number of repeats stays on this line.
+            let digits = text_width(ui, &plan.repeats.to_string()) - text_width(ui, "100");
+            let width = (ui.available_width() - 160.0 - digits.max(0.0)).clamp(120.0, 420.0);
             let named = text_ui(ui, "plan name", &plan.name, width, "");
             named.0.labelled_by(label.id);
             // An invalid name is not applied.
@@ -275,11 +278,11 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         }
 
         let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
-        if let Some(limit) = limit_ui(ui, &limit, plan.limits.run_time_s) {
+        if let Some(limit) = limit_ui(ui, &limit, plan, width, plan.limits.run_time_s) {
             edit::<PlanCommand>(commands, plan, Some("run time"), |plan| plan.limits.run_time_s = limit);
         }
         let limit = Limit { name: "Memory limit", unit: " GB per rank", first: FIRST_MEMORY_GB, max: 1e6 };
-        if let Some(limit) = limit_ui(ui, &limit, plan.limits.memory_limit_gb) {
+        if let Some(limit) = limit_ui(ui, &limit, plan, width, plan.limits.memory_limit_gb) {
             edit::<PlanCommand>(commands, plan, Some("memory"), |plan| plan.limits.memory_limit_gb = limit);
         }
 
@@ -493,38 +496,6 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, windows): (
             Capture::Whole => {}
         }
     });
-    choice
-}
-
-/// An optional limit.
-struct Limit {
-    name: &'static str,
-    unit: &'static str,
-    /// The value that ticking sets.
-    first: f64,
-    max: f64,
-}
-
-fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>> {
-    let mut choice = None;
-    if tick_ui(ui, now.is_some(), true, limit.name).clicked() {
-        choice = Some(if now.is_some() { None } else { Some(limit.first) });
-    }
-    match now {
-        Some(now) => {
-            let mut value = now;
-            let field = DragValue::new(&mut value).range(0.001..=limit.max).max_decimals(3).suffix(limit.unit);
-            let field = ui.add(field);
-            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{} value", limit.name)));
-            if field.changed() {
-                choice = Some(Some(value));
-            }
-        }
-        None => {
-            ui.label(muted(ui, "none"));
-        }
-    }
-    ui.end_row();
     choice
 }
 

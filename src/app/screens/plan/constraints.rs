@@ -5,7 +5,7 @@
 use eframe::egui::Ui;
 
 use super::document::Document;
-use super::list::{Asked, Column, Field, List, error_ui, part_ui};
+use super::list::{Asked, Field, FormList, List, NewLine, error_ui, part_ui};
 use super::{PlanCommand, PlanScreen, View};
 use crate::app::command::Command;
 use crate::app::widgets::card;
@@ -23,7 +23,7 @@ pub(super) struct Typed {
 
 impl Typed {
     /// Texts that were just typed.
-    pub(super) fn new(texts: Texts, plan: &Plan) -> Self {
+    fn new(texts: Texts, plan: &Plan) -> Self {
         Self { texts, typed_for: plan.constraints.clone() }
     }
 
@@ -44,7 +44,15 @@ impl Typed {
 }
 
 impl PlanScreen {
-    fn constraint_texts(&self) -> Texts {
+    /// Sets the texts, which become part of the plan once all of them are valid.
+    pub(super) fn type_constraints(&mut self, texts: Texts) {
+        let mut typed = Typed::new(texts, self.document.plan());
+        typed.settle(&mut self.document);
+        self.constraints = Some(typed);
+    }
+
+    /// The excluded cells and the reasons, as typed or as in the plan.
+    pub(super) fn constraint_texts(&self) -> Texts {
         let typed = self.constraints.as_ref().filter(|typed| typed.typed_for == self.plan().constraints);
         let text = |one: &Constraint| (one.exclude.to_string(), one.reason.clone());
         typed.map_or_else(|| self.plan().constraints.iter().map(text).collect(), |typed| typed.texts.clone())
@@ -73,33 +81,28 @@ pub(super) fn constraints_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Com
     let mut texts = view.own.constraint_texts();
     let before = texts.clone();
     let errors = view.own.constraint_errors();
+    let new = view.own.new_line(FormList::Constraints);
+    let mut asked = Vec::new();
     card(ui).show(ui, |ui| {
         ui.take_available_width();
-        part_ui(ui, "Constraints", texts.len(), |ui| list_ui(ui, &mut texts, &errors));
+        part_ui(ui, "Constraints", texts.len(), |ui| asked = list_ui(ui, &mut texts, &errors, new));
     });
     if texts != before {
-        commands.push(PlanCommand::Constraints(texts).into());
+        asked.insert(0, PlanCommand::Constraints(texts));
     }
+    commands.extend(asked.into_iter().map(Command::from));
 }
 
-fn list_ui(ui: &mut Ui, texts: &mut Texts, errors: &[Option<String>]) {
-    let column = |name, head, hint| Column { name, head, share: 0.5, hint, required: true };
-    let columns = [
-        column("Cells", "Cells that are left out", "gpus > 2 and precision = fp64"),
-        column("Reason", "Reason", "takes too long"),
-    ];
-    let list = List { what: "constraint", columns: &columns, grows: true, next: None };
+fn list_ui(ui: &mut Ui, texts: &mut Texts, errors: &[Option<String>], new: NewLine) -> Vec<PlanCommand> {
     let lines = texts.iter_mut().enumerate().map(|(place, (exclude, reason))| {
         (format!("constraint {}", place + 1), [exclude, reason].map(Field::Text).into_iter().collect())
     });
     let lines = lines.collect();
     let error = |place: usize| errors.get(place).and_then(Option::as_deref);
-    match list.ui(ui, lines, |ui, place| error_ui(ui, error(place))) {
-        Asked::Add(mut entered) => {
-            let reason = entered.pop().unwrap_or_default();
-            texts.push((entered.pop().unwrap_or_default(), reason));
-        }
-        Asked::Remove(place) => drop(texts.remove(place)),
-        Asked::Nothing => {}
+    let list = List::growing(FormList::Constraints, new);
+    let Asked { removed, commands } = list.ui(ui, lines, |ui, place| error_ui(ui, error(place)));
+    if let Some(place) = removed {
+        texts.remove(place);
     }
+    commands
 }

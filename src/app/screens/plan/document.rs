@@ -1,8 +1,10 @@
 //! The edited plan with its undo history and its file, and the typed texts of its program.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::list::{FormList, NewLine};
 use crate::app::command::EditKind;
 use crate::app::history::History;
 use crate::plan::{Block, CommandTexts, Plan};
@@ -16,13 +18,13 @@ pub(super) struct Typed {
     pub(super) error: Option<String>,
 }
 
-/// An earlier plan with the texts that were typed, and its file.
+/// An earlier plan with the texts that were typed, and its origin.
 #[derive(Clone, Debug)]
 struct Snapshot {
     plan: Arc<Plan>,
     typed: Option<Arc<Typed>>,
-    /// Index into [`Document::files`].
-    file: usize,
+    /// Index into [`Document::opened`].
+    origin: usize,
 }
 
 /// A plan file with the text that was read from it or written to it last. If it contains another text by now, another program changed it.
@@ -32,13 +34,21 @@ pub(super) struct FileText {
     pub(super) text: Arc<str>,
 }
 
-/// The file of a plan.
+/// A plan that was opened.
 #[derive(Clone, Debug)]
-struct PlanFile {
-    /// `None` for a plan that was never saved.
+struct Opened {
+    /// Its file; `None` for a plan that was never saved.
     file: Option<FileText>,
     /// The plan in the file; without a file, the plan at the start.
     saved: Arc<Plan>,
+    /// Lines for new items of lists, which are not part of the plan yet.
+    new_lines: BTreeMap<FormList, NewLine>,
+}
+
+impl Opened {
+    fn new(plan: &Arc<Plan>, file: Option<FileText>) -> Self {
+        Self { file, saved: Arc::clone(plan), new_lines: BTreeMap::new() }
+    }
 }
 
 /// The edited plan.
@@ -46,7 +56,7 @@ struct PlanFile {
 pub(super) struct Document {
     now: Snapshot,
     history: History<Snapshot>,
-    files: Vec<PlanFile>,
+    opened: Vec<Opened>,
     /// Which of the plan's blocks is edited, from 0.
     block: usize,
     /// The plan with that block as its first.
@@ -56,9 +66,9 @@ pub(super) struct Document {
 impl Document {
     pub(super) fn new(plan: Plan) -> Self {
         let plan = Arc::new(plan);
-        let files = vec![PlanFile { file: None, saved: plan.clone() }];
+        let opened = vec![Opened::new(&plan, None)];
         let shown = Arc::clone(&plan);
-        Self { now: Snapshot { plan, typed: None, file: 0 }, history: History::default(), files, block: 0, shown }
+        Self { now: Snapshot { plan, typed: None, origin: 0 }, history: History::default(), opened, block: 0, shown }
     }
 
     pub(super) fn plan(&self) -> &Arc<Plan> {
@@ -152,7 +162,7 @@ impl Document {
 
     /// The file that the plan belongs to, with its text.
     pub(super) fn file(&self) -> Option<&FileText> {
-        self.files.get(self.now.file)?.file.as_ref()
+        self.opened.get(self.now.origin)?.file.as_ref()
     }
 
     /// The path of that file.
@@ -162,7 +172,7 @@ impl Document {
 
     /// Whether the plan differs from its file or, without one, from its start.
     pub(super) fn is_unsaved(&self) -> bool {
-        self.files.get(self.now.file).is_none_or(|file| file.saved != self.now.plan)
+        self.opened.get(self.now.origin).is_none_or(|opened| opened.saved != self.now.plan)
     }
 
     pub(super) fn can_undo(&self) -> bool {
@@ -199,51 +209,85 @@ impl Document {
     pub(super) fn open(&mut self, plan: Plan, file: Option<FileText>) {
         self.history.edited(self.now.clone(), None);
         let plan = Arc::new(plan);
-        let file = PlanFile { file, saved: plan.clone() };
-        self.update(&file);
-        self.files.push(file);
-        self.now = Snapshot { plan, typed: None, file: self.files.len() - 1 };
+        if let Some(before) = self.opened.get_mut(self.now.origin) {
+            before.new_lines.clear();
+        }
+        if let Some(file) = &file {
+            self.update(file, &plan);
+        }
+        self.opened.push(Opened::new(&plan, file));
+        self.now = Snapshot { plan, typed: None, origin: self.opened.len() - 1 };
         self.choose(0);
     }
 
     /// Records what a file contains by now: earlier plans, to which undo returns, may belong to the same file.
-    fn update(&mut self, now: &PlanFile) {
-        let Some(FileText { path, .. }) = &now.file else { return };
-        let same = |known: &&mut PlanFile| known.file.as_ref().is_some_and(|file| file.path == *path);
-        self.files.iter_mut().filter(same).for_each(|known| known.clone_from(now));
+    fn update(&mut self, now: &FileText, plan: &Arc<Plan>) {
+        let is_same = |known: &&mut Opened| known.file.as_ref().is_some_and(|file| file.path == now.path);
+        for known in self.opened.iter_mut().filter(is_same) {
+            (known.file, known.saved) = (Some(now.clone()), Arc::clone(plan));
+        }
+    }
+
+    /// The line for a new item of a list, if something was typed into it.
+    pub(super) fn new_line(&self, list: FormList) -> Option<&NewLine> {
+        self.opened.get(self.now.origin)?.new_lines.get(&list)
+    }
+
+    /// Keeps the line for a new item of a list with this plan until another one is opened; `None` empties the line.
+    pub(super) fn set_new_line(&mut self, list: FormList, line: Option<NewLine>) {
+        let Some(own) = self.opened.get_mut(self.now.origin) else { return };
+        match line {
+            Some(line) => drop(own.new_lines.insert(list, line)),
+            None => drop(own.new_lines.remove(&list)),
+        }
     }
 
     /// Records that `file` now contains `plan`, and that it is the file of this document.
     pub(super) fn saved(&mut self, mut plan: Arc<Plan>, file: FileText) {
-        for held in [&mut plan, &mut self.now.plan] {
-            let mut moved = Plan::clone(held);
-            if moved.move_to(&file.path).is_ok() && moved != **held {
-                *held = Arc::new(moved);
-            }
+        place(&mut plan, &file.path);
+        if let Some(own) = self.opened.get_mut(self.now.origin) {
+            own.file = Some(file.clone());
         }
-        let file = PlanFile { file: Some(file), saved: plan };
-        self.update(&file);
-        if let Some(own) = self.files.get_mut(self.now.file) {
-            *own = file;
-        }
+        self.update(&file, &plan);
+        self.move_to(&file.path);
+    }
+
+    /// Puts the plan into the folder of its file. Typed texts still belong to it.
+    fn move_to(&mut self, path: &Path) {
         let typed = self.typed().cloned();
+        place(&mut self.now.plan, path);
         self.show();
         if let Some(typed) = typed {
-            // The plan may be in another folder now, and the texts still belong to it.
             self.now.typed = Some(Arc::new(Typed { block: self.shown.first.clone(), ..typed }));
         }
     }
 
     pub(super) fn undo(&mut self) {
         if self.history.undo(&mut self.now) {
-            self.show();
+            self.show_again();
         }
     }
 
     pub(super) fn redo(&mut self) {
         if self.history.redo(&mut self.now) {
-            self.show();
+            self.show_again();
         }
+    }
+
+    /// Shows a plan to which undo or redo returned. Its file may have been saved elsewhere since.
+    fn show_again(&mut self) {
+        self.show();
+        if let Some(path) = self.path().map(PathBuf::from) {
+            self.move_to(&path);
+        }
+    }
+}
+
+/// Puts a plan into the folder of a file, if the folder can be named.
+fn place(plan: &mut Arc<Plan>, path: &Path) {
+    let mut moved = Plan::clone(plan);
+    if moved.move_to(path).is_ok() && moved != **plan {
+        *plan = Arc::new(moved);
     }
 }
 
@@ -251,7 +295,7 @@ impl Document {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::image;
+    use crate::plan::{image, starting_command};
 
     fn named(name: &str) -> Plan {
         Plan::new(name, image::spec())
@@ -351,6 +395,21 @@ mod tests {
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("b.toml")), true));
         document.redo();
         assert!(!document.is_unsaved());
+    }
+
+    #[test]
+    fn an_earlier_plan_is_in_the_folder_of_the_file_to_which_it_was_saved_since() {
+        let mut document = Document::new(Plan::new("own", starting_command()));
+        let mut renamed = Plan::clone(document.plan());
+        renamed.name = "renamed".to_owned();
+        document.edit(renamed, None);
+        document.saved(document.plan().clone(), file("/plans/a.toml", "a"));
+        for step in [Document::undo, Document::redo] {
+            step(&mut document);
+            assert_eq!(document.path(), Some(Path::new("/plans/a.toml")));
+            assert_eq!(document.plan().folder(), Some("/plans"));
+        }
+        assert_eq!((name(&document), document.is_unsaved()), ("renamed", false));
     }
 
     #[test]

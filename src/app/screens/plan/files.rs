@@ -96,8 +96,9 @@ impl PlanScreen {
         self.form_error().map(|_| format!("The form of “{name}” contains an error, so the plan cannot be saved."))
     }
 
-    /// Says why the plan cannot be saved, if it cannot; returns whether it cannot.
-    fn refuses_save(&self, desk: &mut Desk) -> bool {
+    /// Says why the plan cannot be saved, if it cannot; returns whether it cannot. Complete lines for new items are part of what is saved.
+    fn refuses_save(&mut self, desk: &mut Desk) -> bool {
+        self.add_lines();
         let (Some(refusal), Some(error)) = (self.save_refusal(), self.short_form_error()) else { return false };
         desk.problem(ScreenName::PLAN, format!("Nothing was saved. {refusal} {error}"));
         true

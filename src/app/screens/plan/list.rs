@@ -5,38 +5,123 @@ use eframe::egui::{
     TextStyle, Ui, WidgetInfo, vec2,
 };
 
+use super::PlanCommand;
 use crate::app::deliberate;
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{muted, named_text, select_all, text_field};
+use crate::app::widgets::{focus_left, muted, named_text, select_all, text_field};
 
 /// Width of the button at the end of a line.
 const BUTTON_WIDTH: f32 = 72.0;
 
+/// A list of the form to which items can be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FormList {
+    /// The factors of a program.
+    Factors,
+    /// The measures of a program.
+    Measures,
+    /// The constraints of the plan.
+    Constraints,
+}
+
+impl FormList {
+    /// All of them. Constraints are last: they may name a factor that is added with them.
+    pub(super) const ALL: [Self; 3] = [Self::Factors, Self::Measures, Self::Constraints];
+
+    /// The word for an item, as in `Name of a new factor`.
+    fn item(self) -> &'static str {
+        match self {
+            Self::Factors => "factor",
+            Self::Measures => "measure",
+            Self::Constraints => "constraint",
+        }
+    }
+
+    /// The columns, from the left.
+    pub(super) fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Factors => &FACTOR,
+            Self::Measures => &MEASURE,
+            Self::Constraints => &CONSTRAINT,
+        }
+    }
+
+    /// The first column that a new item needs and that is empty.
+    fn missing(self, line: &NewLine) -> Option<&'static Column> {
+        let is_missing = |(column, text): &(&Column, &String)| column.required && text.trim().is_empty();
+        self.columns().iter().zip(&line.texts).find(is_missing).map(|(column, _)| column)
+    }
+
+    /// What a line lacks into which something was typed, in a sentence.
+    pub(super) fn lack(self, line: &NewLine) -> Option<String> {
+        let column = self.missing(line).filter(|_| line.is_begun())?.name.to_lowercase();
+        Some(format!("The new {} has no {column}: complete its line, or empty it.", self.item()))
+    }
+}
+
+/// The line for a new item of a list, as typed. The plan does not contain it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewLine {
+    /// The texts of the columns, from the left.
+    pub(super) texts: Vec<String>,
+    /// Whether the first text was typed. Otherwise it is a suggested name, or empty.
+    pub(super) has_own_name: bool,
+}
+
+impl NewLine {
+    /// Whether something was typed into it.
+    pub(super) fn is_begun(&self) -> bool {
+        let is_typed = |(place, text): (usize, &String)| (place > 0 || self.has_own_name) && !text.trim().is_empty();
+        self.texts.iter().enumerate().any(is_typed)
+    }
+
+    /// The suggested name of the item.
+    fn suggested_name(&self) -> Option<&str> {
+        self.texts.first().map(String::as_str).filter(|name| !self.has_own_name && !name.is_empty())
+    }
+}
+
 /// A list.
 pub(super) struct List<'a> {
-    /// What it lists, as in `Name of a new factor`.
-    pub(super) what: &'a str,
     /// The columns, from the left.
-    pub(super) columns: &'a [Column<'a>],
-    /// Whether items can be added and removed.
-    pub(super) grows: bool,
-    /// The suggested name of the next item, if there is one.
-    pub(super) next: Option<&'a str>,
+    columns: &'a [Column],
+    /// The line for a new item, if items can be added and removed.
+    new: Option<(FormList, NewLine)>,
 }
 
 /// A column of a list.
-pub(super) struct Column<'a> {
+pub(super) struct Column {
     /// Its name, as in `Levels of batch_size`.
-    pub(super) name: &'a str,
+    pub(super) name: &'static str,
     /// Its heading.
-    pub(super) head: &'a str,
+    pub(super) head: &'static str,
     /// Its share of the width.
     pub(super) share: f32,
     /// The hint in the empty field for a new item.
-    pub(super) hint: &'a str,
+    pub(super) hint: &'static str,
     /// Whether a new item needs it.
     pub(super) required: bool,
 }
+
+const FACTOR: [Column; 2] = [
+    Column { name: "Name", head: "Factor", share: 0.25, hint: "name", required: true },
+    Column { name: "Levels", head: "Levels, separated by commas", share: 0.75, hint: "fp32, bf16", required: true },
+];
+const MEASURE: [Column; 3] = [
+    Column { name: "Key", head: "Key: the name of the reading", share: 0.38, hint: "bleu", required: true },
+    Column { name: "Name", head: "Name", share: 0.42, hint: "BLEU", required: false },
+    Column { name: "Unit", head: "Unit", share: 0.2, hint: "GB/s", required: false },
+];
+const CONSTRAINT: [Column; 2] = [
+    Column {
+        name: "Cells",
+        head: "Cells that are left out",
+        share: 0.5,
+        hint: "gpus > 2 and precision = fp64",
+        required: true,
+    },
+    Column { name: "Reason", head: "Reason", share: 0.5, hint: "takes too long", required: true },
+];
 
 /// A field of a line.
 pub(super) enum Field<'t> {
@@ -49,23 +134,34 @@ pub(super) enum Field<'t> {
 /// A line: the name of its item, and its fields.
 pub(super) type Line<'t> = (String, Vec<Field<'t>>);
 
-/// A request of a control.
-pub(super) enum Asked {
-    Nothing,
-    /// Remove the item at this index.
-    Remove(usize),
-    /// Add an item with these texts.
-    Add(Vec<String>),
+/// What the controls of a list ask for.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// The index of the item to remove.
+    pub(super) removed: Option<usize>,
+    /// What was done to the line for a new item.
+    pub(super) commands: Vec<PlanCommand>,
 }
 
-impl List<'_> {
+impl<'a> List<'a> {
+    /// A list whose items stay.
+    pub(super) fn fixed(columns: &'a [Column]) -> Self {
+        Self { columns, new: None }
+    }
+
+    /// A list with a line for a new item.
+    pub(super) fn growing(list: FormList, new: NewLine) -> Self {
+        Self { columns: list.columns(), new: Some((list, new)) }
+    }
+
     /// Draws the list; `more` draws further content below each line.
     pub(super) fn ui(&self, ui: &mut Ui, lines: Vec<Line>, mut more: impl FnMut(&mut Ui, usize)) -> Asked {
-        let button = if self.grows { BUTTON_WIDTH + 2.0 * GRID } else { 0.0 };
+        let grows = self.new.is_some();
+        let button = if grows { BUTTON_WIDTH + 2.0 * GRID } else { 0.0 };
         let gaps = ui.spacing().item_spacing.x * self.columns.len() as f32;
         let room = (ui.available_width() - button - gaps).clamp(200.0, 860.0);
         let width = |column: &Column| room * column.share;
-        if !lines.is_empty() || self.grows {
+        if !lines.is_empty() || grows {
             ui.horizontal(|ui| {
                 for column in self.columns {
                     fixed(ui, width(column), |ui| {
@@ -74,7 +170,7 @@ impl List<'_> {
                 }
             });
         }
-        let mut asked = Asked::Nothing;
+        let mut asked = Asked::default();
         for (place, (name, fields)) in lines.into_iter().enumerate() {
             ui.horizontal(|ui| {
                 for (column, field) in self.columns.iter().zip(fields) {
@@ -91,90 +187,102 @@ impl List<'_> {
                         }
                     });
                 }
-                if self.grows {
+                if grows {
                     let remove = ui.button("Remove");
                     remove.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove {name}")));
                     if deliberate::clicked(&remove, ("remove a line", &name)) {
-                        asked = Asked::Remove(place);
+                        asked.removed = Some(place);
                     }
                 }
             });
             more(ui, place);
         }
-        if self.grows
-            && let Some(texts) = self.another_ui(ui, width, matches!(asked, Asked::Nothing))
-        {
-            asked = Asked::Add(texts);
+        if let Some((list, new)) = &self.new {
+            asked.commands = self.new_line_ui(ui, width, *list, new);
         }
         asked
     }
 
-    /// Puts the suggested name into the field for the next item, unless the user typed another name. If that field has the focus, the next
-    /// one gets it: what is typed then would be added to the name.
-    fn suggest(&self, ui: &Ui, id: Id, name: &mut String) {
+    /// Moves the focus from the field of the name to the next one when a name is suggested there: what is typed then would be added to the
+    /// name.
+    fn leave_suggested_name(&self, ui: &Ui, id: Id, suggested: Option<&str>) {
         let memory = id.with("suggested");
         let before: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
-        let next = self.next.unwrap_or_default();
-        if *name == before && before != next {
-            next.clone_into(name);
-            ui.data_mut(|data| data.insert_temp(memory, next.to_owned()));
-            let [own, following, ..] = self.columns else { return };
-            if !next.is_empty() && ui.memory(|memory| memory.has_focus(id.with(own.name))) {
-                ui.memory_mut(|memory| memory.request_focus(id.with(following.name)));
-            }
+        let now = suggested.unwrap_or_default();
+        if before == now {
+            return;
+        }
+        ui.data_mut(|data| data.insert_temp(memory, now.to_owned()));
+        let [own, following, ..] = self.columns else { return };
+        if suggested.is_some() && ui.memory(|memory| memory.has_focus(id.with(own.name))) {
+            ui.memory_mut(|memory| memory.request_focus(id.with(following.name)));
         }
     }
 
-    /// The line for a new item; returns its texts once they are entered: with Enter or the button, or when the focus leaves a complete line,
-    /// so that saving and launching include it, if it `may_be_left`.
-    fn another_ui(&self, ui: &mut Ui, width: impl Fn(&Column) -> f32, may_be_left: bool) -> Option<Vec<String>> {
-        let id = Id::unique(("another one on the list", self.what));
-        let mut texts: Vec<String> = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-        texts.resize(self.columns.len(), String::new());
-        self.suggest(ui, id, &mut texts[0]);
-        let suggested: Option<String> = ui.data(|data| data.get_temp(id.with("suggested")));
-        let (mut entered, mut is_left) = (false, false);
+    /// The line for a new item, and below it what it lacks. The item is added once its line is entered: with Enter or the button, or when the
+    /// focus leaves a complete line.
+    fn new_line_ui(
+        &self,
+        ui: &mut Ui,
+        width: impl Fn(&Column) -> f32,
+        list: FormList,
+        shown: &NewLine,
+    ) -> Vec<PlanCommand> {
+        let id = Id::unique(("another one on the list", list.item()));
+        let suggested = shown.suggested_name();
+        self.leave_suggested_name(ui, id, suggested);
+        let mut line = shown.clone();
+        let mut is_added = false;
         ui.horizontal(|ui| {
-            for (column, text) in self.columns.iter().zip(&mut texts) {
+            let mut entered = false;
+            for (column, text) in self.columns.iter().zip(&mut line.texts) {
                 fixed(ui, width(column), |ui| {
                     let field = ui.add(text_field(text, column.hint, width(column)).id(id.with(column.name)));
-                    named(&field, &format!("{} of a new {}", column.name, self.what), text);
-                    if suggested.as_ref() == Some(&*text) {
+                    named(&field, &format!("{} of a new {}", column.name, list.item()), text);
+                    if suggested == Some(text.as_str()) {
                         select_at_focus(ui, &field, text);
                     }
-                    is_left |= field.lost_focus() && ui.input(|input| !input.key_pressed(Pressed::Escape));
                     if is_entered(ui, &field) {
                         entered = true;
                         field.request_focus();
                     }
                 });
             }
-            let is_complete =
-                self.columns.iter().zip(&texts).all(|(column, text)| !column.required || !text.trim().is_empty());
+            line.has_own_name |= line.texts.first() != shown.texts.first();
+            let is_complete = list.missing(&line).is_none();
             let add = ui.add_enabled(is_complete, Button::new("Add"));
-            add.widget_info(|| WidgetInfo::labeled(Role::Button, is_complete, format!("Add {}", self.what)));
+            add.widget_info(|| WidgetInfo::labeled(Role::Button, is_complete, format!("Add {}", list.item())));
+            entered |= add.clicked();
             if is_complete && entered {
                 // The next item can be typed at once.
                 ui.memory_mut(|memory| memory.request_focus(id.with(self.columns[0].name)));
             }
-            let is_typed = |(place, text): (usize, &String)| {
-                !text.trim().is_empty() && (place > 0 || suggested.as_ref() != Some(text))
-            };
-            is_left &= may_be_left
-                && texts.iter().enumerate().any(is_typed)
-                && !self.columns.iter().any(|column| ui.memory(|memory| memory.has_focus(id.with(column.name))))
-                && !add.has_focus();
-            entered = is_complete && (entered || add.clicked() || is_left);
+            let is_left = self.is_left(ui, id, &add);
+            is_added = is_complete && (entered || (is_left && line.is_begun()));
+            // A name may be suggested again for a line that was emptied.
+            line.has_own_name &= !is_left || line.is_begun();
         });
-        if entered {
-            ui.data_mut(|data| {
-                data.remove::<Vec<String>>(id);
-                data.remove::<String>(id.with("suggested"));
-            });
-            return Some(texts);
+        if let Some(lack) = list.lack(&line) {
+            error_ui(ui, Some(&lack));
         }
-        ui.data_mut(|data| data.insert_temp(id, texts));
-        None
+        let mut commands = Vec::new();
+        if line != *shown {
+            commands.push(PlanCommand::TypeLine(list, line));
+        }
+        if is_added {
+            commands.push(PlanCommand::AddLine(list));
+        }
+        commands
+    }
+
+    /// Whether the focus has left the line for a new item since the last frame. Esc leaves it as it is, and a press on the button is a
+    /// click later.
+    fn is_left(&self, ui: &Ui, id: Id, add: &Response) -> bool {
+        let is_in_field = |column: &Column| ui.memory(|memory| memory.has_focus(id.with(column.name)));
+        let has_focus = add.has_focus() || self.columns.iter().any(is_in_field);
+        focus_left(ui.ctx(), id, has_focus)
+            && !add.is_pointer_button_down_on()
+            && ui.input(|input| !input.key_pressed(Pressed::Escape))
     }
 }
 

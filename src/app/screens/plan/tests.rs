@@ -317,6 +317,39 @@ fn name_data_set_and_limits_are_edited() {
     assert_eq!(window.state().state.own::<PlanScreen>().plan().name, "quickstart again", "a plan has a name");
 }
 
+#[test]
+fn a_number_that_cannot_be_a_limit_is_named_and_changes_nothing() {
+    let mut window = window_of(Some(cpu_node()));
+    change(&mut window, None, |plan| plan.limits.run_time_s = Some(60.0));
+    click(&mut window, "Details");
+    let limit = |window: &Window| window.state().state.own::<PlanScreen>().plan().limits.run_time_s;
+    for text in ["0", "-3"] {
+        type_into(&mut window, "Run-time limit value", text);
+        press(&mut window, Key::Enter);
+        let named =
+            format!("{text} is no limit: type a number from 0.001 to 1000000000, or untick the limit. It stays 60 s.");
+        assert!(says(&window, &named), "{text}");
+        assert_eq!(limit(&window), Some(60.0), "{text}");
+    }
+    type_into(&mut window, "Run-time limit value", "0.5");
+    assert_eq!(limit(&window), Some(0.5));
+    assert!(!says(&window, " is no limit"));
+}
+
+#[test]
+fn the_number_of_repeats_is_beside_the_name_however_large_it_is() {
+    let mut window = window_of(Some(cpu_node()));
+    for width in [800.0, 1000.0, 1230.0, 1400.0] {
+        window.set_size([width, 900.0].into());
+        for repeats in [3, 100, 1000] {
+            change(&mut window, None, |plan| plan.repeats = repeats);
+            let rect = |name: &str| window.get_all_by_label(name).last().unwrap().rect();
+            let (name, field) = (rect("Name"), rect("Repeats"));
+            assert!((name.center().y - field.center().y).abs() < 4.0, "{width} {repeats}: {name:?} {field:?}");
+        }
+    }
+}
+
 /// Presses Tab until a control has the focus.
 fn tab_to(window: &mut Window, name: &str) {
     for _ in 0..300 {

@@ -11,7 +11,7 @@ use crate::app::desk::Row;
 use crate::app::engine::RunPage;
 use crate::app::screens::runs::View;
 use crate::app::theme::GRID;
-use crate::app::widgets::{card, muted, named_text, strong, text_field};
+use crate::app::widgets::{card, focus_left, muted, named_text, strong, text_field};
 use crate::store::number_of;
 
 /// A run's page, with long texts prepared for drawing.
@@ -124,7 +124,7 @@ fn note_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Command>) 
         text_field(&mut text, "Note: what is special about this run; words with # are tags", f32::INFINITY),
     );
     field.widget_info(|| named_text("Note on the run", &text));
-    if field.lost_focus() && text.trim() != row.note {
+    if focus_left(ui.ctx(), id, field.has_focus()) && text.trim() != row.note {
         text = text.trim().to_owned();
         commands.push(Command::from(RunsCommand::Note(row.run.clone(), text.clone())));
     }

@@ -4,13 +4,13 @@ use eframe::egui::{
     Align, Button, Context, Frame, Id, Key, Label, Layout, Margin, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
 };
 
-use super::{Browser, Deleted, name_id};
+use super::{Browser, Deleted, name_id, note_id};
 use crate::app::asking::ask_ui;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::desk::Desk;
 use crate::app::sessions::field;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, main_button, muted, named, named_text, opens, strong};
+use crate::app::widgets::{filter_field, focus_left, main_button, muted, named, named_text, opens, strong};
 use crate::plan::counted;
 use crate::remote::host_of_copy;
 use crate::store::{SessionHeading, tags};
@@ -277,16 +277,19 @@ fn fact_ui(ui: &mut Ui, name: &str, value: &str) {
     }
 }
 
-/// Draws the note, which can be edited.
+/// Draws the note, which is written when its field is left.
 fn note_ui(ui: &mut Ui, heading: &SessionHeading, commands: &mut Vec<SessionsCommand>) {
     ui.label(strong("Note"));
-    let id = Id::unique(("session-note", &heading.folder));
+    let id = note_id(&heading.folder);
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| heading.note.clone());
     let hint = "What this session is about; words with # are tags";
     let edit = ui.add(TextEdit::multiline(&mut text).hint_text(hint).desired_rows(3).desired_width(f32::INFINITY));
     edit.widget_info(|| named_text("Note on the session", &text));
+    let is_left = focus_left(ui.ctx(), id, edit.has_focus());
     ui.horizontal_wrapped(|ui| {
-        if ui.add_enabled(text != heading.note, Button::new("Save note")).clicked() {
+        let differs = text.trim() != heading.note;
+        let is_pressed = ui.add_enabled(differs, Button::new("Save note")).clicked();
+        if differs && (is_pressed || is_left) {
             commands.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
         }
         tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));

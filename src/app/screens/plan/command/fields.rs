@@ -10,10 +10,12 @@ use super::trial::trial_ui;
 use crate::app::command::Command;
 use crate::app::screens::plan::PlanCommand;
 use crate::app::screens::plan::View;
-use crate::app::screens::plan::list::{Asked, Column, Field, List, error_ui, lines_ui, named, part_ui};
+use crate::app::screens::plan::list::{
+    Asked, Column, Field, FormList, List, NewLine, error_ui, lines_ui, named, part_ui,
+};
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{card, check_ui, cut_middle, muted, radio_ui, strong, text_field, text_width};
-use crate::plan::{Better, Block, CommandTexts, GPUS, Key, MeasureTexts, Plan};
+use crate::plan::{Better, Block, CommandTexts, GPUS, Key, Plan};
 
 /// Width of short fields.
 const SHORT: f32 = 120.0;
@@ -47,8 +49,9 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         run_ui(ui, &mut edited.run, &known);
         error_ui(ui, view.own.program_error());
         folder_ui(ui, view.own.plan().folder(), &mut edited);
-        factors_ui(ui, &mut edited);
-        part_ui(ui, "Measures", texts.measures.len(), |ui| measures_ui(ui, &mut edited));
+        let [factor, measure] = [FormList::Factors, FormList::Measures].map(|list| view.own.new_line(list));
+        let mut of_new_lines = factors_ui(ui, &mut edited, factor);
+        part_ui(ui, "Measures", texts.measures.len(), |ui| of_new_lines.extend(measures_ui(ui, &mut edited, measure)));
         let readings = [&texts.patterns, &texts.files, &texts.names].map(|text| text.lines().count());
         part_ui(ui, "Readings", readings.iter().sum(), |ui| readings_ui(ui, &mut edited));
         let set = [&texts.setup, &texts.variables, &texts.time_limit_s, &texts.unit, &texts.step];
@@ -57,6 +60,8 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         if edited != texts {
             asked.push(PlanCommand::Texts(Box::new(edited)));
         }
+        // A new item is added to the edited texts.
+        asked.extend(of_new_lines);
         ui.add_space(GRID);
         trial_ui(ui, view, &mut asked);
     });
@@ -174,22 +179,16 @@ fn begin_ui(ui: &mut Ui, base: Option<&str>) {
 }
 
 /// The factors with their levels, and a line for a new one.
-fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
-    let column = |name, head, share, hint| Column { name, head, share, hint, required: true };
-    let columns =
-        [column("Name", "Factor", 0.25, "name"), column("Levels", "Levels, separated by commas", 0.75, "fp32, bf16")];
-    // A placeholder with an unknown name is suggested as the name of the next factor, so only its levels must be typed.
-    let next = unknown_placeholder(texts);
-    let list = List { what: "factor", columns: &columns, grows: true, next: next.as_deref() };
+fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts, new: NewLine) -> Vec<PlanCommand> {
+    let list = List::growing(FormList::Factors, new);
     let lines = texts
         .factors
         .iter_mut()
         .map(|factor| (factor.key.clone(), vec![Field::Fixed(&factor.key), Field::Text(&mut factor.levels)]));
     let lines = lines.collect();
-    match list.ui(ui, lines, |_, _| {}) {
-        Asked::Add(entered) => *texts = std::mem::take(texts).with_factor(&entered[0], &entered[1]),
-        Asked::Remove(place) => *texts = std::mem::take(texts).without_factor(place),
-        Asked::Nothing => {}
+    let Asked { removed, commands } = list.ui(ui, lines, |_, _| {});
+    if let Some(place) = removed {
+        *texts = std::mem::take(texts).without_factor(place);
     }
     if texts.uses_no_gpu() || !texts.has_gpus() {
         let mut uses_none = texts.uses_no_gpu();
@@ -203,36 +202,32 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
             };
         }
     }
-    if texts.factors.is_empty() {
-        return;
+    if !texts.factors.is_empty() {
+        part_ui(ui, "Names, units and help of factors", 0, |ui| factor_names_ui(ui, texts));
     }
-    part_ui(ui, "Names, units and help of factors", 0, |ui| {
-        let column = |name, share| Column { name, head: name, share, hint: "", required: false };
-        let columns = [
-            Column { head: "Factor", ..column("Factor", 0.2) },
-            column("Name", 0.3),
-            column("Unit", 0.15),
-            Column { head: "Help: what the factor changes", ..column("Help", 0.35) },
-        ];
-        let list = List { what: "factor", columns: &columns, grows: false, next: None };
-        let lines = texts.factors.iter_mut().map(|factor| {
-            let fields = [&mut factor.name, &mut factor.unit, &mut factor.help].map(Field::Text);
-            (factor.key.clone(), std::iter::once(Field::Fixed(&factor.key)).chain(fields).collect())
-        });
-        let lines = lines.collect();
-        list.ui(ui, lines, |_, _| {});
+    commands
+}
+
+/// Draws the names, units and help of the factors.
+fn factor_names_ui(ui: &mut Ui, texts: &mut CommandTexts) {
+    let column = |name, share| Column { name, head: name, share, hint: "", required: false };
+    let columns = [
+        Column { head: "Factor", ..column("Factor", 0.2) },
+        column("Name", 0.3),
+        column("Unit", 0.15),
+        Column { head: "Help: what the factor changes", ..column("Help", 0.35) },
+    ];
+    let lines = texts.factors.iter_mut().map(|factor| {
+        let fields = [&mut factor.name, &mut factor.unit, &mut factor.help].map(Field::Text);
+        (factor.key.clone(), std::iter::once(Field::Fixed(&factor.key)).chain(fields).collect())
     });
+    let lines = lines.collect();
+    List::fixed(&columns).ui(ui, lines, |_, _| {});
 }
 
 /// Draws the measures that readings belong to.
-fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
-    let column = |name, head, share, hint, required| Column { name, head, share, hint, required };
-    let columns = [
-        column("Key", "Key: the name of the reading", 0.38, "bleu", true),
-        column("Name", "Name", 0.42, "BLEU", false),
-        column("Unit", "Unit", 0.2, "GB/s", false),
-    ];
-    let list = List { what: "measure", columns: &columns, grows: true, next: None };
+fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts, new: NewLine) -> Vec<PlanCommand> {
+    let list = List::growing(FormList::Measures, new);
     let mut kinds: Vec<(String, Better, bool)> =
         texts.measures.iter().map(|measure| (measure.key.clone(), measure.better, measure.on_speed)).collect();
     let lines = texts.measures.iter_mut().map(|measure| {
@@ -240,7 +235,7 @@ fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
         (measure.key.clone(), std::iter::once(Field::Fixed(&measure.key)).chain(fields).collect())
     });
     let lines = lines.collect();
-    let asked = list.ui(ui, lines, |ui, place| {
+    let Asked { removed, commands } = list.ui(ui, lines, |ui, place| {
         let (key, better, on_speed) = &mut kinds[place];
         ui.horizontal_wrapped(|ui| {
             ui.label(muted(ui, "better").size(SMALL));
@@ -261,15 +256,10 @@ fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     for (measure, (_, better, on_speed)) in texts.measures.iter_mut().zip(kinds) {
         (measure.better, measure.on_speed) = (better, on_speed);
     }
-    match asked {
-        Asked::Add(mut entered) => {
-            let mut next = entered.drain(..);
-            let mut text = || next.next().unwrap_or_default();
-            texts.measures.push(MeasureTexts { key: text(), name: text(), unit: text(), ..MeasureTexts::default() });
-        }
-        Asked::Remove(place) => drop(texts.measures.remove(place)),
-        Asked::Nothing => {}
+    if let Some(place) = removed {
+        texts.measures.remove(place);
     }
+    commands
 }
 
 /// Draws the sources of readings.

@@ -63,6 +63,51 @@ fn a_complete_new_line_is_added_when_the_focus_leaves_it_and_an_incomplete_one_s
 }
 
 #[test]
+fn what_a_new_line_lacks_is_named_and_nothing_is_saved_until_it_is_complete_or_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    for (field, text, lack) in [
+        ("Name of a new factor", "batch", "The new factor has no levels"),
+        ("Levels of a new factor", "32, 64", "The new factor has no name"),
+        ("Unit of a new measure", "GB/s", "The new measure has no key"),
+    ] {
+        let mut window = own();
+        click(&mut window, "Measures");
+        type_into(&mut window, field, text);
+        assert!(says(&window, lack), "{lack}");
+        execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+        assert!(!path.exists() && messages(&window).contains(lack), "{}", messages(&window));
+        window.get_by_label(field).focus();
+        window.run();
+        window.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        press(&mut window, Key::Delete);
+        assert!(!says(&window, lack));
+        assert_eq!(window.state().state.own::<PlanScreen>().form_error(), None, "the line is empty");
+    }
+}
+
+#[test]
+fn a_line_of_a_program_does_not_hold_back_a_plan_without_one() {
+    let mut window = own();
+    type_into(&mut window, "Name of a new factor", "batch");
+    change(&mut window, None, |plan| *plan = Plan::new("other", image::spec()));
+    assert_eq!(window.state().state.own::<PlanScreen>().form_error(), None);
+}
+
+#[test]
+fn after_the_add_button_the_focus_is_in_the_line_for_the_next_factor() {
+    let mut window = own();
+    type_into(&mut window, "Name of a new factor", "batch");
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    tab_to(&mut window, "Add factor");
+    for _ in 0..2 {
+        press(&mut window, Key::Enter);
+        assert!(window.get_by_label("Name of a new factor").is_focused());
+        assert_eq!(ticked(&window, "batch"), ["32", "64"], "a second Enter removes nothing");
+    }
+}
+
+#[test]
 fn undo_takes_back_one_field_or_one_factor_of_the_program_at_a_time() {
     let mut window = own();
     let begun = run(&window);

@@ -47,6 +47,24 @@ fn a_retried_runs_page_leads_to_its_successor_and_retries_it_no_more() {
 }
 
 #[test]
+fn a_note_is_written_once_when_its_field_is_left() {
+    let mut harness = window(state(vec![failed(1)], Vec::new()), State::draw::<RunsScreen>);
+    let context = harness.ctx.clone();
+    let select = RunsCommand::Select(Some("0001-cell-1".to_owned()));
+    harness.state_mut().state.execute(select.into(), &context);
+    harness.run();
+    harness.get_by_label("Note on the run").focus();
+    harness.run();
+    harness.get_by_label("Note on the run").type_text("fan was off");
+    harness.run();
+    assert!(harness.state().requests.is_empty());
+    harness.get_by_label("Retry this run").focus();
+    harness.run();
+    let note = Order::Note(Some("0001-cell-1".to_owned()), "fan was off".to_owned());
+    assert_eq!(harness.state().requests, [Request::Order(note)]);
+}
+
+#[test]
 fn a_move_is_seen_at_once_also_under_the_pointer() {
     let records = (1..4).map(|number| record(number, "fp32", RunState::Queued)).collect();
     let rows = |order: [u32; 3]| order.map(|number| row(number, RunState::Queued, 0)).to_vec();
