@@ -241,8 +241,11 @@ fn the_loss_of_an_evaluation_without_a_number_ends_the_evaluation_after_the_newe
     assert_eq!(events.into_iter().filter_map(of_step).collect::<Vec<_>>()[1..], [1.0, 1.5]);
 }
 
-/// The epoch, the duration in milliseconds if it counts, and the loss of each step of these lines, and the mean losses of epochs.
-fn steps_of(lines: &[(f64, String)]) -> (Vec<(u32, Option<u64>, f64)>, Vec<f64>) {
+/// The epoch of a step, its duration in milliseconds if it counts, and its loss.
+type SeenStep = (u32, Option<u64>, f64);
+
+/// The steps of these lines, and the mean losses of epochs.
+fn steps_of(lines: &[(f64, String)]) -> (Vec<SeenStep>, Vec<f64>) {
     let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
     let mut course = Course::new(0.0, WarmUp::Steps(0));
     for (at_s, line) in lines {
