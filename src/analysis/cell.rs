@@ -179,7 +179,7 @@ impl<'a> Cell<'a> {
 
     /// The setting that a name means, if it means no factor of this cell or of another cell of its sources.
     fn setting_meant<'k>(&self, name: &'k str) -> Option<&'k str> {
-        let is_factor = self.levels.named(name).is_some() || self.of_factors.iter().any(|key| *key == name);
+        let is_factor = self.levels.named(name).is_some() || self.of_factors.contains(&name);
         (!is_factor).then(|| setting_key(name))
     }
 
@@ -429,7 +429,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
 
 /// Whether the key of a setting means a factor of the cells, or of other cells of their sources.
 fn means_factor(cells: &[Cell], key: &str) -> bool {
-    cells.iter().any(|cell| cell.of_factors.iter().any(|known| *known == key))
+    cells.iter().any(|cell| cell.of_factors.contains(&key))
 }
 
 /// Whether all runs that finished did so on machines without a GPU.

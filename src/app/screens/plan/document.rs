@@ -243,12 +243,12 @@ impl Document {
     }
 
     /// Records that `file` now contains `plan`, and that it is the file of this document.
-    pub(super) fn saved(&mut self, mut plan: Arc<Plan>, file: FileText) {
+    pub(super) fn saved(&mut self, mut plan: Arc<Plan>, file: &FileText) {
         place(&mut plan, &file.path);
         if let Some(own) = self.opened.get_mut(self.now.origin) {
             own.file = Some(file.clone());
         }
-        self.update(&file, &plan);
+        self.update(file, &plan);
         self.move_to(&file.path);
     }
 
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn opening_can_be_taken_back_with_the_file_it_came_from() {
         let mut document = Document::new(named("a"));
-        document.saved(document.plan().clone(), file("a.toml", "a"));
+        document.saved(document.plan().clone(), &file("a.toml", "a"));
         document.edit(named("edited"), None);
         document.open(named("b"), Some(file("b.toml", "b")));
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("b.toml")), false));
@@ -389,7 +389,7 @@ mod tests {
     fn an_edit_after_saving_is_unsaved_and_taking_it_back_is_saved() {
         let mut document = Document::new(named("a"));
         document.edit(named("b"), None);
-        document.saved(document.plan().clone(), file("b.toml", "b"));
+        document.saved(document.plan().clone(), &file("b.toml", "b"));
         assert!(!document.is_unsaved());
         document.undo();
         assert_eq!((document.path(), document.is_unsaved()), (Some(Path::new("b.toml")), true));
@@ -403,7 +403,7 @@ mod tests {
         let mut renamed = Plan::clone(document.plan());
         renamed.name = "renamed".to_owned();
         document.edit(renamed, None);
-        document.saved(document.plan().clone(), file("/plans/a.toml", "a"));
+        document.saved(document.plan().clone(), &file("/plans/a.toml", "a"));
         for step in [Document::undo, Document::redo] {
             step(&mut document);
             assert_eq!(document.path(), Some(Path::new("/plans/a.toml")));
@@ -420,7 +420,7 @@ mod tests {
         document.undo();
         let known = |document: &Document| document.file().map(|file| file.text.to_string());
         assert_eq!((name(&document), document.is_unsaved(), known(&document)), ("a", true, Some("b".to_owned())));
-        document.saved(document.plan().clone(), file("a.toml", "a again"));
+        document.saved(document.plan().clone(), &file("a.toml", "a again"));
         document.redo();
         assert_eq!((name(&document), document.is_unsaved(), known(&document)), ("b", true, Some("a again".to_owned())));
         document.undo();

@@ -161,7 +161,7 @@ impl PlanScreen {
             Saved::Done(plan, file) => {
                 tell(desk, None);
                 desk.settings.used_plan(&file.path);
-                self.document.saved(plan, file);
+                self.document.saved(plan, &file);
                 self.question = None;
             }
             Saved::Exists(path) => match &mut self.question {

@@ -391,7 +391,7 @@ fn wrong_text_of_the_form_is_not_lost_by_closing_without_a_question() {
     let mut window = own();
     let plan = Arc::clone(window.state().state.own::<PlanScreen>().document.plan());
     let file = FileText { path: "own.toml".into(), text: "".into() };
-    window.state_mut().state.own_mut::<PlanScreen>().document.saved(plan, file);
+    window.state_mut().state.own_mut::<PlanScreen>().document.saved(plan, &file);
     let has_edits = |window: &Window| {
         let state = &window.state().state;
         state.unsaved().is_some()
