@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod bars;
+mod beside;
 mod course;
 mod csv;
 mod fields;

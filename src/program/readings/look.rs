@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::bars::{Bar, Bars, GUESS, description};
+use super::beside::{self, Beside, Dictionary, Told};
 use super::fields::{Fields, Names, shown};
 use super::json::{self, JsonLines};
 use super::printed;
@@ -114,8 +115,9 @@ impl Source for Look {
     }
 }
 
-/// The numbers of a line.
-static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?").ok());
+/// The numbers of a line, and the bar behind a percentage.
+static NUMBERS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?(?:%\|[^|]*\|)?").ok());
 
 /// tqdm's bar: ` 12/100 [00:03<00:22,  4.00it/s, loss=0.5]`, or without a total `12it [00:03,  4.00it/s, loss=0.5]`. Its unit may have
 /// the name of a step; bars of files and downloads have other units.
@@ -127,9 +129,6 @@ static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// The epoch in front of a bar: `Epoch 3: 50%|…`, or that of torchtune, before the number of the step over all epochs: `1|25|Loss: 0.5: 3%|…`.
 static BAR_EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^\s*(?:(?i:epoch)[ :\[]*(?<epoch>\d+)|(?<first>\d+)\|\d+\|Loss:)"));
-/// Hugging Face's Trainer: `{'loss': 0.5, 'learning_rate': '5e-05', 'epoch': 0.01}`.
-static ENTRY: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"'(?<name>[^']+)': (?:'(?<text>…)'|(?<value>…))[,}]"));
 /// Keras's line before an epoch: `Epoch 1/5`.
 static KERAS_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^Epoch (?<epoch>\d+)/\d+\s*$"));
 /// The table of Ultralytics' YOLO: its header, and the numbers before a bar.
@@ -169,16 +168,14 @@ fn of_first_rank(line: &str) -> Option<&str> {
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
-    /// The progress bar of the training that was printed last: its step, its number of steps if it is known, and its epoch.
-    bar: Option<(u64, Option<u64>, Option<f64>)>,
     /// Which bars count steps of the training.
     bars: Bars,
+    /// The bar without losses, and the dictionaries of losses beside it.
+    beside: Beside,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
     /// The number of the newest step that has one.
     newest: Option<u64>,
-    /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
-    early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
     epoch: Option<f64>,
     /// When Keras's newest bar in this epoch was printed.
@@ -208,23 +205,17 @@ impl Source for Shapes {
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
-            let read = self.bar(&bar, line, &mut fields, found);
-            if self.bar.is_some_and(|(step, ..)| step > 0) {
-                self.catch_up(found);
-            }
-            read
+            self.bar(&bar, line, at_s, &mut fields, found)
         } else if line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
             self.object(line, at_s, &mut fields, found)
-        } else if line.trim_start().starts_with("{'") && line.trim_end().ends_with('}') {
-            if self.bar.is_some_and(|(step, ..)| step == 0) && self.early.is_none() {
-                self.early = Some((line.into(), at_s));
-                return;
-            }
-            self.catch_up(found);
-            self.dictionary(line, &mut fields)
+        } else if beside::is_dictionary(line) {
+            self.dictionary(line, at_s, &mut fields, found)
         } else {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
+            if fields.phase.is_some() {
+                self.settle(found);
+            }
             // Before the first step, an evaluation takes no time of a step.
             if fields.phase.is_some() && self.newest.is_some() {
                 found.push(Found::Evaluated { step: fields.step.step, at_s });
@@ -245,10 +236,9 @@ impl Source for Shapes {
         }
     }
 
-    fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        if last {
-            self.catch_up(found);
-        }
+    fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        let told = if last { self.beside.settle() } else { self.beside.poll(now_s) };
+        self.hand_over_all(told, found);
         Ok(())
     }
 }
@@ -256,10 +246,18 @@ impl Source for Shapes {
 impl Shapes {
     /// Adds what was read of a line to `found`.
     fn hand_over(&mut self, fields: Fields, at_s: f64, found: &mut Vec<Found>) {
-        if fields.is_measured() {
+        if fields.is_step() {
             self.newest = fields.step.step.or(self.newest);
         }
         fields.found(at_s, found);
+    }
+
+    /// Adds what is known of the bar's steps to `found`. With a new step, the training goes on.
+    fn hand_over_all(&mut self, told: Told, found: &mut Vec<Found>) {
+        if told.iter().any(|(fields, _)| fields.step.step > self.newest) {
+            self.bars.trains();
+        }
+        told.into_iter().for_each(|(fields, at_s)| self.hand_over(fields, at_s, found));
     }
 
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
@@ -302,17 +300,15 @@ impl Shapes {
         self.untaken.len() < MOST_UNTAKEN && self.untaken.insert(untaken.name.clone())
     }
 
-    /// Reads the dictionary that was kept until its bar arrived.
-    fn catch_up(&mut self, found: &mut Vec<Found>) {
-        let Some((line, at_s)) = self.early.take() else { return };
-        let mut fields = Fields::default();
-        if self.dictionary(&line, &mut fields) == Some(Ok(())) {
-            self.hand_over(fields, at_s, found);
-        }
+    /// Gives the losses that wait for a step to the steps that are known.
+    fn settle(&mut self, found: &mut Vec<Found>) {
+        let told = self.beside.settle();
+        self.hand_over_all(told, found);
     }
 
-    /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download.
-    fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+    /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download, unless
+    /// losses stand beside it.
+    fn bar(&mut self, bar: &Captures, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps"));
         let before = &line[..bar.name("step")?.start()];
         let more = bar.name("more").map_or("", |more| more.as_str());
@@ -328,20 +324,28 @@ impl Shapes {
             // The time of an evaluation is not time of a step. An evaluation begins with an empty bar: Hugging Face's Trainer prints the full
             // bar once more when it is over.
             let begins = (Some(step) != steps || loss.is_some()) && self.bars.evaluates();
+            if begins {
+                self.settle(found);
+                self.bars.evaluates();
+            }
             return begins.then(|| fields.text("phase", "evaluate"));
         }
-        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
-        let epoch = epoch.map(|epoch| epoch as f64);
-        self.bar = Some((step, steps, epoch));
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
             // If steps were made since the newest reported one, the time of the next one began before the evaluation.
             let follows = step == 0 || self.newest == Some(step);
             let goes_on = follows && self.bars.is_first(steps) && self.bars.trains();
-            return goes_on.then(|| fields.text("phase", "train"));
+            found.extend(NamedPhase::of("train").filter(|_| goes_on).map(|phase| Found::Phase { phase, at_s }));
+            if !self.bars_have_loss {
+                let told = self.beside.show((step, steps), !description(before).is_empty(), at_s);
+                self.hand_over_all(told, found);
+            }
+            return None;
         };
         self.bars_have_loss = true;
-        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
+        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
+        (fields.step.step, fields.step.steps) = (Some(step), steps);
+        fields.step.epoch = epoch.map(|epoch| epoch as f64);
         let readings = entries.into_iter().filter(|(name, value)| *name != "v_num" && value.parse::<f64>().is_ok());
         let readings: Vec<_> = readings.collect();
         Some(fields.text("loss", loss).and_then(|()| {
@@ -376,37 +380,23 @@ impl Shapes {
         Some(Ok(()))
     }
 
-    /// A dictionary with a loss is a step if it has the number of a step, or if there is a bar that counts; its other numbers are readings.
-    fn dictionary<'l>(&mut self, line: &'l str, fields: &mut Fields) -> Read {
-        let entry = |entry: Captures<'l>| {
-            let value = entry.name("text").or_else(|| entry.name("value"))?;
-            // A comma before a digit may be a decimal comma.
-            let is_whole = !line[entry.get(0)?.end()..].starts_with(|c: char| c.is_ascii_digit());
-            Some((entry.name("name")?.as_str(), value.as_str())).filter(|_| is_whole)
-        };
-        let entries: Vec<(&str, &str)> = ENTRY.as_ref()?.captures_iter(line).filter_map(entry).collect();
-        let has_loss = entries.iter().any(|(name, _)| *name == "loss");
-        let known = ["eval_loss", "train_runtime", "train_loss"];
-        if !has_loss && !entries.iter().any(|(name, _)| known.contains(name)) {
+    /// A dictionary with a loss is a step if it has the number of a step. Without such a number, it belongs to a step of the bar beside it.
+    fn dictionary(&mut self, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+        let dictionary = Dictionary::of(line, at_s)?;
+        if dictionary.needs_no_bar() {
+            if dictionary.fields.evaluation(at_s).is_some() && !self.bars.is_evaluating() {
+                self.settle(found);
+            }
+            *fields = dictionary.fields;
+        } else if self.bars_have_loss || !self.beside.has_bar() {
+            *fields = dictionary.without_step();
+        } else {
+            self.bars.has_loss_beside(self.beside.steps());
+            let told = self.beside.hold(dictionary);
+            self.hand_over_all(told, found);
             return None;
         }
-        let numbered = ["step", "global_step", "iter", "iteration"];
-        let own = entries.iter().map(|(name, _)| *name).find(|name| has_loss && numbered.contains(name));
-        let is_counted = has_loss && !self.bars_have_loss && own.is_none();
-        let bar = self.bar.filter(|(step, ..)| is_counted && *step > 0);
-        if let Some((step, steps, _)) = bar {
-            (fields.step.step, fields.step.steps) = (Some(step), steps);
-            self.bars.has_loss_beside(steps);
-        }
-        Some(entries.into_iter().try_for_each(|(name, value)| match name {
-            // Without a number, it would count as a single step, however many steps it stands for.
-            "loss" if bar.is_none() && own.is_none() => {
-                value.parse().map(|loss| fields.reading("loss", loss)).map_err(|_| String::new())
-            }
-            "loss" | "epoch" => fields.text(name, value),
-            _ if Some(name) == own => fields.text("step", value),
-            _ => value.parse().map(|value| fields.reading(name, value)).map_err(|_| String::new()),
-        }))
+        Some(Ok(()))
     }
 }
 
@@ -448,9 +438,12 @@ pub(super) fn pattern_of_header(lines: &[String]) -> Option<String> {
     KERAS_EPOCH.as_ref().filter(|_| is_keras).map(|header| header.as_str().to_owned())
 }
 
-/// The named numbers of a line from which nothing was read. Progress bars, the headers of epochs and of tables, and binary data have none.
+/// The named numbers of a line from which nothing was read. Progress bars, dictionaries of losses, the headers of epochs and of tables, and
+/// binary data have none.
 pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
-    if !is_text(line) || [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
+    let is_format = [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some());
+    // The loss of a dictionary may wait for its step.
+    if !is_text(line) || is_format || Dictionary::of(line, 0.0).is_some() {
         return Vec::new();
     }
     sentence::untaken(line, printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()))
