@@ -180,6 +180,8 @@ pub(super) struct Shapes {
     epoch: Option<f64>,
     /// When Keras's newest bar in this epoch was printed.
     keras_s: Option<f64>,
+    /// Whether Keras has printed the accuracy of a validation.
+    keras_validates: bool,
     /// The columns of YOLO's table after epoch and memory.
     columns: Vec<String>,
     /// Names of unread numbers that were already reported.
@@ -224,6 +226,9 @@ impl Source for Shapes {
         };
         if read == Some(Ok(())) {
             let keras = sentence::follows_validation(line);
+            if sentence::is_of_keras(line) {
+                self.name_accuracies(&mut fields);
+            }
             // The validation, and not the step, took the time since the bar before.
             let validation = keras.filter(|follows| *follows).and_then(|_| NamedPhase::of("validation"));
             let began_s = self.keras_s.unwrap_or(at_s);
@@ -273,7 +278,19 @@ impl Shapes {
         false
     }
 
-    /// A row of YOLO's table in front of its bar: the loss is the sum of the partial losses.
+    /// Names the accuracies of a line of Keras. If Keras validates, the accuracy of the program is that of the validation.
+    fn name_accuracies(&mut self, fields: &mut Fields) {
+        let of_validation = fields.value("val_accuracy");
+        self.keras_validates |= of_validation.is_some();
+        if self.keras_validates {
+            fields.rename("accuracy", "train_accuracy");
+        }
+        if let Some(accuracy) = of_validation {
+            fields.reading("accuracy", accuracy);
+        }
+    }
+
+    /// A row of YOLO's table in front of its bar: the loss is the sum of the partial losses, which are means over the epoch so far.
     fn row(&mut self, row: &Captures, line: &str, fields: &mut Fields) -> Read {
         let bar = captures(&BAR, line)?;
         (fields.step.step, fields.step.steps) = (count(&bar, "step"), count(&bar, "steps"));
@@ -291,7 +308,7 @@ impl Shapes {
             fields.reading(name, *value);
         }
         fields.reading("gpu_mem_gb", memory_gb);
-        fields.step.loss = Some(loss);
+        (fields.step.loss, fields.step.is_mean_loss) = (Some(loss), true);
         Some(Ok(()))
     }
 
@@ -424,7 +441,9 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
 /// Patterns that read the guessed step of a line, anywhere in a line or only in lines that begin like this one; `None` for other lines, and
 /// for formats that patterns would read with another meaning.
 pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
-    if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with('{') {
+    // The losses beside Keras's bars are means over the epoch so far.
+    let is_bar = captures(&BAR, line).is_some() || sentence::follows_validation(line).is_some();
+    if captures(&TIMER, line).is_some() || is_bar || line.trim_start().starts_with('{') {
         return None;
     }
     let (read, _, patterns) = sentence::told_apart(line, None, &mut Fields::default());

@@ -371,13 +371,15 @@ fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_t
 fn the_pattern_of_a_step_names_its_step_alone() {
     for (line, step) in [
         ("epoch 2 iter 100 loss 0.2514 patches 7", "100"),
-        (" 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5", "123"),
+        ("1875/1875 - 5s - 3ms/step - accuracy: 0.91 - loss: 0.30", "1875"),
     ] {
         for taken in pattern_of_guess(line).unwrap() {
             assert_eq!(Regex::new(&taken).unwrap().captures(line).unwrap()["step"], *step, "{taken}");
             assert_eq!(taken.matches("(?<step>").count(), 1, "{taken}");
         }
     }
+    let of_mean = " 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5";
+    assert_eq!(pattern_of_guess(of_mean), None, "a pattern would take a mean for the loss of a step");
 }
 
 fn poll(look: &mut Look, last: bool) -> Vec<Found> {
