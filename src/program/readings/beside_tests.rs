@@ -121,7 +121,7 @@ fn losses_of_steps_that_the_bar_does_not_show_are_kept_and_share_the_time_of_the
     let training = Training { steps: 40, epochs: 2, step_s: 0.05, logged: 1, draws_again: false };
     let steps = training.steps_read_late([0.0, 0.0]);
     let losses: Vec<(u64, f64)> = steps.iter().map(|(number, (_, loss, _))| (*number, *loss)).collect();
-    assert_eq!(losses, (1..=40).map(|step| (step, step as f64)).collect::<Vec<_>>());
+    assert_eq!(losses, (1..=40_u64).map(|step| (step, step as f64)).collect::<Vec<_>>());
     let durations_s = steps.values().filter_map(|(.., duration_s)| *duration_s);
     assert!(durations_s.clone().all(|duration_s| (duration_s - 0.05).abs() < 1e-3) && durations_s.count() >= 38);
 }
