@@ -12,11 +12,12 @@ pub struct LossPoint {
     pub step: u64,
     /// The time spent in steps until the end of the piece, by the rank whose steps took longest.
     pub time_s: f64,
-    /// The mean over the point's steps and all ranks, weighted by units. If no step reports units, all steps have the same weight.
+    /// The mean over the point's steps with a loss and all ranks, weighted by units. If no step reports units, all steps have the same weight.
     pub loss: f64,
 }
 
-/// The losses of a run in pieces with equal numbers of steps; a piece whose loss or time is not a number is left out.
+/// The losses of a run in pieces with equal numbers of steps; a piece in which a rank has no loss that is a number, or whose time is not a
+/// number, is left out. Programs may report the losses of only some of their steps.
 pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
     let last = ranks.iter().flat_map(|rank| rank.steps.last()).map(|step| step.step).max().unwrap_or(0);
     let time_of = |rank: &&RankRecord| rank.steps.iter().map(|step| step.duration_s).sum::<f64>();
@@ -29,17 +30,21 @@ pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
     for piece in 1..=pieces {
         let until = (u128::from(last) * u128::from(piece) / u128::from(pieces)) as u64;
         let (mut sum, mut units, mut plain_sum, mut steps) = (0.0, 0, 0.0, 0_u64);
-        for step in rest.iter_mut().flat_map(|rest| taken(rest, until)) {
-            let of_step = step.stored_units().unwrap_or_default();
-            sum += step.loss * f64::from(of_step);
-            units += u64::from(of_step);
-            plain_sum += step.loss;
-            steps += 1;
+        let mut has_gap = false;
+        for of_rank in rest.iter_mut().map(|rest| taken(rest, until)) {
+            has_gap |= !of_rank.is_empty() && of_rank.iter().all(|step| step.loss.is_nan());
+            for step in of_rank.iter().filter(|step| !step.loss.is_nan()) {
+                let of_step = step.stored_units().unwrap_or_default();
+                sum += step.loss * f64::from(of_step);
+                units += u64::from(of_step);
+                plain_sum += step.loss;
+                steps += 1;
+            }
         }
         time_s += taken(&mut slowest_rest, until).iter().map(|step| step.duration_s).sum::<f64>();
         // A program may print losses without units.
         let loss = if units > 0 { sum / units as f64 } else { plain_sum / steps as f64 };
-        if loss.is_finite() && time_s.is_finite() {
+        if !has_gap && loss.is_finite() && time_s.is_finite() {
             points.push(LossPoint { step: until, time_s, loss });
         }
     }
@@ -89,6 +94,17 @@ mod tests {
         ranks[0].steps.iter_mut().for_each(|step| step.units = 0);
         assert_eq!(losses(&ranks), expected);
         assert_eq!(expected.len(), 20);
+    }
+
+    #[test]
+    fn a_piece_has_the_losses_of_the_steps_that_have_one() {
+        let mut rank = fixture::finished().ranks.remove(0);
+        let one = rank.steps[0];
+        let loss = |step: u64| if step % 10 == 0 { step as f64 } else { f64::NAN };
+        rank.steps = (1..=1_200).map(|step| StepRecord { step, loss: loss(step), ..one }).collect();
+        let points = losses(&[rank]);
+        assert_eq!(points.len(), 120);
+        assert!(points.iter().all(|point| point.loss == point.step as f64));
     }
 
     #[test]

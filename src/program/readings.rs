@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod bars;
+mod beside;
 mod course;
 mod csv;
 mod fields;
@@ -139,6 +140,8 @@ pub struct FoundStep {
     pub wait_s: Option<f64>,
     /// The loss.
     pub loss: Option<f64>,
+    /// Whether the loss is the mean over the steps since the epoch began, as some programs print it.
+    pub is_mean_loss: bool,
     /// Units (images, tokens) of the step, over all of the program's processes.
     pub units: Option<f64>,
     /// Whether the program excludes it from statistics; `None` leaves that to the plan.
@@ -168,6 +171,7 @@ impl fmt::Display for Found {
                 duration_s,
                 wait_s,
                 loss,
+                is_mean_loss: _,
                 units,
                 warm_up,
                 phase,

@@ -109,6 +109,11 @@ impl Bars {
         !std::mem::replace(&mut self.is_evaluating, true)
     }
 
+    /// Whether an evaluation goes on.
+    pub fn is_evaluating(&self) -> bool {
+        self.is_evaluating
+    }
+
     /// Notes that the training goes on; returns whether an evaluation was before.
     pub fn trains(&mut self) -> bool {
         std::mem::take(&mut self.is_evaluating)

@@ -283,13 +283,15 @@ prop_compose! {
         epoch in proptest::option::of(prop_oneof![0.0..3.0, Just(0.0), Just(1.0), 0.0..1e300]),
         duration_s in proptest::option::of(0.0..1e300),
         loss in proptest::option::of(any::<f64>()),
+        is_mean_loss in any::<bool>(),
         units in proptest::option::of(0.0..1e300),
         warm_up in proptest::option::of(any::<bool>()),
         phase in proptest::option::of(any_phase()),
         at_s in any_time(),
         read_s in proptest::option::of(any_time()),
     ) -> FoundStep {
-        FoundStep { step, steps, epoch, duration_s, wait_s: None, loss, units, warm_up, phase, at_s, read_s }
+        let wait_s = None;
+        FoundStep { step, steps, epoch, duration_s, wait_s, loss, is_mean_loss, units, warm_up, phase, at_s, read_s }
     }
 }
 

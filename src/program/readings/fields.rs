@@ -197,6 +197,16 @@ impl Fields {
         self.readings.extend(reading_key(name).map(|key| (key, value)));
     }
 
+    /// The reading of this key.
+    pub fn value(&self, key: &str) -> Option<f64> {
+        self.readings.iter().find(|(own, _)| own.as_str() == key).map(|(_, value)| *value)
+    }
+
+    /// Gives readings of one key another key.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        self.readings.iter_mut().filter(|(key, _)| key.as_str() == from).for_each(|(key, _)| *key = to.into());
+    }
+
     /// Sets a field given as text: a phase, a number as it is printed, or a time as a date with a time of day.
     ///
     /// # Errors

@@ -188,6 +188,7 @@ mod tests {
             duration_s: Some(0.1),
             wait_s: Some(0.01),
             loss: Some(0.5),
+            is_mean_loss: false,
             units: Some(64.0),
             warm_up: Some(true),
             phase: None,

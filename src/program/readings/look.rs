@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::bars::{Bar, Bars, GUESS, description};
+use super::beside::{self, Beside, Dictionary, Told};
 use super::fields::{Fields, Names, shown};
 use super::json::{self, JsonLines};
 use super::printed;
@@ -116,8 +117,9 @@ impl Source for Look {
     }
 }
 
-/// The numbers of a line.
-static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?").ok());
+/// The numbers of a line, and the bar behind a percentage.
+static NUMBERS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?(?:%\|[^|]*\|)?").ok());
 
 /// tqdm's bar: ` 12/100 [00:03<00:22,  4.00it/s, loss=0.5]`, or without a total `12it [00:03,  4.00it/s, loss=0.5]`. Its unit may have
 /// the name of a step; bars of files and downloads have other units.
@@ -129,9 +131,6 @@ static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// The epoch in front of a bar: `Epoch 3: 50%|…`, or that of torchtune, before the number of the step over all epochs: `1|25|Loss: 0.5: 3%|…`.
 static BAR_EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^\s*(?:(?i:epoch)[ :\[]*(?<epoch>\d+)|(?<first>\d+)\|\d+\|Loss:)"));
-/// Hugging Face's Trainer: `{'loss': 0.5, 'learning_rate': '5e-05', 'epoch': 0.01}`.
-static ENTRY: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"'(?<name>[^']+)': (?:'(?<text>…)'|(?<value>…))[,}]"));
 /// Keras's line before an epoch: `Epoch 1/5`.
 static KERAS_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^Epoch (?<epoch>\d+)/\d+\s*$"));
 /// The table of Ultralytics' YOLO: its header, and the numbers before a bar.
@@ -171,20 +170,20 @@ fn of_first_rank(line: &str) -> Option<&str> {
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
-    /// The progress bar of the training that was printed last: its step, its number of steps if it is known, and its epoch.
-    bar: Option<(u64, Option<u64>, Option<f64>)>,
     /// Which bars count steps of the training.
     bars: Bars,
+    /// The bar without losses, and the dictionaries of losses beside it.
+    beside: Beside,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
     /// The number of the newest step that has one.
     newest: Option<u64>,
-    /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
-    early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
     epoch: Option<f64>,
     /// When Keras's newest bar in this epoch was printed.
     keras_s: Option<f64>,
+    /// Whether Keras has printed the accuracy of a validation.
+    keras_validates: bool,
     /// The columns of YOLO's table after epoch and memory.
     columns: Vec<String>,
     /// Names of unread numbers that were already reported.
@@ -210,28 +209,25 @@ impl Source for Shapes {
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
-            let read = self.bar(&bar, line, at_s, &mut fields, found);
-            if self.bar.is_some_and(|(step, ..)| step > 0) {
-                self.catch_up(found);
-            }
-            read
+            self.bar(&bar, line, at_s, &mut fields, found)
         } else if line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
             self.object(line, at_s, &mut fields, found)
-        } else if line.trim_start().starts_with("{'") && line.trim_end().ends_with('}') {
-            if self.bar.is_some_and(|(step, ..)| step == 0) && self.early.is_none() {
-                self.early = Some((line.into(), at_s));
-                return;
-            }
-            self.catch_up(found);
-            self.dictionary(line, &mut fields)
+        } else if beside::is_dictionary(line) {
+            self.dictionary(line, at_s, &mut fields, found)
         } else {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
-            found.extend(fields.phase.map(|_| Found::Evaluated { step: fields.step.step, at_s }));
+            if fields.phase.is_some() {
+                self.settle(found);
+                found.push(Found::Evaluated { step: fields.step.step, at_s });
+            }
             read
         };
         if read == Some(Ok(())) {
             let keras = sentence::follows_validation(line);
+            if sentence::is_of_keras(line) {
+                self.name_accuracies(&mut fields);
+            }
             // The validation, and not the step, took the time since the bar before.
             let validation = keras.filter(|follows| *follows).and_then(|_| NamedPhase::of("validation"));
             let began_s = self.keras_s.unwrap_or(at_s);
@@ -244,10 +240,9 @@ impl Source for Shapes {
         }
     }
 
-    fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        if last {
-            self.catch_up(found);
-        }
+    fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        let told = if last { self.beside.settle() } else { self.beside.poll(now_s) };
+        self.hand_over_all(told, found);
         Ok(())
     }
 }
@@ -255,10 +250,18 @@ impl Source for Shapes {
 impl Shapes {
     /// Adds what was read of a line to `found`.
     fn hand_over(&mut self, fields: Fields, at_s: f64, found: &mut Vec<Found>) {
-        if fields.is_measured() {
+        if fields.is_step() {
             self.newest = fields.step.step.or(self.newest);
         }
         fields.found(at_s, found);
+    }
+
+    /// Adds what is known of the bar's steps to `found`. With a new step, the training goes on.
+    fn hand_over_all(&mut self, told: Told, found: &mut Vec<Found>) {
+        if told.iter().any(|(fields, _)| fields.step.step > self.newest) {
+            self.bars.trains();
+        }
+        told.into_iter().for_each(|(fields, at_s)| self.hand_over(fields, at_s, found));
     }
 
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
@@ -274,7 +277,19 @@ impl Shapes {
         false
     }
 
-    /// A row of YOLO's table in front of its bar: the loss is the sum of the partial losses.
+    /// Names the accuracies of a line of Keras. If Keras validates, the accuracy of the program is that of the validation.
+    fn name_accuracies(&mut self, fields: &mut Fields) {
+        let of_validation = fields.value("val_accuracy");
+        self.keras_validates |= of_validation.is_some();
+        if self.keras_validates {
+            fields.rename("accuracy", "train_accuracy");
+        }
+        if let Some(accuracy) = of_validation {
+            fields.reading("accuracy", accuracy);
+        }
+    }
+
+    /// A row of YOLO's table in front of its bar: the loss is the sum of the partial losses, which are means over the epoch so far.
     fn row(&mut self, row: &Captures, line: &str, fields: &mut Fields) -> Read {
         let bar = captures(&BAR, line)?;
         (fields.step.step, fields.step.steps) = (count(&bar, "step"), count(&bar, "steps"));
@@ -292,7 +307,7 @@ impl Shapes {
             fields.reading(name, *value);
         }
         fields.reading("gpu_mem_gb", memory_gb);
-        fields.step.loss = Some(loss);
+        (fields.step.loss, fields.step.is_mean_loss) = (Some(loss), true);
         Some(Ok(()))
     }
 
@@ -301,16 +316,14 @@ impl Shapes {
         self.untaken.len() < MOST_UNTAKEN && self.untaken.insert(untaken.name.clone())
     }
 
-    /// Reads the dictionary that was kept until its bar arrived.
-    fn catch_up(&mut self, found: &mut Vec<Found>) {
-        let Some((line, at_s)) = self.early.take() else { return };
-        let mut fields = Fields::default();
-        if self.dictionary(&line, &mut fields) == Some(Ok(())) {
-            self.hand_over(fields, at_s, found);
-        }
+    /// Gives the losses that wait for a step to the steps that are known.
+    fn settle(&mut self, found: &mut Vec<Found>) {
+        let told = self.beside.settle();
+        self.hand_over_all(told, found);
     }
 
-    /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download.
+    /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download, unless
+    /// losses stand beside it.
     fn bar(&mut self, bar: &Captures, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps"));
         let before = &line[..bar.name("step")?.start()];
@@ -334,11 +347,12 @@ impl Shapes {
             // The time of an evaluation is not time of a step. An evaluation begins with an empty bar: Hugging Face's Trainer prints the full
             // bar once more when it is over.
             let begins = (Some(step) != steps || loss.is_some()) && self.bars.evaluates();
+            if begins {
+                self.settle(found);
+                self.bars.evaluates();
+            }
             return begins.then(|| fields.text("phase", "evaluate"));
         }
-        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
-        let epoch = epoch.map(|epoch| epoch as f64);
-        self.bar = Some((step, steps, epoch));
         let is_new = step == 0 && loss.is_none() && bar[0].contains("[00:00");
         if is_new && self.newest.is_some_and(|newest| self.bars.begins_again(before, steps, newest)) {
             found.push(Found::Begins { at_s });
@@ -348,10 +362,17 @@ impl Shapes {
             // If steps were made since the newest reported one, the time of the next one began before the evaluation.
             let follows = step == 0 || self.newest == Some(step);
             let goes_on = follows && self.bars.is_first(steps) && self.bars.trains();
-            return goes_on.then(|| fields.text("phase", "train"));
+            found.extend(NamedPhase::of("train").filter(|_| goes_on).map(|phase| Found::Phase { phase, at_s }));
+            if !self.bars_have_loss {
+                let told = self.beside.show((step, steps), !description(before).is_empty(), at_s);
+                self.hand_over_all(told, found);
+            }
+            return None;
         };
         self.bars_have_loss = true;
-        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
+        let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
+        (fields.step.step, fields.step.steps) = (Some(step), steps);
+        fields.step.epoch = epoch.map(|epoch| epoch as f64);
         Some(fields.text("loss", loss).and_then(|()| take(entries, fields)))
     }
 
@@ -380,37 +401,23 @@ impl Shapes {
         Some(Ok(()))
     }
 
-    /// A dictionary with a loss is a step if it has the number of a step, or if there is a bar that counts; its other numbers are readings.
-    fn dictionary<'l>(&mut self, line: &'l str, fields: &mut Fields) -> Read {
-        let entry = |entry: Captures<'l>| {
-            let value = entry.name("text").or_else(|| entry.name("value"))?;
-            // A comma before a digit may be a decimal comma.
-            let is_whole = !line[entry.get(0)?.end()..].starts_with(|c: char| c.is_ascii_digit());
-            Some((entry.name("name")?.as_str(), value.as_str())).filter(|_| is_whole)
-        };
-        let entries: Vec<(&str, &str)> = ENTRY.as_ref()?.captures_iter(line).filter_map(entry).collect();
-        let has_loss = entries.iter().any(|(name, _)| *name == "loss");
-        let known = ["eval_loss", "train_runtime", "train_loss"];
-        if !has_loss && !entries.iter().any(|(name, _)| known.contains(name)) {
+    /// A dictionary with a loss is a step if it has the number of a step. Without such a number, it belongs to a step of the bar beside it.
+    fn dictionary(&mut self, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+        let dictionary = Dictionary::of(line, at_s)?;
+        if dictionary.needs_no_bar() {
+            if dictionary.fields.evaluation(at_s).is_some() && !self.bars.is_evaluating() {
+                self.settle(found);
+            }
+            *fields = dictionary.fields;
+        } else if self.bars_have_loss || !self.beside.has_bar() {
+            *fields = dictionary.without_step();
+        } else {
+            self.bars.has_loss_beside(self.beside.steps());
+            let told = self.beside.hold(dictionary);
+            self.hand_over_all(told, found);
             return None;
         }
-        let numbered = ["step", "global_step", "iter", "iteration"];
-        let own = entries.iter().map(|(name, _)| *name).find(|name| has_loss && numbered.contains(name));
-        let is_counted = has_loss && !self.bars_have_loss && own.is_none();
-        let bar = self.bar.filter(|(step, ..)| is_counted && *step > 0);
-        if let Some((step, steps, _)) = bar {
-            (fields.step.step, fields.step.steps) = (Some(step), steps);
-            self.bars.has_loss_beside(steps);
-        }
-        Some(entries.into_iter().try_for_each(|(name, value)| match name {
-            // Without a number, it would count as a single step, however many steps it stands for.
-            "loss" if bar.is_none() && own.is_none() => {
-                value.parse().map(|loss| fields.reading("loss", loss)).map_err(|_| String::new())
-            }
-            "loss" | "epoch" => fields.text(name, value),
-            _ if Some(name) == own => fields.text("step", value),
-            _ => value.parse().map(|value| fields.reading(name, value)).map_err(|_| String::new()),
-        }))
+        Some(Ok(()))
     }
 }
 
@@ -446,7 +453,9 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
 /// Patterns that read the guessed step of a line, anywhere in a line or only in lines that begin like this one; `None` for other lines, and
 /// for formats that patterns would read with another meaning.
 pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
-    if captures(&TIMER, line).is_some() || captures(&BAR, line).is_some() || line.trim_start().starts_with('{') {
+    // The losses beside Keras's bars are means over the epoch so far.
+    let is_bar = captures(&BAR, line).is_some() || sentence::follows_validation(line).is_some();
+    if captures(&TIMER, line).is_some() || is_bar || line.trim_start().starts_with('{') {
         return None;
     }
     let (read, _, patterns) = sentence::told_apart(line, None, &mut Fields::default());
@@ -460,9 +469,12 @@ pub(super) fn pattern_of_header(lines: &[String]) -> Option<String> {
     KERAS_EPOCH.as_ref().filter(|_| is_keras).map(|header| header.as_str().to_owned())
 }
 
-/// The named numbers of a line from which nothing was read. Progress bars, the headers of epochs and of tables, and binary data have none.
+/// The named numbers of a line from which nothing was read. Progress bars, dictionaries of losses, the headers of epochs and of tables, and
+/// binary data have none.
 pub(super) fn numbers_of(line: &str) -> Vec<Untaken> {
-    if !is_text(line) || [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some()) {
+    let is_format = [&KERAS_EPOCH, &YOLO_HEADER, &BAR].iter().any(|format| captures(format, line).is_some());
+    // The loss of a dictionary may wait for its step.
+    if !is_text(line) || is_format || Dictionary::of(line, 0.0).is_some() {
         return Vec::new();
     }
     sentence::untaken(line, printed::numbers(line).into_iter().filter(|number| !number.name.is_empty()))

@@ -160,42 +160,45 @@ fn the_time_of_an_evaluation_of_hugging_face_within_an_epoch_is_none_of_a_step()
     let loss = |loss: f64| format!("{{'loss': {loss}, 'grad_norm': 1.0, 'epoch': 0.25}}");
     let evaluated = "{'eval_loss': 2.25, 'eval_runtime': 0.5, 'epoch': 0.25}".to_owned();
     let evaluation = [bar(0, 10), bar(5, 10), evaluated];
-    let begin = [bar(0, 60), bar(10, 60), loss(3.0), bar(20, 60), loss(2.5), bar(20, 60)];
+    let begin = [bar(0, 60), bar(10, 60), loss(3.0), bar(10, 60), bar(20, 60), loss(2.5), bar(20, 60)];
     // The bars of the training and of the evaluation are printed again, in either order, when the evaluation is over.
     for (again, phases) in [
         ([bar(20, 60), bar(10, 10)], &["evaluate", "train"][..]),
         ([bar(10, 10), bar(20, 60)], &["evaluate", "train"][..]),
-        // Steps were made before the evaluation that were not reported: the time of the next step is unknown.
+        // Steps were made before the evaluation that the bar did not show: the time of the step that it shows next is unknown.
         ([bar(25, 60), bar(10, 10)], &["evaluate"][..]),
     ] {
-        let lines = [&begin[..], &evaluation, &again, &[bar(30, 60), loss(2.0)]].concat();
+        let lines = [&begin[..], &evaluation, &again, &[bar(30, 60), loss(2.0), bar(30, 60)]].concat();
         let (mut steps, mut named) = (Vec::new(), Vec::new());
         for found in shapes(&lines.iter().map(String::as_str).collect::<Vec<_>>()) {
             match found {
-                Found::Step(step) => steps.push((step.step, step.loss, step.phase.is_some())),
+                Found::Step(step) => steps.push((step.step, step.loss)),
                 Found::Phase { phase, .. } => named.push(phase.name),
                 Found::Warning(message) => assert_eq!(message, GUESS),
                 Found::Reading { .. } | Found::Evaluated { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
-        let is_unknown = phases.len() == 1;
-        let expected = [(Some(10), Some(3.0), false), (Some(20), Some(2.5), false), (Some(30), Some(2.0), is_unknown)];
-        assert_eq!((steps, named.as_slice()), (expected.to_vec(), phases), "{again:?}");
+        let mut expected = vec![(Some(10), Some(3.0)), (Some(20), None), (Some(20), Some(2.5))];
+        expected.extend((phases.len() == 1).then_some((Some(25), None)));
+        expected.extend([(Some(30), None), (Some(30), Some(2.0))]);
+        assert_eq!((steps, named.as_slice()), (expected, phases), "{again:?}");
     }
 }
 
 #[test]
-fn a_dictionary_of_hugging_face_takes_the_step_of_the_bar_beside_it() {
+fn a_dictionary_of_hugging_face_belongs_to_the_step_that_the_bar_beside_it_shows_next() {
     let dictionary = "{'loss': 0.6875, 'grad_norm': 1.5, 'learning_rate': 5e-05, 'epoch': 0.01}";
     let readings =
         |step| [reading("grad_norm", 1.5, step, Some(0.01)), reading("learning_rate", 5e-5, step, Some(0.01))];
-    let found = shapes(&["  1%|          | 10/1000 [00:05<08:00,  2.06it/s]", dictionary]);
-    assert_eq!(found, [&[step(10, Some(1000), Some(0.01), 0.6875)][..], &readings(Some(10))].concat());
+    let bar = |step: u64| format!("  1%|          | {step}/1000 [00:05<08:00,  2.06it/s]");
+    let found = shapes(&[&bar(8), dictionary, &bar(10)]);
+    let bare = Found::Step(FoundStep { step: Some(8), steps: Some(1000), at_s: 7.0, ..FoundStep::default() });
+    assert_eq!(found, [&[bare, step(10, Some(1000), Some(0.01), 0.6875)][..], &readings(Some(10))].concat());
     let alone = shapes(&[dictionary, "{'eval_loss': '0.25', 'eval_runtime': 1.0, 'epoch': 1.0}", "{'host': 'a'}"]);
     let expected = [
-        &[reading("loss", 0.6875, None, Some(0.01))][..],
-        &readings(None),
+        &readings(None)[..],
+        &[reading("loss", 0.6875, None, Some(0.01))],
         &[reading("eval_loss", 0.25, None, Some(1.0)), reading("eval_runtime", 1.0, None, Some(1.0))],
         &[Found::Evaluated { step: None, at_s: 7.0 }],
     ];
@@ -371,13 +374,15 @@ fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_t
 fn the_pattern_of_a_step_names_its_step_alone() {
     for (line, step) in [
         ("epoch 2 iter 100 loss 0.2514 patches 7", "100"),
-        (" 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5", "123"),
+        ("1875/1875 - 5s - 3ms/step - accuracy: 0.91 - loss: 0.30", "1875"),
     ] {
         for taken in pattern_of_guess(line).unwrap() {
             assert_eq!(Regex::new(&taken).unwrap().captures(line).unwrap()["step"], *step, "{taken}");
             assert_eq!(taken.matches("(?<step>").count(), 1, "{taken}");
         }
     }
+    let of_mean = " 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5";
+    assert_eq!(pattern_of_guess(of_mean), None, "a pattern would take a mean for the loss of a step");
 }
 
 fn poll(look: &mut Look, last: bool) -> Vec<Found> {

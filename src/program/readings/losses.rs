@@ -1,5 +1,5 @@
 //! Mean losses: of the steps of each epoch, and of each evaluation. Steps that are repeated, because the program continued from a checkpoint,
-//! count once.
+//! count once. Of losses that are means over the epoch so far, the last one is the mean of the epoch.
 
 use super::keys::Keys;
 use crate::protocol::Event;
@@ -45,6 +45,16 @@ impl Losses {
             if self.losses.len() > MOST_LOSSES / 4 * 3 {
                 self.losses.drain(..MOST_LOSSES / 2);
             }
+        }
+    }
+
+    /// Adds the mean loss of an epoch up to a step, in place of the losses of the epoch's earlier steps.
+    pub fn add_mean(&mut self, epoch: u32, step: u64, loss: f64) {
+        while self.losses.last().is_some_and(|last| last.epoch == epoch && last.step < step) {
+            self.losses.pop();
+        }
+        if self.losses.last().is_none_or(|last| last.epoch != epoch || last.step == step) {
+            self.add(epoch, step, loss, 1.0);
         }
     }
 
@@ -144,6 +154,18 @@ mod tests {
         losses.forget_from(count / 2 + 1);
         (count / 2 + 1..=count).for_each(|step| losses.add(1, step, step as f64, 2.0));
         assert!(losses.mean(1).is_some_and(|mean| (mean / expected - 1.0).abs() < 1e-4));
+    }
+
+    #[test]
+    fn of_means_over_an_epoch_so_far_the_last_one_counts() {
+        let mut losses = Losses::default();
+        for (epoch, step, loss) in [(1, 1, 8.0), (1, 2, 6.0), (1, 2, 5.0), (2, 3, 4.0), (2, 4, 3.0), (2, 3, 9.0)] {
+            losses.add_mean(epoch, step, loss);
+        }
+        assert_eq!((losses.mean(1), losses.mean(2)), (Some(5.0), Some(3.0)));
+        losses.forget_from(3);
+        losses.add_mean(2, 3, 2.0);
+        assert_eq!((losses.mean(1), losses.mean(2)), (Some(5.0), Some(2.0)));
     }
 
     #[test]

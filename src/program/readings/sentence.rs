@@ -233,7 +233,7 @@ pub(super) fn told_apart<'l>(
         return nothing(Some(Ok(())));
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
-    fields.step.loss = Some(value);
+    (fields.step.loss, fields.step.is_mean_loss) = (Some(value), numbered.keras);
     let (mut others, mut parts, mut wait) = (Vec::new(), numbered.parts(line), None);
     for number in numbers {
         if number.at == loss.start() {

@@ -160,8 +160,48 @@ fn keras_is_read_with_the_epoch_of_the_line_before() {
         ),
         (1875, Some(1875), Some(1.0)),
         (0.3, Some(0.003)),
-        &[("val_loss", 0.15), ("val_accuracy", 0.95)],
+        &[("val_loss", 0.15), ("val_accuracy", 0.95), ("accuracy", 0.95), ("train_accuracy", 0.91)],
     );
+}
+
+#[test]
+fn the_accuracy_of_keras_is_that_of_the_validation_once_there_is_one() {
+    let bar = "30/30 ━━━━━━━━━━━━━━━━━━━━ 1s 10ms/step - accuracy: 0.50 - loss: 0.50";
+    let validated = format!("{bar} - val_accuracy: 0.25 - val_loss: 0.75");
+    let accuracies = |before: &[&str]| {
+        let mut readings = read(before, bar).1;
+        readings.retain(|(key, _)| key.ends_with("accuracy"));
+        readings
+    };
+    assert_eq!(accuracies(&["Epoch 1/2"]), [("accuracy".to_owned(), 0.5)]);
+    assert_eq!(accuracies(&["Epoch 1/2", &validated, "Epoch 2/2"]), [("train_accuracy".to_owned(), 0.5)]);
+}
+
+#[test]
+fn the_training_loss_of_programs_that_print_means_over_the_epoch_is_the_last_one_of_the_epoch() {
+    let keras = |step: u64, loss: f64| format!("{step}/30 ━━━━━━━━━━━━━━━━━━━━ 1s 10ms/step - loss: {loss:.4}");
+    let yolo = |step: u64, loss: f64| {
+        format!(
+            "      1/1      2.17G      {loss:.4}      0.0      7       640: 50%|█ | {step}/30 [00:01<00:01, 6.45it/s]"
+        )
+    };
+    let header = "      Epoch    GPU_mem   box_loss   cls_loss  Instances       Size".to_owned();
+    let of_keras = vec!["Epoch 1/1".to_owned(), keras(10, 2.0), keras(20, 1.5), keras(30, 1.0), keras(30, 0.75)];
+    let of_yolo = vec![header, yolo(10, 2.0), yolo(20, 1.5), yolo(30, 0.75)];
+    for lines in [of_keras, of_yolo] {
+        let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+        for (at_s, line) in (1..).zip(&lines) {
+            shapes.line(Stream::Output, line, f64::from(at_s), &mut found);
+        }
+        let mut course = Course::new(0.0, WarmUp::Steps(0));
+        course.take(&mut found, 9.0, &mut events);
+        course.finish(10.0, &mut events);
+        let losses = events.into_iter().filter_map(|(_, event)| match event {
+            Event::Reading { key, value, .. } if key == "train_loss" => Some(value),
+            _ => None,
+        });
+        assert_eq!(losses.collect::<Vec<_>>(), [0.75], "{lines:?}");
+    }
 }
 
 #[test]

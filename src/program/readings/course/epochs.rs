@@ -61,7 +61,10 @@ impl Course {
 
     /// Adds the loss of a step, if it has one, to the losses of its epoch.
     fn keep_loss(&mut self, logged: &Logged) {
-        if let Some(loss) = logged.step.loss {
+        let Some(loss) = logged.step.loss else { return };
+        if logged.step.is_mean_loss {
+            self.losses.add_mean(logged.epoch, logged.number, loss);
+        } else {
             self.losses.add(logged.epoch, logged.number, loss, logged.step.units.unwrap_or(1.0));
         }
     }

@@ -21,6 +21,7 @@ impl Precedence {
     pub fn join(&mut self, source: usize, step: &mut FoundStep, more: &FoundStep) {
         let Self { loss, units, duration_s, wait_s, steps, warm_up } = self;
         join(source, loss, &mut step.loss, more.loss);
+        step.is_mean_loss |= more.is_mean_loss;
         join(source, units, &mut step.units, more.units);
         join(source, duration_s, &mut step.duration_s, more.duration_s);
         join(source, wait_s, &mut step.wait_s, more.wait_s);

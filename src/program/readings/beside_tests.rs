@@ -1,0 +1,152 @@
+//! Trainings of Hugging Face's Trainer, as tqdm and the Trainer print them.
+
+use std::collections::BTreeMap;
+
+use super::super::{Place, Readings, Stream};
+use super::*;
+use crate::plan::WarmUp;
+use crate::plan::command::ReadingsSpec;
+use crate::protocol::Event;
+
+/// When the trainings begin.
+const BEGIN_S: f64 = 100.0;
+
+/// A training that prints a dictionary after every `logged` steps; the loss in it is the number of its step.
+#[derive(Clone, Copy)]
+struct Training {
+    steps: u64,
+    epochs: u64,
+    step_s: f64,
+    logged: u64,
+    /// Whether the bar is drawn again behind each dictionary, as after `tqdm.write`.
+    draws_again: bool,
+}
+
+/// A step of the run: epoch, loss, and duration if that is known.
+type Step = (u32, f64, Option<f64>);
+
+impl Training {
+    /// What it prints: when, to which stream, and the text.
+    fn prints(self) -> Vec<(f64, Stream, String)> {
+        let Self { steps, .. } = self;
+        let bar = |step: u64| format!("\r {:3}%|###   | {step}/{steps} [00:01<00:01, 20.00it/s]", 100 * step / steps);
+        let (mut printed, mut drawn_s) = (vec![(BEGIN_S, Stream::Error, bar(0))], BEGIN_S);
+        for step in 1..=steps {
+            let at_s = BEGIN_S + step as f64 * self.step_s;
+            if at_s - drawn_s >= 0.1 - 1e-9 {
+                printed.push((at_s, Stream::Error, bar(step)));
+                drawn_s = at_s;
+            }
+            if step % self.logged == 0 {
+                let epoch = step as f64 * self.epochs as f64 / steps as f64;
+                let entries = format!("{{'loss': {step}.0, 'grad_norm': 1.25, 'epoch': {epoch:.2}}}\n");
+                let draws = [(1e-4, "\r         \r".to_owned()), (3e-4, bar(step))];
+                let [clears, again] = draws.map(|(later_s, text)| (at_s + later_s, Stream::Error, text));
+                printed.extend(Some(clears).filter(|_| self.draws_again));
+                printed.push((at_s + 2e-4, Stream::Output, entries));
+                printed.extend(Some(again).filter(|_| self.draws_again));
+            }
+        }
+        printed
+    }
+
+    /// The steps of its run, by their numbers, if its standard output and its standard error are read so much later than they are written.
+    fn steps_read_late(self, [output_s, errors_s]: [f64; 2]) -> BTreeMap<u64, Step> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let place = Place { run_folder: path.clone(), working_folder: path, started_s: BEGIN_S };
+        let mut readings = Readings::new(&ReadingsSpec::default(), &[], &place, WarmUp::Steps(0));
+        let late_s = |stream: Stream| if stream == Stream::Output { output_s } else { errors_s };
+        let mut pieces = self.prints();
+        pieces.iter_mut().for_each(|(at_s, stream, _)| *at_s += late_s(*stream));
+        pieces.sort_by(|(one_s, ..), (other_s, ..)| one_s.total_cmp(other_s));
+        let (mut events, mut polled_s) = (Vec::new(), BEGIN_S);
+        for (at_s, stream, text) in &pieces {
+            while polled_s + 0.1 < *at_s {
+                polled_s += 0.1;
+                readings.poll(polled_s, &mut events);
+            }
+            readings.output(*stream, text.as_bytes(), *at_s);
+        }
+        readings.finish(polled_s + 1.0, &mut events);
+        let mut steps = BTreeMap::new();
+        for (_, event) in events {
+            match event {
+                Event::Step { step, epoch, loss, duration_s, warm_up, .. } => {
+                    steps.insert(step, (epoch, loss, (!warm_up).then_some(duration_s)));
+                }
+                Event::Warning { message } => assert!(message.starts_with("steps were guessed from"), "{message}"),
+                _ => {}
+            }
+        }
+        steps
+    }
+
+    /// Checks that all losses are kept at their steps, in their epochs, and that all steps but the first have their duration.
+    fn check(self, late_s: [f64; 2]) {
+        let steps = self.steps_read_late(late_s);
+        let of_loss = |(number, (epoch, loss, _)): (&u64, &Step)| (!loss.is_nan()).then_some((*number, *epoch, *loss));
+        let losses: Vec<(u64, u32, f64)> = steps.iter().filter_map(of_loss).collect();
+        let logged = (1..=self.steps).filter(|step| step % self.logged == 0);
+        let epoch = |step: u64| (step * self.epochs).div_ceil(self.steps) as u32;
+        let expected: Vec<(u64, u32, f64)> = logged.map(|step| (step, epoch(step), step as f64)).collect();
+        assert_eq!(losses, expected, "late by {late_s:?}");
+        assert_eq!(steps.keys().last(), Some(&self.steps));
+        for (number, (.., duration_s)) in steps.iter().skip(1) {
+            let is_right = duration_s.is_some_and(|duration_s| (duration_s - self.step_s).abs() < 1e-3);
+            assert!(is_right, "step {number}: {duration_s:?}, late by {late_s:?}");
+        }
+    }
+}
+
+#[test]
+fn a_loss_belongs_to_the_step_that_the_bar_shows_behind_its_dictionary_whichever_stream_is_read_late() {
+    let training = Training { steps: 120, epochs: 3, step_s: 0.03, logged: 10, draws_again: true };
+    for late_s in [[0.0, 0.0], [0.01, 0.0], [0.0, 0.01]] {
+        training.check(late_s);
+        Training { steps: 60, step_s: 0.2, ..training }.check(late_s);
+    }
+}
+
+#[test]
+fn a_training_that_logs_each_step_keeps_all_losses_and_makes_no_steps_beyond_the_bar() {
+    let training = Training { steps: 40, epochs: 2, step_s: 0.05, logged: 1, draws_again: true };
+    for late_s in [[0.0, 0.0], [0.02, 0.0], [0.0, 0.02]] {
+        training.check(late_s);
+    }
+}
+
+#[test]
+fn losses_of_steps_that_the_bar_does_not_show_are_kept_and_share_the_time_of_the_step_that_it_shows_next() {
+    let training = Training { steps: 40, epochs: 2, step_s: 0.05, logged: 1, draws_again: false };
+    let steps = training.steps_read_late([0.0, 0.0]);
+    let losses: Vec<(u64, f64)> = steps.iter().map(|(number, (_, loss, _))| (*number, *loss)).collect();
+    assert_eq!(losses, (1..=40_u64).map(|step| (step, step as f64)).collect::<Vec<_>>());
+    let durations_s = steps.values().filter_map(|(.., duration_s)| *duration_s);
+    assert!(durations_s.clone().all(|duration_s| (duration_s - 0.05).abs() < 1e-3) && durations_s.count() >= 38);
+}
+
+#[test]
+fn the_number_of_epochs_is_certain_if_only_one_fits_and_never_if_none_does() {
+    let around = |step: u64| Around { before: step, after: step, nearest: step };
+    let mut whole = NumberOfEpochs::default();
+    let step = |epochs: &NumberOfEpochs, epoch: f64| epochs.step(40, (epoch, 0.005));
+    whole.narrow(40, (0.05, 0.005), &around(1));
+    assert_eq!(step(&whole, 0.05), None);
+    whole.narrow(40, (0.5, 0.005), &around(10));
+    assert_eq!((step(&whole, 0.5), step(&whole, 1.05), step(&whole, 2.0)), (Some(10), Some(21), Some(40)));
+    assert_eq!(step(&whole, 1.07), None, "no step ends there");
+    assert_eq!(step(&whole, 2.05), None, "beyond the last step");
+    // A training of so many steps, and not of whole epochs.
+    let mut part = NumberOfEpochs::default();
+    [(5, 0.32), (30, 1.92)].iter().for_each(|(step, epoch)| part.narrow(40, (*epoch, 0.005), &around(*step)));
+    assert_eq!((step(&part, 1.92), part.may_be_known()), (None, false));
+}
+
+#[test]
+fn the_rounding_of_an_epoch_is_that_of_its_digits() {
+    for (text, expected) in [("0.25", 0.005), ("1.0", 0.005), ("2", 0.005), ("0.0016", 0.00005), ("123.5", 0.05)] {
+        let found = rounding(text, text.parse().unwrap());
+        assert!((found - expected).abs() < 1e-9, "{text}: {found}");
+    }
+}
