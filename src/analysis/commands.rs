@@ -103,8 +103,9 @@ mod tests {
         };
         let runs = [own(run("1", 8), "x"), own(run("4", 8), "y")];
         let cells = cells(&runs);
-        assert_eq!(keys(&cells), ["command"]);
+        assert_eq!(keys(&cells), ["command", "setting_command"]);
         assert_eq!(cells[0].level("command"), Some(Level::text("x")));
+        assert_eq!(cells[0].level("setting_command"), Some(Level::text("THREADS=1")));
         assert!(!cells[0].is_like(&cells[1], &["command"]), "their programs differ");
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     fn a_piece_has_the_losses_of_the_steps_that_have_one() {
         let mut rank = fixture::finished().ranks.remove(0);
         let one = rank.steps[0];
-        let loss = |step: u64| if step % 10 == 0 { step as f64 } else { f64::NAN };
+        let loss = |step: u64| if step.is_multiple_of(10) { step as f64 } else { f64::NAN };
         rank.steps = (1..=1_200).map(|step| StepRecord { step, loss: loss(step), ..one }).collect();
         let points = losses(&[rank]);
         assert_eq!(points.len(), 120);

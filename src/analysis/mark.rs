@@ -243,6 +243,8 @@ fn divided(steps: f64) -> String {
     )
 }
 
+const OUTLIVES: &str = "training_time_s is left out: the mean of the steps that count, times all steps, is longer than its process lived, so that \
+     some step times contain more than a step, such as an evaluation";
 const RECURRING: &str = "rows of its cell have the same values, digit for digit: copies, runs without randomness, or readings of a coarse clock";
 const DECLARED_RUNS: &str = "rows of its cell have the same values, digit for digit, or successive values that depend on each other, and its import \
      declared that each row is a run of its own";
@@ -301,11 +303,7 @@ impl fmt::Display for Mark {
             Self::Impossible(key) => {
                 write!(f, "{key} was logged with an impossible value, such as a negative time, which is left out")
             }
-            Self::TrainingOutlivesProcess => write!(
-                f,
-                "training_time_s is left out: the mean of the steps that count, times all steps, is longer than its process lived, so that \
-                     some step times contain more than a step, such as an evaluation"
-            ),
+            Self::TrainingOutlivesProcess => f.write_str(OUTLIVES),
             Self::Undefined { measure, reason } => write!(f, "{measure} has no value: {reason}"),
             Self::ClockSet => {
                 write!(f, "the machine's clock was set while it ran, so the times of its events are unknown")

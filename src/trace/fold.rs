@@ -142,7 +142,6 @@ pub(super) fn summarise(
     let outside = (within.is_none() && !window.is_whole()).then(|| nothing_within(window, begin, covered));
     let missing = not_recorded(&work, names.missing.len());
     let warnings = head.warnings.into_iter().chain(outside).chain(missing).chain(source.losses()).collect();
-    let in_windows = windows.as_deref().and_then(in_windows);
     let proof = proof(&work, &api, &kernels, name);
     Ok(Trace {
         format_version: FORMAT_VERSION,
@@ -172,7 +171,7 @@ pub(super) fn summarise(
         metrics,
         proof,
         warnings,
-        notes: head.notes.into_iter().chain(in_windows).chain(unseen).collect(),
+        notes: head.notes.into_iter().chain(windows.as_deref().and_then(in_windows)).chain(unseen).collect(),
     })
 }
 

@@ -398,7 +398,7 @@ impl NumberOfEpochs {
         if last - first >= MOST_CANDIDATES {
             return None;
         }
-        let mut fitting = (first as u64..=last as u64).filter(|epochs| steps % epochs == 0);
+        let mut fitting = (first as u64..=last as u64).filter(|epochs| steps.is_multiple_of(*epochs));
         let epochs = fitting.next().filter(|_| fitting.next().is_none())?;
         let of_epoch = (steps / epochs) as f64;
         let step = (epoch * of_epoch).round();

@@ -290,7 +290,8 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, commands: &mut Vec<SessionsCom
         let differs = text.trim() != heading.note;
         let is_pressed = ui.add_enabled(differs, Button::new("Save note")).clicked();
         if differs && (is_pressed || is_left) {
-            commands.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
+            // Before a button that took the focus: archiving adds its tag to this note.
+            commands.insert(0, SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
         }
         tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));
     });

@@ -57,7 +57,7 @@ fn a_note_is_written_once_when_its_field_is_left() {
     harness.run();
     harness.get_by_label("Note on the run").type_text("fan was off");
     harness.run();
-    assert!(harness.state().requests.is_empty());
+    assert_eq!(harness.state().requests, []);
     harness.get_by_label("Retry this run").focus();
     harness.run();
     let note = Order::Note(Some("0001-cell-1".to_owned()), "fan was off".to_owned());
