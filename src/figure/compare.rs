@@ -321,7 +321,6 @@ impl<'a> Chosen<'a> {
             (table.notes, table.lead) = (vec![why.clone()], vec![why.clone()]);
         } else if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
-            metrics::fill_shares(study, &self.shown, &mut table);
             table.notes.extend(metrics::scaled_note(study, &self.shown));
             table.notes.extend(metrics::windows_note(&self.shown));
         } else if study.runs == Runs::Plain && self.traced > 0 {

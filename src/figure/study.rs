@@ -284,7 +284,7 @@ impl Study {
     }
 
     /// The chosen metrics as measures in the study's unit. If this unit is the share of the shown metrics, the measures are in seconds: such
-    /// a share depends on which metrics are chosen, so it is no measure of a run. The table of such a study gets the shares afterwards.
+    /// a share depends on which metrics are chosen, so it is no measure of a run.
     fn metric_measures(&self) -> Vec<Key> {
         let unit = if self.metric_unit == MetricUnit::OfShown { MetricUnit::Seconds } else { self.metric_unit };
         self.metrics.iter().filter_map(|key| metric_measure(key, unit)).map(|measure| measure.key.clone()).collect()

@@ -3,14 +3,11 @@
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{
-    Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, metric_measure, of_window, summarise, varying,
-};
+use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, of_window, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::number::{capitalised, from_to, significant};
 use crate::figure::ratio::finished;
 use crate::figure::study::{Form, Study};
-use crate::figure::table::{CellValue, Column, Table};
 
 /// The chosen metrics of each cell with a report and, if the study asks for it, their shares of their sum in a second chart.
 pub(super) fn charts(scene: &Scene) -> Vec<Chart> {
@@ -114,30 +111,6 @@ pub(super) fn windows_note(cells: &[Cell]) -> Option<String> {
     Some(format!(
         "{runs} recorded in windows, {share} % of the time from the first to the last: seconds and counts are of these windows."
     ))
-}
-
-/// Replaces the seconds in a table of metrics by shares of the shown metrics, if the study asks for shares.
-pub(super) fn fill_shares(study: &Study, cells: &[Cell], table: &mut Table) {
-    // A study that chooses its columns has chosen their units, too.
-    if study.metric_unit != MetricUnit::OfShown || !study.measures.is_empty() {
-        return;
-    }
-    for metric in &study.metrics {
-        let [seconds, share] = [MetricUnit::Seconds, study.metric_unit].map(|unit| metric_measure(metric, unit));
-        let Some((seconds, share)) = seconds.zip(share) else { continue };
-        let Some(place) = table.columns.iter().position(|column| column.key == seconds.key) else { continue };
-        table.columns[place] = Column { is_measure: true, ..Column::plain(&share.key, &share.name, &share.unit) };
-        for row in &mut table.rows {
-            let key = row.key();
-            let runs = cells.iter().find(|cell| cell.key() == key).into_iter().flat_map(finished);
-            let values: Vec<f64> =
-                runs.filter_map(|run| value(run, metric, study.metric_unit, &study.metrics)).collect();
-            row.values[place] = summarise(&values).map_or(CellValue::Missing, CellValue::Measure);
-        }
-    }
-    table.notes.push(
-        "shares of the sum of the shown metrics in each run; medians over repeats need not add up to 100 %".to_owned(),
-    );
 }
 
 fn value(run: &RunSummary, key: &str, unit: MetricUnit, shown: &[Key]) -> Option<f64> {

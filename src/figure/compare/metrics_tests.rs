@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::analysis::{MetricUnit, RunSummary, Source, fixture, summarise_report, summarise_run};
-use crate::figure::{self, CellValue, Column, Form, Geometry, Runs, Series, Study, Table, compare, figure, preset};
+use crate::figure::{self, Form, Geometry, Runs, Series, Study, Table, compare, figure, preset};
 
 fn runs() -> Vec<RunSummary> {
     let plain = summarise_run(&fixture::run(&fixture::cell("fp16", 1, "single"), 1, 0.01));
@@ -73,28 +73,6 @@ fn shares_of_what_is_shown_make_a_hundred_percent_of_the_chosen_metrics() {
     assert_eq!((bars.all_cells, bars.traced), (1, 2));
     let asked = Study { runs: Runs::All, ..Study::default() };
     assert_eq!(compare(&[Source { session: "", runs: &runs, reports: &reports }], &asked).all_cells, 2);
-}
-
-#[test]
-fn a_table_has_the_shares_of_the_shown_metrics_that_its_chart_draws() {
-    let reports = [summarise_report("elsewhere", fixture::trace(6.0, 2.0))];
-    let sources = [Source { session: "", runs: &[], reports: &reports }];
-    let metrics = vec!["host_to_device".into(), "cuda_launch_kernel".into()];
-    let study = Study { form: Form::Metrics, metric_unit: MetricUnit::OfShown, metrics, ..Study::default() };
-    let table = figure::table(&sources, &study);
-    let share = |(column, value): (&Column, &CellValue)| match value {
-        CellValue::Measure(value) => Some((column.key.to_string(), value.median)),
-        _ => None,
-    };
-    let shares: Vec<(String, f64)> = table.columns.iter().zip(&table.rows[0].values).filter_map(share).collect();
-    let expected = [("host_to_device_percent_of_shown", 75.0), ("cuda_launch_kernel_percent_of_shown", 25.0)];
-    assert_eq!(shares, expected.map(|(key, share)| (key.to_owned(), share)));
-    let chart = &compare(&sources, &study).charts[0];
-    let drawn: Vec<f64> = chart.series().flat_map(|series| &series.points).map(|point| point.value.median).collect();
-    assert_eq!(drawn, expected.map(|(_, share)| share));
-    // Chosen columns stay as they are.
-    let chosen = figure::table(&sources, &Study { measures: vec!["host_to_device_s".into()], ..study });
-    assert!(chosen.columns.iter().any(|column| column.key == "host_to_device_s"), "{:?}", chosen.columns);
 }
 
 #[test]
