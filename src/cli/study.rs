@@ -80,7 +80,7 @@ pub(super) struct StudyArguments {
     /// Keys of the profiler metrics to show, separated by commas.
     #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = metric)]
     metrics: Option<Vec<Key>>,
-    /// Unit of profiler metrics.
+    /// Unit of profiler metrics. Only figures have percent-of-shown.
     #[arg(long, value_parser = variant::<MetricUnit>())]
     metric_unit: Option<MetricUnit>,
     /// Include traced runs; tracing costs time.
@@ -156,6 +156,14 @@ impl StudyArguments {
         study.metric_unit = self.metric_unit.unwrap_or(study.metric_unit);
         study.log |= self.log;
         Ok(study)
+    }
+
+    /// What a table says if it was asked for shares of the shown metrics: they depend on which metrics are chosen, and a table chooses none.
+    pub fn unit_of_figures(&self) -> Option<String> {
+        let is_asked = self.metric_unit == Some(MetricUnit::OfShown);
+        is_asked.then(|| {
+            "metrics are in seconds: `multicard figure` draws percent-of-shown, tables do not have it".to_owned()
+        })
     }
 
     /// Rejects a requested measure or baseline that the sessions do not have, and a factor that no workload has.
@@ -320,6 +328,14 @@ mod tests {
     struct Line {
         #[command(flatten)]
         study: StudyArguments,
+    }
+
+    #[test]
+    fn a_table_says_that_it_has_no_shares_of_the_shown_metrics() {
+        let note = |words: &[&str]| Line::try_parse_from(words).unwrap().study.unit_of_figures();
+        assert!(note(&["table", "--metric-unit", "percent-of-shown"]).unwrap().contains("in seconds"));
+        assert_eq!(note(&["table", "--metric-unit", "percent-of-wall"]), None);
+        assert_eq!(note(&["table", "--preset", "2503.15252/fig-3"]), None);
     }
 
     #[test]

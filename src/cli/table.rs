@@ -44,6 +44,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let materials = Materials::read(&folders, study.measure.as_deref())?;
     arguments.study.check(&materials.sources())?;
     let mut table = figure::table(&materials.sources(), &study);
+    let unit = arguments.study.unit_of_figures();
+    table.lead.extend(unit.clone());
+    table.notes.extend(unit);
     if arguments.format == TableFormat::Csv {
         // CSV has no room for notes.
         table.notes.iter().for_each(say);
