@@ -19,7 +19,7 @@ const MOST_SHOWN: usize = 10_000;
 const MOST_TOLD: usize = 256;
 /// A step is told this long after it ended: the dictionary beside it comes through another pipe, which is read by another thread.
 const READ_LATE_S: f64 = 0.1;
-/// A dictionary waits this long until the number of epochs is certain.
+/// A dictionary waits this long until there is a bar, and until the number of epochs is certain.
 const UNSURE_S: f64 = 1.0;
 /// The most dictionaries that wait for their steps.
 const MOST_HELD: usize = 1_000;
@@ -157,6 +157,11 @@ impl Beside {
         self.has_bar
     }
 
+    /// Whether a loss stood beside the bar, so that it counts the steps of the training.
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
     /// The number of steps of the bar, if it shows one.
     pub fn steps(&self) -> Option<u64> {
         self.steps
@@ -199,6 +204,10 @@ impl Beside {
         let mut told = Told::new();
         if self.counts {
             self.place(now_s, &mut told);
+        }
+        // The text of a bar ends with the next one.
+        while !self.has_bar && self.held.front().is_some_and(|held| held.at_s + UNSURE_S <= now_s) {
+            self.settle_next(&mut told);
         }
         told
     }

@@ -365,6 +365,9 @@ impl Shapes {
             found.extend(NamedPhase::of("train").filter(|_| goes_on).map(|phase| Found::Phase { phase, at_s }));
             if !self.bars_have_loss {
                 let told = self.beside.show((step, steps), !description(before).is_empty(), at_s);
+                if self.beside.counts() {
+                    self.bars.has_loss_beside(self.beside.steps());
+                }
                 self.hand_over_all(told, found);
             }
             return None;
@@ -409,10 +412,12 @@ impl Shapes {
                 self.settle(found);
             }
             *fields = dictionary.fields;
-        } else if self.bars_have_loss || !self.beside.has_bar() {
+        } else if self.bars_have_loss {
             *fields = dictionary.without_step();
         } else {
-            self.bars.has_loss_beside(self.beside.steps());
+            if self.beside.has_bar() {
+                self.bars.has_loss_beside(self.beside.steps());
+            }
             let told = self.beside.hold(dictionary);
             self.hand_over_all(told, found);
             return None;
