@@ -265,6 +265,11 @@ impl Following {
         Ok(added)
     }
 
+    /// Shows these runs, too, beside those of the last launch.
+    pub fn show_too(&mut self, runs: &[String]) {
+        self.shown.get_or_insert_default().extend(runs.iter().cloned());
+    }
+
     /// Tells the user which process runs what was queued.
     pub fn say_detached(&self, session: &str) {
         let conducting = self.client.conducting();

@@ -1,5 +1,7 @@
 //! Repeats of programs that are added until their training time is known.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// A program that reports steps; its first run fails.
@@ -67,4 +69,43 @@ fn repeats_of_a_program_before_an_edit_do_not_count() {
     let repeats: Vec<Option<u64>> =
         table["rows"].as_array().unwrap().iter().map(|row| row["training_time_s"]["n"].as_u64()).collect();
     assert_eq!(repeats, [Some(3), Some(6)], "{table}");
+}
+
+#[test]
+fn events_of_all_added_repeats_are_printed_though_they_come_from_several_launches() {
+    let scene = Scene::new();
+    let write = |script: &str, duration_s: &str| {
+        let line = format!(r#"{{\"step\": $step, \"duration_s\": {duration_s}}}"#);
+        let text = format!("for step in $(seq 1 20); do echo \"{line}\" >> $MULTICARD_READINGS; done\n");
+        fs::write(scene.programs().join(script), text).unwrap();
+    };
+    let plan = |repeats: u32, scripts: &str| {
+        format!(
+            "repeats = {repeats}\n[measure]\nwarm_up_steps = 0\n[command]\n\
+             run = [\"sh\", \"{{programs}}/{{script}}\"]\n[factors]\nscript = [{scripts}]\n"
+        )
+    };
+    write("edited.sh", "0.001");
+    scene.finish(&plan(3, "\"edited.sh\""));
+    let before = scene.runs();
+    write("edited.sh", "0.003");
+    write("new.sh", "0.001");
+    let more = ["--until", "10%", "--most-repeats", "3", "--format", "json"];
+    let output = scene.run(&plan(1, "\"edited.sh\", \"new.sh\""), &more);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("4 more runs of 2 cells\n"), "{stderr}");
+    let shown: BTreeSet<String> = text(&output.stdout)
+        .lines()
+        .flat_map(|line| read_event_line(line.as_bytes()).unwrap())
+        .map(|line| line.run)
+        .collect();
+    let after: BTreeSet<String> = scene
+        .runs()
+        .iter()
+        .filter(|run| !before.contains(run))
+        .map(|run| run.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(after.len(), 6, "{stderr}");
+    assert_eq!(shown, after, "{stderr}");
 }

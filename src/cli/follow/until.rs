@@ -168,7 +168,7 @@ impl Following {
         let open = |queue: &QueueView| {
             queue.rows.iter().filter(|row| !row.state.is_final() && wanted.contains(row.run.as_str())).count()
         };
-        self.shown.get_or_insert_default().extend(runs.iter().cloned());
+        self.show_too(runs);
         self.watch_until(|queue| open(queue) == 0)?;
         Ok((Outcomes::of(&self.queue, &wanted, &self.earlier, &self.folder)?, open(&self.queue)))
     }

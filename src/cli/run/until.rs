@@ -72,6 +72,8 @@ pub(super) fn run_until(
             let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(cells);
             let Some(launched) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
             added.extend(launched.runs);
+            // Each launch shows only its own runs, and an interrupt stops only runs that are shown.
+            following.show_too(&added);
         }
         let cells: usize = next.values().map(HashMap::len).sum();
         let (runs, cells) = (counted(added.len(), "more run"), counted(cells, "cell"));
