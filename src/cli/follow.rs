@@ -49,8 +49,17 @@ pub(super) struct Interrupted;
 /// How long an order's answer is awaited after an interrupt, so that its effect is known.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether this process got SIGHUP: its terminal was closed. The kernel and the shell may both send it, and nobody is left to be impatient.
+/// Whether this process got SIGHUP since the last interrupt was taken: its terminal was closed.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// What interrupted this process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    /// SIGINT or SIGTERM. Whoever sends another one does not want to wait any longer.
+    Wanted,
+    /// SIGHUP. The kernel and the shell may both send it, and nobody is impatient.
+    HungUp,
+}
 
 /// A flag that SIGINT, SIGTERM and SIGHUP set. Before the first call, these signals end the process. Under `nohup`, SIGHUP stays ignored.
 ///
@@ -205,12 +214,12 @@ impl Following {
         self.letters += 1;
         self.heard = Instant::now();
         self.orders.send(self.letters, order)?;
-        let mut interrupted_at: Option<Instant> = None;
+        let mut first: Option<(Interrupt, Instant)> = None;
         loop {
-            let is_again = self.interrupted.swap(false, Ordering::Relaxed)
-                && interrupted_at.replace(Instant::now()).is_some()
-                && !HUNG_UP.load(Ordering::Relaxed);
-            if is_again || interrupted_at.is_some_and(|at| at.elapsed() >= INTERRUPTED_PATIENCE) {
+            let interrupt = self.take_interrupt();
+            let is_again = first.is_some() && interrupt == Some(Interrupt::Wanted);
+            first = first.or(interrupt.map(|interrupt| (interrupt, Instant::now())));
+            if is_again || first.is_some_and(|(_, at)| at.elapsed() >= INTERRUPTED_PATIENCE) {
                 return Err(Interrupted.into());
             }
             self.bear_silence()?;
@@ -218,10 +227,20 @@ impl Following {
                 && number == self.letters
             {
                 // Whoever follows what was ordered obeys the interrupt.
-                self.interrupted.fetch_or(interrupted_at.is_some(), Ordering::Relaxed);
+                if let Some((interrupt, _)) = first {
+                    HUNG_UP.fetch_or(interrupt == Interrupt::HungUp, Ordering::Relaxed);
+                    self.interrupted.store(true, Ordering::Relaxed);
+                }
                 return Ok(outcome?);
             }
         }
+    }
+
+    /// Takes the interrupt since the last call; `None` if there was none. Each SIGHUP excuses only one of them.
+    fn take_interrupt(&self) -> Option<Interrupt> {
+        let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
+        is_interrupted
+            .then(|| if HUNG_UP.swap(false, Ordering::Relaxed) { Interrupt::HungUp } else { Interrupt::Wanted })
     }
 
     /// Goes on waiting for a silent conductor, unless it is stopped or given up.

@@ -189,6 +189,27 @@ fn a_closed_terminal_stops_the_runs_as_an_interrupt_does_though_its_signal_may_c
 }
 
 #[test]
+fn an_interrupt_after_a_closed_terminal_does_not_wait_for_the_end_of_the_runs() {
+    let scene = Scene::new();
+    let go = scene.programs().join("go");
+    // It ends only when it is killed, some seconds later, or at the end of this test.
+    let script = format!("trap '' TERM; echo up; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let run = scene.command(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+    let mut workbench = start_with("--default-signal=HUP", &run);
+    scene.wait_for("group.out", "up");
+    let (process, stderr) = (Pid::from_child(&workbench), workbench.stderr.take().unwrap());
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("interrupted: stopping all runs")));
+    rustix::process::kill_process(process, Signal::INT).unwrap();
+    let rest: Vec<String> = lines.collect();
+    fs::write(go, "").unwrap();
+    assert_eq!(workbench.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line.starts_with("interrupted again: ")), "{rest:?}");
+    wait("the program is gone", || scene.left().is_empty());
+}
+
+#[test]
 fn a_closed_terminal_leaves_runs_alone_that_were_started_with_nohup() {
     let scene = Scene::new();
     let go = scene.programs().join("go");

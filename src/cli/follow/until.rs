@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::show::{draw, unrecorded};
-use super::{Following, HUNG_UP, search_in};
+use super::{Following, Interrupt, search_in};
 use crate::cli::say;
 use crate::conduct::{ConductError, Order, QueueView};
 use crate::plan::RunState;
@@ -112,14 +112,14 @@ impl Following {
             if self.host.is_none() && self.queue.is_resting() && !is_over(&self.queue) {
                 return Err("the session's conductor was killed and its queue is paused: multicard attach --resume continues it".into());
             }
-            let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
-            if is_interrupted && cancelled && !HUNG_UP.load(Ordering::Relaxed) {
+            let interrupt = self.take_interrupt();
+            if cancelled && interrupt == Some(Interrupt::Wanted) {
                 self.bar.suspend(|| {
                     say("interrupted again: the next process that opens the session will record how its runs ended");
                 });
                 return Ok(None);
             }
-            if (is_interrupted || self.unwritten.is_some()) && !cancelled {
+            if (interrupt.is_some() || self.unwritten.is_some()) && !cancelled {
                 let why = self.unwritten.as_ref();
                 let why = why.map_or("interrupted".to_owned(), |error| format!("cannot write events: {error}"));
                 self.bar.suspend(|| say(format_args!("{why}: stopping all runs")));
@@ -199,7 +199,7 @@ impl Following {
                 Some(measurement) if !measurement.is_over() => show(measurement),
                 over => return Ok(over.clone()),
             }
-            if self.interrupted.swap(false, Ordering::Relaxed) && !is_cancelled {
+            if self.take_interrupt().is_some() && !is_cancelled {
                 self.order(Order::CancelMeasuring)?;
                 is_cancelled = true;
             }
