@@ -8,7 +8,7 @@ use super::Added;
 use super::kept_measures::kept_measures;
 use super::made_otherwise::made_otherwise;
 use super::tracing::waits_for_import;
-use crate::plan::{DeclaredMeasure, InvalidCell, Plan, RunState, SearchStep, WorkloadSpec, asked_cells};
+use crate::plan::{DeclaredMeasure, InvalidCell, Margin, Plan, RunState, SearchStep, WorkloadSpec, asked_cells};
 use crate::program::Facts;
 use crate::store::{Reader, RunRecord, StoreError, held_cells};
 
@@ -74,14 +74,43 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
     Ok((!kept.is_empty()).then_some(Added { kept: kept.len(), invalid, warnings, ..Added::default() }))
 }
 
-/// Whether the text of another plan names other check measures for a workload of this plan, or other good values of its measures.
+/// Whether the text of another plan names other check measures for a workload of this plan, or declares other good values of its measures, or
+/// another unit of a margin.
 fn judges_otherwise(toml: &str, name: &str, plan: &Plan) -> bool {
     let Ok(other) = Plan::parse(toml, name) else { return false };
+    let has_margin_in_unit = |measure: &DeclaredMeasure| {
+        let mut checked = plan.checked.iter().filter(|checked| checked.measure == measure.key);
+        checked.any(|checked| matches!(checked.margin, Margin::Absolute(_)))
+    };
     let differs = |spec: &WorkloadSpec, others: &WorkloadSpec| {
         let is_other = |one: &DeclaredMeasure| {
-            others.measures.iter().any(|theirs| theirs.key == one.key && theirs.better != one.better)
+            let is_judged_otherwise = |theirs: &DeclaredMeasure| {
+                theirs.better != one.better || theirs.unit != one.unit && has_margin_in_unit(one)
+            };
+            others.measures.iter().any(|theirs| theirs.key == one.key && is_judged_otherwise(theirs))
         };
         other.checked != plan.checked || spec.measures.iter().any(is_other)
     };
     other.blocks().any(|block| plan.spec_of(&block.spec.key).is_some_and(|spec| differs(spec, &block.spec)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_unit_of_a_measure_matters_only_for_a_margin_in_this_unit() {
+        let solve = |unit: &str, margin: &str| {
+            format!(
+                "version = 1\n[command]\nname = \"solve\"\nrun = [\"./solve\"]\n[command.measures.q]\nunit = \"{unit}\"\n\
+                 [check]\nq = {margin}\n"
+            )
+        };
+        let is_other = |toml: &str, plan: &str| judges_otherwise(toml, "b", &Plan::parse(plan, "a").unwrap());
+        assert!(is_other(&solve("ms", "0.5"), &solve("s", "0.5")));
+        assert!(!is_other(&solve("s", "0.5"), &solve("s", "0.5")));
+        assert!(is_other(&solve("s", "0.25"), &solve("s", "0.5")));
+        assert!(!is_other(&solve("ms", "\"2 %\""), &solve("s", "\"2 %\"")));
+    }
 }
