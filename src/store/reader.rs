@@ -172,7 +172,7 @@ impl Reader {
 
     /// The workloads of the session's runs.
     pub fn workloads(&self) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
-        self.checked(self.read_judged())?;
+        self.checked(self.refresh_judged())?;
         let sql = "SELECT DISTINCT plan, workload FROM run";
         let used: Vec<(String, String)> =
             self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))?;

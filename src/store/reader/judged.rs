@@ -4,72 +4,74 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rusqlite::{Result as SqlResult, params};
+use rusqlite::Result as SqlResult;
 
 use super::Reader;
 use crate::plan::{Checked, Key, Plan, WorkloadSpec};
 
-/// What the session's plans say about how results are judged.
+/// What the session's plans say about how results are judged. Plans are read from the latest one backwards until a workload is found, since a
+/// session may have thousands of them.
 #[derive(Default)]
 pub(super) struct Judged {
-    /// The number of plans that it is made from: the first ones of the session, which only ever gets further plans.
-    plans: u32,
+    /// The position of the session's latest plan, from 1; 0 if it has none.
+    latest: i64,
+    /// Plans at this position and before it have not been read; 0 if all have been.
+    unread: i64,
+    /// What the plans that were read say, by the workloads' keys.
     by_workload: HashMap<Key, Latest>,
     /// The workloads that came with plans, as their results are judged, by the plans' ids.
     workloads: HashMap<String, Arc<[Arc<WorkloadSpec>]>>,
 }
 
 /// What the latest plan with a workload says.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Latest {
-    checked: Arc<[Checked]>,
+    /// The check measures; `None` until a plan with the workload was found whose text can be read.
+    checked: Option<Arc<[Checked]>>,
     /// The workload, if it came with a plan.
     spec: Option<Arc<WorkloadSpec>>,
 }
 
 impl Judged {
-    /// Adds the next plan of the session, with the workloads that came with it.
-    fn add(&mut self, toml: &str, name: &str, brought: &[Arc<WorkloadSpec>]) {
-        self.plans += 1;
-        self.workloads.clear();
+    /// Adds the next earlier plan of the session, with the workloads that came with it.
+    fn add_earlier(&mut self, toml: &str, name: &str, brought: &[Arc<WorkloadSpec>]) {
         for spec in brought {
-            self.by_workload.entry(spec.key.clone()).or_default().spec = Some(Arc::clone(spec));
+            self.by_workload.entry(spec.key.clone()).or_default().spec.get_or_insert_with(|| Arc::clone(spec));
         }
-        // Most plans have no such table, and need not be parsed unless an earlier one has. Texts that cannot be read are ignored: they may be of
-        // a later version, or mappings of imported files.
-        if !toml.contains("check") && self.by_workload.values().all(|latest| latest.checked.is_empty()) {
-            return;
-        }
+        // Texts that cannot be read are ignored: they may be of a later version, or mappings of imported files.
         let Ok(plan) = Plan::parse(toml, name) else { return };
         let checked: Arc<[Checked]> = plan.checked.as_slice().into();
         for block in plan.blocks() {
-            self.by_workload.entry(block.spec.key.clone()).or_default().checked = Arc::clone(&checked);
+            let latest = self.by_workload.entry(block.spec.key.clone()).or_default();
+            latest.checked.get_or_insert_with(|| Arc::clone(&checked));
         }
     }
+}
 
+impl Latest {
     /// The check measures of runs of a workload, with margins in the units that the workload declares.
-    fn checked_of(&self, workload: &WorkloadSpec) -> Arc<[Checked]> {
-        let Some(latest) = self.by_workload.get(&workload.key) else { return Arc::default() };
+    fn checked_in_units_of(&self, workload: &WorkloadSpec) -> Arc<[Checked]> {
+        let Some(latest) = &self.checked else { return Arc::default() };
         let unit_in = |spec: &WorkloadSpec, key: &Key| {
             spec.measures.iter().find(|measure| measure.key == *key).map(|measure| Arc::clone(&measure.unit))
         };
         let converted = |checked: &Checked| {
-            let units = latest.spec.as_deref().and_then(|spec| unit_in(spec, &checked.measure));
+            let units = self.spec.as_deref().and_then(|spec| unit_in(spec, &checked.measure));
             let units = units.zip(unit_in(workload, &checked.measure));
             let margin = units.map_or(checked.margin, |(from, to)| checked.margin.converted(&from, &to));
             Checked { margin, ..checked.clone() }
         };
-        let all: Vec<Checked> = latest.checked.iter().map(converted).collect();
-        if all == *latest.checked { Arc::clone(&latest.checked) } else { all.into() }
+        let all: Vec<Checked> = latest.iter().map(converted).collect();
+        if all == **latest { Arc::clone(latest) } else { all.into() }
     }
 
     /// A workload that came with a plan, with the good values of its measures as the latest plan has them.
-    fn workload(&self, own: &Arc<WorkloadSpec>) -> Arc<WorkloadSpec> {
-        let latest = self.by_workload.get(&own.key).and_then(|latest| latest.spec.as_ref());
+    fn judged(&self, own: &Arc<WorkloadSpec>) -> Arc<WorkloadSpec> {
         let mut measures = own.measures.clone();
         for measure in &mut measures {
-            let said = latest.and_then(|latest| latest.measures.iter().find(|said| said.key == measure.key));
-            measure.better = said.map_or(measure.better, |said| said.better);
+            let mut declared = self.spec.iter().flat_map(|spec| &spec.measures);
+            let latest = declared.find(|latest| latest.key == measure.key);
+            measure.better = latest.map_or(measure.better, |latest| latest.better);
         }
         if measures == own.measures {
             return Arc::clone(own);
@@ -79,33 +81,102 @@ impl Judged {
 }
 
 impl Reader {
-    /// Reads how results are judged from the plans that the session got since the last call.
-    pub(super) fn read_judged(&self) -> SqlResult<()> {
-        let read = self.judged.borrow().plans;
-        let sql = "SELECT plan, toml, name FROM plan ORDER BY position LIMIT -1 OFFSET ?1";
-        let added: Vec<(String, String, String)> =
-            self.rows(sql, params![read], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        for (plan, toml, name) in added {
-            let brought = self.brought_by(&plan)?;
-            self.judged.borrow_mut().add(&toml, &name, &brought);
+    /// Forgets what was read of plans if the session has got another plan since.
+    pub(super) fn refresh_judged(&self) -> SqlResult<()> {
+        let latest: Vec<i64> = self.rows("SELECT ifnull(max(position), 0) FROM plan", [], |row| row.get(0))?;
+        let latest = latest.first().copied().unwrap_or_default();
+        let mut judged = self.judged.borrow_mut();
+        if judged.latest != latest {
+            *judged = Judged { latest, unread: latest, ..Judged::default() };
         }
         Ok(())
     }
 
-    /// The check measures of runs of a workload, by the plans that [`Self::read_judged`] has read.
-    pub(super) fn checked_of(&self, workload: &WorkloadSpec) -> Arc<[Checked]> {
-        self.judged.borrow().checked_of(workload)
+    /// The check measures of runs of a workload, by the plans that the session had at the last [`Self::refresh_judged`].
+    pub(super) fn checked_of(&self, workload: &WorkloadSpec) -> SqlResult<Arc<[Checked]>> {
+        Ok(self.latest_of(&workload.key)?.checked_in_units_of(workload))
     }
 
-    /// The workloads that came with a plan, with the good values of their measures by the plans that [`Self::read_judged`] has read.
+    /// The workloads that came with a plan, with the good values of their measures by the plans that the session had at the last
+    /// [`Self::refresh_judged`].
     pub(super) fn judged_workloads(&self, plan: &str) -> SqlResult<Arc<[Arc<WorkloadSpec>]>> {
         if let Some(known) = self.judged.borrow().workloads.get(plan) {
             return Ok(Arc::clone(known));
         }
         let brought = self.brought_by(plan)?;
-        let mut judged = self.judged.borrow_mut();
-        let workloads: Arc<[Arc<WorkloadSpec>]> = brought.iter().map(|own| judged.workload(own)).collect();
-        judged.workloads.insert(plan.to_owned(), Arc::clone(&workloads));
+        let judged = brought.iter().map(|own| self.latest_of(&own.key).map(|latest| latest.judged(own)));
+        let workloads: Arc<[Arc<WorkloadSpec>]> = judged.collect::<SqlResult<_>>()?;
+        self.judged.borrow_mut().workloads.insert(plan.to_owned(), Arc::clone(&workloads));
         Ok(workloads)
+    }
+
+    /// What the latest plan with a workload says: reads plans until it is found.
+    fn latest_of(&self, workload: &Key) -> SqlResult<Latest> {
+        loop {
+            let (latest, unread) = {
+                let judged = self.judged.borrow();
+                (judged.by_workload.get(workload).cloned().unwrap_or_default(), judged.unread)
+            };
+            if latest.checked.is_some() || unread == 0 {
+                return Ok(latest);
+            }
+            self.read_next_plan(unread)?;
+        }
+    }
+
+    /// Reads the latest plan at or before the position of [`Judged::unread`].
+    fn read_next_plan(&self, unread: i64) -> SqlResult<()> {
+        let sql = "SELECT position, plan, toml, name FROM plan WHERE position <= ?1 ORDER BY position DESC LIMIT 1";
+        let plans: Vec<(i64, String, String, String)> =
+            self.rows(sql, [unread], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+        let Some((position, plan, toml, name)) = plans.into_iter().next() else {
+            self.judged.borrow_mut().unread = 0;
+            return Ok(());
+        };
+        let brought = self.brought_by(&plan)?;
+        let mut judged = self.judged.borrow_mut();
+        judged.unread = position - 1;
+        judged.add_earlier(&toml, &name, &brought);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::Margin;
+    use crate::plan::fixture::cpu_node;
+    use crate::store::{Decision, Store};
+
+    #[test]
+    fn only_as_many_plans_are_read_as_it_takes_to_find_the_latest_one_with_a_workload() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path(), &cpu_node()).unwrap();
+        let add = |number: usize, workload: &str| {
+            let toml =
+                format!("version = 1\n[command]\nname = \"{workload}\"\nrun = [\"true\"]\n[check]\nq = {number}\n");
+            let parsed = Plan::parse(&toml, "a").unwrap();
+            let workloads = parsed.brought_workloads().into_iter().map(|spec| serde_json::to_value(spec).unwrap());
+            let (plan, name, workloads) = (format!("p{number}"), "a".to_owned(), workloads.collect());
+            store.decide(Decision::PlanAdded { plan, name, toml, workloads }).unwrap();
+        };
+        (1..=10).for_each(|number| add(number, "first"));
+        (11..=30).for_each(|number| add(number, "second"));
+        store.flush().unwrap();
+        let reader = store.reader().unwrap();
+        let margin_and_unread = |workload: &str| {
+            reader.refresh_judged().unwrap();
+            let spec = WorkloadSpec::unknown(workload);
+            let margins: Vec<Margin> = reader.checked_of(&spec).unwrap().iter().map(|one| one.margin).collect();
+            (margins, reader.judged.borrow().unread)
+        };
+        assert_eq!(margin_and_unread("second"), (vec![Margin::Absolute(30.0)], 29));
+        assert_eq!(margin_and_unread("first"), (vec![Margin::Absolute(10.0)], 9));
+        assert_eq!(margin_and_unread("second"), (vec![Margin::Absolute(30.0)], 9));
+        assert_eq!(margin_and_unread("neither"), (vec![], 0));
+        add(31, "first");
+        store.flush().unwrap();
+        assert_eq!(margin_and_unread("first"), (vec![Margin::Absolute(31.0)], 30));
     }
 }

@@ -74,7 +74,7 @@ impl Reader {
         let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
         let (mut beside, mut harms) = (self.beside(run)?, self.harms(run)?);
         let (rates, own_measures) = (self.read_rates()?, self.read_own_measures()?);
-        self.read_judged()?;
+        self.refresh_judged()?;
         let mut unknown: HashMap<Key, Arc<WorkloadSpec>> = HashMap::new();
         // The plan's own workload, this version's, or an unknown one.
         let mut workload_of = |plan: &str, key: &str| -> SqlResult<Arc<WorkloadSpec>> {
@@ -134,7 +134,7 @@ impl Reader {
                 tracer: tracer(row.get(13)?),
                 mode,
                 warm_up: wishes.warm_up_of(&workload, mode),
-                checked: self.checked_of(&workload),
+                checked: self.checked_of(&workload)?,
                 design: wishes.design_of(&workload.key),
                 workload,
                 own_measures: Arc::clone(&own_measures),
