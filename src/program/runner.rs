@@ -216,9 +216,9 @@ impl Runner {
         let at = at.canonicalize().unwrap_or(at);
         let written = self.program.command.written_folder().filter(|written| shared.folder.as_ref() != Some(written));
         let set_up = serde_json::json!([self.job.site.is_some(), place, self.in_container(&shared.setup), shared.env]);
-        let set_up_there = serde_json::json!([shared.folder, set_up]);
+        let set_up_with_folder = serde_json::json!([shared.folder, set_up]);
         let own = serde_json::json!([filled.setup, folder, filled.env]).to_string();
-        let of_written = written.as_deref().map(|written| (Path::new(written), &set_up_there));
+        let of_written = written.as_deref().map(|written| (Path::new(written), &set_up_with_folder));
         let opened = of_written.into_iter().chain([(&*at, &set_up)]).map(|(folder, shared)| {
             SetUp::open(session, folder, &shared.to_string(), &own, self.job.shape.nodes()).map_err(failed)
         });

@@ -269,8 +269,9 @@ impl HeldCell {
     /// How many runs of the cell are queued by a launch that asks for repeats 1 to `repeats` and keeps those that the session has; and how
     /// many of them repeat runs that did not finish.
     pub fn missing(&self, repeats: u32) -> (usize, usize) {
-        let missing = (1..=repeats).filter(|repeat| !self.repeats.contains(repeat)).count();
-        (missing, self.unfinished.iter().filter(|repeat| **repeat <= repeats).count())
+        let queued = (1..=repeats).filter(|repeat| !self.repeats.contains(repeat)).count();
+        let repeated = self.unfinished.iter().filter(|repeat| **repeat <= repeats).count();
+        (queued, repeated)
     }
 }
 

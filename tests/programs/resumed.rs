@@ -67,12 +67,13 @@ fn a_launch_says_which_measures_of_the_plan_the_session_keeps_in_another_form() 
     let scene = Scene::new();
     fs::write(scene.programs().join("own.sh"), "echo").unwrap();
     let with = |formula: &str| format!("{PLAN}[measures]\nown = \"{formula}\"\n");
-    let said = |plan: &str| text(&scene.run(plan, &["--resume"]).stderr).contains("the session keeps its own measures");
+    let is_warned =
+        |plan: &str| text(&scene.run(plan, &["--resume"]).stderr).contains("the session keeps its own measures");
     scene.finish(&with("total_time_s / 2"));
-    assert!(!said(&with("total_time_s / 2")));
+    assert!(!is_warned(&with("total_time_s / 2")));
     let stderr = text(&scene.run(&with("total_time_s / 3"), &["--resume"]).stderr);
     let expected =
         "which differ from the plan's: own (total_time_s / 2, in the plan total_time_s / 3); to replace one,";
     assert!(stderr.contains(expected), "{stderr}");
-    assert!(said(&with("total_time_s / 3")), "nothing is left to do");
+    assert!(is_warned(&with("total_time_s / 3")), "nothing is left to do");
 }

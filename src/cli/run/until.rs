@@ -101,22 +101,16 @@ fn say_known(cell: &str, repeats: &[f64], others: u32, precision: f64) {
         1 => "; 1 repeat that was made with other files or another set-up does not count".to_owned(),
         others => format!("; {others} repeats that were made with other files or another set-up do not count"),
     };
-    match relative_precision(repeats) {
-        Some(reached) if reached <= precision => {
-            say(format_args!("{cell}: training time known to ±{:.2} % after {n}{others}", reached * 100.0));
-        }
-        Some(reached) => {
-            say(format_args!(
-                "{cell}: training time known to ±{:.2} % after {n}; ±{requested} % was asked for{others}",
-                reached * 100.0
-            ));
-        }
-        None => {
-            say(format_args!(
-                "{cell}: {n}: too few for an interval of the training time; ±{requested} % was asked for{others}"
-            ));
-        }
-    }
+    let reached = relative_precision(repeats);
+    let known = match reached {
+        Some(reached) => format!("training time known to ±{:.2} % after {n}", reached * 100.0),
+        None => format!("{n}: too few for an interval of the training time"),
+    };
+    let missed = match reached {
+        Some(reached) if reached <= precision => String::new(),
+        _ => format!("; ±{requested} % was asked for"),
+    };
+    say(format_args!("{cell}: {known}{missed}{others}"));
 }
 
 /// How precisely a training time is to be known.
