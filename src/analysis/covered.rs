@@ -3,19 +3,31 @@
 use crate::store::{RankRecord, StepRecord};
 
 /// The number of steps that each logged step stands for: those since the one that was logged before it.
-///
-/// A program that continues from a checkpoint does not log its first step. Before its first line it is assumed to have made as many steps as
-/// between its first and its second line.
 pub(super) fn covered(steps: &[StepRecord]) -> impl Iterator<Item = u64> {
-    let between = match steps {
-        [first, second, ..] => second.step.saturating_sub(first.step),
-        _ => u64::MAX,
-    };
-    let before = steps.first().map_or(0, |first| first.step.saturating_sub(between));
-    steps.iter().scan(before, |before, step| {
+    steps.iter().scan(made_before(steps), |before, step| {
         let since = step.step.saturating_sub(std::mem::replace(before, step.step));
         Some(since.max(1))
     })
+}
+
+/// A first line with a number above this many usual distances between lines is that of a program which continues from a checkpoint. Lines of
+/// a program may come at uneven distances: at every hundredth step and at the end of each epoch.
+const CONTINUED: u64 = 2;
+
+/// The number of steps that a program had made before it began to log: 0, unless it continues from a checkpoint. Such a program is assumed
+/// to have made as many steps before its first line as between its first and its second line.
+fn made_before(steps: &[StepRecord]) -> u64 {
+    let [first, second, ..] = steps else { return 0 };
+    let between = second.step.saturating_sub(first.step);
+    let is_explained = |distance: u64| first.step <= distance.saturating_mul(CONTINUED);
+    if is_explained(between) {
+        return 0;
+    }
+    let distance = |pair: &[StepRecord]| pair[1].step.saturating_sub(pair[0].step);
+    let mut distances: Vec<u64> = steps.windows(2).map(distance).filter(|distance| *distance > 0).collect();
+    let middle = distances.len() / 2;
+    let usual = if distances.is_empty() { 0 } else { *distances.select_nth_unstable(middle).1 };
+    if is_explained(usual) { 0 } else { first.step.saturating_sub(between) }
 }
 
 /// The logged steps of a rank, each with the number of steps that it stands for. Means, sums and rates over steps weigh it by this number.
@@ -54,6 +66,10 @@ mod tests {
         assert_eq!(of_lines(&[10, 20, 30]), [10, 10, 10]);
         assert_eq!(of_lines(&[1, 10, 20]), [1, 9, 10]);
         assert_eq!(of_lines(&[991, 992, 993]), [1, 1, 1], "it continued from step 990");
+        assert_eq!(of_lines(&[1000, 1010, 1600, 1610]), [10, 10, 590, 10], "it continued from step 990");
+        let uneven = "at every hundredth step, and at the end of each epoch of 130 steps";
+        assert_eq!(of_lines(&[100, 130, 200, 260, 300]), [100, 30, 70, 60, 40], "{uneven}");
+        assert_eq!(of_lines(&[4, 5, 8, 10, 12]), [4, 1, 3, 2, 2]);
         assert_eq!(of_lines(&[20]), [20]);
         assert_eq!(of_lines(&[]), [0; 0]);
     }
