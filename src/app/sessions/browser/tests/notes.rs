@@ -1,5 +1,7 @@
 //! Notes that are typed in the browser of sessions, and actions that wait for them.
 
+use egui_kittest::kittest::NodeT as _;
+
 use super::*;
 
 /// Types a note on a session that is chosen in the list.
