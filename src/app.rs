@@ -164,7 +164,7 @@ impl eframe::App for App {
 
     fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
         self.window.desk.settings.save();
-        self.window.sessions.browser.finish_notes();
+        self.window.sessions.browser.finish(&mut self.window.desk.settings);
         self.window.sessions.browser.forget_deleted();
     }
 }

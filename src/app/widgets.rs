@@ -1,6 +1,5 @@
 //! Widgets shared by several screens.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -279,22 +278,36 @@ pub fn text_width(ui: &Ui, text: &str) -> f32 {
 
 /// A text whose end is cut off if there is no room for it.
 pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
-    let mut rest = text.to_owned();
-    while text_width(ui, &rest) > room && rest.chars().count() > 2 {
-        rest = with_ellipsis(&rest.chars().take(rest.chars().count() - 2).collect::<String>(), "");
-    }
-    rest
+    cut(ui, text, room, |kept| with_ellipsis(&text.chars().take(kept).collect::<String>(), ""))
 }
 
 /// A text whose middle is cut out if there is no room for it: of a path, both ends tell where it is.
 pub fn cut_middle(ui: &Ui, text: &str, room: f32) -> String {
-    let mut rest = Cow::Borrowed(text);
-    let mut most = text.chars().count();
-    while text_width(ui, &rest) > room && most > 2 {
-        most -= 2;
-        rest = shortened(text, most);
+    cut(ui, text, room, |kept| shortened(text, kept).into_owned())
+}
+
+/// A text, or the longest of its shorter forms that fits into a width. `form` makes the form that keeps a number of characters.
+fn cut(ui: &Ui, text: &str, room: f32, form: impl Fn(usize) -> String) -> String {
+    let count = text.chars().count();
+    if count <= 2 || text_width(ui, text) <= room {
+        return text.to_owned();
     }
-    rest.into_owned()
+    // With one character less and an ellipsis, a text is hardly shorter.
+    form(most_that_fits(count - 1, |kept| text_width(ui, &form(kept)) <= room))
+}
+
+/// The greatest number below `end` that fits, where all smaller ones fit, too; 1 if none does.
+fn most_that_fits(mut end: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let mut most = 1;
+    while most + 1 < end {
+        let middle = usize::midpoint(most, end);
+        if fits(middle) {
+            most = middle;
+        } else {
+            end = middle;
+        }
+    }
+    most
 }
 
 /// The most levels of a factor that a list shows: thousands would take longer than a frame to draw, and no user would read them.
@@ -324,4 +337,42 @@ pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
         ui.spacing_mut().item_spacing.x = 4.0;
         content(ui);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn of_a_text_without_room_as_much_is_kept_as_fits_and_of_a_path_both_ends() {
+        let text = "/home/me/a-folder-with-a-long-name/plans";
+        let mut drawn = Context::default().run_ui(eframe::egui::RawInput::default(), |ui| {
+            let room = text_width(ui, "/home/me/a-folder");
+            let (start, both) = (cut_to(ui, text, room), cut_middle(ui, text, room));
+            assert!(start.starts_with("/home/me/") && start.ends_with('…'), "{start}");
+            assert!(both.starts_with("/home") && both.ends_with("plans") && both.contains('…'), "{both}");
+            for shown in [start, both] {
+                let width = text_width(ui, &shown);
+                assert!(width <= room && width > 0.7 * room, "{shown}");
+            }
+            assert_eq!([cut_to(ui, text, 1e4), cut_middle(ui, text, 1e4)], [text, text]);
+            assert_eq!(cut_to(ui, text, 0.0), "/…");
+        });
+        drawn.textures_delta.clear();
+    }
+
+    #[test]
+    fn a_long_text_is_measured_few_times_until_it_fits() {
+        for expected in [1, 2, 617, 99_998] {
+            let measured = Cell::new(0);
+            let fits = |kept: usize| {
+                measured.set(measured.get() + 1);
+                kept <= expected
+            };
+            assert_eq!(most_that_fits(99_999, fits), expected);
+            assert!(measured.get() <= 17, "{}", measured.get());
+        }
+    }
 }

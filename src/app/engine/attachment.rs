@@ -19,12 +19,12 @@ use crate::app::command::ScreenName;
 use crate::app::curves::LiveStep;
 use crate::app::sample;
 use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView, other_sessions_with_runs};
-use crate::plan::Plan;
+use crate::plan::{Node, Plan};
 use crate::protocol::{Event, EventLine, TraceOutcome};
 use crate::remote::Address;
 use crate::session::{Machine, Notice, new_session_folder, open_reader};
 use crate::store::StepRecord;
-use node_watch::NodeWatch;
+use node_watch::{NodeWatch, ShownUse};
 use remote::Remote;
 
 /// Shortest time between two updates of the window's curves.
@@ -43,20 +43,8 @@ const READ_ONLY: &str =
 /// Works until the window is closed; the conductor continues after that.
 pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {
     let Ok((machine, waiting)) = look_at_machine(requests, outbox) else { return };
-    let mut desk = Desk {
-        machine,
-        attached: None,
-        shown: waiting.as_ref().and_then(Waiting::shown),
-        read_only: false,
-        remote: None,
-        opening: None,
-        watched: None,
-        node_watch: None,
-        others: Vec::new(),
-        unanswered: Arc::default(),
-        librarian,
-        outbox,
-    };
+    let mut desk = Desk::new(machine, librarian, outbox);
+    desk.shown = waiting.as_ref().and_then(Waiting::shown);
     // For whatever reason it ends, the window is closed then.
     let _ = match waiting {
         Some(waiting) => desk.execute(waiting.request).and_then(|()| desk.work(requests)),
@@ -90,6 +78,9 @@ struct Desk<'a> {
     watched: Option<Sampling>,
     /// Set while a screen needs samples of this machine.
     node_watch: Option<NodeWatch>,
+    /// The machine that the window shows: this one, or that of the open session.
+    shown_node: Arc<Node>,
+    shown_use: ShownUse,
     /// Other sessions that have runs on this machine, as the window knows them.
     others: Vec<PathBuf>,
     unanswered: Arc<Mutex<Unanswered>>,
@@ -133,7 +124,26 @@ impl Drop for Attached {
     }
 }
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
+    fn new(machine: Machine, librarian: &'a SyncSender<Request>, outbox: &'a Outbox) -> Self {
+        Self {
+            shown_node: Arc::new(machine.node.clone()),
+            machine,
+            attached: None,
+            shown: None,
+            read_only: false,
+            remote: None,
+            opening: None,
+            watched: None,
+            node_watch: None,
+            shown_use: ShownUse::default(),
+            others: Vec::new(),
+            unanswered: Arc::default(),
+            librarian,
+            outbox,
+        }
+    }
+
     fn work(&mut self, requests: &Receiver<Request>) -> Result<(), WindowClosed> {
         loop {
             let has_line = self.remote.is_some() || self.opening.is_some();
@@ -148,12 +158,8 @@ impl Desk<'_> {
                 self.execute(request)?;
             }
             self.poll_remote()?;
-            if let Some(watch) = &mut self.node_watch
-                && let Some(sample) = watch.latest()
-            {
-                if watch.is_news(&sample, &self.machine.node) {
-                    self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
-                }
+            if let Some(sample) = self.node_watch.as_ref().and_then(NodeWatch::latest) {
+                self.show_sample(Box::new(sample))?;
                 self.tell_of_others()?;
             }
         }
@@ -398,34 +404,6 @@ impl Desk<'_> {
                 .outbox
                 .problem(ScreenName::PLAN, format!("cannot find the folder that multicard was started in: {error}")),
         }
-    }
-
-    fn watch_node(&mut self, sampling: Option<Sampling>) -> Result<(), WindowClosed> {
-        (self.watched, self.node_watch) = (sampling, None);
-        if let Some(remote) = &self.remote {
-            remote.watch(sampling.map(|sampling| sampling.interval));
-            return Ok(());
-        }
-        let Some(sampling) = sampling else { return Ok(()) };
-        match NodeWatch::start(sampling, &self.machine.node) {
-            Ok(watch) => {
-                self.node_watch = Some(watch);
-                Ok(())
-            }
-            Err(error) => self.outbox.problem(ScreenName::NODE, error.to_string()),
-        }
-    }
-
-    fn refresh_node(&mut self) -> Result<(), WindowClosed> {
-        if let Some(remote) = &self.remote {
-            remote.look();
-            return Ok(());
-        }
-        self.machine = Machine::look();
-        if let Some(sampling) = self.node_watch.as_ref().map(|watch| watch.sampling) {
-            self.watch_node(Some(sampling))?;
-        }
-        self.outbox.send(UiEvent::Node(Arc::new(self.machine.node.clone())))
     }
 }
 

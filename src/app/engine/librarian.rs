@@ -12,7 +12,7 @@ use crate::analysis::{RunSummary, summarise_run, summarise_runs};
 use crate::app::command::ScreenName;
 use crate::app::curves::{Curves, LiveStep};
 use crate::foreign;
-use crate::plan::OwnMeasure;
+use crate::plan::{Better, Key, OwnMeasure, WorkloadSpec};
 use crate::program::RECORD_FILE;
 use crate::protocol::{DeviceRates, rank_log};
 use crate::session::{damage_message, open_reader};
@@ -90,7 +90,14 @@ impl Shelf {
 /// and have run since, the logs of a finished run may have been damaged, and a later plan may judge its results otherwise.
 fn is_current(known: &RunSummary, run: &RunRecord) -> bool {
     (known.state, known.started_s) == (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
-        && (&known.checked, &known.workload.measures) == (&run.checked, &run.workload.measures)
+        && known.checked == run.checked
+        && judged(&known.workload).eq(judged(&run.workload))
+}
+
+/// The measures of a workload, each with what a later plan may say of its values. Nothing else about them changes, and an imported workload has
+/// facts about each measure and cell.
+fn judged(workload: &WorkloadSpec) -> impl Iterator<Item = (&Key, Better)> {
+    workload.measures.iter().map(|measure| (&measure.key, measure.better))
 }
 
 /// The known summary of a run, if it describes the run's present state.
@@ -321,7 +328,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::fixture;
-    use crate::plan::RunState;
+    use crate::plan::{DeclaredMeasure, RunState};
     use crate::store::{Decision, Store};
 
     /// A copy of a small session in a folder.
@@ -413,6 +420,30 @@ mod tests {
         store.flush().unwrap();
         drop(store);
         assert_eq!(checked(), vec![1; before.len()]);
+    }
+
+    #[test]
+    fn a_summary_is_held_against_what_a_later_plan_can_change_of_measures_and_not_against_each_cell_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = super::super::reading::read_session(&seed(folder.path())).unwrap();
+        let known = &records.summaries[0];
+        let run = records.runs.iter().find(|run| run.run == known.run).unwrap();
+        let is_current = |declared: [DeclaredMeasure; 2]| {
+            let of_plan = |measure| {
+                let measures = vec![measure];
+                Arc::new(WorkloadSpec { measures, ..WorkloadSpec::clone(&run.workload) })
+            };
+            let [before, after] = declared.map(of_plan);
+            is_current(
+                &RunSummary { workload: before, ..known.clone() },
+                &RunRecord { workload: after, ..RunRecord::clone(run) },
+            )
+        };
+        let declared = DeclaredMeasure { key: "residual".into(), ..DeclaredMeasure::default() };
+        let written =
+            |step: f64| DeclaredMeasure { written_steps: Some([("cell".to_owned(), step)].into()), ..declared.clone() };
+        assert!(is_current([written(0.1), written(0.2)]), "facts about cells of a file stay as they were read");
+        assert!(!is_current([declared.clone(), DeclaredMeasure { better: Better::Lower, ..declared.clone() }]));
     }
 
     #[test]

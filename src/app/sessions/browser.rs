@@ -1,12 +1,13 @@
 //! The browser of all known sessions: search, notes, renaming, archiving and deleting.
 
+mod action;
 mod dialog;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
 
 use eframe::egui::{Context, Id};
 use poll_promise::Promise;
@@ -16,15 +17,18 @@ use crate::app::command::SessionsCommand;
 use crate::app::settings::Settings;
 use crate::app::task::{on_thread, taken, taken_about};
 use crate::app::widgets::filter_of_list;
-use crate::conduct::{Client, Order};
 use crate::plan::{Filter, RunState, Unordered};
-use crate::remote::{Address, Line, Prompts};
-use crate::session::{default_sessions_folder, note_session};
-use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session};
+use crate::remote::Address;
+use crate::session::default_sessions_folder;
+use crate::store::{ARCHIVED, SessionHeading, origin, remove_deleted};
+use action::{Action, Done, Note};
 pub use dialog::browser_ui;
 
 /// Interval at which the sessions are read again while the browser is open.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Longest wait for all actions that have not ended when the window is closed: on another machine, each may take ssh as long to begin, or as
+/// long as the user takes to type a password.
+const EXIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// All sessions, once they differ from the list; `None` if the list was closed before.
 type Changed = Promise<Option<Vec<Known>>>;
@@ -46,11 +50,9 @@ pub struct Browser {
     reading: Option<Promise<Vec<Known>>>,
     /// All sessions once they differ from the list. The work ends when its sender is dropped, and then finds nothing.
     watching: Option<(SyncSender<()>, Changed)>,
-    acting: Option<Promise<Result<Done, String>>>,
-    /// Notes that are written once the present action has ended.
-    notes: VecDeque<Note>,
-    /// The note that was sent last, until the sessions are read again: leaving its field and closing the dialog write it once.
-    noted: Option<Note>,
+    acting: Option<(Action, Promise<Result<Done, String>>)>,
+    /// Actions that follow once the present one has ended.
+    waiting: VecDeque<Action>,
     /// The session about whose deletion the user is asked.
     asking: Option<PathBuf>,
     /// Sessions that were deleted in this window.
@@ -68,28 +70,6 @@ struct Known {
     journal: Option<(u64, SystemTime)>,
 }
 
-/// A note on a session, to be written.
-#[derive(Clone, PartialEq)]
-struct Note {
-    folder: PathBuf,
-    text: String,
-    /// What is said once it is written.
-    message: &'static str,
-}
-
-impl Note {
-    fn new(folder: PathBuf, text: String) -> Self {
-        Self { folder, text, message: "Noted." }
-    }
-
-    fn write(self) -> Result<Done, String> {
-        let name = self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy();
-        note(&self.folder, None, self.text)
-            .map(|()| Done::Noted(self.message.to_owned()))
-            .map_err(|error| format!("The note on the session {name} was not written: {error}"))
-    }
-}
-
 /// A deleted session, until the window is closed.
 struct Deleted {
     at: PathBuf,
@@ -98,29 +78,37 @@ struct Deleted {
     place: Option<usize>,
 }
 
-/// The result of an action.
-enum Done {
-    /// A message about a note that was written.
-    Noted(String),
-    Deleted {
-        at: PathBuf,
-        was: PathBuf,
-    },
-    Renamed {
-        from: PathBuf,
-        to: PathBuf,
-    },
-    PutBack(PathBuf),
-}
-
 impl Browser {
-    /// Waits until the notes are written that were typed last.
-    pub fn finish_notes(&mut self) {
-        if let Some(acting) = self.acting.take() {
-            // The window that would say why it failed is closed.
-            let _ = acting.block_and_take();
+    /// Waits until all actions have ended that the user asked for, and no longer than a window may take to close.
+    pub fn finish(&mut self, settings: &mut Settings) {
+        self.finish_within(EXIT_LIMIT, settings);
+    }
+
+    fn finish_within(&mut self, limit: Duration, settings: &mut Settings) {
+        let (acting, waiting) = (self.acting.take(), std::mem::take(&mut self.waiting));
+        let (sender, ended) = channel();
+        let work = move || {
+            let present = acting.into_iter().map(|(_, promise)| promise.block_and_take());
+            // After the limit, nobody receives the results.
+            present.chain(waiting.into_iter().map(Action::perform)).for_each(|done| drop(sender.send(done)));
+        };
+        let end = Instant::now() + limit;
+        // Without the thread, nothing is sent.
+        let _ = std::thread::Builder::new().name("sessions-end".to_owned()).spawn(work);
+        while let Ok(done) = ended.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            // The window that would show why one failed is closed.
+            let _ = done.map(|done| self.take_over(done, settings));
         }
-        self.notes.drain(..).for_each(|note| drop(note.write()));
+    }
+
+    /// Whether a session is being renamed, deleted or restored, or will be.
+    fn is_moving(&self) -> bool {
+        self.actions().any(|action| !matches!(action, Action::Note(_)))
+    }
+
+    /// The actions that have not ended, in their order.
+    fn actions(&self) -> impl DoubleEndedIterator<Item = &Action> {
+        self.acting.iter().map(|(action, _)| action).chain(&self.waiting)
     }
 
     /// Why the last action failed, if the dialog, which would say it, is closed.
@@ -237,20 +225,6 @@ fn elsewhere(folder: &Path) -> Option<Address> {
     Address::parse(Path::new(&origin(folder)?)).ok().flatten()
 }
 
-/// Writes a note on a session or on one of its runs, through its conductor if it has one.
-fn note(folder: &Path, run: Option<String>, text: String) -> Result<(), String> {
-    if let Some(address) = Address::of(folder)? {
-        let (line, _news, _) = Line::reach(address, Prompts::Askpass, drop).map_err(|error| error.to_string())?;
-        let client = line.client_or_start(false);
-        return client.and_then(|client| client.order(Order::Note(run, text))).map_err(|error| error.to_string());
-    }
-    match Client::connect(folder, false) {
-        Ok(Some(client)) => client.order(Order::Note(run, text)).map_err(|error| error.to_string()),
-        Ok(None) => note_session(folder, run, text).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 /// The note with the tag of archived sessions added or removed.
 fn archived(note: &str, archive: bool) -> String {
     let tag = format!("#{ARCHIVED}");
@@ -286,7 +260,7 @@ impl Browser {
                 self.refresh();
             }
             SessionsCommand::Pick(folder) => self.picked = Some(folder),
-            SessionsCommand::Note(folder, text) => self.write_note(Note::new(folder, text), context),
+            SessionsCommand::Note(folder, text) => self.act(Action::Note(Note::new(folder, text)), context),
             SessionsCommand::Archive(folder, archive) => {
                 let id = note_id(&folder);
                 let typed: Option<String> = context.data_mut(|data| data.remove_temp(id));
@@ -294,7 +268,7 @@ impl Browser {
                 let text = archived(before.unwrap_or_default(), archive);
                 let message =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
-                self.write_note(Note { folder, text, message }, context);
+                self.act(Action::Note(Note { folder, text, message }), context);
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
                 Err(message) => self.outcome = Some(Err(message)),
@@ -307,10 +281,7 @@ impl Browser {
                         self.outcome = Some(Err(message));
                         return;
                     }
-                    self.act(context, move || {
-                        let to = rename_session(&folder, &name).map_err(|error| error.to_string())?;
-                        Ok(Done::Renamed { from: folder, to })
-                    });
+                    self.act(Action::Rename(folder, name), context);
                 }
             },
             SessionsCommand::Delete(was) => {
@@ -326,19 +297,13 @@ impl Browser {
             }
             SessionsCommand::AnswerDelete(yes) => {
                 if let Some(was) = self.asking.take().filter(|_| yes) {
-                    self.act(context, move || {
-                        let at = delete_session(&was).map_err(|error| error.to_string())?;
-                        Ok(Done::Deleted { at, was })
-                    });
+                    self.act(Action::Delete(was), context);
                 }
             }
             SessionsCommand::UndoDelete => {
                 let Some(Deleted { at, was, .. }) = self.deleted.last() else { return };
-                let (at, was) = (at.clone(), was.clone());
-                self.act(context, move || {
-                    put_back(&at, &was).map_err(|error| error.to_string())?;
-                    Ok(Done::PutBack(at))
-                });
+                let back = Action::PutBack { at: at.clone(), was: was.clone() };
+                self.act(back, context);
             }
             _ => {}
         }
@@ -348,31 +313,29 @@ impl Browser {
     fn write_typed_note(&mut self, context: &Context) {
         let Some(heading) = self.picked.as_ref().and_then(|folder| self.heading(folder)) else { return };
         let typed: Option<String> = context.data(|data| data.get_temp(note_id(&heading.folder)));
-        let differing = typed.filter(|text| text.trim() != heading.note);
+        let differing = typed.filter(|text| text.trim() != heading.note.trim());
         let note = differing.map(|text| Note::new(heading.folder.clone(), text.trim().to_owned()));
         if let Some(note) = note {
-            self.write_note(note, context);
+            self.act(Action::Note(note), context);
         }
     }
 
-    fn write_note(&mut self, note: Note, context: &Context) {
-        if self.noted.as_ref() != Some(&note) {
-            self.noted = Some(note.clone());
-            self.notes.push_back(note);
-            self.write_next_note(context);
+    /// Begins an action once all earlier ones have ended. The last one is not begun twice: leaving the field of a note and closing the dialog
+    /// write it once.
+    fn act(&mut self, action: Action, context: &Context) {
+        if self.actions().next_back() != Some(&action) {
+            self.waiting.push_back(action);
+            self.act_next(context);
         }
     }
 
-    fn write_next_note(&mut self, context: &Context) {
+    fn act_next(&mut self, context: &Context) {
         if self.acting.is_none()
-            && let Some(note) = self.notes.pop_front()
+            && let Some(action) = self.waiting.pop_front()
         {
-            self.act(context, move || note.write());
+            let work = action.clone();
+            self.acting = Some((action, on_thread("sessions", context, move || work.perform())));
         }
-    }
-
-    fn act(&mut self, context: &Context, work: impl FnOnce() -> Result<Done, String> + Send + 'static) {
-        self.acting.get_or_insert_with(|| on_thread("sessions", context, work));
     }
 
     /// Reads the list of sessions again, because a list that is being read may be older than an action that has just ended.
@@ -421,42 +384,70 @@ impl Browser {
     /// Takes over the results of background work.
     pub(super) fn poll(&mut self, settings: &mut Settings, context: &Context) {
         if let Some(all) = taken(&mut self.reading) {
-            self.noted = None;
             self.take(all, settings, context);
         }
         if let Some((_, Some(all))) = taken_about(&mut self.watching) {
             self.take(all, settings, context);
         }
-        if let Some(done) = taken(&mut self.acting) {
-            self.outcome = Some(done.map(|done| match done {
-                Done::Noted(message) => message,
-                Done::Deleted { at, was } => {
-                    // A session that takes its place must not show what was typed about this one.
-                    let typed = [Id::unique(name_id(&was).as_str()), note_id(&was)];
-                    context.data_mut(|data| typed.into_iter().for_each(|id| data.remove::<String>(id)));
-                    let (message, place) = (format!("Deleted {}.", was.display()), settings.deleted(&was));
-                    self.deleted.push(Deleted { at, was, place });
-                    message
-                }
-                Done::Renamed { from, to } => {
-                    settings.renamed(&from, &to);
-                    let message = format!("Renamed to {}.", to.display());
-                    (self.picked, self.renamed) = (Some(to.clone()), Some((to, from)));
-                    message
-                }
-                Done::PutBack(at) => {
-                    for back in self.deleted.extract_if(.., |known| known.at == at) {
-                        if let Some(place) = back.place {
-                            settings.restored(&back.was, place);
-                        }
-                    }
-                    "The session is restored.".to_owned()
-                }
-            }));
-            self.write_next_note(context);
+        if let Some((_, done)) = taken_about(&mut self.acting) {
+            if let Ok(done) = &done {
+                forget_typed(done, context);
+            }
+            self.outcome = Some(done.map(|done| self.take_over(done, settings)));
+            self.act_next(context);
             self.read_sessions(settings, context);
         }
     }
+
+    /// Takes over a change; returns what the dialog says of it.
+    fn take_over(&mut self, done: Done, settings: &mut Settings) -> String {
+        match done {
+            Done::Noted(note) => {
+                let mut all = Arc::make_mut(&mut self.headings).iter_mut();
+                if let Some(known) = all.find(|known| known.heading.folder == note.folder) {
+                    Arc::make_mut(&mut known.heading).note = note.text;
+                }
+                note.message.to_owned()
+            }
+            Done::Deleted { at, was } => {
+                let (message, place) = (format!("Deleted {}.", was.display()), settings.deleted(&was));
+                self.deleted.push(Deleted { at, was, place });
+                message
+            }
+            Done::Renamed { from, to } => {
+                settings.renamed(&from, &to);
+                let message = format!("Renamed to {}.", to.display());
+                (self.picked, self.renamed) = (Some(to.clone()), Some((to, from)));
+                message
+            }
+            Done::PutBack(at) => {
+                for back in self.deleted.extract_if(.., |known| known.at == at) {
+                    if let Some(place) = back.place {
+                        settings.restored(&back.was, place);
+                    }
+                }
+                "The session is restored.".to_owned()
+            }
+        }
+    }
+}
+
+/// Forgets what was typed about a session and is not needed after a change: a note that is written, unless the user has typed on, and all texts
+/// about a deleted session, which another session in its place must not show.
+fn forget_typed(done: &Done, context: &Context) {
+    context.data_mut(|data| match done {
+        Done::Noted(note) => {
+            let id = note_id(&note.folder);
+            if data.get_temp::<String>(id).is_some_and(|text| text.trim() == note.text) {
+                data.remove::<String>(id);
+            }
+        }
+        Done::Deleted { was, .. } => {
+            let typed = [Id::unique(name_id(was).as_str()), note_id(was)];
+            typed.into_iter().for_each(|id| data.remove::<String>(id));
+        }
+        Done::Renamed { .. } | Done::PutBack(_) => {}
+    });
 }
 
 /// The place of the typed note on a session.

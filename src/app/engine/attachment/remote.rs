@@ -1,10 +1,10 @@
 //! Sessions on other machines: the connection, the other machine, and the window's messages about both.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
+use super::node_watch::ShownUse;
 use super::{Desk, Opening, WindowClosed, lock};
 use crate::app::command::ScreenName;
 use crate::app::engine::messages::UiEvent;
@@ -165,7 +165,7 @@ impl Desk<'_> {
         self.attached = None;
         remote.look();
         remote.watch(self.watched.map(|sampling| sampling.interval));
-        self.node_watch = None;
+        (self.node_watch, self.shown_use) = (None, ShownUse::default());
         self.remote = Some(remote);
         let (client, reason) = client.map_or_else(|reason| (None, Some(reason)), |client| (Some(client), None));
         self.read_only = reason.is_some();
@@ -178,7 +178,7 @@ impl Desk<'_> {
         self.outbox.send(event)?;
         // Until the node has described itself, the machine is shown as it was when the session was created.
         if let Ok(node) = open_reader(&copy).and_then(|reader| reader.node()) {
-            self.outbox.send(UiEvent::Node(Arc::new(node)))?;
+            self.show_node(node)?;
         }
         self.go_on(&copy, client)
     }
@@ -194,9 +194,9 @@ impl Desk<'_> {
             }
             LineNews::Lost(error, delay) => self.cut(waiting(&error, delay)),
             LineNews::Failed(error) => self.cut(format!("Read-only: {error}")),
-            LineNews::Node(node) => self.outbox.send(UiEvent::Node(Arc::new(*node))),
+            LineNews::Node(node) => self.show_node(*node),
             LineNews::Places(places) => self.outbox.send(UiEvent::Places(places)),
-            LineNews::Sample(sample) => self.outbox.send(UiEvent::NodeSample(sample)),
+            LineNews::Sample(sample) => self.show_sample(sample),
             LineNews::Problem(message) => self.outbox.problem(ScreenName::RUNS, message),
         }
     }
@@ -221,11 +221,38 @@ impl Desk<'_> {
         if self.remote.take().is_none() {
             return Ok(());
         }
-        self.outbox.send(UiEvent::Node(Arc::new(self.machine.node.clone())))?;
+        self.show_node(self.machine.node.clone())?;
         self.watch_node(self.watched)
     }
 }
 
 fn has_copy(remote: &Remote) -> bool {
     remote.line.copy().join("session.toml").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::engine::messages::{Outbox, Sampling};
+    use crate::plan::Topology;
+    use crate::plan::fixture::cpu_node;
+    use crate::protocol::{HostSample, Sample};
+    use crate::session::Machine;
+
+    #[test]
+    fn samples_of_another_machine_that_show_nothing_new_are_not_sent_if_only_its_use_is_shown() {
+        let (sender, events) = sync_channel(10);
+        let outbox = Outbox::new(sender, || ());
+        let (librarian, _requests) = sync_channel(1);
+        let machine = Machine { node: cpu_node(), topology: Topology::default(), worker: None };
+        let mut desk = Desk::new(machine, &librarian, &outbox);
+        for (only_use, sent) in [(true, 2), (false, 4)] {
+            desk.watched = Some(Sampling { interval: Duration::from_secs(5), only_use });
+            for cpus_busy in [0.1, 0.2, 3.0, 3.0] {
+                let host = HostSample { cpus_busy: Some(cpus_busy), ..HostSample::default() };
+                assert!(desk.heard(LineNews::Sample(Box::new(Sample { host, ..Sample::default() }))).is_ok());
+            }
+            assert_eq!(events.try_iter().count(), sent, "{only_use}");
+        }
+    }
 }

@@ -20,17 +20,19 @@ use crate::figure::{duration_text, filter_of};
 /// Below this width, notes and copying have their own line.
 const ONE_LINE: f32 = 820.0;
 
-/// Widths of the buttons that plan full runs, queue more repeats, and queue cells without a value; and how much wider the second one is if it
-/// repeats unfinished runs.
-const BUTTONS: [f32; 4] = [240.0, 290.0, 240.0, 260.0];
+/// Widths of the buttons that plan full runs, queue more repeats, and queue cells without a value.
+const BUTTONS: [f32; 3] = [240.0, 290.0, 240.0];
+/// How much wider the button for more repeats is if it also repeats unfinished runs.
+const UNFINISHED: f32 = 260.0;
 
 /// Draws the status line.
 pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let repeats = picture.more_repeats.as_ref();
     let is_longer = repeats.is_some_and(|step| step.repeated > 0);
-    let buttons = [picture.full_runs.is_some(), repeats.is_some(), picture.lacking.is_some(), is_longer];
+    let buttons = [picture.full_runs.is_some(), repeats.is_some(), picture.lacking.is_some()];
     let for_buttons: f32 = buttons.iter().zip(BUTTONS).filter(|(is_there, _)| **is_there).map(|(_, width)| width).sum();
-    let is_narrow = ui.available_width() < ONE_LINE + for_buttons;
+    let for_unfinished = if is_longer { UNFINISHED } else { 0.0 };
+    let is_narrow = ui.available_width() < ONE_LINE + for_buttons + for_unfinished;
     ui.horizontal(|ui| {
         counts_ui(ui, view, picture, is_narrow);
         if !is_narrow {

@@ -41,8 +41,8 @@ struct Opened {
     file: Option<FileText>,
     /// The plan in the file; without a file, the plan at the start.
     saved: Arc<Plan>,
-    /// Lines for new items of lists, which are not part of the plan yet.
-    new_lines: BTreeMap<FormList, NewLine>,
+    /// Lines for new items of lists, which are not part of the plan yet, by list and index of the block; 0 for a list of the whole plan.
+    new_lines: BTreeMap<(FormList, usize), NewLine>,
 }
 
 impl Opened {
@@ -146,6 +146,8 @@ impl Document {
         let mut plan = Plan::clone(&self.now.plan);
         plan.further.insert(self.block, block);
         self.edit(plan, None);
+        let chosen = self.block;
+        self.move_new_lines(|block| Some(if block > chosen { block + 1 } else { block }));
         self.choose(self.block + 1);
     }
 
@@ -157,6 +159,8 @@ impl Document {
             Some(place) => drop(plan.further.remove(place)),
             None => plan.first = plan.further.remove(0),
         }
+        let removed = self.block;
+        self.move_new_lines(|block| (block != removed).then_some(if block > removed { block - 1 } else { block }));
         self.edit(plan, None);
     }
 
@@ -228,18 +232,33 @@ impl Document {
         }
     }
 
-    /// The line for a new item of a list, if something was typed into it.
-    pub(super) fn new_line(&self, list: FormList) -> Option<&NewLine> {
-        self.opened.get(self.now.origin)?.new_lines.get(&list)
+    /// The line for a new item of a list in a block, if something was typed into it.
+    pub(super) fn new_line(&self, list: FormList, block: usize) -> Option<&NewLine> {
+        self.opened.get(self.now.origin)?.new_lines.get(&line_key(list, block))
     }
 
-    /// Keeps the line for a new item of a list with this plan until another one is opened; `None` empties the line.
+    /// The lines for new items into which something was typed, each with the index of its block.
+    pub(super) fn new_lines(&self) -> impl Iterator<Item = (FormList, usize, &NewLine)> {
+        let lines = self.opened.get(self.now.origin).map(|own| &own.new_lines);
+        lines.into_iter().flatten().map(|((list, block), line)| (*list, *block, line))
+    }
+
+    /// Keeps the line for a new item of a list of the chosen block with this plan until another one is opened; `None` empties the line.
     pub(super) fn set_new_line(&mut self, list: FormList, line: Option<NewLine>) {
         let Some(own) = self.opened.get_mut(self.now.origin) else { return };
+        let key = line_key(list, self.block);
         match line {
-            Some(line) => drop(own.new_lines.insert(list, line)),
-            None => drop(own.new_lines.remove(&list)),
+            Some(line) => drop(own.new_lines.insert(key, line)),
+            None => drop(own.new_lines.remove(&key)),
         }
+    }
+
+    /// Keeps each line with its block when blocks are added or removed: `moved` returns the new index of a block.
+    fn move_new_lines(&mut self, moved: impl Fn(usize) -> Option<usize>) {
+        let Some(own) = self.opened.get_mut(self.now.origin) else { return };
+        let place = |list: FormList, block: usize| if list.is_of_block() { moved(block) } else { Some(block) };
+        let lines = std::mem::take(&mut own.new_lines).into_iter();
+        own.new_lines = lines.filter_map(|((list, block), line)| Some(((list, place(list, block)?), line))).collect();
     }
 
     /// Records that `file` now contains `plan`, and that it is the file of this document.
@@ -281,6 +300,11 @@ impl Document {
             self.move_to(&path);
         }
     }
+}
+
+/// Where the line for a new item of a list is kept.
+fn line_key(list: FormList, block: usize) -> (FormList, usize) {
+    (list, if list.is_of_block() { block } else { 0 })
 }
 
 /// Puts a plan into the folder of a file, if the folder can be named.
@@ -362,6 +386,29 @@ mod tests {
         assert_eq!(levels(&document), [2]);
         document.undo();
         assert_eq!(levels(&document), [1, 2]);
+    }
+
+    #[test]
+    fn a_line_for_a_new_item_stays_with_its_block_where_blocks_are_added_and_removed() {
+        let mut document = Document::new(named("a"));
+        document.add_block(false);
+        let line = NewLine { texts: vec!["batch".to_owned()], has_own_name: true };
+        document.set_new_line(FormList::Factors, Some(line.clone()));
+        document.set_new_line(FormList::Constraints, Some(line));
+        let blocks = |document: &Document, list: FormList| -> Vec<usize> {
+            (0..3).filter(|block| document.new_line(list, *block).is_some()).collect()
+        };
+        assert_eq!(blocks(&document, FormList::Factors), [1]);
+        document.choose(0);
+        document.add_block(false);
+        assert_eq!(blocks(&document, FormList::Factors), [2]);
+        document.choose(0);
+        document.remove_block();
+        assert_eq!(blocks(&document, FormList::Factors), [1]);
+        document.choose(1);
+        document.remove_block();
+        assert_eq!(blocks(&document, FormList::Factors), [0; 0]);
+        assert_eq!(blocks(&document, FormList::Constraints), [0, 1, 2], "constraints are those of the plan");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use eframe::egui::{DragValue, Id, RichText, Role, Ui, WidgetInfo};
+use eframe::egui::{DragValue, Id, Key, Response, RichText, Role, Ui, WidgetInfo};
 
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{muted, tick_ui};
@@ -21,8 +21,31 @@ pub(super) struct Limit {
     pub(super) max: f64,
 }
 
+/// What was typed last and cannot be a limit; empty if it can.
+#[derive(Clone, Default)]
+struct Refused {
+    text: String,
+    /// The plan into which it was typed.
+    plan: Option<Plan>,
+    /// Whether Esc has just taken the focus from the field: egui reads the text once more in the frame after it.
+    is_escaped: bool,
+}
+
+/// The text that was typed into the field of a limit and cannot be the limit, once the field is left: 0.5 begins with 0, which cannot be one.
+/// Esc and any change of the plan forget it. `typed` is such a text of this frame, or empty for a text that can be the limit.
+fn refused_text(ui: &Ui, field: &Response, limit: &Limit, plan: &Plan, typed: Option<String>) -> Option<String> {
+    let id = Id::unique(("refused limit", limit.name));
+    let before: Refused = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+    let is_escaped = field.lost_focus() && (before.is_escaped || ui.input(|input| input.key_pressed(Key::Escape)));
+    let kept = if before.plan.as_ref() == Some(plan) { before.text } else { String::new() };
+    let text = if is_escaped { String::new() } else { typed.unwrap_or(kept) };
+    let plan = (!text.is_empty()).then(|| plan.clone());
+    ui.data_mut(|data| data.insert_temp(id, Refused { text: text.clone(), plan, is_escaped }));
+    (!text.is_empty() && !field.has_focus()).then_some(text)
+}
+
 /// Draws a limit of a plan as a row of a grid whose second column has this width; returns what it was changed to. A typed number that cannot
-/// be the limit changes nothing, and is named in the row below.
+/// be the limit changes nothing, and is named in the row below once its field is left.
 pub(super) fn limit_ui(ui: &mut Ui, limit: &Limit, plan: &Plan, width: f32, now: Option<f64>) -> Option<Option<f64>> {
     let mut choice = None;
     if tick_ui(ui, now.is_some(), true, limit.name).clicked() {
@@ -48,13 +71,8 @@ pub(super) fn limit_ui(ui: &mut Ui, limit: &Limit, plan: &Plan, width: f32, now:
         choice = Some(Some(value));
     }
     ui.end_row();
-    let id = Id::unique(("refused limit", &plan.name, limit.name));
-    let is_changed = choice.is_some().then(String::new);
-    if let Some(refused) = typed.take().or(is_changed) {
-        ui.data_mut(|data| data.insert_temp(id, refused));
-    }
-    let refused: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-    if !refused.is_empty() {
+    let typed = typed.take().or(choice.is_some().then(String::new));
+    if let Some(refused) = refused_text(ui, &field, limit, plan, typed) {
         let text = format!(
             "{refused} is no limit: type a number from {LEAST} to {}, or untick the limit. It stays {now}{}.",
             limit.max, limit.unit

@@ -28,6 +28,11 @@ impl FormList {
     /// All of them. Constraints are last: they may name a factor that is added with them.
     pub(super) const ALL: [Self; 3] = [Self::Factors, Self::Measures, Self::Constraints];
 
+    /// Whether each block of a plan has such a list of its own.
+    pub(super) fn is_of_block(self) -> bool {
+        self != Self::Constraints
+    }
+
     /// The word for an item, as in `Name of a new factor`.
     fn item(self) -> &'static str {
         match self {
@@ -52,10 +57,11 @@ impl FormList {
         self.columns().iter().zip(&line.texts).find(is_missing).map(|(column, _)| column)
     }
 
-    /// What a line lacks into which something was typed, in a sentence.
-    pub(super) fn lack(self, line: &NewLine) -> Option<String> {
+    /// What a line lacks into which something was typed, in a sentence, which names the block at this index if it must be named.
+    pub(super) fn lack(self, line: &NewLine, block: Option<usize>) -> Option<String> {
         let column = self.missing(line).filter(|_| line.is_begun())?.name.to_lowercase();
-        Some(format!("The new {} has no {column}: complete its line, or empty it.", self.item()))
+        let place = block.map_or(String::new(), |block| format!(" of block {}", block + 1));
+        Some(format!("The new {}{place} has no {column}: complete its line, or empty it.", self.item()))
     }
 }
 
@@ -262,7 +268,7 @@ impl<'a> List<'a> {
             // A name may be suggested again for a line that was emptied.
             line.has_own_name &= !is_left || line.is_begun();
         });
-        if let Some(lack) = list.lack(&line) {
+        if let Some(lack) = list.lack(&line, None) {
             error_ui(ui, Some(&lack));
         }
         let mut commands = Vec::new();

@@ -337,6 +337,23 @@ fn a_number_that_cannot_be_a_limit_is_named_and_changes_nothing() {
 }
 
 #[test]
+fn a_number_that_cannot_be_a_limit_is_named_once_its_field_is_left_until_the_plan_changes() {
+    let mut window = window_of(Some(cpu_node()));
+    change(&mut window, None, |plan| plan.limits.run_time_s = Some(60.0));
+    click(&mut window, "Details");
+    type_into(&mut window, "Run-time limit value", "0");
+    assert!(!says(&window, " is no limit"), "0.5 begins with it");
+    press(&mut window, Key::Escape);
+    assert!(!says(&window, " is no limit"), "Esc forgets it");
+    type_into(&mut window, "Run-time limit value", "0");
+    press(&mut window, Key::Enter);
+    assert!(says(&window, "0 is no limit"));
+    // Another plan may have the same name.
+    change(&mut window, None, |plan| plan.seed += 1);
+    assert!(!says(&window, " is no limit"));
+}
+
+#[test]
 fn the_number_of_repeats_is_beside_the_name_however_large_it_is() {
     let mut window = window_of(Some(cpu_node()));
     for width in [800.0, 1000.0, 1230.0, 1400.0] {

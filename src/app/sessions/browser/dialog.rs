@@ -229,7 +229,8 @@ fn detail_ui(
     commands: &mut Vec<SessionsCommand>,
 ) {
     let is_open = is_open(desk, heading);
-    let free = !is_open && browser.acting.is_none();
+    // A note that is being written delays the action, which is no reason to refuse it.
+    let free = !is_open && !browser.is_moving();
     let why_not = if is_open { "It is open: open another session first" } else { "Wait for the current action to end" };
     ScrollArea::vertical().id_salt("session-detail").auto_shrink(false).show(ui, |ui| {
         ui.add(Label::new(strong(&heading.name)).wrap());
@@ -287,7 +288,7 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, commands: &mut Vec<SessionsCom
     edit.widget_info(|| named_text("Note on the session", &text));
     let is_left = focus_left(ui.ctx(), id, edit.has_focus());
     ui.horizontal_wrapped(|ui| {
-        let differs = text.trim() != heading.note;
+        let differs = text.trim() != heading.note.trim();
         let is_pressed = ui.add_enabled(differs, Button::new("Save note")).clicked();
         if differs && (is_pressed || is_left) {
             // Before a button that took the focus: archiving adds its tag to this note.
@@ -296,7 +297,8 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, commands: &mut Vec<SessionsCom
         tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));
     });
     ui.data_mut(|data| {
-        if text == heading.note {
+        // A space at the end is kept while the user types: a word may follow.
+        if text == heading.note || (text.trim() == heading.note.trim() && !edit.has_focus()) {
             data.remove::<String>(id);
         } else {
             data.insert_temp(id, text);

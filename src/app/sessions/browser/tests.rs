@@ -1,5 +1,7 @@
 //! Tests of the browser of sessions.
 
+mod notes;
+
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Key, Modifiers, Ui};
@@ -13,7 +15,8 @@ use crate::app::dressed::{dressed, type_at_once};
 use crate::app::{Settings, Window as State};
 use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
-use crate::store::{Decision, Store, set_origin};
+use crate::session::note_session;
+use crate::store::{Decision, Store, delete_session, rename_session, set_origin};
 
 fn window(recent: Vec<PathBuf>) -> Harness<'static, State> {
     let mut state = State::new(Settings::default());
@@ -122,82 +125,6 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     send(&mut window, SessionsCommand::AnswerDelete(true));
     window.state_mut().sessions.browser.forget_deleted();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
-}
-
-/// Types a note on a session that is chosen in the list.
-fn type_note(window: &mut Harness<'_, State>, name: &str, text: &str) {
-    window.get_by_label(&format!("Session {name}")).click();
-    settle(window);
-    window.get_by_label("Note on the session").focus();
-    window.run();
-    window.get_by_label("Note on the session").type_text(text);
-    window.run();
-}
-
-#[test]
-fn a_typed_note_is_written_once_when_its_field_is_left_or_the_dialog_closes() {
-    let leave: [fn(&mut Harness<'_, State>); 4] = [
-        |window| window.get_by_label("Search sessions").focus(),
-        |window| window.key_press(Key::Escape),
-        |window| window.key_press_modifiers(Modifiers::COMMAND, Key::L),
-        |window| window.key_press_modifiers(Modifiers::COMMAND, Key::Q),
-    ];
-    for leave in leave {
-        let home = tempfile::tempdir().unwrap();
-        let study = session(home.path(), "noted-study");
-        let mut window = window(vec![study.clone()]);
-        type_note(&mut window, "noted-study", "fan was off");
-        assert_eq!(SessionHeading::read(&study).unwrap().note, "");
-        leave(&mut window);
-        settle(&mut window);
-        assert_eq!(SessionHeading::read(&study).unwrap().note, "fan was off");
-        let journal = std::fs::read_to_string(study.join("journal.jsonl")).unwrap();
-        assert_eq!(journal.matches("fan was off").count(), 1);
-    }
-}
-
-#[test]
-fn a_session_that_is_archived_while_a_note_is_typed_keeps_the_note() {
-    let home = tempfile::tempdir().unwrap();
-    let study = session(home.path(), "noted-study");
-    let mut window = window(vec![study.clone()]);
-    type_note(&mut window, "noted-study", "fan was off");
-    window.get_by_label("Archive").click();
-    settle(&mut window);
-    assert_eq!(SessionHeading::read(&study).unwrap().note, "fan was off #archived");
-    send(&mut window, SessionsCommand::Browse(false));
-    assert_eq!(SessionHeading::read(&study).unwrap().note, "fan was off #archived");
-}
-
-#[test]
-fn notes_that_were_typed_last_are_written_before_the_program_ends() {
-    let home = tempfile::tempdir().unwrap();
-    let folders = ["day-study", "night-study"].map(|name| session(home.path(), name));
-    let mut window = window(folders.to_vec());
-    let context = window.ctx.clone();
-    for folder in &folders {
-        let note = SessionsCommand::Note(folder.clone(), "fan was off".to_owned());
-        window.state_mut().execute(Command::Sessions(note), &context);
-    }
-    window.state_mut().sessions.browser.finish_notes();
-    for folder in &folders {
-        assert_eq!(SessionHeading::read(folder).unwrap().note, "fan was off");
-    }
-}
-
-#[test]
-fn a_note_that_could_not_be_written_is_said_after_the_dialog_is_closed() {
-    let home = tempfile::tempdir().unwrap();
-    let gone = home.path().join("gone");
-    let mut window = window(vec![session(home.path(), "study")]);
-    let context = window.ctx.clone();
-    for command in [SessionsCommand::Note(gone, "fan was off".to_owned()), SessionsCommand::Browse(false)] {
-        window.state_mut().execute(Command::Sessions(command), &context);
-    }
-    settle(&mut window);
-    let problems = &window.state().desk.problems;
-    let said = "The note on the session gone was not written: ";
-    assert!(problems.iter().any(|problem| problem.message.starts_with(said)), "{problems:?}");
 }
 
 #[test]
@@ -409,14 +336,6 @@ fn archived_sessions_are_named_where_nothing_is_listed_without_a_search() {
     };
     assert!(!send(SessionsCommand::Pick(only)), "the search leaves it out");
     assert!(send(SessionsCommand::Search(String::new())));
-}
-
-#[test]
-fn archiving_adds_a_tag_to_the_note_and_takes_it_away() {
-    assert_eq!(archived("", true), "#archived");
-    assert_eq!(archived("night run #h100", true), "night run #h100 #archived");
-    assert_eq!(archived("night run #h100 #archived", true), "night run #h100 #archived");
-    assert_eq!(archived("night run #archived #h100", false), "night run #h100");
 }
 
 fn add_plan(store: &Store) {

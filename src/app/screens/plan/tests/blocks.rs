@@ -61,6 +61,26 @@ fn a_block_may_have_a_program_of_its_own_and_its_wrong_text_launches_nothing_whi
 }
 
 #[test]
+fn an_incomplete_line_for_a_new_factor_stays_in_its_block_which_is_named_where_it_holds_back_the_plan() {
+    let mut window = window_of(Some(gpu_node(4)));
+    change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
+    click(&mut window, "Workload Own program");
+    type_into(&mut window, "Levels of a new factor", "32");
+    click(&mut window, "Copy this block");
+    let levels = |window: &Window| window.get_by_label("Levels of a new factor").value().unwrap_or_default();
+    type_into(&mut window, "Command", " --n={n}");
+    assert_eq!(levels(&window), "", "the line of block 1 is not that of block 2");
+    type_into(&mut window, "Levels of a new factor", "1, 2");
+    click(&mut window, "Add factor");
+    assert_eq!(ticked(&window, "n"), ["1", "2"]);
+    execute(&mut window, PlanCommand::Launch);
+    assert!(window.state().requests.is_empty());
+    assert!(messages(&window).contains("The new factor of block 1 has no name"), "{}", messages(&window));
+    execute(&mut window, PlanCommand::Block(0));
+    assert_eq!(levels(&window), "32");
+}
+
+#[test]
 fn a_program_of_two_blocks_is_edited_in_one_which_then_has_its_own_and_undo_joins_them_again() {
     let mut window = window_of(Some(gpu_node(4)));
     change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
