@@ -26,6 +26,9 @@ pub const MADE_WITH: &str = "made_with";
 pub(super) const OF_SETTINGS: [&str; 11] =
     [SESSION, WORKLOAD, DATA, TRACE, MODE, COMMAND, MADE_WITH, CELL, MACHINE, COMMIT, DATE];
 
+/// [`MADE_WITH`], also where a factor has that key; see [`setting_name`].
+pub(super) const OF_MAKING: &str = "setting_made_with";
+
 /// Begins the name of a setting where its key alone means a factor: `setting_cell`.
 const OF_SETTING: &str = "setting_";
 
@@ -45,8 +48,8 @@ pub(super) const RANKS: &str = "Ranks";
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`. A setting begins with `setting_` if a factor has its
-    /// key: `setting_cell`.
+    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`. The key of a setting begins with `setting_` if
+    /// a factor has the same key: `setting_cell`.
     pub key: Key,
     /// The name on paper and on screen.
     pub name: Arc<str>,
