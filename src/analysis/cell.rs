@@ -9,7 +9,7 @@ use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::commands::Commands;
 use super::made_with::Split;
 use super::setting::{
-    CELL, COMMAND, DATA, MADE_WITH, MODE, OF_MAKING, OF_SETTINGS, SESSION, Setting, TRACE, WORKLOAD, level_rank,
+    CELL, COMMAND, DATA, MADE_WITH, MODE, OF_MAKING, OF_MODE, SESSION, SETTINGS, Setting, TRACE, WORKLOAD, level_rank,
     setting_key,
 };
 use super::shared_units::SharedUnits;
@@ -174,6 +174,11 @@ impl<'a> Cell<'a> {
         self.is_like(other, &[OF_MAKING])
     }
 
+    /// Whether two cells differ at most in the mode of their runs.
+    pub fn is_like_but_for_mode(&self, other: &Cell) -> bool {
+        self.is_like(other, &[OF_MODE])
+    }
+
     /// Whether its program is that of another cell, or, if commands may differ, another one of the same name.
     fn has_program_of(&self, other: &Cell, commands_may_differ: impl Fn() -> bool) -> bool {
         self.workload.runs_as(other.workload) || self.workload.key == other.workload.key && commands_may_differ()
@@ -215,7 +220,7 @@ impl<'a> Cell<'a> {
 /// The keys of settings that cells with these levels have as keys of factors, too.
 fn shadowed_settings(cells: &[Cell]) -> Arc<[&'static str]> {
     let is_shadowed = |key: &&str| cells.iter().any(|cell| cell.levels.get(key).is_some());
-    OF_SETTINGS.into_iter().filter(is_shadowed).collect()
+    SETTINGS.into_iter().filter(is_shadowed).collect()
 }
 
 /// The finished runs of a cell, whose numbers count.
@@ -354,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_factor_of_a_program_may_have_the_key_of_a_setting() {
-        for key in OF_SETTINGS {
+        for key in SETTINGS {
             let run = |level: &str| {
                 let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
                 summarise_run(&RunRecord { levels, cell: level.to_owned(), ..fixture::finished() })
