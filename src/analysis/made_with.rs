@@ -159,7 +159,11 @@ fn short(value: &str, places: &HashMap<&str, usize>) -> String {
     if !is_numbered(value) {
         return value.to_owned();
     }
-    let place = places.get(value).copied().unwrap_or(1);
+    ordinal(places.get(value).copied().unwrap_or(1))
+}
+
+/// A place in an order: `2nd`.
+pub(super) fn ordinal(place: usize) -> String {
     let ending = match (place % 100, place % 10) {
         (11..=13, _) => "th",
         (_, 1) => "st",
