@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_filter_may_name_a_setting_whose_key_a_factor_has() {
         let error = |text: &str| filter_error(text, &["mode", "gpus"], None);
-        assert_eq!(["setting_mode=full", "factor_mode=x", "mode=x"].map(error), [const { None }; 3]);
+        assert_eq!(["setting_mode=full", "factor_mode=x", "mode=x"].map(error), [None, None, None]);
         assert!(error("setting_gpus=1").is_some(), "no setting");
     }
 }
