@@ -109,7 +109,10 @@ pub use resolution::resolution;
 pub use run::{summarise_run, summarise_run_by};
 pub use run_summary::{EpochSummary, Recording, RunSummary, summarise_report};
 pub use search::{Next, Question, Race, Trial, check_search, step_lines};
-pub use setting::{CELL, COMMAND, LevelRank, MADE_WITH, SESSION, Setting, level_name, level_rank, setting_key};
+pub use setting::{
+    CELL, COMMAND, DATA, LevelRank, MADE_WITH, SESSION, SETTINGS, Setting, TRACE, WORKLOAD, level_name, level_rank,
+    setting_key, setting_name,
+};
 pub use shared_run::refused_copy;
 pub use smooth::Smoother;
 pub use training::TrainingTime;

@@ -69,9 +69,7 @@ pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};
 pub use render::{Format, html, latex_parts, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
-pub use study::{
-    Along, Form, Law, Limits, Over, Place, Runs, SETTINGS, SPEEDUP, Study, known_measures, recorded_names,
-};
+pub use study::{Along, Form, Law, Limits, Over, Place, Runs, SPEEDUP, Study, known_measures, recorded_names};
 pub use table::{CellValue, Column, Row, Table};
 pub use ticks::{decimals, multiples, round_up, tick_text, ticks, ticks_between};
 pub use work::work_table;

@@ -1,22 +1,26 @@
-//! The repeats of a cell that count now: its finished runs that were made in the same environment as the newest of them. Statistics over the
-//! repeats of a cell use these only, as tables do: after an edit of a program, its earlier repeats say nothing about the program as it is.
+//! The repeats of a cell that count now: its finished runs whose program is that of the newest of them. Statistics over the repeats of a cell
+//! use these only: after an edit of a program, its earlier repeats say nothing about the program as it is.
+//!
+//! Unlike in tables, repeats on other machines count. If each node of a cluster began to count anew, repeats that are added until a time is
+//! known would be made that many times over.
 
 use std::collections::BTreeMap;
 
-use super::made_with::Split;
+use super::made_with::{Split, facts_besides_program};
 use super::{RunState, RunSummary};
 use crate::plan::Identity;
 
 /// Finished runs of a cell.
 #[derive(Clone, Debug, Default)]
 pub struct AlikeRuns<'r> {
-    /// Those that were made in the same environment as the newest one.
+    /// Those that were made with the same program as the newest one.
     pub runs: Vec<&'r RunSummary>,
     /// The number of the others.
     pub others: u32,
 }
 
-/// The finished runs of each cell. Environments are told apart by the rule by which tables split cells.
+/// The finished runs of each cell. Programs are told apart by their own files, commit, container, Python and packages. Their command and
+/// set-up are parts of the cell's identity.
 pub fn alike_runs(runs: &[RunSummary]) -> BTreeMap<Identity, AlikeRuns<'_>> {
     let mut cells: BTreeMap<Identity, Vec<&RunSummary>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.state == RunState::Finished) {
@@ -25,7 +29,7 @@ pub fn alike_runs(runs: &[RunSummary]) -> BTreeMap<Identity, AlikeRuns<'_>> {
         }
     }
     let of_cells: Vec<&[&RunSummary]> = cells.values().map(Vec::as_slice).collect();
-    let split = Split::of(&of_cells, &[]);
+    let split = Split::of(&of_cells, &facts_besides_program());
     let alike = cells.into_iter().map(|(cell, all)| {
         let count = all.len();
         let runs = split.as_ref().and_then(|split| newest_part(split, &all)).unwrap_or(all);
@@ -34,7 +38,7 @@ pub fn alike_runs(runs: &[RunSummary]) -> BTreeMap<Identity, AlikeRuns<'_>> {
     alike.collect()
 }
 
-/// The runs that were made in the environment of the newest one.
+/// The runs that were made with the program of the newest one.
 fn newest_part<'r>(split: &Split<'r>, runs: &[&'r RunSummary]) -> Option<Vec<&'r RunSummary>> {
     let started_s = |run: &RunSummary| run.started_s.unwrap_or(f64::MAX);
     let newest = runs.iter().copied().max_by(|a, b| started_s(a).total_cmp(&started_s(b)))?;
@@ -52,9 +56,14 @@ mod tests {
 
     /// A run of a program with these files.
     fn run(repeat: u32, files: &str) -> RunSummary {
+        run_on("gpu1", repeat, files)
+    }
+
+    fn run_on(machine: &str, repeat: u32, files: &str) -> RunSummary {
         let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01);
         record.started_time_s = Some(1_000.0 * f64::from(repeat));
         let mut environment = Environment::default();
+        environment.set("hostname", Some(machine));
         environment.set("program_files", Some(files));
         record.environment = Some(Arc::new(environment));
         summarise_run(&record)
@@ -76,6 +85,14 @@ mod tests {
         assert_eq!(counting(&runs), (vec![1, 2, 5], 2), "the edit was taken back");
         runs[4].state = RunState::Failed;
         assert_eq!(counting(&runs), (vec![3, 4], 2), "a run that failed has no result");
+    }
+
+    #[test]
+    fn repeats_on_all_machines_of_a_cluster_count_if_their_program_is_the_same() {
+        let run =
+            |repeat: u32| run_on(["gpu1", "gpu2"][repeat as usize % 2], repeat, if repeat > 2 { "new" } else { "old" });
+        let runs: Vec<RunSummary> = (1..=6).map(run).collect();
+        assert_eq!(counting(&runs), (vec![3, 4, 5, 6], 2));
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Joins runs into cells, and finds the settings that distinguish cells.
+//! Joins runs into cells.
+
+mod differing;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,12 +9,15 @@ use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::commands::Commands;
 use super::made_with::Split;
 use super::setting::{
-    CELL, COMMAND, DATA, MADE_WITH, MODE, OF_SETTINGS, RANKS, SESSION, Setting, TRACE, WORKLOAD, level_rank,
-    setting_key, setting_name,
+    CELL, COMMAND, DATA, MADE_WITH, MODE, OF_MAKING, OF_MODE, SESSION, SETTINGS, Setting, TRACE, WORKLOAD, level_rank,
+    setting_key,
 };
 use super::shared_units::SharedUnits;
 use super::{Circumstances, Measure, Recording, RunSummary, measure};
-use crate::plan::{GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, places_of};
+use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec};
+
+use differing::settings;
+pub use differing::{held, history_facts, session_facts, varying};
 
 /// The runs of one session.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +67,8 @@ pub struct Cell<'a> {
     /// The workloads of all cells of its sources, in the order of their first runs. They decide the order and the colours of levels,
     /// whichever of the cells are shown.
     offering: Arc<Vec<&'a Arc<WorkloadSpec>>>,
-    /// The keys of settings that a cell of its sources has as keys of factors: they mean the factors.
-    of_factors: Arc<Vec<&'static str>>,
+    /// The keys of settings that a cell of its sources has as keys of factors, too: they mean the factors.
+    shadowed_settings: Arc<[&'static str]>,
 }
 
 impl<'a> Cell<'a> {
@@ -75,22 +80,19 @@ impl<'a> Cell<'a> {
         levels: &'a Levels,
         data: &'a str,
     ) -> Self {
-        let (command, made_with) = (Arc::default(), Arc::default());
-        let (circumstances, units, offering) = (Arc::default(), Arc::default(), Arc::default());
-        let (runs, of_factors) = (Vec::new(), Arc::new(keys_of_factors([levels])));
         Self {
             session,
             id,
             workload,
             levels,
             data,
-            command,
-            made_with,
-            circumstances,
-            runs,
-            units,
-            offering,
-            of_factors,
+            command: Arc::default(),
+            made_with: Arc::default(),
+            circumstances: Arc::default(),
+            runs: Vec::new(),
+            units: Arc::default(),
+            offering: Arc::default(),
+            shadowed_settings: Arc::default(),
         }
     }
 
@@ -146,40 +148,45 @@ impl<'a> Cell<'a> {
     /// corresponds to an fp32 cell with `tf32 = conv` has `tf32 = off`. If the workload may differ, only the factors that both have are
     /// compared.
     pub fn is_like(&self, other: &Cell, but: &[&str]) -> bool {
-        let may_differ = |setting: &str| but.iter().any(|key| self.setting_meant(key) == Some(setting));
-        let any_workload = may_differ(WORKLOAD);
+        // Most pairs of cells are compared in vain: what is cheap to compare comes first.
+        let meant = || but.iter().filter_map(move |key| self.setting_meant(key));
+        let may_differ = |setting: &str| meant().any(|key| key == setting);
         let same = |key: &Key| {
             let (own, others) = (self.levels.get(key), other.levels.get(key));
-            but.contains(&&**key)
-                || own == others
-                || any_workload && (own.is_none() || others.is_none())
+            own == others
+                || but.contains(&&**key)
+                || (own.is_none() || others.is_none()) && may_differ(WORKLOAD)
                 || !self.workload.has_meaning(key, self.levels)
                 || !other.workload.has_meaning(key, other.levels)
         };
         // Machine, commit and date are facts of a session: cells that may differ in one of them may come from different
         // sessions.
-        let any_session = but.iter().filter_map(|key| self.setting_meant(key)).any(is_of_session);
-        (any_session || self.session == other.session)
-            && (may_differ(MADE_WITH) || self.made_with == other.made_with)
-            && (any_workload || self.data == other.data && self.has_program_of(other, may_differ(COMMAND)))
-            && (may_differ(TRACE) || self.recording() == other.recording())
-            && (may_differ(MODE) || self.mode() == other.mode())
+        (self.session == other.session || meant().any(is_of_session))
+            && (self.made_with == other.made_with || may_differ(MADE_WITH))
+            && (self.recording() == other.recording() || may_differ(TRACE))
+            && (self.mode() == other.mode() || may_differ(MODE))
+            && (self.data == other.data && self.has_program_of(other, || may_differ(COMMAND)) || may_differ(WORKLOAD))
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
     }
 
     /// Whether two cells differ only in the environments in which their runs were made.
     pub fn is_part_with(&self, other: &Cell) -> bool {
-        self.is_like(other, &[&setting_name(MADE_WITH)])
+        self.is_like(other, &[OF_MAKING])
+    }
+
+    /// Whether two cells differ at most in the mode of their runs.
+    pub fn is_like_but_for_mode(&self, other: &Cell) -> bool {
+        self.is_like(other, &[OF_MODE])
     }
 
     /// Whether its program is that of another cell, or, if commands may differ, another one of the same name.
-    fn has_program_of(&self, other: &Cell, commands_may_differ: bool) -> bool {
-        self.workload.runs_as(other.workload) || commands_may_differ && self.workload.key == other.workload.key
+    fn has_program_of(&self, other: &Cell, commands_may_differ: impl Fn() -> bool) -> bool {
+        self.workload.runs_as(other.workload) || self.workload.key == other.workload.key && commands_may_differ()
     }
 
     /// The setting that a name means, if it means no factor of this cell or of another cell of its sources.
     fn setting_meant<'k>(&self, name: &'k str) -> Option<&'k str> {
-        let is_factor = self.levels.named(name).is_some() || self.of_factors.contains(&name);
+        let is_factor = self.levels.named(name).is_some() || self.shadowed_settings.contains(&name);
         (!is_factor).then(|| setting_key(name))
     }
 
@@ -210,15 +217,10 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// The keys of settings that are keys of factors, too.
-fn keys_of_factors<'l>(levels: impl IntoIterator<Item = &'l Levels>) -> Vec<&'static str> {
-    let mut all: Vec<&'static str> = Vec::new();
-    for levels in levels {
-        all.extend(OF_SETTINGS.into_iter().filter(|key| levels.get(key).is_some()));
-    }
-    all.sort_unstable();
-    all.dedup();
-    all
+/// The keys of settings that cells with these levels have as keys of factors, too.
+fn shadowed_settings(cells: &[Cell]) -> Arc<[&'static str]> {
+    let is_shadowed = |key: &&str| cells.iter().any(|cell| cell.levels.get(key).is_some());
+    SETTINGS.into_iter().filter(is_shadowed).collect()
 }
 
 /// The finished runs of a cell, whose numbers count.
@@ -272,16 +274,14 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
     }
     let units = Arc::new(SharedUnits::of(sources.iter().flat_map(|source| source.runs)));
-    let mut offering: Vec<&Arc<WorkloadSpec>> = cells.iter().map(|cell| cell.workload).collect();
-    offering.dedup_by(|a, b| Arc::ptr_eq(a, b));
-    let offering = Arc::new(offering);
-    let of_factors = Arc::new(keys_of_factors(cells.iter().map(|cell| cell.levels)));
+    let offering = Arc::new(distinct_workloads(cells.iter().map(|cell| cell.workload)));
+    let shadowed = shadowed_settings(&cells);
     let commands = Commands::of(cells.iter().map(|cell| (cell.session, &**cell.workload)));
     for cell in &mut cells {
         cell.command = commands.text(cell.workload);
         cell.units = Arc::clone(&units);
         cell.offering = Arc::clone(&offering);
-        cell.of_factors = Arc::clone(&of_factors);
+        cell.shadowed_settings = Arc::clone(&shadowed);
         cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
@@ -293,24 +293,16 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     cells
 }
 
+/// Workloads without those that occurred before: runs of one plan share theirs.
+fn distinct_workloads<'a>(workloads: impl Iterator<Item = &'a Arc<WorkloadSpec>>) -> Vec<&'a Arc<WorkloadSpec>> {
+    let mut known: HashSet<*const WorkloadSpec> = HashSet::new();
+    workloads.filter(|workload| known.insert(Arc::as_ptr(workload))).collect()
+}
+
 /// Whether a setting is the session, or a fact about the session such as its machine.
 pub fn is_of_session(key: &str) -> bool {
     let key = setting_key(key);
     key == SESSION || OF_SESSIONS.iter().any(|(known, _)| *known == key)
-}
-
-/// The facts about sessions (machine, commit, date) in which cells of several sessions differ. The name of the session already implies
-/// these facts, so names of cells and effects leave them out.
-pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
-    if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
-}
-
-/// The facts of [`session_facts`] for a history, in which cells of one session may have different facts, too.
-pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
-    let differs = |key: &str| cells.iter().any(|cell| cell.level(key) != cells[0].level(key));
-    // A factor of a user's program may have the key of such a fact.
-    let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !means_factor(cells, key) && differs(key));
-    facts.map(|(key, name)| Setting { is_fact: true, ..Setting::without_unit(key, name) }).collect()
 }
 
 /// The cell of each run, by the names of its session and of the run.
@@ -325,127 +317,13 @@ pub fn sort(cells: &mut [Cell], settings: &[&Setting]) {
     });
 }
 
-/// The settings whose level differs between cells.
-pub fn varying(cells: &[Cell]) -> Vec<Setting> {
-    // A standalone report has no levels, which does not count as a difference.
-    let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
-    let differs = |setting: &Setting| match (&*setting.key, setting_key(&setting.key)) {
-        (_, CELL) if !setting.is_factor => true,
-        (_, TRACE) if !setting.is_factor => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
-        (key, SESSION | MODE | MADE_WITH) if !setting.is_factor => {
-            cells.iter().any(|cell| cell.level(key) != cells[0].level(key))
-        }
-        (key, _) => {
-            // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
-            // unknown to every workload here is always shown.
-            let is_known = planned.iter().any(|cell| cell.workload.factor(key).is_some());
-            let lacks = |cell: &Cell| {
-                let knows = cell.workload.factors.is_empty() || cell.workload.factor(key).is_some();
-                is_known && !knows && cell.level(key).is_none()
-            };
-            let mut meant = planned.iter().filter(|cell| cell.workload.has_meaning(key, cell.levels) && !lacks(cell));
-            let first = meant.next().map(|cell| cell.level(key));
-            meant.any(|cell| Some(cell.level(key)) != first)
-        }
-    };
-    let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
-    let described = |cell: &Cell| -> Vec<Option<Level>> {
-        varying.iter().filter(|setting| !setting.is(CELL)).map(|setting| cell.level(&setting.key)).collect()
-    };
-    let descriptions: HashSet<_> = cells.iter().map(described).collect();
-    if descriptions.len() == cells.len() {
-        varying.retain(|setting| !setting.is(CELL));
-    }
-    varying
-}
-
-/// The settings whose level is the same in all cells, with that level.
-pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
-    let same = |setting: Setting| {
-        let level = cells[0].level(&setting.key)?;
-        let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
-        // The defaults are not mentioned: no tracer, the usual workload, full runs.
-        let unsaid = match setting_key(&setting.key) {
-            _ if setting.is_factor => false,
-            CELL => true,
-            TRACE | WORKLOAD => true,
-            MODE => level.as_text() == Some(Mode::Full.name()),
-            _ => false,
-        };
-        (shared && !unsaid).then_some((setting, level))
-    };
-    settings(cells).into_iter().filter_map(same).collect()
-}
-
-/// All settings of the cells: session, workload and data set, then the factors in the order of their registry, what tells commands apart,
-/// and the cell's id last.
-fn settings(cells: &[Cell]) -> Vec<Setting> {
-    let own = |key: &'static str, name: &str| {
-        let setting = Setting::without_unit(key, name);
-        match means_factor(cells, key) {
-            true => Setting { key: setting_name(key).into(), name: format!("{name} (setting)").into(), ..setting },
-            false => setting,
-        }
-    };
-    let mut settings = vec![
-        own(SESSION, "Session"),
-        own(WORKLOAD, "Workload"),
-        own(DATA, "Data"),
-        Setting { offered: places_of(Tracer::NAMES.map(Level::text)).into(), ..own(TRACE, "Trace") },
-        own(MODE, "Mode"),
-    ];
-    let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
-    let mut offering: Vec<&Arc<Vec<&Arc<WorkloadSpec>>>> = Vec::new();
-    for cell in cells {
-        if !workloads.iter().any(|known| Arc::ptr_eq(known, cell.workload)) {
-            workloads.push(cell.workload);
-        }
-        if offering.last().is_none_or(|last| !Arc::ptr_eq(last, &cell.offering)) {
-            offering.push(&cell.offering);
-        }
-    }
-    // Cells that were not made of runs have only their own workload.
-    let offering: Vec<&WorkloadSpec> =
-        offering.iter().flat_map(|list| list.iter()).chain(&workloads).map(|spec| &***spec).collect();
-    let workloads: Vec<&WorkloadSpec> = workloads.into_iter().map(|spec| &**spec).collect();
-    for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
-        if settings.iter().all(|setting| setting.key != *key) {
-            settings.push(Setting::of_factors(&workloads, &offering, key));
-        }
-    }
-    settings.push(own(COMMAND, "Command"));
-    // In the order of first use.
-    let started_s = |cell: &&Cell| finished(cell).filter_map(|run| run.started_s).fold(f64::MAX, f64::min);
-    let mut parts: Vec<&Cell> = cells.iter().filter(|cell| !cell.made_with.is_empty()).collect();
-    parts.sort_by(|a, b| started_s(a).total_cmp(&started_s(b)));
-    let made_with = places_of(parts.iter().map(|cell| Level::text(&cell.made_with)));
-    settings.push(Setting { offered: made_with.into(), ..own(MADE_WITH, "Made with") });
-    if are_on_cpus(cells) {
-        settings.iter_mut().filter(|setting| *setting.key == *GPUS).for_each(|setting| setting.name = RANKS.into());
-    }
-    settings.push(own(CELL, "Cell"));
-    settings
-}
-
-/// Whether the key of a setting means a factor of the cells, or of other cells of their sources.
-fn means_factor(cells: &[Cell], key: &str) -> bool {
-    cells.iter().any(|cell| cell.of_factors.contains(&key))
-}
-
-/// Whether all runs that finished did so on machines without a GPU.
-fn are_on_cpus(cells: &[Cell]) -> bool {
-    let is_without =
-        |run: &RunSummary| run.environment.as_ref().is_some_and(|environment| environment.get("gpus") == Some("none"));
-    let mut runs = cells.iter().flat_map(finished).peekable();
-    runs.peek().is_some() && runs.all(is_without)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::{Environment, fixture, summarise_run};
-    use crate::plan::{Data, Factor, Filter};
+    use crate::analysis::setting::setting_name;
+    use crate::analysis::{fixture, summarise_run};
+    use crate::plan::Filter;
     use crate::store::RunRecord;
 
     #[test]
@@ -463,8 +341,25 @@ mod tests {
     }
 
     #[test]
+    fn each_workload_offers_its_levels_once_however_its_cells_are_mixed_with_others() {
+        let workloads = ["a", "b"].map(|key| Arc::new(WorkloadSpec::unknown(key)));
+        let run = |place: usize| {
+            let workload = Arc::clone(&workloads[place % 2]);
+            summarise_run(&RunRecord {
+                workload,
+                cell: place.to_string(),
+                levels: Levels::new(vec![("size", Level::Integer(place as i64))]),
+                ..fixture::finished()
+            })
+        };
+        let runs: Vec<_> = (0..6).map(run).collect();
+        let cells = cells(&runs);
+        assert_eq!((cells.len(), cells[0].offering.len()), (6, 2));
+    }
+
+    #[test]
     fn a_factor_of_a_program_may_have_the_key_of_a_setting() {
-        for key in OF_SETTINGS {
+        for key in SETTINGS {
             let run = |level: &str| {
                 let levels = Levels::new(vec![(Key::from(key), Level::text(level))]);
                 summarise_run(&RunRecord { levels, cell: level.to_owned(), ..fixture::finished() })
@@ -489,62 +384,6 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_and_the_setting_with_its_key_differ_apart_from_each_other() {
-        let program = |level: &str| RunRecord {
-            workload: WorkloadSpec::unknown("mine").into(),
-            levels: Levels::new(vec![("mode", Level::text(level))]),
-            cell: level.to_owned(),
-            ..fixture::finished()
-        };
-        let quick = RunRecord {
-            mode: Mode::Quick { step_precision: Mode::STEP_PRECISION },
-            cell: "quick".to_owned(),
-            ..fixture::finished()
-        };
-        let records = [program("a"), program("b"), fixture::finished(), quick];
-        let runs: Vec<_> = records.iter().map(summarise_run).collect();
-        let cells = cells(&runs);
-        let level = |key: &str, mode: Option<&str>| {
-            let is_one = |cell: &&Cell| cell.level(key).as_ref().and_then(|level| level.as_text()) == mode;
-            cells.iter().filter(is_one).count()
-        };
-        assert_eq!([Some("a"), Some("full"), None].map(|mode| level("mode", mode)), [1, 0, 2]);
-        assert_eq!(level("setting_mode", Some("full")), 3);
-        let settings: Vec<_> = varying(&cells).into_iter().map(|setting| (setting.key, setting.name)).collect();
-        let has = |key: &str, name: &str| settings.contains(&(key.into(), name.into()));
-        assert!(
-            has("setting_mode", "Mode (setting)") && settings.iter().any(|(key, _)| **key == *"mode"),
-            "{settings:?}"
-        );
-    }
-
-    #[test]
-    fn runs_on_machines_without_a_gpu_count_ranks() {
-        let mut runs: Vec<_> =
-            [1, 2].map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "ddp-ds"), 1, 0.01))).into();
-        let name = |runs: &[RunSummary]| varying(&cells(runs))[0].name.to_string();
-        let mut environment = Environment::default();
-        environment.set("gpus", Some("none"));
-        runs[0].environment = Some(Arc::new(environment));
-        assert_eq!(name(&runs), "GPUs", "of the second run it is not known");
-        runs[1].environment = runs[0].environment.clone();
-        assert_eq!(name(&runs), RANKS);
-    }
-
-    #[test]
-    fn cells_that_no_setting_tells_apart_are_told_apart_by_their_id() {
-        let mut records = [fixture::finished(), fixture::finished()];
-        for (record, decode) in records.iter_mut().zip(["once", "each_epoch"]) {
-            let photos = Data::of_set("folder").with("folder", Level::text("photos"));
-            record.data = photos.with("decode", Level::text(decode));
-            record.cell = decode.to_owned();
-        }
-        let runs: Vec<_> = records.iter().map(summarise_run).collect();
-        let cells = cells(&runs);
-        assert_eq!(varying(&cells).into_iter().map(|setting| setting.key).collect::<Vec<_>>(), ["cell"]);
-    }
-
-    #[test]
     fn runs_of_one_cell_are_joined_whatever_id_their_version_gave_it() {
         let mut later = fixture::finished();
         later.cell = "0123abcd".to_owned();
@@ -559,35 +398,5 @@ mod tests {
         let runs: Vec<_> = [fixture::finished(), later].iter().map(summarise_run).collect();
         let cells = cells(&runs);
         assert_eq!((cells.len(), cells[0].runs.len(), cells[0].id), (1, 2, &*runs[0].cell));
-    }
-
-    #[test]
-    fn what_a_later_version_wrote_is_called_unknown_and_stands_among_the_others() {
-        let mut future = fixture::finished();
-        future.levels = Levels::new(vec![("precision", Level::text("fp4")), ("sparsity", Level::text("2:4"))]);
-        let mut video = fixture::finished();
-        video.workload = WorkloadSpec::unknown("video").into();
-        let runs: Vec<_> = [fixture::finished(), future, video].iter().map(summarise_run).collect();
-        let cells = cells(&runs);
-        assert_eq!(cells.len(), 3);
-        let names: Vec<_> = varying(&cells).into_iter().map(|setting| setting.name.to_string()).collect();
-        assert!(names.contains(&"Workload".to_owned()), "{names:?}");
-        assert!(names.contains(&"unknown factor sparsity".to_owned()), "{names:?}");
-    }
-
-    #[test]
-    fn a_factor_that_a_workload_does_not_have_is_no_difference_between_its_cells_and_others() {
-        let mut program = fixture::finished();
-        let factors = vec![Factor::count("batch_size", "Batch", 1..=1024, 64)];
-        program.workload = WorkloadSpec { key: "mine".into(), factors, ..WorkloadSpec::unknown("mine") }.into();
-        program.cell = "mine".to_owned();
-        program.levels = Levels::new(vec![("batch_size", Level::Integer(64))]);
-        let runs: Vec<_> = [fixture::finished(), program].iter().map(summarise_run).collect();
-        let keys = |runs: &[RunSummary]| -> Vec<String> {
-            varying(&cells(runs)).into_iter().map(|setting| setting.key.to_string()).collect()
-        };
-        assert_eq!(keys(&runs), ["workload"], "the program has no precision, strategy or GPUs");
-        let other = summarise_run(&fixture::run(&fixture::cell("fp16", 2, "ddp-ds"), 1, 0.01));
-        assert_eq!(keys(&[runs, vec![other]].concat()), ["workload", "precision"]);
     }
 }

@@ -4,145 +4,22 @@
 //! difference of each is compared with a margin; a difference beyond the margin prevents a cell from being called faster. The two one-sided
 //! tests of equivalence are the same as for verdicts ([`super::contrast`]).
 
+mod check_measure;
+
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::contrast::{Contrast, ERROR, Sample, holm};
-use super::training::TRAINING_TIME;
 use super::value::complete_blocks;
-use super::{Cell, Key, Mark, Measure, RunSummary};
-use crate::plan::{Checked, Margin};
+use super::{Cell, Key, RunSummary};
+use crate::plan::Margin;
 use crate::statistics::{least_that_suffices, median, student_t_quantile};
 
-/// A measure by which work is checked.
-#[derive(Clone)]
-struct CheckMeasure {
-    key: Key,
-    /// Its name in a sentence.
-    name: Arc<str>,
-    margin: Margin,
-    /// The factor for shown values, and their unit.
-    shown: (f64, Arc<str>),
-    /// The measure in whose unit values and margin are, as the plan that names it has it; `None` for usual ones.
-    known: Option<Measure>,
-}
-
-/// The last loss of a run, used if the run reports no loss of an epoch.
-const LAST_LOSS: &str = "last_loss";
+use check_measure::{CheckMeasure, LAST_LOSS, STEP_COUNT, STEPS, USUAL};
 
 /// The keys of measures that cover all steps of a run.
 const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
-/// The number of steps of a run.
-const STEPS: &str = "steps";
-static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
-    let (name, margin) = ("number of steps".into(), Margin::Absolute(0.5));
-    Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()), known: None })
-});
-
-/// The check measures of plans that do not name any. Every measure that both cells report is checked. [`LAST_LOSS`] is checked only if
-/// the cells report no other.
-static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
-    let usual = |key: &str, name: &str, margin, shown: (f64, &str)| {
-        let shown = (shown.0, shown.1.into());
-        Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown, known: None })
-    };
-    [
-        usual("accuracy", "accuracy", Margin::Absolute(0.01), (100.0, "%")),
-        usual("test_loss", "test loss", Margin::Relative(0.05), (1.0, "")),
-        usual("train_loss", "training loss", Margin::Relative(0.05), (1.0, "")),
-        usual(LAST_LOSS, "last losses", Margin::Relative(0.05), (1.0, "")),
-    ]
-});
-
-impl CheckMeasure {
-    /// A check measure that a run's plan names.
-    fn of(checked: &Checked, run: &RunSummary) -> Self {
-        let known = run.measures.find(&checked.measure);
-        let (factor, unit) = known.map_or((1.0, ""), |measure| (measure.shown_factor, &*measure.shown_unit));
-        let name = known.map_or_else(|| checked.measure.to_string(), |measure| measure.name.to_lowercase());
-        let shown = (factor, if unit == "1" { "" } else { unit }.into());
-        let known = known.cloned();
-        Self { key: checked.measure.clone(), name: name.into(), margin: checked.margin, shown, known }
-    }
-
-    /// Whether a plan names this measure with a margin of the same kind. If plans name a share and a number, both are checked.
-    fn is_named(&self, measure: &Key, margin: Margin) -> bool {
-        self.key == *measure && self.margin.is_like(&margin)
-    }
-
-    /// Replaces the margin by the one that a run's plan names, if that is tighter.
-    fn tighten(&mut self, margin: Margin, run: &RunSummary) {
-        if let (Margin::Absolute(own), Margin::Absolute(other)) = (self.margin, margin) {
-            let factor = self.known.as_ref().map_or(Some(1.0), |known| run.factor_to(known));
-            // Values whose unit cannot be converted are not checked.
-            self.margin = Margin::Absolute(factor.map_or(own, |factor| own.min(other * factor)));
-        } else if let (Margin::Relative(own), Margin::Relative(other)) = (self.margin, margin) {
-            self.margin = Margin::Relative(own.min(other));
-        }
-    }
-
-    fn value(&self, run: &RunSummary) -> Option<f64> {
-        if *self.key == *STEPS {
-            let training = run.training.filter(|_| run.workload.command.is_some());
-            return training.map(|training| training.steps as f64);
-        }
-        if *self.key != *LAST_LOSS {
-            // A value that is not finite, or impossible, was removed from the run's values, and is reported by its mark.
-            let is_marked = |mark: &Mark| match mark {
-                Mark::NotFinite(key) | Mark::Impossible(key) => *key == self.key,
-                Mark::TrainingOutlivesProcess => *self.key == *TRAINING_TIME,
-                _ => false,
-            };
-            let factor = self.known.as_ref().map_or(Some(1.0), |known| run.factor_to(known));
-            let value = run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
-            return Some(value? * factor?);
-        }
-        let tail = run.losses.len().div_ceil(10);
-        let last = &run.losses[run.losses.len() - tail..];
-        (!last.is_empty()).then(|| last.iter().map(|point| point.loss).sum::<f64>() / last.len() as f64)
-    }
-
-    /// The values of both sides on the scale on which the margin is symmetric.
-    fn scaled(&self, over: &[f64], base: &[f64]) -> [Vec<f64>; 2] {
-        let both = || over.iter().chain(base);
-        // A ratio of values with different signs, or of 0, has no logarithm: differences are then shares of the usual size.
-        let have_logs = both().all(|value| *value > 0.0) || both().all(|value| *value < 0.0);
-        let mean_size = |side: &[f64]| side.iter().map(|value| value.abs()).sum::<f64>() / side.len() as f64;
-        // Zeros differ by 0, whatever divides them.
-        let size = (mean_size(over) / 2.0 + mean_size(base) / 2.0).max(f64::MIN_POSITIVE);
-        let scaled = |value: &f64| match self.margin {
-            Margin::Absolute(_) => *value,
-            Margin::Relative(_) if have_logs => value.abs().ln(),
-            Margin::Relative(_) => *value / size,
-        };
-        [over, base].map(|side| side.iter().map(scaled).collect())
-    }
-
-    fn margin(&self) -> f64 {
-        match self.margin {
-            Margin::Absolute(margin) => margin,
-            Margin::Relative(share) => share.ln_1p(),
-        }
-    }
-
-    fn shown(&self, value: f64) -> String {
-        let (factor, unit) = &self.shown;
-        let value = factor * value;
-        match value.abs() {
-            _ if **unit == *"%" => format!("{value:.1}").replace(".0", ""),
-            _ if *self.key == *STEPS => format!("{value:.0}"),
-            1e-3..1e6 => format!("{value:.3}"),
-            0.0 => "0".to_owned(),
-            _ => format!("{value:.2e}"),
-        }
-    }
-
-    fn unit(&self) -> String {
-        if self.shown.1.is_empty() { String::new() } else { format!(" {}", self.shown.1) }
-    }
-}
-
 /// The check measures of cells with their margins: `val_loss (within 2 %)`. Cells of several sessions or workloads may have different ones.
 pub fn checked_by(cells: &[Cell]) -> String {
     let mut named: Vec<(&Key, Vec<Margin>)> = Vec::new();
@@ -160,7 +37,7 @@ pub fn checked_by(cells: &[Cell]) -> String {
         match texts.as_slice() {
             [one] => format!("{measure} (within {one})"),
             several => format!(
-                "{measure} (within {}: in each comparison the tightest margin of its sessions and workloads)",
+                "{measure} (within {}: each comparison uses the tightest margin of its sessions and workloads)",
                 several.join(" or ")
             ),
         }
@@ -188,7 +65,7 @@ fn measures<'r>(runs: impl Iterator<Item = &'r RunSummary>) -> Vec<Arc<CheckMeas
     for run in runs {
         for checked in run.checked.iter() {
             match named.iter_mut().find(|known| known.is_named(&checked.measure, checked.margin)) {
-                Some(known) => known.tighten(checked.margin, run),
+                Some(known) => known.tighten(checked.margin, known.factor_from(run)),
                 None => named.push(CheckMeasure::of(checked, run)),
             }
         }
@@ -208,7 +85,7 @@ enum Differences {
 impl Differences {
     /// The mean over pairs of cells: of the repeats that all pairs have, or on the whole. Pairs of cells that share a cell are not independent,
     /// so errors of whole cells are averaged as if they always went the same way.
-    fn mean(of_cells: &[&CheckPairs]) -> Self {
+    fn mean(of_cells: &[CheckPairs]) -> Self {
         let paired: Option<Vec<&Vec<(u32, f64)>>> = of_cells.iter().map(|pairs| pairs.differences.paired()).collect();
         if let Some(paired) = paired {
             return Self::Paired(complete_blocks(&paired));
@@ -224,6 +101,20 @@ impl Differences {
             ..Contrast::default()
         });
         Self::Whole(contrast, of_cells.iter().map(|pairs| pairs.count()).min().unwrap_or(0))
+    }
+
+    /// The differences on a scale that is stretched by a factor.
+    fn times(&self, factor: f64) -> Self {
+        let stretched = |own: &Contrast| Contrast {
+            mean: own.mean * factor,
+            error: own.error * factor,
+            rounding: own.rounding * factor,
+            ..*own
+        };
+        match self {
+            Self::Paired(all) => Self::Paired(all.iter().map(|(repeat, one)| (*repeat, one * factor)).collect()),
+            Self::Whole(contrast, count) => Self::Whole(contrast.as_ref().map(stretched), *count),
+        }
     }
 
     fn paired(&self) -> Option<&Vec<(u32, f64)>> {
@@ -279,6 +170,20 @@ impl CheckPairs {
         let differences = Differences::Whole(Contrast::of_sample(&sample), sample.count());
         let (over, base) = (middle(&sides[0]), middle(&sides[1]));
         is_known.then_some(Self { measure, over, base, differences, not_valid })
+    }
+
+    /// The same values in the unit of a check measure; `None` if that is not of one quantity with their own.
+    fn in_unit_of(&self, measure: &Arc<CheckMeasure>) -> Option<Self> {
+        let factor = self.measure.factor_to(measure)?;
+        // Differences relative to values have no unit.
+        let of_differences = if matches!(measure.margin, Margin::Absolute(_)) { factor } else { 1.0 };
+        Some(Self {
+            measure: Arc::clone(measure),
+            over: self.over * factor,
+            base: self.base * factor,
+            differences: self.differences.times(of_differences),
+            not_valid: self.not_valid,
+        })
     }
 
     /// The median of one side in words; or the statement that some repeats have no valid value.
@@ -392,22 +297,21 @@ fn without_last_losses(mut all: Vec<CheckPairs>) -> Vec<CheckPairs> {
 
 /// The check values of several pairs of cells together: the means of their differences over the repeats that all pairs have.
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
-    let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
+    let mut known: Vec<CheckMeasure> = Vec::new();
     for CheckPairs { measure, .. } in pairs.iter().flatten() {
         match known.iter_mut().find(|known| known.is_named(&measure.key, measure.margin)) {
-            Some(known) if measure.margin() < known.margin() => *known = measure,
-            Some(_) => {}
-            None => known.push(measure),
+            Some(known) => known.tighten(measure.margin, measure.factor_to(known)),
+            None => known.push(CheckMeasure::clone(measure)),
         }
     }
-    let merge = |measure: &Arc<CheckMeasure>| {
+    let merge = |measure: CheckMeasure| {
+        let measure = Arc::new(measure);
         let is_same = |check_pairs: &&CheckPairs| check_pairs.measure.is_named(&measure.key, measure.margin);
-        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(is_same).collect();
-        let mean = |side: fn(&CheckPairs) -> f64| {
-            same.iter().map(|check_pairs| side(check_pairs)).sum::<f64>() / same.len() as f64
-        };
+        let same = pairs.iter().flatten().filter(is_same).filter_map(|check_pairs| check_pairs.in_unit_of(&measure));
+        let same: Vec<CheckPairs> = same.collect();
+        let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(side).sum::<f64>() / same.len() as f64;
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
-            measure: Arc::clone(measure),
+            measure: Arc::clone(&measure),
             over: mean(|check_pairs| check_pairs.over),
             base: mean(|check_pairs| check_pairs.base),
             differences: Differences::mean(&same),

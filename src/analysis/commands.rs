@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Key;
+use super::made_with::ordinal;
 use crate::plan::WorkloadSpec;
 use crate::plan::command::differences;
 
@@ -29,7 +30,11 @@ impl<'a> Commands<'a> {
             let sessions: BTreeSet<&str> = known.iter().flat_map(|(_, sessions)| sessions).copied().collect();
             known.iter().map(|(_, sessions)| sessions.len()).sum::<usize>() > sessions.len()
         });
-        Self(all.into_iter().map(|(key, known)| (key, told(known.into_iter().map(|(workload, _)| workload)))).collect())
+        Self(
+            all.into_iter()
+                .map(|(key, known)| (key, with_texts(known.into_iter().map(|(workload, _)| workload))))
+                .collect(),
+        )
     }
 
     /// What tells the command of a workload from others of its name; empty if no other is in its session.
@@ -39,10 +44,21 @@ impl<'a> Commands<'a> {
     }
 }
 
-fn told<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Vec<(&'a WorkloadSpec, Arc<str>)> {
+/// Workloads that run otherwise, each with a text that no other has: what differs in its command. Commands whose differences such a text
+/// leaves out are numbered in the order of their first use.
+fn with_texts<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Vec<(&'a WorkloadSpec, Arc<str>)> {
     let (workloads, commands): (Vec<_>, Vec<_>) =
         workloads.filter_map(|workload| Some((workload, workload.command.as_deref()?))).unzip();
-    workloads.into_iter().zip(differences(&commands).into_iter().map(Arc::from)).collect()
+    let texts = differences(&commands);
+    let numbered = |(place, text): (usize, &String)| -> Arc<str> {
+        let count = |texts: &[String]| texts.iter().filter(|other| *other == text).count();
+        match (count(&texts), ordinal(count(&texts[..=place]))) {
+            (1, _) => text.as_str().into(),
+            (_, nth) if text.is_empty() => nth.into(),
+            (_, nth) => format!("{text}, {nth}").into(),
+        }
+    };
+    workloads.into_iter().zip(texts.iter().enumerate().map(numbered)).collect()
 }
 
 #[cfg(test)]
@@ -58,10 +74,14 @@ mod tests {
     /// A run of a program with a number of threads, which is no factor of its plan.
     fn run(threads: &str, size: i64) -> RunSummary {
         let env = vec![("THREADS".to_owned(), threads.to_owned())];
-        let command = Command { name: "train".into(), run: vec!["./train".to_owned()], env, ..Command::default() };
+        run_of(Command { run: vec!["./train".to_owned()], env, ..Command::default() }, size)
+    }
+
+    fn run_of(command: Command, size: i64) -> RunSummary {
+        let cell = format!("{:?}-{:?}-{size}", command.run, command.env);
+        let command = Command { name: "train".into(), ..command };
         let workload = WorkloadSpec { command: Some(Arc::new(command)), ..WorkloadSpec::unknown("train") };
         let levels = Levels::new(vec![("size", Level::Integer(size))]);
-        let cell = format!("{threads}-{size}");
         summarise_run(&RunRecord { workload: workload.into(), levels, cell, ..fixture::finished() })
     }
 
@@ -80,6 +100,18 @@ mod tests {
         assert_eq!(names, ["THREADS=1", "THREADS=4", "THREADS=1", "THREADS=4"]);
         assert!(cells[0].is_like(&cells[1], &["command"]) && !cells[0].is_like(&cells[1], &["size"]));
         assert!(!cells[0].is_like(&cells[2], &["command"]) && cells[0].is_like(&cells[2], &["size"]));
+    }
+
+    #[test]
+    fn commands_whose_texts_are_alike_are_numbered() {
+        let run = |script: &str, size: i64| {
+            run_of(Command { run: ["sh", "-c", script].map(str::to_owned).into(), ..Command::default() }, size)
+        };
+        let runs = [run("a && b", 8), run("a  && b", 8), run("c", 8)];
+        let mut texts: Vec<String> =
+            cells(&runs).iter().map(|cell| cell.level("command").unwrap().to_string()).collect();
+        texts.sort();
+        assert_eq!(texts, ["'a && b', 1st", "'a && b', 2nd", "c"]);
     }
 
     #[test]

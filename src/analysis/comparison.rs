@@ -288,7 +288,13 @@ pub(super) fn unlike_better<'r>(
     measure: &Measure,
     mut runs: impl Iterator<Item = &'r RunSummary>,
 ) -> Option<Incomparable> {
-    runs.any(|run| run.judges_otherwise(measure)).then(|| Incomparable::Better { measure: measure.key.to_string() })
+    let judges_otherwise = |run: &RunSummary| {
+        let is_opposite = |own: &Measure| own.better.is_opposite(measure.better);
+        !run.measures.holds(measure)
+            && run.value(&measure.key).is_some()
+            && run.measures.find(&measure.key).is_some_and(is_opposite)
+    };
+    runs.any(judges_otherwise).then(|| Incomparable::Better { measure: measure.key.to_string() })
 }
 
 /// The reason if runs leave out different numbers of warm-up steps and the measure is of the other steps.

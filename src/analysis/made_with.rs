@@ -28,6 +28,8 @@ const FACTS: [&str; 15] = [
     "program_packages",
     IMPORTED_FROM,
 ];
+/// Begins the keys of the facts about a program: its files, its commit, its container, its Python and packages.
+const OF_PROGRAM: &str = "program_";
 /// Longer values are shown as a number in the order of their first use: `Python packages, 2nd`.
 const MOST_SHOWN: usize = 24;
 /// The number of digits shown of a commit.
@@ -36,6 +38,11 @@ const COMMIT_DIGITS: usize = 12;
 /// The keys of the facts by which cells are split; pooling over them can be requested.
 pub fn splitting_facts() -> &'static [&'static str] {
     &FACTS
+}
+
+/// The keys of the facts by which cells are split and that say nothing about a program, such as the machine's name.
+pub(super) fn facts_besides_program() -> Vec<Key> {
+    FACTS.into_iter().filter(|key| !key.starts_with(OF_PROGRAM)).map(Key::from).collect()
 }
 
 /// A fact of a finished run; unfinished runs contribute to no value.
@@ -152,7 +159,11 @@ fn short(value: &str, places: &HashMap<&str, usize>) -> String {
     if !is_numbered(value) {
         return value.to_owned();
     }
-    let place = places.get(value).copied().unwrap_or(1);
+    ordinal(places.get(value).copied().unwrap_or(1))
+}
+
+/// A place in an order: `2nd`.
+pub(super) fn ordinal(place: usize) -> String {
     let ending = match (place % 100, place % 10) {
         (11..=13, _) => "th",
         (_, 1) => "st",

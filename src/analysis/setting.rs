@@ -7,13 +7,13 @@ use super::circumstances::{COMMIT, DATE, MACHINE};
 use crate::plan::{AA_COPY, Factor, GPUS, Key, Level, Tracer, WorkloadSpec, offered_levels, rank_among, workloads};
 
 /// The key of the workload as a setting.
-pub(super) const WORKLOAD: &str = "workload";
+pub const WORKLOAD: &str = "workload";
 /// The key of the data set as a setting.
-pub(super) const DATA: &str = "data";
+pub const DATA: &str = "data";
 /// The key of what tells commands of one name apart, as a setting.
 pub const COMMAND: &str = "command";
 /// The key of the tracer as a setting.
-pub(super) const TRACE: &str = Tracer::KEY;
+pub const TRACE: &str = Tracer::KEY;
 /// The key of the mode (full or quick) as a setting.
 pub(super) const MODE: &str = "mode";
 /// The key of the cell's id, which is used if no setting distinguishes cells.
@@ -23,20 +23,25 @@ pub const SESSION: &str = "session";
 /// The key of the environment in which the cell's runs were made.
 pub const MADE_WITH: &str = "made_with";
 /// The keys of all settings that are no factors. A factor of a user's program may have one of them.
-pub(super) const OF_SETTINGS: [&str; 11] =
+pub const SETTINGS: [&str; 11] =
     [SESSION, WORKLOAD, DATA, TRACE, MODE, COMMAND, MADE_WITH, CELL, MACHINE, COMMIT, DATE];
+
+/// The [`setting_name`] of [`MADE_WITH`].
+pub(super) const OF_MAKING: &str = "setting_made_with";
+/// The [`setting_name`] of [`MODE`].
+pub(super) const OF_MODE: &str = "setting_mode";
 
 /// Begins the name of a setting where its key alone means a factor: `setting_cell`.
 const OF_SETTING: &str = "setting_";
 
 /// The name that means the setting with this key, also where a factor has the key.
-pub(super) fn setting_name(key: &str) -> String {
+pub fn setting_name(key: &str) -> String {
     format!("{OF_SETTING}{key}")
 }
 
 /// The key of the setting that a name made by [`setting_name`] means; any other name as it is.
 pub fn setting_key(name: &str) -> &str {
-    name.strip_prefix(OF_SETTING).filter(|key| OF_SETTINGS.contains(key)).unwrap_or(name)
+    name.strip_prefix(OF_SETTING).filter(|key| SETTINGS.contains(key)).unwrap_or(name)
 }
 
 /// The word that takes the place of "GPUs" for runs on CPUs.
@@ -45,8 +50,8 @@ pub(super) const RANKS: &str = "Ranks";
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`. A setting begins with `setting_` if a factor has its
-    /// key: `setting_cell`.
+    /// The factor's key, `workload`, `data`, `session`, `command`, `made_with` or `cell`. The key of a setting begins with `setting_` if
+    /// a factor has the same key: `setting_cell`.
     pub key: Key,
     /// The name on paper and on screen.
     pub name: Arc<str>,
@@ -145,6 +150,12 @@ mod tests {
     use crate::analysis::{Cell, Levels, cells, fixture, summarise_run, varying};
     use crate::plan::command::factor_of_levels;
     use crate::store::RunRecord;
+
+    #[test]
+    fn names_of_settings_mean_their_keys() {
+        assert_eq!([OF_MAKING, OF_MODE], [MADE_WITH, MODE].map(setting_name));
+        assert!(SETTINGS.iter().all(|key| setting_key(&setting_name(key)) == *key));
+    }
 
     #[test]
     fn a_level_keeps_its_place_whichever_cells_are_shown() {

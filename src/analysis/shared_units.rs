@@ -1,5 +1,4 @@
-//! Values of one measure that plans declare differently: a program that printed milliseconds prints microseconds now, and its plan says so;
-//! or a plan says that low values are good, and another one that high values are.
+//! Units of one measure that plans declare differently: a program that printed milliseconds prints microseconds now, and its plan says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,16 +44,6 @@ impl RunSummary {
     pub fn unlike_unit(&self, measure: &Measure) -> Option<&str> {
         let is_unlike = self.value(&measure.key).is_some() && self.factor_to(measure).is_none();
         self.measures.find(&measure.key).filter(|_| is_unlike).map(|own| own.unit.as_str())
-    }
-}
-
-impl RunSummary {
-    /// Whether it has a value of a measure, and its plan declares the opposite values of it to be good.
-    pub(super) fn judges_otherwise(&self, measure: &Measure) -> bool {
-        if self.measures.holds(measure) || self.value(&measure.key).is_none() {
-            return false;
-        }
-        self.measures.find(&measure.key).is_some_and(|own| own.better.is_opposite(measure.better))
     }
 }
 

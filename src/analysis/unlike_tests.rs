@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use super::check::{check_cells, judge_checks, merged, paired};
 use super::{
     Cell, Comparison, LeftOut, Measure, Measures, RunSummary, SessionComparison, by_repeat, cells, finished, fixture,
     judge_comparisons, judge_sessions, summarise_run,
 };
-use crate::plan::{Better, DeclaredMeasure, OwnMeasure, WarmUp, WorkloadSpec};
+use crate::plan::{Better, Checked, DeclaredMeasure, Margin, OwnMeasure, WarmUp, WorkloadSpec};
 
 /// A run whose plan declares `lat` with a unit.
 fn with_unit(cell: &str, repeat: u32, unit: &str, lat: f64) -> RunSummary {
@@ -131,6 +132,39 @@ fn a_measure_without_a_unit_is_in_that_of_the_others_and_a_formula_of_it_is_not(
     let cells = cells(&runs);
     assert_eq!(values(&cells[0], "lat"), [12.5, 12.5]);
     assert_eq!(values(&cells[0], "twice"), [25.0], "a plain number and seconds");
+}
+
+#[test]
+fn check_values_of_several_pairs_of_cells_and_their_margins_are_compared_in_one_unit() {
+    // The cells of each plan differ by 0.2 ms.
+    let plan = |unit: &str, per_ms: f64, margin_ms: f64| -> Vec<RunSummary> {
+        let run = |(precision, repeat): (&str, u32)| {
+            let (more, step) = if precision == "fp16" { (0.2, 0.002) } else { (0.0, 0.001) };
+            let lat_ms = 12.5 + more + step * f64::from(repeat);
+            let mut run = with_unit(precision, repeat, unit, lat_ms * per_ms);
+            run.checked = [Checked { measure: "lat".into(), margin: Margin::Absolute(margin_ms * per_ms) }].into();
+            run
+        };
+        ["fp32", "fp16"]
+            .into_iter()
+            .flat_map(|precision| (1..=3).map(move |repeat| (precision, repeat)))
+            .map(run)
+            .collect()
+    };
+    let checked = |plans: [Vec<RunSummary>; 2]| {
+        let pairs = plans.each_ref().map(|runs| {
+            let cells = cells(runs);
+            check_cells(&cells[1], &cells[0], &paired(&cells[1], &cells[0]), "step_time_s")
+        });
+        judge_checks(&[&merged(&pairs)])[0].to_string()
+    };
+    let (in_ms, in_s) = (|margin: f64| plan("ms", 1.0, margin), |margin: f64| plan("s", 1e-3, margin));
+    let same = "check values are equal within their margins";
+    assert_eq!(checked([in_ms(0.5), in_s(1.0)]), same);
+    assert_eq!(checked([in_s(1.0), in_ms(0.5)]), same);
+    for plans in [[in_ms(1.0), in_s(0.1)], [in_ms(0.1), in_s(1.0)]] {
+        assert_eq!(checked(plans), "lat differs: 12.704 against 12.502 ms");
+    }
 }
 
 #[test]

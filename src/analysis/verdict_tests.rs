@@ -297,7 +297,7 @@ fn the_tightest_of_the_margins_that_plans_name_decides_and_the_note_names_all() 
         (verdict(&runs).check.name(), checked_by(&cells(&runs)))
     };
     let several = |margins: &str| {
-        format!("q (within {margins}: in each comparison the tightest margin of its sessions and workloads)")
+        format!("q (within {margins}: each comparison uses the tightest margin of its sessions and workloads)")
     };
     assert_eq!(judged(Relative(0.2), Relative(0.2), 0.9), ("same", "q (within 20 %)".to_owned()));
     assert_eq!(judged(Relative(0.2), Relative(0.01), 0.9), ("differs", several("20 % or 1 %")));

@@ -13,6 +13,7 @@ use eframe::egui::{
 
 use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
+use crate::analysis::setting_key;
 use crate::foreign::{code_parts, shortened, with_ellipsis};
 use crate::plan::{Filter, Unordered, factor_key, suggestion};
 
@@ -265,7 +266,8 @@ fn filter_error(text: &str, keys: &[&str], unordered: Option<&Unordered>) -> Opt
         (Ok(filter), None) => filter,
     };
     let is = |name: &str| keys.iter().any(|known| known.eq_ignore_ascii_case(name));
-    let is_known = |key: &str| key.eq_ignore_ascii_case("gpu") || is(key) || is(factor_key(key));
+    let is_known =
+        |key: &str| [key, factor_key(key), setting_key(key)].into_iter().any(is) || key.eq_ignore_ascii_case("gpu");
     let unknown = filter.keys().into_iter().find(|key| !keys.is_empty() && !is_known(key))?;
     Some(format!("Filter: nothing here has {unknown}{}", suggestion(unknown, keys)))
 }
@@ -374,5 +376,12 @@ mod tests {
             assert_eq!(most_that_fits(99_999, fits), expected);
             assert!(measured.get() <= 17, "{}", measured.get());
         }
+    }
+
+    #[test]
+    fn a_filter_may_name_a_setting_whose_key_a_factor_has() {
+        let error = |text: &str| filter_error(text, &["mode", "gpus"], None);
+        assert_eq!(["setting_mode=full", "factor_mode=x", "mode=x"].map(error), [None, None, None]);
+        assert!(error("setting_gpus=1").is_some(), "no setting");
     }
 }

@@ -11,7 +11,9 @@ use super::conduct::ordered_or;
 use super::material::{Material, saved};
 use super::percent::share;
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
-use crate::analysis::{MetricUnit, Source, TRACE_METRICS, cells_of, splitting_facts, why_absent};
+use crate::analysis::{
+    MetricUnit, SETTINGS, Source, TRACE_METRICS, cells_of, setting_key, splitting_facts, why_absent,
+};
 use crate::conduct::Order;
 use crate::figure::{self, Along, Form, Law, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, Level, factor_key, suggestion, workloads};
@@ -204,14 +206,14 @@ impl StudyArguments {
         let levels =
             sources.iter().flat_map(|source| source.runs).flat_map(|run| run.levels.iter().map(|(key, _)| &**key));
         // Filters know a GPU's name too.
-        let settings = figure::SETTINGS.into_iter().chain(["gpu"]);
+        let settings = SETTINGS.into_iter().chain(["gpu"]);
         // The session's own factors come first, since a message names only some.
         let own: BTreeSet<&str> = levels.collect();
         let others: BTreeSet<&str> = settings.chain(factors).filter(|key| !own.contains(key)).collect();
         let known: Vec<&str> = own.into_iter().chain(others).collect();
         let refuse = |argument: &str, key: &str| {
             let is = |name: &str| known.iter().any(|known| known.eq_ignore_ascii_case(name));
-            let is_known = is(key) || is(factor_key(key));
+            let is_known = is(key) || is(factor_key(key)) || is(setting_key(key));
             if is_known {
                 Ok(())
             } else {
@@ -322,6 +324,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::analysis::{fixture, setting_name, summarise_run};
     use crate::figure::Runs;
 
     #[derive(Parser)]
@@ -336,6 +339,24 @@ mod tests {
         assert!(note(&["table", "--metric-unit", "percent-of-shown"]).unwrap().contains("in seconds"));
         assert_eq!(note(&["table", "--metric-unit", "percent-of-wall"]), None);
         assert_eq!(note(&["table", "--preset", "2503.15252/fig-3"]), None);
+    }
+
+    #[test]
+    fn filters_and_arrangements_may_name_settings_also_where_a_factor_has_their_key() {
+        let runs = [summarise_run(&fixture::finished())];
+        let sources = [Source { session: "", runs: &runs, reports: &[] }];
+        let check = |words: &[&str]| {
+            let line = Line::try_parse_from(std::iter::once(&"table").chain(words)).unwrap();
+            line.study.check(&sources)
+        };
+        for key in SETTINGS.into_iter().flat_map(|key| [key.to_owned(), setting_name(key)]) {
+            assert_eq!(check(&["--filter", &format!("{key}=x")]), Ok(()), "{key}");
+            for place in ["--rows", "--columns", "--colour"] {
+                assert_eq!(check(&[place, &key]), Ok(()), "{key}");
+            }
+        }
+        let refused = check(&["--filter", "setting_precision=fp32"]).unwrap_err();
+        assert!(refused.contains("unknown factor \"setting_precision\""), "{refused}");
     }
 
     #[test]

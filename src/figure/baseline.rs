@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
-use crate::analysis::{CELL, Cell, CellKey, Key, Level, MADE_WITH, SESSION, Source, THROUGHPUT, cells_of};
+use crate::analysis::{CELL, Cell, CellKey, Key, Level, MADE_WITH, SESSION, Source, THROUGHPUT, cells_of, setting_key};
 use crate::plan::Filter;
 use crate::plan::filter::between_commas;
 
@@ -64,7 +64,8 @@ impl<'a> Named<'a> {
     fn is(&self, cell: &Cell) -> bool {
         let has = |(key, level): &(String, String)| {
             // Cells have a session level only if there are several sessions.
-            let is_only = key == SESSION && cell.session.is_empty() && cell.levels.get(SESSION).is_none();
+            let is_session = setting_key(key) == SESSION && (key != SESSION || cell.levels.get(SESSION).is_none());
+            let is_only = is_session && cell.session.is_empty();
             // By these, the names of cells tell them apart, whatever a factor of such a name is.
             let own = [(SESSION, cell.session), (CELL, cell.id), (MADE_WITH, &*cell.made_with)];
             is_only
@@ -236,7 +237,8 @@ impl<'a> Baseline<'a> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::levels_of;
+    use super::*;
+    use crate::analysis::{cells, fixture, summarise_run};
 
     #[test]
     fn a_baseline_is_pairs_between_commas_or_a_filter_of_levels_with_its_quotes() {
@@ -256,5 +258,13 @@ mod tests {
             assert_eq!(levels(asked).as_deref(), Some(expected), "{asked}");
         }
         assert_eq!(levels("0123abcd"), None, "an id");
+    }
+
+    #[test]
+    fn the_session_of_a_baseline_is_that_of_the_only_session_however_it_is_called() {
+        let runs = [summarise_run(&fixture::finished())];
+        let cells = cells(&runs);
+        let names = |asked: &str| names_cell(asked, &cells[0]);
+        assert!(names("session=a,gpus=2") && names("setting_session=a,gpus=2") && !names("setting_session=a,gpus=4"));
     }
 }

@@ -14,8 +14,8 @@ use super::study::Study;
 use super::table::{CellValue, Column, Row};
 use super::verdict_notes::verdict_notes;
 use crate::analysis::{
-    Cell, Clock, Mark, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, split_note,
-    varying,
+    Cell, Clock, DATA, Mark, Recording, RunState, RunSummary, Setting, Source, WORKLOAD, environment_notes, held,
+    outliers, split_note, varying,
 };
 use crate::plan::{Mode, Plan};
 
@@ -107,7 +107,7 @@ fn design(cells: &[Cell]) -> String {
             format!("{} ({})", setting.name, levels.join(", "))
         })
         .collect();
-    let is_said = |setting: &Setting| setting.is("data") || setting.is("workload");
+    let is_said = |setting: &Setting| setting.is(DATA) || setting.is(WORKLOAD);
     let held = held(cells).into_iter().filter(|(setting, _)| !is_said(setting));
     let held: Vec<String> = held.map(|(setting, level)| format!("{} {level}", setting.name)).collect();
     let were = if cells.len() == 1 { "was" } else { "were" };

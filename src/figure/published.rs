@@ -176,7 +176,7 @@ const FILLED: [&str; 1] = ["accuracy"];
 
 /// The cell of full runs that is equal to a quick cell in all other settings.
 fn full_sibling<'a, 'b>(cell: &Cell, all: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
-    all.iter().find(|other| other.mode().is_full() && other.is_like(cell, &["setting_mode"]))
+    all.iter().find(|other| other.mode().is_full() && other.is_like_but_for_mode(cell))
 }
 
 /// Fills measures of learning in rows of quick runs with values from full runs of the same cells, and adds a note.
@@ -230,8 +230,7 @@ pub(super) fn in_order_of_paper(table: &mut Table, study: &Study, shown: &[Cell]
         levels.iter().position(|level| cell.level(key).as_ref() == Some(level)).unwrap_or(levels.len())
     };
     let takes = |cell: &Cell| {
-        cell.mode().is_full()
-            && shown.iter().any(|other| !other.mode().is_full() && other.is_like(cell, &["setting_mode"]))
+        cell.mode().is_full() && shown.iter().any(|other| !other.mode().is_full() && other.is_like_but_for_mode(cell))
     };
     let rows = std::mem::take(&mut table.rows);
     let mut rows: Vec<_> = rows.into_iter().zip(shown).filter(|(_, cell)| !takes(cell)).collect();

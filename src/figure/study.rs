@@ -16,8 +16,8 @@ use super::palette::COLOURS;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    COMMAND, COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, MetricUnit, OCCASION_FACTS, Recording, Setting,
-    THROUGHPUT, TRACE_METRICS, metric_measure,
+    Cell, EQUAL_WITHIN, Key, Level, MetricUnit, OCCASION_FACTS, Recording, Setting, THROUGHPUT, TRACE_METRICS,
+    metric_measure,
 };
 use crate::plan::{Tracer, is_default};
 
@@ -25,9 +25,6 @@ pub use form::{Along, Form, Law, Over};
 pub(super) use known::{declared, is_measure, is_measured, is_number};
 pub use known::{known_measures, recorded_names};
 
-/// Settings besides the factors that distinguish cells.
-pub const SETTINGS: [&str; 10] =
-    ["session", "trace", "mode", "data", "cell", "workload", COMMAND, MACHINE, COMMIT, DATE];
 /// The key of a measure that is computed from two cells: throughput divided by the baseline's.
 pub const SPEEDUP: &str = "speedup";
 /// Its name, which includes throughput because speed-ups of times can be different.

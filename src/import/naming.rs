@@ -1,13 +1,11 @@
 //! Keys and names of factors and measures, made from the names of columns.
 
 use super::amount::{Amount, plain};
-use crate::analysis::capitalised;
+use crate::analysis::{COMMIT, DATE, MACHINE, SETTINGS, capitalised};
 
 /// Keys of facts about sessions and of table columns. No factor and no measure may have one of them.
 const TAKEN: [&str; 10] =
-    ["machine", "commit", "date", "runs", "epoch", "repeat", "throughput", "speedup", "ratio", "change"];
-/// Keys of settings that only measures may not have: for runs with a factor of this key, the key means the factor.
-const SETTINGS: [&str; 7] = ["session", "cell", "made_with", "workload", "data", "trace", "mode"];
+    [MACHINE, COMMIT, DATE, "runs", "epoch", "repeat", "throughput", "speedup", "ratio", "change"];
 
 /// A name without its unit, but with the words `per_s` of a rate and `per_w` of an efficiency.
 pub(super) fn stem(name: &str) -> String {
@@ -39,7 +37,7 @@ pub(super) fn is_taken(key: &str) -> bool {
     TAKEN.contains(&key)
 }
 
-/// Whether no measure may have this key.
+/// Whether no measure may have this key. The key of a setting may be that of a factor: for runs with this factor, it means the factor.
 pub(super) fn is_taken_of_measures(key: &str) -> bool {
     is_taken(key) || SETTINGS.contains(&key)
 }

@@ -10,8 +10,8 @@ use strum::IntoStaticStr;
 use super::claim::{Claim, Compare, Side, Test, claims};
 use super::coverage::{Deviation, PaperCells, is_work};
 use crate::analysis::{
-    CELL, Cell, Check, Interval, Key, Measure, Measures, Recording, RunState, RunSummary, Value, Verdict as Shown,
-    check_between, counted, judge as judge_family, mean_interval, summarise, varying,
+    CELL, Cell, Check, Interval, Key, Measure, Measures, Recording, RunState, RunSummary, TRACE, Value,
+    Verdict as Shown, check_between, counted, judge as judge_family, mean_interval, summarise, varying,
 };
 use crate::plan::Filter;
 
@@ -275,7 +275,7 @@ fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[Pa
         let values = compare(test, group);
         let value = in_unit(test, summarise(&values)?);
         let decides = mean_interval(&values).map(|ends| interval_in_unit(test, ends));
-        let settings = distinguishing.iter().filter(|setting| !setting.is(CELL) && !setting.is("trace"));
+        let settings = distinguishing.iter().filter(|setting| !setting.is(CELL) && !setting.is(TRACE));
         let names = settings.filter_map(|setting| Some(format!("{} = {}", setting.key, group[0].level(&setting.key)?)));
         let cells = names.collect::<Vec<_>>().join(", ");
         let Work { other, open } = Work::of(claim, test, group, of_papers);

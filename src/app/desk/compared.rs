@@ -87,9 +87,8 @@ impl Compared {
     }
 }
 
-/// The keys, besides factors, by which runs and cells can be filtered.
-const FACTS: [&str; 11] =
-    ["state", "repeat", "plan", "data", "run", "trace", "tag", "mark", "session", "mode", "workload"];
+/// The keys, besides factors and settings, by which runs can be filtered.
+const FACTS: [&str; 6] = ["state", "repeat", "plan", "run", "tag", "mark"];
 
 impl Desk {
     /// The keys for filters of runs and cells; empty while no run is known.
@@ -100,7 +99,7 @@ impl Desk {
         if keys.is_empty() {
             return Vec::new();
         }
-        keys.into_iter().chain(FACTS).chain(["cell"]).collect()
+        keys.into_iter().chain(FACTS).chain(analysis::SETTINGS).collect()
     }
 
     /// Adds a session to the comparison.
@@ -181,5 +180,15 @@ mod tests {
         let expected = "throttled: by heat on 2026-11-28 (run 38, 0039-a5c8b9f8-7)";
         assert_eq!(with_run_numbers(&[source()], notes()), [expected]);
         assert_eq!(with_run_numbers(&[source(), source()], notes()), notes());
+    }
+
+    #[test]
+    fn filters_know_every_setting_once_there_are_runs() {
+        let mut desk = Desk::default();
+        assert!(desk.filter_keys().is_empty());
+        let runs = vec![fixture::finished()].into();
+        desk.compared.others.push(Arc::new(Records { runs, ..Records::default() }.folded()));
+        let keys = desk.filter_keys();
+        assert!(analysis::SETTINGS.iter().chain(&["precision", "mark"]).all(|key| keys.contains(key)), "{keys:?}");
     }
 }

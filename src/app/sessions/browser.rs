@@ -6,7 +6,7 @@ mod dialog;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use eframe::egui::{Context, Id};
@@ -86,7 +86,7 @@ impl Browser {
 
     fn finish_within(&mut self, limit: Duration, settings: &mut Settings) {
         let (acting, waiting) = (self.acting.take(), std::mem::take(&mut self.waiting));
-        let (sender, ended) = channel();
+        let (sender, ended) = sync_channel(1 + waiting.len());
         let work = move || {
             let present = acting.into_iter().map(|(_, promise)| promise.block_and_take());
             // After the limit, nobody receives the results.

@@ -24,7 +24,7 @@ pub(super) struct Until {
 }
 
 /// Adds repeats to the cells whose training time is not known precisely enough; `None` if it was interrupted. A cell whose finished runs
-/// have no training time gets none. Only repeats that were made like the newest one count (see [`alike_runs`]).
+/// have no training time gets none. Only repeats of the newest one's program count (see [`alike_runs`]).
 pub(super) fn run_until(
     following: &mut Following,
     plan: &Plan,

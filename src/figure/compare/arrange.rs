@@ -3,12 +3,9 @@
 use std::collections::HashMap;
 
 use super::Scene;
-use crate::analysis::{Cell, Level, MACHINE, MADE_WITH, SESSION, Setting, level_name};
+use crate::analysis::{Cell, DATA, Level, MACHINE, MADE_WITH, SESSION, Setting, WORKLOAD, level_name};
 use crate::figure::study::{Form, Place, Study};
 use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
-
-const WORKLOAD: &str = "workload";
-const DATA: &str = "data";
 
 /// Which settings are on rows, on columns and shown by colour.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::arrange::drop_repeated_data;
 use super::{Scene, SettingLevels, setting_levels};
-use crate::analysis::{CELL, COMMAND, Cell, Level, LevelRank, SESSION, Setting, level_rank, varying};
+use crate::analysis::{CELL, COMMAND, Cell, DATA, Level, LevelRank, SESSION, Setting, level_rank, varying};
 use crate::figure::chart::Look;
 use crate::figure::study::{Place, Study};
 use crate::plan::places_of;
@@ -45,7 +45,7 @@ impl Colours {
 
 /// Whether the levels of a setting have the same looks in every figure.
 fn has_own_looks(setting: &Setting) -> bool {
-    !setting.is_fact && ![SESSION, "data", COMMAND, CELL].into_iter().any(|key| setting.is(key))
+    !setting.is_fact && ![SESSION, DATA, COMMAND, CELL].into_iter().any(|key| setting.is(key))
 }
 
 impl Scene<'_> {

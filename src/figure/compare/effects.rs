@@ -82,7 +82,7 @@ fn not_computed(without_repeats: &[Vec<Change>]) -> Option<String> {
     }
     (!names.is_empty()).then(|| {
         format!(
-            "without a value, because no repeat has finished in all cells of all groups: {} ({}); run the missing repeats",
+            "without a value, because no repeat has finished in all cells that the effect compares: {} ({}); run the missing repeats",
             counted(without_repeats.len(), "effect"),
             names.join(", ")
         )

@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{
-    CHANGE, CHANGE_PLACE, COST_NAME, DECLARED, FRONT, Form, Law, MEMORY, OF_STEPS, Place, RATIO, SETTINGS, SPEEDUP,
-    SPEEDUP_NAME, STEP_COST, Study, USUAL_MEASURE, is_verdict,
+    CHANGE, CHANGE_PLACE, COST_NAME, DECLARED, FRONT, Form, Law, MEMORY, OF_STEPS, Place, RATIO, SPEEDUP, SPEEDUP_NAME,
+    STEP_COST, Study, USUAL_MEASURE, is_verdict,
 };
 use crate::analysis::{
-    Cell, Key, Level, Measures, MetricUnit, Source, TraceList, is_of_session, measure_of, metric_measure, why_absent,
+    Cell, Key, Level, Measures, MetricUnit, SETTINGS, Source, TraceList, is_of_session, measure_of, metric_measure,
+    setting_key, why_absent,
 };
 use crate::figure::ratio::by_repeat;
 use crate::figure::sibling::Against;
@@ -87,7 +88,8 @@ impl Study {
     /// Factors and levels that the study names and no cell has.
     fn missing(&self, cells: &[Cell]) -> Vec<String> {
         // Settings that only some sessions have are not reported as missing.
-        let is_there = |key: &str| SETTINGS.contains(&key) || cells.iter().any(|cell| cell.level(key).is_some());
+        let is_setting = |key: &str| SETTINGS.contains(&setting_key(key));
+        let is_there = |key: &str| is_setting(key) || cells.iter().any(|cell| cell.level(key).is_some());
         let keys: BTreeSet<&str> = SETTINGS
             .into_iter()
             .chain(cells.iter().flat_map(|cell| cell.levels.iter().map(|(key, _)| &**key)))
@@ -110,7 +112,7 @@ impl Study {
         };
         for (key, value) in filter.unmet(levels) {
             let known: Vec<String> = levels(key).iter().map(ToString::to_string).collect();
-            if !known.is_empty() && !SETTINGS.contains(&key) {
+            if !known.is_empty() && !is_setting(key) {
                 lines.push(format!("filter: no cell has {key} = {value}{}", suggestion(value, &known)));
             }
         }

@@ -1,5 +1,7 @@
 //! What tells commands apart: the parts in which not all of them are alike.
 
+use std::collections::HashSet;
+
 use super::{Command, typed};
 use crate::foreign::shortened;
 
@@ -7,7 +9,7 @@ use crate::foreign::shortened;
 const MOST_CHARS: usize = 60;
 
 /// For each of several commands, the parts in which not all of them are alike, in one line and as typed into a shell: `THREADS=4, in b`.
-/// A long text lacks its middle.
+/// A long text lacks its middle, or its ends if the difference is in the middle.
 pub fn differences(commands: &[&Command]) -> Vec<String> {
     let mut parts: Vec<Vec<String>> = vec![Vec::new(); commands.len()];
     let mut add = |texts: Vec<String>| {
@@ -28,11 +30,30 @@ pub fn differences(commands: &[&Command]) -> Vec<String> {
     }
     let set_up = endings(&commands.iter().map(|command| command.setup.as_slice()).collect::<Vec<_>>());
     add(set_up.iter().map(|line| set_up_by(line)).collect());
-    let text = |parts: Vec<String>| {
-        let text = parts.join(", ").split_whitespace().collect::<Vec<_>>().join(" ");
-        shortened(&text, MOST_CHARS).into_owned()
+    let in_one_line = |parts: Vec<String>| parts.join(", ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole: Vec<String> = parts.into_iter().map(in_one_line).collect();
+    let short = |texts: &[String]| -> Vec<String> {
+        texts.iter().map(|text| shortened(text, MOST_CHARS).into_owned()).collect()
     };
-    parts.into_iter().map(text).collect()
+    let distinct = |texts: &[String]| texts.iter().collect::<HashSet<_>>().len();
+    let texts = short(&whole);
+    if distinct(&texts) < distinct(&whole) { short(&without_shared_ends(&whole)) } else { texts }
+}
+
+/// Texts without the characters with which all of them begin and end, except for those beside the difference for which there is room.
+fn without_shared_ends(texts: &[String]) -> Vec<String> {
+    let texts: Vec<Vec<char>> = texts.iter().map(|text| text.chars().collect()).collect();
+    let shortest = texts.iter().map(Vec::len).min().unwrap_or(0);
+    let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
+    let is_shared = |letter: &dyn Fn(&[char]) -> char| texts.iter().all(|text| letter(text) == letter(&texts[0]));
+    let start = (0..shortest).take_while(|place| is_shared(&|text| text[*place])).count();
+    let end = (0..shortest - start).take_while(|place| is_shared(&|text| text[text.len() - 1 - place])).count();
+    // Two characters are for the ellipses.
+    let room = MOST_CHARS.saturating_sub(longest - start - end + 2) / 2;
+    let (start, end) = (start.saturating_sub(room), end.saturating_sub(room));
+    let ellipsis = |cut: usize| if cut > 0 { "…" } else { "" };
+    let rest = |text: &Vec<char>| text[start..text.len() - end].iter().collect::<String>();
+    texts.iter().map(|text| format!("{}{}{}", ellipsis(start), rest(text), ellipsis(end))).collect()
 }
 
 /// The words of command lines after those with which all of them begin. At least the last word of each line is left.
@@ -96,6 +117,26 @@ mod tests {
         assert_eq!(told(|command| command.setup.clear()), ["set up by make", "without set-up"]);
         let both = told(|command| (command.run[1], command.folder) = ("test.py".to_owned(), Some("b".to_owned())));
         assert_eq!(both, ["train.py, in a", "test.py, in b"]);
+    }
+
+    #[test]
+    fn long_texts_that_differ_only_in_their_middle_show_it() {
+        let command = |threads: u32| Command {
+            run: vec![
+                "sh".to_owned(),
+                "-c".to_owned(),
+                format!(
+                    "cd build && ./train --images /data/images --epochs 90 --threads {threads} --batch-size 256 --workers 8 --log out.txt \
+                     | tee log"
+                ),
+            ],
+            ..Command::default()
+        };
+        let texts = differences(&[&command(1), &command(16)]);
+        for (text, part) in texts.iter().zip(["--threads 1 --", "--threads 16 --"]) {
+            assert!(text.starts_with('…') && text.ends_with('…') && text.contains(part), "{text}");
+            assert!(text.chars().count() <= MOST_CHARS, "{text}");
+        }
     }
 
     #[test]
