@@ -275,7 +275,7 @@ fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
 
 /// The source that reads the output of a program.
 fn output(spec: &ReadingsSpec) -> Box<dyn Source> {
-    if spec.patterns.is_empty() { Box::new(look::Shapes::default()) } else { Box::new(pattern::Patterns::new(spec)) }
+    if spec.patterns.is_empty() { Box::new(look::Shapes::of_log()) } else { Box::new(pattern::Patterns::new(spec)) }
 }
 
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
