@@ -148,6 +148,8 @@ pub struct FoundStep {
     pub warm_up: Option<bool>,
     /// The phase that its line names.
     pub phase: Option<NamedPhase>,
+    /// Whether it was guessed, so that its duration may contain something else.
+    pub is_guessed: bool,
     /// When it ended, in seconds since the Unix epoch: as the program reports it, or when its line was read.
     pub at_s: f64,
     /// When its line was read, if the program reports when the step ended, in seconds since the Unix epoch.

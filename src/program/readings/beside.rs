@@ -160,7 +160,7 @@ impl Around {
 /// The progress bar without losses that was printed last, and the dictionaries beside it.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Whether the lines are those of a log, which all have the same time.
+    /// Whether the lines are those of a log: they are in order, and their times say nothing.
     is_log: bool,
     has_bar: bool,
     /// The number of steps of the bar, if it shows one.
@@ -177,7 +177,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// The bar and the dictionaries in a log, whose lines all have the same time.
+    /// The bar and the dictionaries in a log.
     pub fn of_log() -> Self {
         Self { is_log: true, ..Self::default() }
     }

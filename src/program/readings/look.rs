@@ -75,7 +75,13 @@ impl Look {
             // This is shown in trials; runs are not marked with it.
             Found::Untaken(_) => false,
         };
-        found.extend(new.into_iter().filter(|found| is_certain || is_heard(found)));
+        let marked = |mut found: Found| {
+            if let Found::Step(step) = &mut found {
+                step.is_guessed = !is_certain;
+            }
+            found
+        };
+        found.extend(new.into_iter().filter(|found| is_certain || is_heard(found)).map(marked));
     }
 }
 
@@ -248,7 +254,7 @@ impl Source for Shapes {
 }
 
 impl Shapes {
-    /// The formats in a log, whose lines all have the same time.
+    /// The formats in a log, whose lines are in order, and whose times say nothing.
     pub fn of_log() -> Self {
         Self { beside: Beside::of_log(), ..Self::default() }
     }

@@ -473,7 +473,7 @@ fn all_guessed_steps_give_way_to_those_that_the_program_reports() {
         writeln!(file, "{line}").unwrap();
     };
     let mut look = Look::new(JsonLines::of_program(path.clone()), folder.path());
-    assert!(matches!(line(&mut look, "step 1 loss 0.5")[..], [Found::Step(_)]));
+    assert!(matches!(line(&mut look, "step 1 loss 0.5")[..], [Found::Step(FoundStep { is_guessed: true, .. })]));
     report("{\"accuracy\":0.5}");
     assert!(matches!(poll(&mut look, false)[..], [Found::Reading { .. }]), "a reading says nothing of the steps");
     assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
@@ -481,7 +481,11 @@ fn all_guessed_steps_give_way_to_those_that_the_program_reports() {
     assert!(matches!(poll(&mut look, false)[..], [Found::StepsWithdrawn, Found::Step(step)] if step.step == Some(3)));
     assert_eq!(line(&mut look, "step 3 loss 0.2"), []);
     report("{\"step\":4}");
-    assert!(matches!(poll(&mut look, true)[..], [Found::Step(step)] if step.step == Some(4)), "nothing was guessed");
+    let last = poll(&mut look, true);
+    assert!(
+        matches!(last[..], [Found::Step(FoundStep { step: Some(4), is_guessed: false, .. })]),
+        "nothing was guessed: {last:?}"
+    );
 }
 
 #[test]
