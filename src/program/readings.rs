@@ -177,6 +177,7 @@ impl fmt::Display for Found {
                 units,
                 warm_up,
                 phase,
+                is_guessed: _,
                 at_s: _,
                 read_s: _,
             }) => {
