@@ -10,6 +10,7 @@ mod bars;
 mod beside;
 mod course;
 mod csv;
+mod evaluation;
 mod fields;
 mod growing;
 mod json;

@@ -85,8 +85,8 @@ fn the_bar_of_a_validation_gives_no_steps_and_no_loss() {
 }
 
 /// Two epochs of 10 steps, as Hugging Face's Trainer prints them with `logging_steps=1`: dictionaries on standard output, whose loss is here the
-/// number of their step, and tqdm's bar on standard error, which is drawn every 0.1 s and behind each dictionary. The steps are so long that a busy machine reads a
-/// dictionary nearer to the bar of its own step than to any other.
+/// number of their step, and tqdm's bar on standard error, which is drawn every 0.1 s and behind each dictionary. The steps are so long that
+/// a busy machine, too, reads a dictionary nearer to the bar of its own step than to any other.
 const LOGGED_STEPS: &str = r#"
 import sys, time
 def draw(text): print("\r" + text, end="", file=sys.stderr, flush=True)

@@ -11,19 +11,21 @@
 mod epochs;
 mod evaluated;
 mod more;
+mod precedence;
 mod recent;
 mod withdrawn;
 
 use std::collections::{BTreeMap, HashSet};
 
 use evaluated::EvaluatedFirst;
-use more::Precedence;
+use precedence::Precedence;
 use recent::Recent;
 
+use super::evaluation::Evaluation;
 use super::fields::can_wait;
 use super::keys::{Keys, Refused, TRAINING_LOSS};
 use super::logged::{Logged, stored_units};
-use super::losses::{Evaluation, Losses};
+use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
 use super::warm_up::WarmUpSearch;
@@ -222,12 +224,6 @@ impl Course {
                 self.warn("settled", message.to_owned(), now_s, events);
             }
         }
-    }
-
-    /// Whether the program trains and has reported no loss of a step, so that a loss without a step is the newest one of the training.
-    fn trains_without_losses(&self) -> bool {
-        let has_loss = self.losses.has_any() || self.newest().is_some_and(|newest| newest.step.loss.is_some());
-        !has_loss && self.named.is_none_or(NamedPhase::is_training)
     }
 
     /// The time at which a step ended.

@@ -357,12 +357,12 @@ impl Shapes {
             }
             // The time of an evaluation is not time of a step. An evaluation begins with an empty bar: Hugging Face's Trainer prints the full
             // bar once more when it is over.
-            let goes_on = Some(step) != steps || loss.is_some();
-            // A step of the training ends an evaluation, so those before this one come first.
-            if goes_on && !self.bars.is_evaluating() {
+            let is_under_way = Some(step) != steps || loss.is_some();
+            // A step of the training ends an evaluation, so that the steps before this one are handed over first.
+            if is_under_way && !self.bars.is_evaluating() {
                 self.settle(f64::INFINITY, found);
             }
-            let begins = goes_on && self.bars.evaluates();
+            let begins = is_under_way && self.bars.evaluates();
             return begins.then(|| fields.text("phase", "evaluate"));
         }
         let is_new = step == 0 && loss.is_none() && bar[0].contains("[00:00");
