@@ -267,6 +267,8 @@ impl Beside {
         }
         if self.waiting.len() > MOST_WAITING {
             self.assign_next(&mut reports);
+            // Outside of logs, when a step is known depends on the dictionaries that still wait.
+            self.report(f64::NEG_INFINITY, &mut reports);
         }
         // In a log, the bar behind the dictionary is the next line with a bar.
         if !self.is_log {

@@ -216,6 +216,16 @@ fn each_dictionary_tells_of_the_number_of_epochs_once() {
 }
 
 #[test]
+fn of_endless_dictionaries_beside_a_bar_that_stands_still_a_limited_number_waits() {
+    for (mut beside, at_s) in [(Beside::default(), 2.0), (Beside::of_log(), 1.0)] {
+        beside.show((3, Some(5)), false, 1.0);
+        let reports: usize = (0..3 * MOST_WAITING).map(|_| beside.add(of_epoch(0.5, at_s), false).len()).sum();
+        assert_eq!((reports, beside.waiting.len()), (2 * MOST_WAITING, MOST_WAITING));
+        assert!(beside.shown[0].beside.is_empty() && beside.noted == 0, "none of them is looked at again");
+    }
+}
+
+#[test]
 fn steps_that_were_not_reported_are_kept_however_many_they_are() {
     let mut beside = Beside { counted: [Some(1000)].into(), ..Beside::default() };
     let known: usize = (1..=300).map(|step| beside.show((step, Some(1000)), false, 1.0).len()).sum();
