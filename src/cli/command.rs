@@ -71,9 +71,11 @@ fn test(arguments: &TestArguments) -> Outcome {
     let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
     let lines = read_log(&command.readings, begin.as_slice().chain(&mut log), |line, found| {
         read.add(&found);
-        match line {
-            Some((line, _)) => text.push_str(&format!("{line:>6}  {found}\n")),
-            None => missed.push(found.to_string()),
+        match (line, &found) {
+            (Some((line, _)), _) => text.push_str(&format!("{line:>6}  {found}\n")),
+            (None, Found::Warning(_)) => missed.push(found.to_string()),
+            // It waited for a line behind its own.
+            (None, _) => text.push_str(&format!("{:>6}  {found}\n", "end")),
         }
     });
     let lines = lines.map_err(unreadable)?;
@@ -221,6 +223,9 @@ mod tests {
         assert_eq!(tried(patterns, b"step 1\nloss 0.5\n", None).unwrap(), OK);
         assert_eq!(tried(patterns, b"step 1\n\xff\x00", None).unwrap(), SOME_RUN_FAILED, "a pattern matches nothing");
         assert_eq!(tried("", b"step 1 loss 0.5", Some("own")).unwrap(), OK, "a usual shape");
+        let ends_with_loss =
+            b" 10%|#| 10/100 [00:05<00:45, 2.0it/s]\n 50%|#| 50/100 [00:25<00:25, 2.0it/s]\n{'loss': 0.5}\n";
+        assert_eq!(tried("", ends_with_loss, None).unwrap(), OK, "its step is known at the end");
         assert_eq!(tried("", b"", None).unwrap(), SOME_RUN_FAILED);
     }
 

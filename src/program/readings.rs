@@ -10,6 +10,7 @@ mod bars;
 mod beside;
 mod course;
 mod csv;
+mod evaluation;
 mod fields;
 mod growing;
 mod json;
@@ -148,6 +149,8 @@ pub struct FoundStep {
     pub warm_up: Option<bool>,
     /// The phase that its line names.
     pub phase: Option<NamedPhase>,
+    /// Whether it was guessed, so that its duration may contain something else.
+    pub is_guessed: bool,
     /// When it ended, in seconds since the Unix epoch: as the program reports it, or when its line was read.
     pub at_s: f64,
     /// When its line was read, if the program reports when the step ended, in seconds since the Unix epoch.
@@ -175,6 +178,7 @@ impl fmt::Display for Found {
                 units,
                 warm_up,
                 phase,
+                is_guessed: _,
                 at_s: _,
                 read_s: _,
             }) => {
@@ -275,7 +279,7 @@ fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
 
 /// The source that reads the output of a program.
 fn output(spec: &ReadingsSpec) -> Box<dyn Source> {
-    if spec.patterns.is_empty() { Box::new(look::Shapes::default()) } else { Box::new(pattern::Patterns::new(spec)) }
+    if spec.patterns.is_empty() { Box::new(look::Shapes::of_log()) } else { Box::new(pattern::Patterns::new(spec)) }
 }
 
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of

@@ -371,6 +371,8 @@ impl Index {
     fn withdraw_steps(&mut self, key: i64) -> Result<()> {
         self.blocks.retain(|(rank_key, _), _| *rank_key != key);
         self.execute("DELETE FROM step WHERE rank_key = ?1", [key])?;
+        // These are means over the steps of epochs. Losses that the program reports itself are logged again.
+        self.execute("DELETE FROM reading WHERE rank_key = ?1 AND step = 0 AND key = 'train_loss'", [key])?;
         self.execute("DELETE FROM steady WHERE rank_key = ?1", [key])
     }
 

@@ -86,11 +86,14 @@ fn evaluations_between_the_rows_or_lines_of_a_file_are_no_time_of_steps() {
 #[test]
 fn only_the_steps_that_a_program_reports_itself_are_left_of_a_run_that_began_with_guessed_ones() {
     let scene = Scene::new();
-    let program = "for step in 100 200; do echo \"step $step loss 0.5\"; sleep 0.3; done\n\
+    // The program's own steps come once guessed ones are in the log.
+    let program = "for step in 100 200; do echo \"step $step loss 0.5\"; sleep 0.1; done\n\
+                   until grep -q '\"event\":\"step\"' \"$1/rank-0.jsonl\"; do sleep 0.1; done\n\
                    for step in 1 2 3; do echo \"{\\\"step\\\": $step, \\\"duration_s\\\": 0.01}\" >> \"$MULTICARD_READINGS\"; done\n";
     fs::write(scene.programs().join("train.sh"), program).unwrap();
-    scene.finish("[command]\nrun = [\"sh\", \"{programs}/train.sh\"]\n");
+    scene.finish("[command]\nrun = [\"sh\", \"{programs}/train.sh\", \"{run_folder}\"]\n");
     let run = &scene.runs()[0];
+    assert!(events(run).contains(&Event::StepsWithdrawn));
     let id = run.file_name().unwrap().to_str().unwrap();
     let steps = Reader::open(&scene.session()).unwrap().steps(id, 0).unwrap();
     assert_eq!(steps.iter().map(|step| step.step).collect::<Vec<_>>(), [1, 2, 3]);

@@ -11,18 +11,21 @@
 mod epochs;
 mod evaluated;
 mod more;
+mod precedence;
 mod recent;
+mod withdrawn;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use evaluated::EvaluatedFirst;
-use more::Precedence;
+use precedence::Precedence;
 use recent::Recent;
 
+use super::evaluation::Evaluation;
 use super::fields::can_wait;
-use super::keys::{Keys, Refused};
+use super::keys::{Keys, Refused, TRAINING_LOSS};
 use super::logged::{Logged, stored_units};
-use super::losses::{Evaluation, Losses};
+use super::losses::Losses;
 use super::numbers::{Epochs, Steps};
 use super::program_clock::ProgramClock;
 use super::warm_up::WarmUpSearch;
@@ -81,6 +84,8 @@ pub struct Course {
     /// The epoch of the newest loss that was reported after a later step.
     late_epoch: Option<u32>,
     keys: Keys,
+    /// Of each epoch, the newest training loss that the program reports itself, with its time.
+    own_losses: BTreeMap<Option<u32>, (f64, Event)>,
     /// The first step with a reported duration, and the sum of the durations of the steps after it.
     reported: Option<(FoundStep, f64)>,
     /// The clock of the times that the program reports, and the steps that were logged with such times before it was known to be right.
@@ -121,6 +126,7 @@ impl Course {
             completed: None,
             late_epoch: None,
             keys: Keys::default(),
+            own_losses: BTreeMap::new(),
             reported: None,
             clock: ProgramClock::new(started_s),
             unsure: Vec::new(),
@@ -154,11 +160,16 @@ impl Course {
                 Found::StepsWithdrawn => self.withdraw_steps(now_s, events),
                 Found::Reading { key, value, step, epoch } => match self.keys.add(&key) {
                     Ok(()) => {
+                        let is_own_loss = step.is_none() && key == TRAINING_LOSS;
                         let is_of_training = step.is_none() && self.trains_without_losses();
                         let key = if is_of_training { self.keys.of_training(key) } else { key };
                         let step = step.map(|step| self.steps.number_of(source, step));
                         let epoch = epoch.map(|epoch| self.epochs.number_of(epoch));
-                        events.push((now_s, Event::Reading { key, value, epoch, step }));
+                        let reading = (now_s, Event::Reading { key, value, epoch, step });
+                        if is_own_loss {
+                            self.own_losses.insert(epoch, reading.clone());
+                        }
+                        events.push(reading);
                     }
                     Err(Refused { kind, message }) => self.warn(&kind, message, now_s, events),
                 },
@@ -171,14 +182,6 @@ impl Course {
             }
         }
         self.log_waiting(events);
-    }
-
-    /// Begins anew: the steps so far do not count. Keys of readings, clocks, and what was warned of stay known.
-    fn withdraw_steps(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
-        let anew = Self::new(self.started_s, self.warm_up.asked());
-        let Self { first, set, keys, clock, warned, .. } = std::mem::replace(self, anew);
-        (self.set, self.keys, self.clock, self.warned) = (set, keys, clock, warned);
-        events.extend(first.map(|_| (now_s, Event::StepsWithdrawn)));
     }
 
     /// Whether there was neither a step nor a reading.
@@ -221,12 +224,6 @@ impl Course {
                 self.warn("settled", message.to_owned(), now_s, events);
             }
         }
-    }
-
-    /// Whether the program trains and has reported no loss of a step, so that a loss without a step is the newest one of the training.
-    fn trains_without_losses(&self) -> bool {
-        let has_loss = self.losses.has_any() || self.newest().is_some_and(|newest| newest.step.loss.is_some());
-        !has_loss && self.named.is_none_or(NamedPhase::is_training)
     }
 
     /// The time at which a step ended.

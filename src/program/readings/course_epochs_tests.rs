@@ -129,3 +129,13 @@ fn an_epoch_that_is_named_again_and_again_ends_when_another_one_is_named() {
     let found = |step: u64| silent_steps(step..=step).chain([Found::Epoch(step as f64 / 3.0)]);
     assert_eq!(epochs((1..=5).flat_map(found).collect()), [1, 1, 1, 2, 2]);
 }
+
+#[test]
+fn training_losses_that_a_program_reports_itself_are_logged_again_once_guessed_steps_are_withdrawn() {
+    let own = Found::Reading { key: "train_loss".into(), value: 0.25, step: None, epoch: Some(1.0) };
+    let guessed = Found::Step(FoundStep { loss: Some(0.5), ..found_step(1, 1.0) });
+    let found = [vec![guessed, own], vec![Found::StepsWithdrawn, Found::Step(found_step(1, 2.0))]];
+    let log = events(WarmUp::Steps(0), &found);
+    let at = log.iter().position(|event| *event == Event::StepsWithdrawn).unwrap();
+    assert_eq!(losses(&log[at..]), [(Some(1), 0.25)], "{log:?}");
+}

@@ -148,7 +148,7 @@ fn of_nano_gpt(every: u64, lines: u64, evaluates: impl Fn(u64) -> bool) -> Vec<F
         found.extend(evaluates(line).then(|| evaluated(Some(every * line), end_s)));
         end_s += 0.02;
         let duration_s = Some(evaluation_s + 0.02);
-        found.push(Found::Step(FoundStep { duration_s, ..found_step(every * line, end_s) }));
+        found.push(Found::Step(FoundStep { duration_s, is_guessed: true, ..found_step(every * line, end_s) }));
     }
     found
 }
@@ -167,6 +167,17 @@ fn a_reported_duration_that_contains_an_evaluation_does_not_count() {
 }
 
 #[test]
+fn a_declared_duration_counts_even_if_the_line_of_an_evaluation_is_written_together_with_that_of_its_step() {
+    let of_step = |number: u64| {
+        let step = FoundStep { duration_s: Some(0.1), ..found_step(number, number as f64) };
+        [evaluated(Some(number), number as f64), Found::Step(step)]
+    };
+    let log = events(WarmUp::Steps(0), &[(1..=3).flat_map(of_step).collect()]);
+    assert_eq!(counted(&log), [(1, 0.1), (2, 0.1), (3, 0.1)]);
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+#[test]
 fn a_run_with_an_evaluation_in_each_reported_duration_tells_that_no_step_has_a_duration() {
     for every in [1, 10] {
         let log = events(WarmUp::Steps(0), &[of_nano_gpt(every, 5, |_| true)]);
@@ -178,8 +189,9 @@ fn a_run_with_an_evaluation_in_each_reported_duration_tells_that_no_step_has_a_d
 
 #[test]
 fn a_reported_duration_counts_if_the_program_names_its_training_or_another_source_evaluates() {
-    let late = Found::Step(FoundStep { duration_s: Some(0.5), ..found_step(2, 5.25) });
-    let first = Found::Step(FoundStep { duration_s: Some(0.5), ..found_step(1, 1.0) });
+    let guessed = |number: u64, at_s: f64| FoundStep { is_guessed: true, ..found_step(number, at_s) };
+    let late = Found::Step(FoundStep { duration_s: Some(0.5), ..guessed(2, 5.25) });
+    let first = Found::Step(FoundStep { duration_s: Some(0.5), ..guessed(1, 1.0) });
     let train = Found::Phase { phase: NamedPhase::of("train").unwrap(), at_s: 0.5 };
     let found = vec![train, first.clone(), evaluated(Some(1), 5.0), late.clone()];
     assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), [(1, 0.5), (2, 0.5)]);

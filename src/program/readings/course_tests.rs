@@ -287,11 +287,13 @@ prop_compose! {
         units in proptest::option::of(0.0..1e300),
         warm_up in proptest::option::of(any::<bool>()),
         phase in proptest::option::of(any_phase()),
+        is_guessed in any::<bool>(),
         at_s in any_time(),
         read_s in proptest::option::of(any_time()),
     ) -> FoundStep {
         let wait_s = None;
-        FoundStep { step, steps, epoch, duration_s, wait_s, loss, is_mean_loss, units, warm_up, phase, at_s, read_s }
+        let times = FoundStep { at_s, read_s, is_guessed, ..FoundStep::default() };
+        FoundStep { step, steps, epoch, duration_s, wait_s, loss, is_mean_loss, units, warm_up, phase, ..times }
     }
 }
 

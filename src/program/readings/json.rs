@@ -192,6 +192,7 @@ mod tests {
             units: Some(64.0),
             warm_up: Some(true),
             phase: None,
+            is_guessed: false,
             at_s: 2.0,
             read_s: Some(7.0),
         };

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::bars::{Bar, Bars, GUESS, description};
-use super::beside::{self, Beside, Dictionary, Told};
+use super::beside::{self, Beside, Dictionary, TimedFields};
 use super::fields::{Fields, Names, shown};
 use super::json::{self, JsonLines};
 use super::printed;
@@ -75,7 +75,13 @@ impl Look {
             // This is shown in trials; runs are not marked with it.
             Found::Untaken(_) => false,
         };
-        found.extend(new.into_iter().filter(|found| is_certain || is_heard(found)));
+        let marked = |mut found: Found| {
+            if let Found::Step(step) = &mut found {
+                step.is_guessed = !is_certain;
+            }
+            found
+        };
+        found.extend(new.into_iter().filter(|found| is_certain || is_heard(found)).map(marked));
     }
 }
 
@@ -218,7 +224,7 @@ impl Source for Shapes {
             let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
             if fields.phase.is_some() {
-                self.settle(found);
+                self.settle(f64::INFINITY, found);
                 found.push(Found::Evaluated { step: fields.step.step, at_s });
             }
             read
@@ -241,13 +247,18 @@ impl Source for Shapes {
     }
 
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        let told = if last { self.beside.settle() } else { self.beside.poll(now_s) };
-        self.hand_over_all(told, found);
+        let reports = if last { self.beside.settle(f64::INFINITY) } else { self.beside.poll(now_s) };
+        self.hand_over_all(reports, found);
         Ok(())
     }
 }
 
 impl Shapes {
+    /// The formats in a log, whose lines are in order, and whose times say nothing.
+    pub fn of_log() -> Self {
+        Self { beside: Beside::of_log(), ..Self::default() }
+    }
+
     /// Adds what was read of a line to `found`.
     fn hand_over(&mut self, fields: Fields, at_s: f64, found: &mut Vec<Found>) {
         if fields.is_step() {
@@ -257,11 +268,11 @@ impl Shapes {
     }
 
     /// Adds what is known of the bar's steps to `found`. With a new step, the training goes on.
-    fn hand_over_all(&mut self, told: Told, found: &mut Vec<Found>) {
-        if told.iter().any(|(fields, _)| fields.step.step > self.newest) {
+    fn hand_over_all(&mut self, reports: TimedFields, found: &mut Vec<Found>) {
+        if reports.iter().any(|(fields, _)| fields.step.step > self.newest) {
             self.bars.trains();
         }
-        told.into_iter().for_each(|(fields, at_s)| self.hand_over(fields, at_s, found));
+        reports.into_iter().for_each(|(fields, at_s)| self.hand_over(fields, at_s, found));
     }
 
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
@@ -316,10 +327,10 @@ impl Shapes {
         self.untaken.len() < MOST_UNTAKEN && self.untaken.insert(untaken.name.clone())
     }
 
-    /// Gives the losses that wait for a step to the steps that are known.
-    fn settle(&mut self, found: &mut Vec<Found>) {
-        let told = self.beside.settle();
-        self.hand_over_all(told, found);
+    /// Gives the losses up to this time that wait for a step to the steps that are known.
+    fn settle(&mut self, until_s: f64, found: &mut Vec<Found>) {
+        let reports = self.beside.settle(until_s);
+        self.hand_over_all(reports, found);
     }
 
     /// A bar is a step if it contains a loss and is not the bar of an evaluation. A bar without a loss may be the bar of a download, unless
@@ -346,14 +357,19 @@ impl Shapes {
             }
             // The time of an evaluation is not time of a step. An evaluation begins with an empty bar: Hugging Face's Trainer prints the full
             // bar once more when it is over.
-            let begins = (Some(step) != steps || loss.is_some()) && self.bars.evaluates();
-            if begins {
-                self.settle(found);
-                self.bars.evaluates();
+            let is_under_way = Some(step) != steps || loss.is_some();
+            // A step of the training ends an evaluation, so that the steps before this one are handed over first.
+            if is_under_way && !self.bars.is_evaluating() {
+                self.settle(f64::INFINITY, found);
             }
+            let begins = is_under_way && self.bars.evaluates();
             return begins.then(|| fields.text("phase", "evaluate"));
         }
         let is_new = step == 0 && loss.is_none() && bar[0].contains("[00:00");
+        if is_new && self.bars.is_first(steps) {
+            // These are steps of the bar before.
+            self.settle(at_s, found);
+        }
         if is_new && self.newest.is_some_and(|newest| self.bars.begins_again(before, steps, newest)) {
             found.push(Found::Begins { at_s });
         }
@@ -364,11 +380,11 @@ impl Shapes {
             let goes_on = follows && self.bars.is_first(steps) && self.bars.trains();
             found.extend(NamedPhase::of("train").filter(|_| goes_on).map(|phase| Found::Phase { phase, at_s }));
             if !self.bars_have_loss {
-                let told = self.beside.show((step, steps), !description(before).is_empty(), at_s);
+                let reports = self.beside.show((step, steps), !description(before).is_empty(), at_s);
                 if self.beside.counts() {
                     self.bars.has_loss_beside(self.beside.steps());
                 }
-                self.hand_over_all(told, found);
+                self.hand_over_all(reports, found);
             }
             return None;
         };
@@ -409,7 +425,7 @@ impl Shapes {
         let dictionary = Dictionary::of(line, at_s)?;
         if dictionary.needs_no_bar() {
             if dictionary.fields.evaluation(at_s).is_some() && !self.bars.is_evaluating() {
-                self.settle(found);
+                self.settle(f64::INFINITY, found);
             }
             *fields = dictionary.fields;
         } else if self.bars_have_loss {
@@ -418,8 +434,8 @@ impl Shapes {
             if self.beside.has_bar() {
                 self.bars.has_loss_beside(self.beside.steps());
             }
-            let told = self.beside.hold(dictionary);
-            self.hand_over_all(told, found);
+            let reports = self.beside.add(dictionary, self.bars.is_evaluating());
+            self.hand_over_all(reports, found);
             return None;
         }
         Some(Ok(()))

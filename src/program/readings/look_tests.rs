@@ -7,7 +7,7 @@ use crate::plan::command::ReadingsSpec;
 
 /// What the shapes of these lines come to.
 fn shapes(lines: &[&str]) -> Vec<Found> {
-    let (mut shapes, mut found) = (Shapes::default(), Vec::new());
+    let (mut shapes, mut found) = (Shapes::of_log(), Vec::new());
     lines.iter().for_each(|line| shapes.line(Stream::Output, line, 7.0, &mut found));
     found
 }
@@ -203,6 +203,52 @@ fn a_dictionary_of_hugging_face_belongs_to_the_step_that_the_bar_beside_it_shows
         &[Found::Evaluated { step: None, at_s: 7.0 }],
     ];
     assert_eq!(alone, expected.concat(), "without a number, a loss is not a step");
+}
+
+#[test]
+fn of_several_dictionaries_at_a_step_the_last_one_has_its_loss_and_the_others_are_readings() {
+    let bar = |step: u64| format!("  1%|          | {step}/1000 [00:05<08:00,  2.06it/s]");
+    let found = shapes(&[&bar(8), "{'loss': 0.75, 'norm': 1.5}", "{'loss': 0.5, 'norm': 2.5}", &bar(10)]);
+    let of_ten = |key: &str, value: f64| reading(key, value, Some(10), None);
+    let expected = [step(10, Some(1000), None, 0.5), of_ten("norm", 2.5), of_ten("norm", 1.5), of_ten("loss", 0.75)];
+    assert_eq!(found[1..], expected, "{found:?}");
+}
+
+/// A state of tqdm's bar without a loss.
+fn bare_bar(description: &str, step: u64, steps: u64) -> String {
+    format!("{description} 50%|█████     | {step}/{steps} [00:00<00:01,  4.00it/s]")
+}
+
+#[test]
+fn a_second_training_with_another_number_of_steps_has_its_own_steps() {
+    let lines = [
+        bare_bar("Stage 1:", 0, 2),
+        "{'loss': 0.5}".to_owned(),
+        bare_bar("Stage 1:", 2, 2),
+        bare_bar("Stage 2:", 0, 4),
+        bare_bar("Stage 2:", 2, 4),
+        "{'loss': 0.25}".to_owned(),
+        bare_bar("Stage 2:", 4, 4),
+    ];
+    let bare = Found::Step(FoundStep { step: Some(2), steps: Some(4), at_s: 7.0, ..FoundStep::default() });
+    let expected = [step(2, Some(2), None, 0.5), bare, step(4, Some(4), None, 0.25)];
+    assert_eq!(shapes(&lines.each_ref().map(String::as_str)), expected);
+}
+
+#[test]
+fn a_loss_beside_a_bar_that_is_guessed_to_be_an_evaluation_is_none_of_the_full_bar_before_it() {
+    let lines = [
+        bare_bar("", 0, 2),
+        "{'loss': 0.5}".to_owned(),
+        bare_bar("", 2, 2),
+        bare_bar("", 0, 3),
+        bare_bar("", 1, 3),
+        "{'loss': 0.25}".to_owned(),
+    ];
+    let phase = Found::Phase { phase: NamedPhase::of("evaluate").unwrap(), at_s: 7.0 };
+    let guess = Found::Warning(GUESS.to_owned());
+    let expected = [step(2, Some(2), None, 0.5), guess, phase, reading("loss", 0.25, None, None)];
+    assert_eq!(shapes(&lines.each_ref().map(String::as_str)), expected);
 }
 
 #[test]
@@ -427,7 +473,7 @@ fn all_guessed_steps_give_way_to_those_that_the_program_reports() {
         writeln!(file, "{line}").unwrap();
     };
     let mut look = Look::new(JsonLines::of_program(path.clone()), folder.path());
-    assert!(matches!(line(&mut look, "step 1 loss 0.5")[..], [Found::Step(_)]));
+    assert!(matches!(line(&mut look, "step 1 loss 0.5")[..], [Found::Step(FoundStep { is_guessed: true, .. })]));
     report("{\"accuracy\":0.5}");
     assert!(matches!(poll(&mut look, false)[..], [Found::Reading { .. }]), "a reading says nothing of the steps");
     assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
@@ -435,7 +481,11 @@ fn all_guessed_steps_give_way_to_those_that_the_program_reports() {
     assert!(matches!(poll(&mut look, false)[..], [Found::StepsWithdrawn, Found::Step(step)] if step.step == Some(3)));
     assert_eq!(line(&mut look, "step 3 loss 0.2"), []);
     report("{\"step\":4}");
-    assert!(matches!(poll(&mut look, true)[..], [Found::Step(step)] if step.step == Some(4)), "nothing was guessed");
+    let last = poll(&mut look, true);
+    assert!(
+        matches!(last[..], [Found::Step(FoundStep { step: Some(4), is_guessed: false, .. })]),
+        "nothing was guessed: {last:?}"
+    );
 }
 
 #[test]
@@ -474,7 +524,8 @@ fn the_first_dictionary_of_a_trainer_waits_for_its_bar() {
     let mut counted = look();
     assert_eq!(line(&mut counted, none), []);
     assert_eq!(line(&mut counted, first), []);
-    let found = line(&mut counted, one);
+    let mut found = line(&mut counted, one);
+    found.extend(poll(&mut counted, true));
     let step = found.iter().find_map(|found| if let Found::Step(step) = found { Some(step) } else { None }).unwrap();
     assert_eq!((step.step, step.loss, step.at_s), (Some(1), Some(10.96), 7.0));
     assert!(!found.iter().any(|found| matches!(found, Found::Reading { key, .. } if *key == "loss")), "{found:?}");

@@ -7,7 +7,7 @@ use crate::protocol::Event;
 
 /// What a line comes to behind the lines before it, without what was not taken.
 fn read(before: &[&str], line: &str) -> (Option<FoundStep>, Vec<(String, f64)>, Vec<Untaken>) {
-    let (mut shapes, mut found) = (Shapes::default(), Vec::new());
+    let (mut shapes, mut found) = (Shapes::of_log(), Vec::new());
     before.iter().for_each(|line| shapes.line(Stream::Output, line, 7.0, &mut found));
     found.clear();
     shapes.line(Stream::Output, line, 7.0, &mut found);

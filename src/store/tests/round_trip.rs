@@ -51,25 +51,29 @@ fn say_a_run(store: &Store) -> Evidence {
 }
 
 #[test]
-fn steps_that_a_rank_withdraws_are_gone_and_its_readings_stay() {
+fn steps_that_a_rank_withdraws_are_gone_with_the_losses_of_their_epochs_and_its_other_readings_stay() {
     let (_folder, store) = session();
     for decision in [plan_added(), queued("r1"), run_started("r1")] {
         store.decide(decision).unwrap();
     }
     let norm = |step: u64| Event::Reading { key: "norm".into(), value: 1.0, epoch: None, step: Some(step) };
-    let before = [started(), phase(Phase::Steady), step(7), step(900), norm(7), step(8)];
+    let loss = |value: f64| Event::Reading { key: "train_loss".into(), value, epoch: Some(1), step: None };
+    let before = [started(), phase(Phase::Steady), step(7), step(900), norm(7), loss(0.5), step(8)];
     // Some of the steps are in the index, others are not yet.
     for (place, event) in before.into_iter().enumerate() {
         say(&store, "r1", 0, place as f64, event);
         store.flush().unwrap();
     }
-    for (time_s, event) in [(9.0, step(9)), (10.0, Event::StepsWithdrawn), (12.0, step(2))] {
+    for (time_s, event) in [(9.0, step(9)), (10.0, Event::StepsWithdrawn), (12.0, step(2)), (13.0, loss(0.25))] {
         say(&store, "r1", 0, time_s, event);
     }
     store.flush().unwrap();
     let record = store.reader().unwrap().run("r1").unwrap().unwrap();
     assert_eq!(record.ranks[0].steps.iter().map(|step| step.step).collect::<Vec<_>>(), [2]);
-    assert_eq!(record.ranks[0].readings.len(), 1);
+    let mut readings: Vec<(&str, f64)> =
+        record.ranks[0].readings.iter().map(|reading| (reading.key.as_str(), reading.value)).collect();
+    readings.sort_by(|(one, _), (other, _)| one.cmp(other));
+    assert_eq!(readings, [("norm", 1.0), ("train_loss", 0.25)]);
 }
 
 #[test]

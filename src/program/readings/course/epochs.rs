@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::super::keys::TRAINING_LOSS;
-use super::{Course, Event, FoundStep, Logged};
+use super::{Course, Event, FoundStep, Logged, NamedPhase};
 
 impl Course {
     /// Takes an epoch that is named without a step. A program names each epoch once it is over, such as with its accuracy, or before its steps.
@@ -46,6 +46,12 @@ impl Course {
         // The line of a step that was read together with that of the beginning does not tell the time of the step.
         self.times_step &= step.at_s > self.since_s;
         advance.min(self.steps.in_count(source))
+    }
+
+    /// Whether the program trains and has reported no loss of a step, so that a loss without a step is the newest one of the training.
+    pub(super) fn trains_without_losses(&self) -> bool {
+        let has_loss = self.losses.has_any() || self.newest().is_some_and(|newest| newest.step.loss.is_some());
+        !has_loss && self.named.is_none_or(NamedPhase::is_training)
     }
 
     /// Adds the loss of a step, if it has one, to the losses of its epoch, once nothing more is reported of the step. The epoch of the steps

@@ -1,5 +1,5 @@
-//! Evaluations whose loss is all that a program reports: their time is not time of a step. If the program reports the durations of its
-//! steps, a duration that is longer than the time since an evaluation contains some of it, and is unknown.
+//! Evaluations whose loss is all that a program reports: which time is theirs, and is not time of a step. What that means depends on whether
+//! the steps around them have reported durations, and on whether their lines come together.
 
 use super::{Course, Event, FoundStep, Logged, Phase};
 
@@ -68,7 +68,8 @@ impl Course {
     }
 
     /// Takes note of a new step: the line of its loss is its end, whether or not its evaluation was reported before that. If the step began
-    /// before the end of an evaluation, as its reported duration says, its own duration is unknown.
+    /// before the end of an evaluation, as a guessed duration says, its own duration is unknown. A duration that is declared is right: the lines
+    /// of the evaluation and of the step may have been written together.
     pub(super) fn ends_after_evaluation(
         &mut self,
         source: usize,
@@ -79,7 +80,7 @@ impl Course {
         let EvaluatedFirst { next, is_usual, ended } = std::mem::take(&mut self.evaluated_first);
         let is_first = next == Some(number);
         self.evaluated_first.is_usual = is_first;
-        let since_s = ended.filter(|(by, _)| *by == source).map(|(_, ended_s)| step.at_s - ended_s);
+        let since_s = ended.filter(|(by, _)| step.is_guessed && *by == source).map(|(_, ended_s)| step.at_s - ended_s);
         if since_s.zip(step.duration_s).is_some_and(|(since_s, duration_s)| duration_s > since_s + LATE_S) {
             step.duration_s = None;
             (self.times_step, self.hides_times) = (false, true);
