@@ -403,7 +403,7 @@ fn placed(steps: u64, told_s: impl Fn(f64) -> f64) -> (Vec<(f64, f64)>, Vec<Even
         course.take(&mut read_together.iter().map(found).collect(), read_s, &mut log);
     }
     course.finish(1_000.0 + 0.02 * steps as f64, &mut log);
-    let mut placed = std::collections::BTreeMap::new();
+    let mut placed = BTreeMap::new();
     for (time_s, event) in &log {
         if let Event::Step { step, duration_s, .. } = event {
             placed.insert(*step, (time_s - 1_000.0, *duration_s));

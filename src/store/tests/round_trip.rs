@@ -72,7 +72,7 @@ fn steps_that_a_rank_withdraws_are_gone_with_the_losses_of_their_epochs_and_its_
     assert_eq!(record.ranks[0].steps.iter().map(|step| step.step).collect::<Vec<_>>(), [2]);
     let mut readings: Vec<(&str, f64)> =
         record.ranks[0].readings.iter().map(|reading| (reading.key.as_str(), reading.value)).collect();
-    readings.sort_by(|(one, _), (other, _)| one.cmp(other));
+    readings.sort_by_key(|(one, _)| *one);
     assert_eq!(readings, [("norm", 1.0), ("train_loss", 0.25)]);
 }
 
