@@ -49,6 +49,7 @@ mod run;
 mod run_summary;
 mod search;
 mod setting;
+mod shared_measures;
 mod shared_run;
 mod shared_units;
 mod smooth;
@@ -113,6 +114,7 @@ pub use setting::{
     CELL, COMMAND, DATA, LevelRank, MADE_WITH, SESSION, SETTINGS, Setting, TRACE, WORKLOAD, level_name, level_rank,
     setting_key, setting_name,
 };
+pub use shared_measures::SharedMeasures;
 pub use shared_run::refused_copy;
 pub use smooth::Smoother;
 pub use training::TrainingTime;

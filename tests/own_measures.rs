@@ -205,6 +205,12 @@ fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
         "{table} {}",
         text(&output.stderr)
     );
+    // A figure's file is drawn again with the values that the figure has.
+    let (figure, again) = (home.join("figure.svg"), home.join("again.svg"));
+    let words = ["--measure", "per_joule", "--out"];
+    succeed(command(home).arg("figure").args([&before, &after]).args(words).arg(&figure));
+    succeed(command(home).arg("figure").arg(&figure).arg("--out").arg(&again));
+    assert_eq!(std::fs::read_to_string(again).unwrap(), std::fs::read_to_string(figure).unwrap());
     let words = ["--save", "per_joule", "--better", "lower", "--formula", "throughput / power_w"];
     succeed(command(home).arg("measure").arg(&after).args(words));
     let output = diff();

@@ -24,7 +24,7 @@ use crate::protocol::Sample;
 use crate::remote;
 use crate::store::origin;
 use crate::telemetry::use_by_programs;
-pub use compared::{Compared, Source, with_run_numbers};
+pub use compared::{Compared, SharedSources, Source, figure_of, with_run_numbers};
 pub use export::DataExport;
 pub use history::{Deed, History, Inverse};
 pub use runs::{Row, Runs};

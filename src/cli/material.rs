@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::say;
-use crate::analysis::{RunSummary, Source, refused_copy, summarise_report, summarise_runs};
+use crate::analysis::{RunSummary, SharedMeasures, Source, refused_copy, summarise_report, summarise_runs};
 use crate::figure::paper::{self, Origin};
 use crate::figure::{self, SavedStudy, Study};
 use crate::plan::OwnMeasure;
@@ -107,36 +107,19 @@ pub(super) fn refuse_copies<'a>(sessions: impl Iterator<Item = (&'a PathBuf, &'a
     Ok(())
 }
 
-/// Gives each session the user's own measures of all sessions. If several have the same key, the first one counts.
+/// Gives each session the user's own measures of all sessions; see [`SharedMeasures`].
 ///
 /// # Errors
-/// Sessions disagree on the formula of the measure that the user asks for, or on its good values.
-pub(super) fn share_measures(mut sessions: Vec<&mut Material>, asked: Option<&str>) -> Result<(), String> {
-    let mut all: Vec<OwnMeasure> = Vec::new();
-    for measure in sessions.iter().flat_map(|session| session.own_measures.iter()) {
-        match all.iter().find(|known| known.key == measure.key) {
-            Some(known) if known.formula != measure.formula && asked == Some(&*known.key) => {
-                return Err(format!(
-                    "--measure {}: one session computes it as {}, another as {}: give it the same formula in both with \
-                     `multicard measure`",
-                    known.key, known.formula, measure.formula
-                ));
-            }
-            Some(known) if known.better.is_opposite(measure.better) && asked == Some(&*known.key) => {
-                return Err(format!(
-                    "--measure {}: one session says that {} values of it are good, another that {} values are: give it the same --better \
-                     in both with `multicard measure`",
-                    known.key,
-                    known.better.name(),
-                    measure.better.name()
-                ));
-            }
-            Some(_) => {}
-            None => all.push(measure.clone()),
-        }
+/// Sessions disagree on the measure that the user asks for.
+pub(super) fn share_measures(sessions: Vec<&mut Material>, asked: Option<&str>) -> Result<(), String> {
+    let shared = SharedMeasures::of(sessions.iter().map(|session| &*session.own_measures));
+    if let Some(why) = asked.and_then(|key| shared.refused(key)) {
+        return Err(format!("--measure {why}"));
     }
-    if !all.is_empty() {
-        sessions.iter_mut().flat_map(|session| &mut session.runs).for_each(|run| run.set_own(&all));
+    for session in sessions {
+        if let Some(runs) = shared.computed(&session.own_measures, &session.runs) {
+            session.runs = runs;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::material::{Material, refuse_copies};
 use super::{say, session_folder};
-use crate::analysis::Source;
+use crate::analysis::{RunSummary, SharedMeasures, Source};
 use crate::figure::paper::Origin;
 use crate::figure::{self, Figure, Study};
 use crate::session::{find_session, short_names};
@@ -81,9 +81,16 @@ impl Sessions {
         refuse_copies(folders.iter().map(|folder| (folder, &self.read[folder])))?;
         let paths: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let names = if folders.len() == 1 { vec![String::new()] } else { short_names(&paths) };
-        let sources = folders.iter().zip(&names).map(|(folder, session)| {
-            let Material { runs, reports, .. } = &self.read[folder];
-            Source { session, runs, reports }
+        let materials: Vec<&Material> = folders.iter().map(|folder| &self.read[folder]).collect();
+        let shared = SharedMeasures::of(materials.iter().map(|one| &*one.own_measures));
+        if let Some(why) = study.measure.as_deref().and_then(|key| shared.refused(key)) {
+            return Err(why.into());
+        }
+        let computed: Vec<Option<Vec<RunSummary>>> =
+            materials.iter().map(|one| shared.computed(&one.own_measures, &one.runs)).collect();
+        let sources = materials.iter().zip(&computed).zip(&names).map(|((one, computed), session)| {
+            let runs = computed.as_deref().unwrap_or(&one.runs);
+            Source { session, runs, reports: &one.reports }
         });
         let drawn = figure::figure(&sources.collect::<Vec<_>>(), study)?;
         Ok((drawn, origins))

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Desk;
-use crate::analysis;
+use crate::analysis::{self, SharedMeasures};
 use crate::app::command::ScreenName;
 use crate::app::engine::{Records, Request};
+use crate::figure::{self, Figure, Study};
 use crate::session::short_names;
 use crate::store::number_of;
 
@@ -25,6 +26,63 @@ impl Source {
     pub fn analysed(&self) -> analysis::Source<'_> {
         analysis::Source { session: &self.name, runs: &self.records.summaries, reports: &self.records.reports }
     }
+}
+
+/// Compared sessions that share their user-defined measures, as on the command line.
+pub struct SharedSources {
+    sources: Vec<Source>,
+    /// Why values of the study's measure are not compared. No run has any then.
+    refused: Option<String>,
+}
+
+impl SharedSources {
+    /// Shares the measures of sessions for a study. It computes them for all runs of the sessions that lack some, so it must not run on the
+    /// window's thread.
+    pub fn of(sources: &[Source], study: &Study) -> Self {
+        let shared = SharedMeasures::of(sources.iter().map(|source| &*source.records.own_measures));
+        let refused = study.measure.as_deref().and_then(|key| Some((key, shared.refused(key)?)));
+        let with_shared = |source: &Source| {
+            let records = &source.records;
+            let computed = shared.computed(&records.own_measures, &records.summaries);
+            let mut summaries = computed.or_else(|| refused.map(|_| records.summaries.to_vec()));
+            if let Some((key, _)) = refused {
+                for run in summaries.iter_mut().flatten() {
+                    run.values.remove(key);
+                }
+            }
+            let Some(summaries) = summaries else { return source.clone() };
+            let records = Records { summaries: summaries.into(), ..Records::clone(records) };
+            Source { name: source.name.clone(), records: Arc::new(records) }
+        };
+        Self { sources: sources.iter().map(with_shared).collect(), refused: refused.map(|(_, why)| why.to_owned()) }
+    }
+
+    /// The same if values of the study's measure can be compared.
+    ///
+    /// # Errors
+    /// The sessions disagree on its formula, or on its good values.
+    pub fn agreed(self) -> Result<Self, String> {
+        self.refused.clone().map_or(Ok(self), Err)
+    }
+
+    /// Why values of the study's measure are not compared.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// The sessions in the form that studies use.
+    pub fn analysed(&self) -> Vec<analysis::Source<'_>> {
+        self.sources.iter().map(Source::analysed).collect()
+    }
+}
+
+/// Draws a study of compared sessions as a figure, which must not happen on the window's thread.
+///
+/// # Errors
+/// The sessions disagree on the study's measure, or its filter cannot be read.
+pub fn figure_of(sources: &[Source], study: &Study) -> Result<Figure, String> {
+    let shared = SharedSources::of(sources, study).agreed()?;
+    figure::figure(&shared.analysed(), study).map_err(|error| error.to_string())
 }
 
 /// Notes with the numbers of runs in place of their ids, as on Runs, if all runs are of one session: `run 38`.
@@ -165,9 +223,64 @@ fn same(a: &Path, b: &Path) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture;
+    use crate::analysis::{fixture, summarise_run};
+    use crate::plan::OwnMeasure;
+    use crate::store::RunRecord;
+
+    /// A session of one run, with this list of measures.
+    fn source(name: &str, own: &[OwnMeasure]) -> Source {
+        let own_measures: Arc<[OwnMeasure]> = own.into();
+        let run = RunRecord { own_measures: Arc::clone(&own_measures), ..fixture::finished() };
+        let (summaries, runs) = ([summarise_run(&run)].into(), [run].into());
+        let records = Records { runs, summaries, own_measures, ..Records::default() };
+        Source { name: name.to_owned(), records: Arc::new(records.folded()) }
+    }
+
+    /// The values of the measure `own` in each run.
+    fn values(shared: &SharedSources) -> Vec<Option<f64>> {
+        shared.analysed().iter().flat_map(|source| source.runs).map(|run| run.value("own")).collect()
+    }
+
+    /// The value of `2 * step_time_s`.
+    fn doubled() -> Option<f64> {
+        Some(2.0 * summarise_run(&fixture::finished()).value("step_time_s").unwrap())
+    }
+
+    #[test]
+    fn compared_sessions_share_a_measure_that_only_one_of_them_has() {
+        let study = Study { measure: Some("own".into()), ..Study::default() };
+        let (with, without) = (source("a", &[OwnMeasure::new("own", "2 * step_time_s")]), source("b", &[]));
+        for sources in [[with.clone(), without.clone()], [without.clone(), with.clone()]] {
+            let shared = SharedSources::of(&sources, &study);
+            assert_eq!((values(&shared), shared.refused()), (vec![doubled(); 2], None));
+            assert!(figure_of(&sources, &study).is_ok());
+        }
+        let alone = [without];
+        let shared = SharedSources::of(&alone, &study);
+        assert_eq!(values(&shared), [None::<f64>]);
+        assert!(Arc::ptr_eq(&shared.sources[0].records, &alone[0].records), "nothing is copied");
+    }
+
+    #[test]
+    fn a_study_of_a_measure_that_sessions_compute_differently_has_no_value_and_its_figure_says_why() {
+        let own = |formula| [OwnMeasure::new("own", formula)];
+        let sources = [source("a", &own("2 * step_time_s")), source("b", &own("step_time_s / 3"))];
+        let study = Study { measure: Some("own".into()), ..Study::default() };
+        let shared = SharedSources::of(&sources, &study);
+        assert_eq!(values(&shared), [None::<f64>; 2]);
+        let why = shared.refused().map(str::to_owned);
+        assert!(
+            why.as_ref().is_some_and(|why| why.contains("one session computes it as 3 s, another as 4 s")),
+            "{why:?}"
+        );
+        assert_eq!(figure_of(&sources, &study).err(), why);
+        // A study of another measure may show it in a column: by the formula of the first session, for all sessions.
+        let shared = SharedSources::of(&sources, &Study::default());
+        assert_eq!((values(&shared), shared.refused()), (vec![doubled(); 2], None));
+    }
 
     #[test]
     fn notes_on_runs_of_one_session_name_them_by_their_numbers() {

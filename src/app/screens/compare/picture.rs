@@ -7,7 +7,7 @@ use super::next_step::{self, NextStep};
 use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling, check_keys};
 use crate::app::canvas::Canvas;
 use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
-use crate::app::desk::{Source, with_run_numbers};
+use crate::app::desk::{SharedSources, Source, with_run_numbers};
 use crate::figure::{Chart, Column, Comparison, Form, Row, Study, compare_on_screen};
 use crate::papers::{Judgement, artefact, judge};
 use crate::plan::{AskedCell, Identity, Mode, Plan, asked_cells, identity, plan_of_cells};
@@ -45,8 +45,13 @@ pub struct Picture {
 impl Picture {
     /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is always drawn.
     pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>) -> Self {
-        let named: Vec<_> = sources.iter().map(Source::analysed).collect();
-        let comparison = compare_on_screen(&named, study, selected);
+        let shared = SharedSources::of(sources, study);
+        let named = shared.analysed();
+        let mut comparison = compare_on_screen(&named, study, selected);
+        if let Some(why) = shared.refused() {
+            comparison.missing.insert(0, why.to_owned());
+            comparison.table.notes.insert(0, why.to_owned());
+        }
         let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
         let proofs = proofs(sources, &keys);
         let stories = stories(&named, &keys);

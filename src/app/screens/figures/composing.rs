@@ -9,14 +9,14 @@ use poll_promise::Promise;
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::command::{Command, EditKind};
 use crate::app::deliberate;
-use crate::app::desk::{Desk, Source};
+use crate::app::desk::{Desk, Source, figure_of};
 use crate::app::engine::read_session;
 use crate::app::screens::figures::View;
 use crate::app::task::{on_thread, taken_about};
 use crate::app::theme::GRID;
 use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::figure::paper::panel_letter;
-use crate::figure::{self, ComposedFigure, ComposedPanel, Composition, Figure, Share};
+use crate::figure::{ComposedFigure, ComposedPanel, Composition, Figure, Share};
 use crate::session::find_session;
 
 /// Most columns that are offered.
@@ -218,11 +218,11 @@ impl Asked {
     fn panel(&self, panel: &ComposedPanel) -> Result<Figure, String> {
         let sources = self.sources_of(panel)?;
         let is_alone = sources.len() == 1;
-        let named = sources.iter().zip(&panel.sessions).map(|(source, name)| crate::analysis::Source {
-            session: if is_alone { "" } else { name },
-            ..source.analysed()
+        let named = sources.iter().zip(&panel.sessions).map(|(source, name)| Source {
+            name: if is_alone { String::new() } else { name.clone() },
+            records: Arc::clone(&source.records),
         });
-        figure::figure(&named.collect::<Vec<_>>(), &panel.study).map_err(|error| error.to_string())
+        figure_of(&named.collect::<Vec<_>>(), &panel.study)
     }
 
     /// The sessions of a panel.

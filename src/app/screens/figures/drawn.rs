@@ -3,16 +3,10 @@
 use eframe::egui::ColorImage;
 
 use super::composing::Asked;
-use crate::analysis;
 use crate::app::cell_table::{Beside, CellTexts, Sort};
-use crate::app::desk::{Source, with_run_numbers};
+use crate::app::desk::{Source, figure_of, with_run_numbers};
 use crate::figure::paper::{Scene, Vision, panel_letter, rasterise};
-use crate::figure::{self, ComposedFigure, Figure, Study};
-
-/// Sessions as studies see them.
-pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
-    sources.iter().map(Source::analysed).collect()
-}
+use crate::figure::{ComposedFigure, Figure, Study};
 
 /// Greatest width and height of a picture on screen, in pixels: what every graphics card takes as one texture.
 const MOST_PIXELS: f64 = 8192.0;
@@ -58,7 +52,7 @@ impl Drawn {
     /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells; or the composed one in its place, in a
     /// resolution and as somebody sees it.
     pub fn new(sources: &[Source], study: &Study, composed: Option<Asked>, seen: (f64, Vision)) -> Self {
-        let figure = figure::figure(&analysed(sources), study).map_err(|error| error.to_string());
+        let figure = figure_of(sources, study);
         // What is typed into the figure's filter is no matter of the panels.
         let page = match composed {
             Some(composed) => Page::composed(composed.figure(), seen),

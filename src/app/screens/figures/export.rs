@@ -6,9 +6,8 @@ use eframe::egui::Context;
 
 use super::FiguresScreen;
 use super::composing::Asked;
-use super::drawn::analysed;
 use crate::app::command::ScreenName;
-use crate::app::desk::{Desk, Notice, Source};
+use crate::app::desk::{Desk, Notice, SharedSources, Source, figure_of};
 use crate::app::task::{NO_FILE_CHOSEN, on_thread, taken, typed_path};
 use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, read_file, write_file};
 use crate::figure::{self, Study, counted};
@@ -93,7 +92,8 @@ impl FiguresScreen {
         self.outcome = None;
         self.describing = Some(on_thread("methods paragraph", context, move || {
             let origins: Vec<Origin> = sources.iter().map(origin).collect::<Result<_, _>>()?;
-            Ok(figure::methods(&analysed(&sources), &study, &origins))
+            let shared = SharedSources::of(&sources, &study).agreed()?;
+            Ok(figure::methods(&shared.analysed(), &study, &origins))
         }));
     }
 
@@ -130,9 +130,8 @@ impl FiguresScreen {
 }
 
 fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Result<PathBuf, String> {
-    let say = |error: &dyn std::fmt::Display| error.to_string();
-    let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
-    let figure = figure::figure(&analysed(sources), study).map_err(|error| say(&error))?;
+    let format = PaperFormat::of(path, dpi).map_err(|error| error.to_string())?;
+    let figure = figure_of(sources, study)?;
     if figure.is_empty() {
         return Err("nothing to export: no cell has what this study shows".to_owned());
     }

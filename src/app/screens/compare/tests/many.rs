@@ -182,7 +182,7 @@ fn a_list_of_very_many_levels_ends_and_names_the_filter() {
 }
 
 /// The same an hour later, as another session has them.
-fn later(runs: Vec<RunRecord>) -> Vec<RunRecord> {
+pub(super) fn later(runs: Vec<RunRecord>) -> Vec<RunRecord> {
     let after = |time_s: Option<f64>| time_s.map(|time_s| time_s + 3600.0);
     let later = |run: RunRecord| RunRecord {
         started_time_s: after(run.started_time_s),

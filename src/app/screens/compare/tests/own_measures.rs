@@ -1,5 +1,6 @@
 //! User-defined measures: typed, checked, saved, shown for runs that are there already, and deleted.
 
+use super::many::later;
 use super::*;
 use crate::plan::OwnMeasure;
 
@@ -8,6 +9,13 @@ fn type_into(harness: &mut Harness<'_, Screened>, field: &str, text: &str) {
     harness.run();
     harness.get_by_label(field).type_text(text);
     harness.run();
+}
+
+/// A session with this list of measures.
+fn with_own(folder: &str, runs: Vec<RunRecord>, own: &[OwnMeasure]) -> Arc<Records> {
+    let own_measures: Arc<[OwnMeasure]> = own.into();
+    let runs = runs.into_iter().map(|run| RunRecord { own_measures: Arc::clone(&own_measures), ..run }).collect();
+    Arc::new(Records { own_measures, ..Arc::unwrap_or_clone(records(folder, runs)) })
 }
 
 #[test]
@@ -76,11 +84,8 @@ fn names_for_a_formula_are_found_by_a_search_and_inserted_by_a_click() {
 
 #[test]
 fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
-    let own: Arc<[OwnMeasure]> =
-        [OwnMeasure::new("rate", "throughput / 2"), OwnMeasure::new("per_watt", "rate / power_w")].into();
-    let runs = small().into_iter().map(|run| RunRecord { own_measures: Arc::clone(&own), ..run }).collect();
-    let records = Records { own_measures: Arc::clone(&own), ..Arc::unwrap_or_clone(records("s", runs)) };
-    let mut harness = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    let own = [OwnMeasure::new("rate", "throughput / 2"), OwnMeasure::new("per_watt", "rate / power_w")];
+    let mut harness = harness(state_of(with_own("s", small(), &own)), [1280.0, 800.0]);
     let state = &mut harness.state_mut().state;
     change(state, |study| study.measures = vec!["throughput".into(), "rate".into()]);
     let halves: Vec<_> = column(state, "rate").iter().map(|text| text.starts_with("1280")).collect();
@@ -96,6 +101,40 @@ fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
     assert!(state.desk.problems.iter().any(|problem| problem.message.contains("per_watt is computed from it")));
     let requests = send(state, CompareCommand::DeleteMeasure("per_watt".into()));
     assert_eq!(requests, [Request::Order(Order::DeleteMeasure("per_watt".into()))]);
+}
+
+#[test]
+fn a_measure_of_the_open_session_has_values_in_a_compared_one_and_none_where_the_formulas_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    for path in [&a, &b] {
+        std::fs::create_dir_all(path).unwrap();
+        std::fs::write(path.join("session.toml"), "").unwrap();
+    }
+    let own = |formula: &str| [OwnMeasure::new("own", formula)];
+    let mut state = state_of(with_own(&a.display().to_string(), small(), &own("2 * step_time_s")));
+    send(&mut state, CompareCommand::Add(b.clone()));
+    let read = |state: &mut State, own: &[OwnMeasure]| {
+        let records = with_own(&b.display().to_string(), later(small()), own);
+        state.take(crate::app::engine::UiEvent::Records(records));
+        settle(state);
+    };
+    read(&mut state, &[]);
+    change(&mut state, |study| study.measure = Some("own".into()));
+    let with_value = |state: &State| {
+        let values = column(state, "own");
+        assert_eq!(values.len(), 8, "{values:?}");
+        values.iter().filter(|text| text.contains(|letter: char| letter.is_ascii_digit())).count()
+    };
+    let comparison = |state: &State| state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.clone();
+    assert_eq!((with_value(&state), comparison(&state).has_ratios), (8, true));
+
+    read(&mut state, &own("step_time_s / 3"));
+    assert_eq!((with_value(&state), comparison(&state).has_ratios), (0, false));
+    let why = comparison(&state).missing[0].clone();
+    assert!(why.starts_with("own: one session computes it as 2 * step_time_s, another as step_time_s / 3"), "{why}");
+    assert!(comparison(&state).table.notes.contains(&why), "a copied table says it, too");
+    harness(state, [1280.0, 800.0]).get_by_label(&format!("⚠ {why}"));
 }
 
 #[test]
