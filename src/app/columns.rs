@@ -1,10 +1,9 @@
 //! Which columns a table shows, and in which order: the user's choice is stored between starts.
 
-use eframe::egui::containers::menu::{MenuButton, MenuConfig};
-use eframe::egui::{Button, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo};
+use eframe::egui::{Button, Role, ScrollArea, Ui, WidgetInfo};
 use serde::{Deserialize, Serialize};
 
-use super::widgets::check_ui;
+use super::widgets::{check_ui, lasting_menu};
 
 /// A table with columns that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,14 +92,13 @@ pub fn columns_ui(
     more: impl FnOnce(&mut Ui),
 ) -> Option<Columns> {
     let mut asked = None;
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
+    let menu = lasting_menu(ui, Button::new(name), |ui| {
         ScrollArea::vertical().max_height(420.0).show(ui, |ui| {
             asked = chooser_ui(ui, now, named, empty);
             more(ui);
         });
     });
-    response.on_hover_text("Choose the columns and their order");
+    menu.response.on_hover_text("Choose the columns and their order");
     asked
 }
 

@@ -6,10 +6,7 @@ mod transfer;
 
 use std::path::PathBuf;
 
-use eframe::egui::{
-    Align, Context, Id, Key, Layout, Popup, PopupCloseBehavior, RichText, ScrollArea, Ui,
-    containers::menu::{MenuButton, MenuConfig},
-};
+use eframe::egui::{Align, Button, Context, Id, Key, Layout, Popup, RichText, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use super::command::{Command, SessionsCommand};
@@ -18,7 +15,7 @@ use super::engine::Request;
 use super::sample;
 use super::task::{choose_session, on_thread, taken, typed_path};
 use super::theme::{GRID, palette};
-use super::widgets::{cut_to, muted, named_text, strong, text_field};
+use super::widgets::{cut_to, lasting_menu, muted, named_text, select_at_focus, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
@@ -128,8 +125,8 @@ impl Sessions {
     /// Takes over the results of background work.
     pub fn poll(&mut self, desk: &mut Desk, context: &Context) {
         self.poll_transfer(desk);
-        if let Some(dialog) = &mut self.mapping {
-            dialog.poll();
+        if self.mapping.as_mut().is_some_and(|dialog| dialog.poll(context)) {
+            self.execute_transfer(SessionsCommand::TakeMapping, desk, context);
         }
         self.browser.poll(&mut desk.settings, context);
         if let Some(message) = self.browser.unseen_failure() {
@@ -180,16 +177,16 @@ fn title(desk: &Desk) -> String {
 
 /// Draws the session's name with its menu.
 pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let title = title(desk);
     let shown = cut_to(ui, &title, MOST_OF_BAR * ui.ctx().content_rect().width());
-    let (response, drawn) = MenuButton::new(format!("{shown} ⏷")).config(config).ui(ui, |ui| {
+    let menu = lasting_menu(ui, Button::new(format!("{shown} ⏷")), |ui| {
         // With many recent sessions, the menu is higher than a small window.
         let room = ui.ctx().content_rect().height() - BELOW_BAR;
         let scroll = ScrollArea::vertical().max_height(room).min_scrolled_height(room);
         scroll.show(ui, |ui| menu_ui(ui, sessions, desk, commands));
     });
-    if drawn.is_some() {
+    let response = menu.response;
+    if menu.inner.is_some() {
         // The field has the focus now, or is not in the menu.
         ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));
     } else if ui.data(|data| data.get_temp::<&'static str>(wanted_id())).is_some() {
@@ -252,7 +249,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     ui.horizontal(|ui| {
         let name = field(ui, "new-session", NEW_FIELD, "a name, such as h100-study");
         let wanted = !name.text.trim().is_empty();
-        if (ui.add_enabled(wanted, eframe::egui::Button::new("Create")).clicked() || name.entered) && wanted {
+        if (ui.add_enabled(wanted, Button::new("Create")).clicked() || name.entered) && wanted {
             send(ui, SessionsCommand::New(name.text));
             ui.data_mut(|data| data.remove::<String>(Id::unique("new-session")));
         }
@@ -265,7 +262,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     ui.horizontal(|ui| {
         let path = field(ui, "session-path", OPEN_FIELD, "its folder, or ssh://host/path");
         let folder = typed_path(&path.text);
-        let pressed = ui.add_enabled(folder.is_some(), eframe::egui::Button::new("Open")).clicked() || path.entered;
+        let pressed = ui.add_enabled(folder.is_some(), Button::new("Open")).clicked() || path.entered;
         if let (true, Some(folder)) = (pressed, folder) {
             send(ui, SessionsCommand::Open(folder));
             ui.data_mut(|data| data.remove::<String>(Id::unique("session-path")));
@@ -295,7 +292,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
         let host = host_of_copy(folder).map_or(String::new(), |host| format!(" on {host}"));
         let place = folder.parent().unwrap_or(folder).display();
         let note = if missing { " (missing)" } else { "" };
-        let button = eframe::egui::Button::new(format!("{name}{host}{note}")).frame(false);
+        let button = Button::new(format!("{name}{host}{note}")).frame(false);
         let response = ui.add_enabled(!missing, button).on_hover_text(format!("in {place}"));
         if response.on_disabled_hover_text(format!("{} does not exist", folder.display())).clicked() {
             send(ui, SessionsCommand::Open(folder.clone()));
@@ -315,7 +312,7 @@ struct Typed {
     entered: bool,
 }
 
-/// A text field that keeps its text in egui's memory.
+/// A text field that keeps its text in egui's memory. Typing replaces the text that it has when it gets the focus.
 fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
     let memory = Id::unique(id);
     let mut text: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
@@ -325,6 +322,7 @@ fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
         response.request_focus();
     }
     response.widget_info(|| named_text(name, &text));
+    select_at_focus(ui, &response, &text);
     let entered = response.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
     ui.data_mut(|data| data.insert_temp(memory, text.clone()));
     Typed { text, entered }

@@ -3,12 +3,13 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
+use eframe::egui::containers::menu::{MenuButton, MenuConfig};
 use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
 use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
-    Align, Align2, Area, Button, Color32, ComboBox, Context, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
-    PopupCloseBehavior, Response, RichText, Role, ScrollArea, Stroke, TextEdit, TextFormat, TextStyle, TextWrapMode,
-    Ui, Widget as _, WidgetInfo, WidgetText, vec2,
+    Align, Align2, Area, Button, Color32, ComboBox, Context, FontFamily, FontId, Frame, Id, InnerResponse, Key, Layout,
+    Margin, Order, PopupCloseBehavior, Response, RichText, Role, ScrollArea, Stroke, TextEdit, TextFormat, TextStyle,
+    TextWrapMode, Ui, Widget as _, WidgetInfo, WidgetText, vec2,
 };
 
 use super::task::typed_path;
@@ -69,12 +70,25 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
     ui.add_enabled_ui(enabled, |ui| button.ui(ui)).inner
 }
 
+/// A button with a menu that stays open until a click outside of it, Esc, or until its content closes it: for content that is typed into,
+/// ticked, scrolled or read. The menu of [`Ui::menu_button`] closes at every click. Neither can hold a drop-down list such as [`choice`]: egui
+/// keeps one popup open, so that opening the list would close the menu.
+pub fn lasting_menu<R>(
+    ui: &mut Ui,
+    button: Button<'_>,
+    content: impl FnOnce(&mut Ui) -> R,
+) -> InnerResponse<Option<R>> {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let (response, drawn) = MenuButton::from_button(button).config(config).ui(ui, content);
+    InnerResponse::new(drawn.map(|drawn| drawn.inner), response)
+}
+
 /// The share of the window's height that the menu of notes takes at most.
 const MOST_OF_WINDOW: f32 = 0.6;
 
 /// Draws a menu of texts, such as the notes on a table. All texts can be reached, however low the window is.
 pub fn notes_menu_ui(ui: &mut Ui, name: &str, notes: &[&String]) {
-    ui.menu_button(format!("{name} ({})", notes.len()), |ui| {
+    lasting_menu(ui, Button::new(format!("{name} ({})", notes.len())), |ui| {
         ui.set_max_width(520.0);
         let height = MOST_OF_WINDOW * ui.ctx().content_rect().height();
         ScrollArea::vertical().max_height(height).min_scrolled_height(height).show(ui, |ui| {
@@ -195,6 +209,18 @@ pub fn select_all(ui: &Ui, field: &Response, text: &str) {
     let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
     state.cursor.set_char_range(Some(all));
     state.store(ui.ctx(), field.id);
+}
+
+/// Selects the whole text of a field when it gets the focus, so that typing replaces it. While a button of the pointer is down, the field
+/// places its cursor itself.
+pub fn select_at_focus(ui: &Ui, field: &Response, text: &str) {
+    let memory = field.id.with("selects its text");
+    let is_due = field.gained_focus() || ui.data(|data| data.get_temp(memory)).unwrap_or(false);
+    let is_pressed = ui.input(|input| input.pointer.any_down());
+    ui.data_mut(|data| data.insert_temp(memory, is_due && is_pressed));
+    if is_due && !is_pressed {
+        select_all(ui, field, text);
+    }
 }
 
 /// A field for a path with its button, for systems without a file dialog; returns the path that was entered. `name` is the field's name,

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use eframe::egui::containers::menu::{MenuButton, MenuConfig};
-use eframe::egui::{Context, Label, PopupCloseBehavior, RichText, Role, Spinner, Ui, WidgetInfo};
+use eframe::egui::{Button, Context, Label, RichText, Role, Spinner, Ui, WidgetInfo};
 use poll_promise::Promise;
 use strum::VariantArray as _;
 
@@ -15,7 +14,7 @@ use crate::app::command::{Command, DataCommand};
 use crate::app::deliberate;
 use crate::app::task::{on_thread, typed_path};
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{muted, radio_ui, strong, text_field};
+use crate::app::widgets::{lasting_menu, muted, radio_ui, strong, text_field};
 use crate::app::words::{runs_text, shell_word};
 use crate::export::{Exported, Format, What, export_to_file};
 use crate::plan::Filter;
@@ -150,12 +149,11 @@ pub fn data_menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, comman
     if desk.session.is_none() {
         return;
     }
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new("Export data").config(config).ui(ui, |ui| {
+    let menu = lasting_menu(ui, Button::new("Export data"), |ui| {
         ui.set_width(380.0);
         menu_ui(ui, desk, filter, others, commands);
     });
-    response
+    menu.response
         .on_hover_text("Write the runs that are shown as a table for other programs, with one observation in each row");
 }
 

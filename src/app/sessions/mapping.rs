@@ -41,6 +41,8 @@ pub struct MappingDialog {
     pub(super) read: Option<Result<Read, Vec<Problem>>>,
     /// Why a role was refused: the column's place and the reason.
     refused: Option<(usize, String)>,
+    /// Whether the user asked for the import while a change was being read: it starts once that is done.
+    pub(super) is_import_due: bool,
 }
 
 impl MappingDialog {
@@ -52,7 +54,7 @@ impl MappingDialog {
             let mapping = Mapping::deduced(&table);
             Ok(Read::of(table, mapping, &path))
         });
-        Self { file, reading: Some(reading), read: None, refused: None }
+        Self { file, reading: Some(reading), read: None, refused: None, is_import_due: false }
     }
 
     /// Whether it waits for the file.
@@ -82,13 +84,28 @@ impl MappingDialog {
         let Some(Ok(read)) = &self.read else { return };
         let (table, mapping, path) = (Arc::clone(&read.table), read.mapping.clone(), self.file.clone());
         self.reading = Some(on_thread("import-read", context, move || Ok(Read::of(table, mapping, &path))));
+        self.is_import_due = false;
     }
 
-    /// Stores the file if it has been read.
-    pub(super) fn poll(&mut self) {
-        if let Some(read) = taken(&mut self.reading) {
-            self.read = Some(read);
+    /// The runs of the last reading, unless something was wrong.
+    fn ready(&self) -> Option<&Arc<Results>> {
+        self.read.as_ref()?.as_ref().ok()?.results.as_ref().ok()
+    }
+
+    /// Whether there are runs to import, and each column means what the user typed last.
+    pub(super) fn can_import(&self) -> bool {
+        self.ready().is_some() && self.refused.is_none()
+    }
+
+    /// Stores the file if it has been read. Returns whether the import that the user asked for can start. While a button of the pointer
+    /// is down, nothing is stored: the button under it would move, and the click would be lost.
+    pub(super) fn poll(&mut self, context: &Context) -> bool {
+        if context.input(|input| input.pointer.any_down()) {
+            return false;
         }
+        let Some(read) = taken(&mut self.reading) else { return false };
+        self.read = Some(read);
+        std::mem::take(&mut self.is_import_due) && self.can_import()
     }
 }
 
@@ -132,12 +149,11 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
         }
         ui.add_space(2.0 * GRID);
         ui.horizontal(|ui| {
-            let ready = dialog.read.as_ref().and_then(|read| read.as_ref().ok()?.results.as_ref().ok());
+            let ready = dialog.ready();
             let name =
                 ready.map_or("Import".to_owned(), |ready| format!("Import {}", counted(ready.runs.len(), "run")));
-            let can = ready.is_some() && !dialog.is_reading();
             let help = "Makes a session of these runs in the default folder, and opens it";
-            if ui.add_enabled(can, Button::new(name)).on_hover_text(help).clicked() {
+            if ui.add_enabled(ready.is_some(), Button::new(name)).on_hover_text(help).clicked() {
                 asked.push(SessionsCommand::TakeMapping);
             }
             if ui.button("Cancel").on_hover_text("Nothing is written (Esc)").clicked() {
@@ -145,7 +161,8 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
             }
         });
     });
-    if modal.should_close() {
+    // A click beside the dialog would lose what was chosen in it.
+    if !modal.backdrop_response.clicked() && modal.should_close() {
         asked.push(SessionsCommand::CloseMapping);
     }
     commands.extend(asked.into_iter().map(Command::Sessions));
@@ -206,6 +223,7 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
 
 fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, asked: &mut Vec<SessionsCommand>) {
     let (name, role, why) = &read.mapping.columns[place];
+    let refused = dialog.refused.as_ref().filter(|(refused, _)| *refused == place);
     let shown = cut_to(ui, &crate::foreign::printable(name), 180.0);
     ui.label(shown).on_hover_text(why);
     choice(ui, &format!("Meaning of {name}"), role.word(), ROLE, |ui| {
@@ -216,11 +234,10 @@ fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, ask
         }
     });
     if matches!(role, Role::Factor { .. } | Role::Measure { .. }) {
-        details_ui(ui, (name, role), place, asked);
+        details_ui(ui, (name, role), (place, refused.is_some()), asked);
     } else {
         ui.label("");
     }
-    let refused = dialog.refused.as_ref().filter(|(refused, _)| *refused == place);
     match refused {
         Some((_, reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, reason)),
         None => {
@@ -230,8 +247,14 @@ fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, ask
     }
 }
 
-/// A field for the words after the first word of a role: a unit, `lower` or `higher`, a key.
-fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mut Vec<SessionsCommand>) {
+/// A field for the words after the first word of a role: a unit, `lower` or `higher`, a key. What was refused is replaced by any other text,
+/// also by the one before.
+fn details_ui(
+    ui: &mut Ui,
+    (name, role): (&str, &Role),
+    (place, is_refused): (usize, bool),
+    asked: &mut Vec<SessionsCommand>,
+) {
     let whole = role.to_string();
     let now = whole.strip_prefix(role.word()).unwrap_or_default().trim().to_owned();
     // Typed text stays in the field until Enter or a click elsewhere applies it.
@@ -244,7 +267,7 @@ fn details_ui(ui: &mut Ui, (name, role): (&str, &Role), place: usize, asked: &mu
     let hint = if matches!(role, Role::Measure { .. }) { "unit lower" } else { "no unit" };
     let field = ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(UNIT));
     field.widget_info(|| named_text(&format!("Unit of {name}"), &text));
-    if field.lost_focus() && text.trim() != now {
+    if field.lost_focus() && (text.trim() != now || is_refused) {
         asked.push(SessionsCommand::MapColumn(place, format!("{} {}", role.word(), text.trim())));
     }
     ui.data_mut(|data| data.insert_temp(id, (text, now)));

@@ -9,7 +9,7 @@ use eframe::egui::{Button, Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
 use super::mapping::{Read, name_of};
-use super::{EXPORT_FIELD, IMPORT_FIELD, MappingDialog, Sessions, field};
+use super::{EXPORT_FIELD, IMPORT_FIELD, Sessions, field};
 use crate::app::command::SessionsCommand;
 use crate::app::deliberate;
 use crate::app::desk::Desk;
@@ -86,10 +86,11 @@ impl Sessions {
     /// Makes a session of the file whose columns are shown.
     fn take_mapping(&mut self, desk: &mut Desk, context: &Context) {
         // What was read before the last change is not what the user asks for.
-        if self.mapping.as_ref().is_some_and(MappingDialog::is_reading) {
+        if let Some(dialog) = self.mapping.as_mut().filter(|dialog| dialog.is_reading()) {
+            dialog.is_import_due = true;
             return;
         }
-        let Some(dialog) = self.mapping.take() else { return };
+        let Some(dialog) = self.mapping.take_if(|dialog| dialog.can_import()) else { return };
         let Some(Ok(Read { table, mapping, results: Ok(results), .. })) = dialog.read else { return };
         let folder = match imported_folder(&dialog.file) {
             Ok(folder) => folder,

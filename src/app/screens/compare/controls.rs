@@ -2,10 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use eframe::egui::{
-    Button, DragValue, PopupCloseBehavior, Role, Ui, WidgetInfo,
-    containers::menu::{MenuButton, MenuConfig},
-};
+use eframe::egui::{Button, DragValue, Role, Ui, WidgetInfo, containers::menu::MenuButton};
 
 use super::measures_menu::measures_menu_ui;
 use super::picture::Picture;
@@ -15,7 +12,7 @@ use crate::analysis::{Setting, measure};
 use crate::app::command::{Command, edit};
 use crate::app::screens::compare::View;
 use crate::app::theme::GRID;
-use crate::app::widgets::{check_ui, choice, muted, text_width, tick_ui, together_ui};
+use crate::app::widgets::{check_ui, choice, lasting_menu, muted, text_width, tick_ui, together_ui};
 use crate::figure::{
     Along, Comparison, Form, Law, Limits, Over, Place, Scale, SettingLevels, Study, baseline_name, share_of,
 };
@@ -291,9 +288,8 @@ fn siblings(picture: &Picture) -> impl Iterator<Item = (&str, String)> {
 
 /// Draws the limits for the fastest cell, and the bound for equality.
 fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let name = if study.limits.is_set() { "Limits: set" } else { "Limits" };
-    let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
+    let menu = lasting_menu(ui, Button::new(name), |ui| {
         let mut limits = study.limits;
         let Limits { memory_bytes, accuracy } = &mut limits;
         let bytes = |gb: f64| Some(gb * 1e9);
@@ -313,7 +309,7 @@ fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
             }
         });
     });
-    response.on_hover_text("Mark the fastest cell within limits of memory and accuracy; set what counts as equal");
+    menu.response.on_hover_text("Mark the fastest cell within limits of memory and accuracy; set what counts as equal");
 }
 
 /// The share that a field's percent mean.

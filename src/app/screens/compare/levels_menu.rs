@@ -1,14 +1,13 @@
 //! The menu of a factor: show only one of its levels, or change the order and the colours of its levels.
 
-use eframe::egui::containers::menu::{MenuButton, MenuConfig};
-use eframe::egui::{Align, Button, Layout, PopupCloseBehavior, Role, ScrollArea, Sense, Stroke, Ui, WidgetInfo, vec2};
+use eframe::egui::{Align, Button, Layout, Role, ScrollArea, Sense, Stroke, Ui, WidgetInfo, vec2};
 
 use super::CompareCommand;
 use crate::analysis::Setting;
 use crate::app::command::{Command, edit};
 use crate::app::look::{colour, colour_name};
 use crate::app::theme::palette;
-use crate::app::widgets::{left_out_ui, listed, muted};
+use crate::app::widgets::{lasting_menu, left_out_ui, listed, muted};
 use crate::figure::{COLOURS, Look, SettingLevels, Study};
 use crate::plan::Level;
 
@@ -20,9 +19,8 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
     let Setting { key, name, .. } = &levels.setting;
     let (held, text) = (study.held_level(key), button_text(study, key));
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = Button::new(text).small().selected(held.is_some());
-        let (response, _) = MenuButton::from_button(button).config(config).ui(ui, |ui| {
+        let response = lasting_menu(ui, button, |ui| {
             // Many levels are higher than the window; a menu that grows while it is open grows to this height too.
             let most_height = MOST_OF_WINDOW * ui.ctx().content_rect().height();
             ScrollArea::vertical().max_height(most_height).min_scrolled_height(most_height).show(ui, |ui| {
@@ -33,7 +31,8 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
                 left_out_ui(ui, left_out);
                 order_ui(ui, study, levels, commands);
             });
-        });
+        })
+        .response;
         let state = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {state}")));
         response.on_hover_text("Show only one level of this factor; change the order and colours of its levels");

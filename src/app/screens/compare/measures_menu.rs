@@ -1,8 +1,7 @@
 //! The menu of user-defined measures: a list to edit and delete, and a field for a formula, which is checked as it is typed.
 
 use eframe::egui::{
-    Button, Grid, Id, Key as Pressed, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
-    containers::menu::{MenuButton, MenuConfig},
+    Button, Grid, Id, Key as Pressed, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
     text::{CCursor, CCursorRange},
 };
 
@@ -13,7 +12,7 @@ use crate::app::command::{Command, ScreenName};
 use crate::app::deliberate;
 use crate::app::desk::{Deed, Desk, Inverse};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, muted, named, text_field};
+use crate::app::widgets::{lasting_menu, muted, named, radio_ui, text_field};
 use crate::conduct::Order;
 use crate::plan::{Key, OwnMeasure};
 
@@ -86,8 +85,7 @@ pub(super) fn delete_measure(key: &Key, desk: &mut Desk) {
 
 /// Draws the menu.
 pub(super) fn measures_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new("fx").config(config).ui(ui, |ui| {
+    let response = lasting_menu(ui, Button::new("fx"), |ui| {
         ui.set_min_width(420.0);
         ui.set_max_width(520.0);
         let id = Id::unique("own-measure");
@@ -105,7 +103,8 @@ pub(super) fn measures_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<C
         ui.separator();
         draft_ui(ui, view, &mut draft, commands);
         ui.data_mut(|data| data.insert_temp(id, draft));
-    });
+    })
+    .response;
     response.widget_info(|| named("Own measures"));
     response
         .on_hover_text("Add a measure that is computed from others, such as throughput / power_w; edit or delete one");
@@ -145,9 +144,14 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
         line(ui, "Name", &mut draft.name, "made from the key");
         line(ui, "Unit", &mut draft.unit, "the one that the formula has");
         ui.label(muted(ui, "Better"));
-        choice(ui, "Better values", draft.better.name(), 120.0, |ui| {
+        ui.horizontal(|ui| {
             for better in [Better::Neither, Better::Higher, Better::Lower] {
-                ui.selectable_value(&mut draft.better, better, better.name());
+                let (chosen, name) = (draft.better == better, better.name());
+                let radio = radio_ui(ui, chosen, true, name);
+                radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Better: {name}")));
+                if radio.clicked() {
+                    draft.better = better;
+                }
             }
         });
         ui.end_row();

@@ -9,7 +9,7 @@ use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::app::command::{Command, edit};
 use crate::app::deliberate;
 use crate::app::screens::compare::View;
-use crate::app::widgets::{check_ui, muted, named, text_field};
+use crate::app::widgets::{check_ui, lasting_menu, muted, named, text_field};
 use crate::figure::{Runs, Study};
 
 /// Draws the choice of metrics and of their unit.
@@ -23,7 +23,8 @@ pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
         }
     }
     ui.separator();
-    ui.menu_button(format!("{} of {} metrics", study.metrics.len(), TRACE_METRICS.len()), |ui| {
+    let button = Button::new(format!("{} of {} metrics", study.metrics.len(), TRACE_METRICS.len()));
+    lasting_menu(ui, button, |ui| {
         for kind in &TRACE_METRICS {
             let mut show = study.metrics.iter().any(|key| key == kind.key);
             let check = check_ui(ui, &mut show, kind.name).on_hover_text(kind.help);
@@ -63,7 +64,7 @@ pub fn attach_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
         return;
     }
-    let menu = ui.menu_button(ATTACH, |ui| {
+    let menu = lasting_menu(ui, Button::new(ATTACH), |ui| {
         ui.set_min_width(300.0);
         let accepted = "An .nsys-rep or .sqlite file of Nsight Systems, or a .json or .json.gz of PyTorch's profiler. You can also drop \
                         it on the window.";

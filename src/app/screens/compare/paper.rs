@@ -1,6 +1,6 @@
 //! The row about a paper's table or figure: which cells the session has, which are missing, and which deviate.
 
-use eframe::egui::{ScrollArea, Ui};
+use eframe::egui::{Button, ScrollArea, Ui};
 
 use super::CompareCommand;
 use super::picture::Picture;
@@ -9,7 +9,7 @@ use crate::app::command::Command;
 use crate::app::deliberate;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{muted, named, strong};
+use crate::app::widgets::{lasting_menu, muted, named, strong};
 
 /// Shows which paper's table or figure the study belongs to, and the button that queues the missing runs.
 pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
@@ -38,7 +38,7 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
             let read_only = view.session.as_ref().and_then(|session| session.read_only.clone());
             if missing > 0 {
                 let text = format!("Queue {}", counted(missing, "missing cell"));
-                let button = ui.add_enabled(read_only.is_none(), eframe::egui::Button::new(text));
+                let button = ui.add_enabled(read_only.is_none(), Button::new(text));
                 let why = read_only.unwrap_or_else(|| of_paper.missing.join("\n"));
                 let button = button.on_hover_text(&why).on_disabled_hover_text(&why);
                 if deliberate::clicked(&button, ("queue missing cells", &of_paper.id)) {
@@ -46,7 +46,7 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
                 }
             }
         }
-        let menu = ui.menu_button(format!("About it ({})", of_paper.notes.len()), |ui| {
+        let menu = lasting_menu(ui, Button::new(format!("About it ({})", of_paper.notes.len())), |ui| {
             ScrollArea::vertical().max_height(420.0).show(ui, |ui| {
                 ui.set_max_width(560.0);
                 for note in &of_paper.notes {

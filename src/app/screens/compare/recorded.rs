@@ -1,16 +1,13 @@
 //! The menu that chooses a measure of recordings: from a searchable list of what the recordings contain, or by pattern.
 
-use eframe::egui::{
-    Button, Id, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
-    containers::menu::{MenuButton, MenuConfig},
-};
+use eframe::egui::{Button, Id, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::CompareCommand;
 use crate::analysis::{
     Key, RecordedMeasure, RecordedStatistic, TRACE_METRICS, TraceList, TraceMetricKind, TracePattern, counted,
 };
 use crate::app::command::{Command, edit};
-use crate::app::widgets::{check_ui, muted, named, text_field};
+use crate::app::widgets::{check_ui, lasting_menu, muted, named, text_field};
 use crate::figure::Study;
 
 /// The name of the menu.
@@ -46,8 +43,7 @@ pub fn recorded_ui(ui: &mut Ui, study: &Study, names: &[(TraceList, String)], co
     if names.is_empty() {
         return;
     }
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new(RECORDINGS).config(config).ui(ui, |ui| {
+    let menu = lasting_menu(ui, Button::new(RECORDINGS), |ui| {
         ui.set_min_width(WIDTH);
         // What is typed and chosen is local state, stored in egui's memory.
         let id = Id::unique("compare-recorded");
@@ -62,7 +58,7 @@ pub fn recorded_ui(ui: &mut Ui, study: &Study, names: &[(TraceList, String)], co
         }
         ui.data_mut(|data| data.insert_temp(id, asked));
     });
-    response.on_hover_text("Any kernel, copy, CUDA call, range or collective of the recordings as the measure");
+    menu.response.on_hover_text("Any kernel, copy, CUDA call, range or collective of the recordings as the measure");
 }
 
 /// Draws the choice of what is computed.

@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use eframe::egui::{
-    Button, Id, Key, Label, PopupCloseBehavior, Response, RichText, Role, ScrollArea, Ui, WidgetInfo,
-    containers::menu::{MenuButton, MenuConfig},
-};
+use eframe::egui::{Button, Id, Key, Label, Response, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::picture::Picture;
 use super::{CompareCommand, filter_id, levels_menu, metrics};
@@ -17,8 +14,8 @@ use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, cut_to, filter_field, left_out_ui, listed, muted, named, strong, text_field, text_width,
-    together_ui,
+    card, check_ui, cut_to, filter_field, lasting_menu, left_out_ui, listed, muted, named, strong, text_field,
+    text_width, together_ui,
 };
 use crate::figure::{SettingLevels, Study, level_name};
 use crate::plan::Level;
@@ -96,8 +93,7 @@ pub const ADD_SESSION: &str = "Add a session";
 
 /// Draws the menu that adds a recent session, or a session by its folder.
 pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new(ADD_SESSION).config(config).ui(ui, |ui| {
+    let menu = lasting_menu(ui, Button::new(ADD_SESSION), |ui| {
         ui.set_min_width(280.0);
         let shown = view.sources();
         let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
@@ -129,7 +125,7 @@ pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) 
         });
         ui.data_mut(|data| data.insert_temp(id, text));
     });
-    response.on_hover_text("Compare with the cells of another session");
+    menu.response.on_hover_text("Compare with the cells of another session");
 }
 
 fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {

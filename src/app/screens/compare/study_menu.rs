@@ -1,9 +1,6 @@
 //! The Study menu: built-in studies and those of the session, to choose, save and delete.
 
-use eframe::egui::{
-    Button, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
-    containers::menu::{MenuButton, MenuConfig},
-};
+use eframe::egui::{Button, Id, Key, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::View;
 use super::{CompareCommand, CompareScreen};
@@ -12,7 +9,7 @@ use crate::app::deliberate;
 use crate::app::desk::{Deed, Desk, Inverse};
 use crate::app::study_list::{Search, built_in_ui, search_ui};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{muted, named, text_field};
+use crate::app::widgets::{lasting_menu, muted, named, text_field};
 use crate::conduct::Order;
 use crate::figure::{SavedStudy, Study, find_study, refused_name};
 
@@ -81,9 +78,8 @@ const PLAIN: &str =
 
 /// Draws the menu.
 pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let text = format!("{} ⏷", view.own.study_text(&view.records.studies));
-    let (response, _) = MenuButton::new(text).config(config).ui(ui, |ui| {
+    let response = lasting_menu(ui, Button::new(text), |ui| {
         ui.set_min_width(320.0);
         ui.set_max_width(420.0);
         save_ui(ui, view, commands);
@@ -112,7 +108,8 @@ pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                 }
             });
         });
-    });
+    })
+    .response;
     response.widget_info(|| named(&view.own.study_text(&view.records.studies)));
     response.on_hover_text("Choose what is shown (a measure, charts, a table), or save it under a name");
 }

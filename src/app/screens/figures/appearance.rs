@@ -1,6 +1,6 @@
 //! Controls for the changes to a figure's defaults: names, axes, legend, sizes, names of levels, annotations.
 
-use eframe::egui::{Button, DragValue, Grid, Role, Ui, WidgetInfo};
+use eframe::egui::{Button, DragValue, Grid, Id, Role, Ui, UiBuilder, WidgetInfo};
 use strum::VariantArray;
 
 use super::FiguresCommand;
@@ -10,7 +10,7 @@ use super::typed::Typing;
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
 use crate::app::theme::GRID;
-use crate::app::widgets::{choice, left_out_ui, listed, muted, named, text_field};
+use crate::app::widgets::{choice, lasting_menu, left_out_ui, listed, muted, named, text_field};
 use crate::figure::paper::{Vision, Width};
 use crate::figure::{Annotation, AnnotationKind, AxisName, COLOUR_NAMES, Figure, Overrides, Study, level_name};
 
@@ -121,13 +121,17 @@ fn levels_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure) {
                 level_name_ui(ui, editing, figure, &key, 84.0);
                 colour_ui(ui, editing, &key, &name);
                 order_ui(ui, editing, figure, (place, level));
-                let more = ui.menu_button("…", |ui| {
-                    ui.set_max_width(300.0);
-                    level_ui(ui, editing, figure, &key);
+                // The menu moves with its level when the order changes.
+                let builder = UiBuilder::new().scope_id(Id::unique(("more of a level", &key)));
+                ui.scope_builder(builder, |ui| {
+                    let more = lasting_menu(ui, Button::new("…"), |ui| {
+                        ui.set_max_width(300.0);
+                        level_ui(ui, editing, figure, &key);
+                    });
+                    let about = format!("Hatch, marker, dash of {name}");
+                    more.response.widget_info(|| named(&about));
+                    more.response.on_hover_text(about);
                 });
-                let about = format!("Hatch, marker, dash of {name}");
-                more.response.widget_info(|| named(&about));
-                more.response.on_hover_text(about);
             });
         }
         left_out_ui(ui, left_out);

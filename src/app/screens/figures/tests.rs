@@ -533,3 +533,25 @@ fn a_change_of_the_figure_is_drawn_undone_and_copied_as_a_command() {
     settle(&mut state);
     assert!(words(&state).contains(&"A title".to_owned()));
 }
+
+#[test]
+fn the_menu_of_a_level_stays_open_while_its_colour_is_typed_and_moves_with_the_level() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    // All controls of the side are in sight.
+    harness.set_size([1176.0, 2400.0].into());
+    harness.run();
+    click(&mut harness, "Hatch, marker, dash of fp16");
+    click(&mut harness, "Own colour of fp16");
+    harness.get_by_label("Own colour of fp16").type_text("#123456");
+    harness.run();
+    execute(&mut harness);
+    let study = harness.state().0.own::<FiguresScreen>().study.clone();
+    assert_eq!(study.overrides.levels[0].colour.as_deref(), Some("#123456"));
+    harness.run();
+    // The one in the menu is below the one in the level's line.
+    let buttons = harness.get_all_by_label("Move fp16 earlier");
+    buttons.max_by(|a, b| a.rect().top().total_cmp(&b.rect().top())).unwrap().click();
+    act(&mut harness);
+    assert!(!harness.state().0.own::<FiguresScreen>().study.order.is_empty());
+    assert!(harness.query_by_label("Own colour of fp16").is_some());
+}

@@ -8,7 +8,7 @@ use eframe::egui::{
 use super::PlanCommand;
 use crate::app::deliberate;
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{focus_left, muted, named_text, select_all, text_field};
+use crate::app::widgets::{focus_left, muted, named_text, select_at_focus, text_field};
 
 /// Width of the button at the end of a line.
 const BUTTON_WIDTH: f32 = 72.0;
@@ -295,18 +295,6 @@ impl<'a> List<'a> {
 /// Whether Enter was pressed in a field. The field loses the focus by this: without it, the keys typed next would be shortcuts.
 fn is_entered(ui: &Ui, field: &Response) -> bool {
     field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter))
-}
-
-/// Selects the suggested text of a field that gets the focus, so that typing replaces it. While a button of the pointer is down, the field
-/// places its cursor itself.
-fn select_at_focus(ui: &Ui, field: &Response, text: &str) {
-    let memory = field.id.with("selects its text");
-    let is_due = field.gained_focus() || ui.data(|data| data.get_temp(memory)).unwrap_or(false);
-    let is_pressed = ui.input(|input| input.pointer.any_down());
-    ui.data_mut(|data| data.insert_temp(memory, is_due && is_pressed));
-    if is_due && !is_pressed {
-        select_all(ui, field, text);
-    }
 }
 
 /// Draws in a part of a line with a fixed width.

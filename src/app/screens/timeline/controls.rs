@@ -1,14 +1,13 @@
 //! The bar above the rows, and the content of an empty screen.
 
-use eframe::egui::containers::menu::{MenuButton, MenuConfig};
-use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, vec2};
+use eframe::egui::{Button, Id, Key, ProgressBar, Ui, vec2};
 use strum::VariantArray;
 
 use super::{Anchor, Arrangement, TimelineCommand, TimelineScreen, layout, search_id};
 use crate::app::deliberate;
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, main_button, muted, named_text, path_ui, strong, text_field};
+use crate::app::widgets::{choice, lasting_menu, main_button, muted, named_text, path_ui, strong, text_field};
 use crate::trace::{MarkKind, StepsFrom};
 
 /// The field for a recording's path.
@@ -98,8 +97,7 @@ fn task_ui(
 /// The button that opens a recording, and the list of traced runs.
 fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     let traced = traced(view);
-    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    MenuButton::new("Open …").config(config).ui(ui, |ui| {
+    lasting_menu(ui, Button::new("Open …"), |ui| {
         if let Some(file) = path_ui(ui, Id::unique("recording-path"), PATH, "Open this file", 280.0) {
             commands.push(TimelineCommand::file(file));
             ui.close();

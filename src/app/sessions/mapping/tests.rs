@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use eframe::egui::{Event, Modifiers, PointerButton, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
@@ -26,7 +27,15 @@ fn window(size: [f32; 2]) -> Harness<'static, State> {
 
 /// Imports a file with this content, and waits until it was read.
 fn import(window: &mut Harness<'_, State>, folder: &Path, content: &str) {
-    let file = folder.join("bench.csv");
+    import_as(window, folder.join("bench.csv"), content);
+}
+
+/// A name of a file that is too long for the folder of a session that is being written: its import ends without a session.
+fn long_name() -> String {
+    format!("{}.csv", "x".repeat(250))
+}
+
+fn import_as(window: &mut Harness<'_, State>, file: PathBuf, content: &str) {
     std::fs::write(&file, content).unwrap();
     let context = window.ctx.clone();
     window.state_mut().execute(Command::Sessions(SessionsCommand::Import(file)), &context);
@@ -45,6 +54,14 @@ fn settle(window: &mut Harness<'_, State>) {
         assert!(begun.elapsed() < Duration::from_secs(60), "the file is not read");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Presses or releases the button of the pointer at a place.
+fn press(window: &mut Harness<'_, State>, pos: Pos2, pressed: bool) {
+    window.event(Event::PointerMoved(pos));
+    let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+    window.event(Event::PointerButton { pos, button, pressed, modifiers });
+    window.run();
 }
 
 fn roles(window: &Harness<'_, State>) -> Vec<String> {
@@ -116,7 +133,7 @@ fn rows_that_recur_can_be_declared_runs_of_their_own() {
 fn a_file_is_not_imported_before_a_change_of_its_mapping_was_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut window = window([1000.0, 700.0]);
-    import(&mut window, folder.path(), "kernel,time (ms),note\na,1.5,x\nb,2.5,x\n");
+    import_as(&mut window, folder.path().join(long_name()), "kernel,time (ms),note\na,1.5,x\nb,2.5,x\n");
     let context = window.ctx.clone();
     // A change and the button in one frame.
     for command in [SessionsCommand::MapColumn(2, "factor".to_owned()), SessionsCommand::TakeMapping] {
@@ -124,6 +141,60 @@ fn a_file_is_not_imported_before_a_change_of_its_mapping_was_read() {
     }
     let sessions = &window.state().sessions;
     assert!(sessions.mapping.is_some() && !sessions.is_transferring());
-    settle(&mut window);
     assert_eq!(roles(&window)[2], "factor");
+    settle(&mut window);
+    assert!(window.state().sessions.mapping.is_none(), "it follows by itself");
+}
+
+#[test]
+fn one_click_on_import_takes_over_what_is_being_typed_and_imports() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import_as(&mut window, folder.path().join(long_name()), "kernel,time (ms)\na,1.5\na,1.6\n");
+    let type_key = |window: &mut Harness<'_, State>, key: &str| {
+        window.get_by_label("Unit of time (ms)").focus();
+        window.run();
+        window.key_press_modifiers(Modifiers::COMMAND, eframe::egui::Key::A);
+        window.run();
+        window.get_by_label("Unit of time (ms)").type_text(&format!("ms lower as {key}"));
+        window.run();
+    };
+    let place = window.get_by_label("Import 2 runs").rect().center();
+    // What was typed and refused is not left out: nothing is imported.
+    type_key(&mut window, "Step");
+    press(&mut window, place, true);
+    press(&mut window, place, false);
+    settle(&mut window);
+    assert!(window.query_by_label_contains("cannot be a key").is_some());
+    type_key(&mut window, "step_time_s");
+    press(&mut window, place, true);
+    let begun = Instant::now();
+    let reading = |window: &Harness<'_, State>| {
+        let dialog = window.state().sessions.mapping.as_ref().unwrap();
+        dialog.reading.as_ref().map(|reading| reading.ready().is_some())
+    };
+    while reading(&window) == Some(false) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the change is not read");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    window.run();
+    assert_eq!(reading(&window), Some(true), "nothing moves while the button of the pointer is down");
+    assert_eq!(roles(&window)[1], "measure ms lower as step_time_s");
+    press(&mut window, place, false);
+    settle(&mut window);
+    assert!(window.state().sessions.mapping.is_none());
+}
+
+#[test]
+fn a_click_beside_the_dialog_keeps_what_was_chosen_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time_s\na,1.5\nb,2.5\n");
+    for pressed in [true, false] {
+        press(&mut window, Pos2::new(5.0, 5.0), pressed);
+    }
+    assert!(window.state().sessions.mapping.is_some());
+    window.key_press(eframe::egui::Key::Escape);
+    window.run();
+    assert!(window.state().sessions.mapping.is_none());
 }

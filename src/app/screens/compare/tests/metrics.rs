@@ -166,3 +166,35 @@ fn a_kernel_of_the_recordings_becomes_the_measure_by_its_name_or_by_a_pattern() 
     let missing = &state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.missing;
     assert!(missing.iter().any(|line| line.contains("unclosed group, at")), "{missing:?}");
 }
+
+#[test]
+fn a_report_is_attached_by_its_path_which_is_typed_after_a_click_into_the_field() {
+    let mut harness = harness(state(), [1280.0, 800.0]);
+    harness.get_by_label("Attach a report").click();
+    harness.run();
+    harness.get_by_label("Path of a report").click();
+    harness.run();
+    harness.get_by_label("Path of a report").type_text("/elsewhere/run.sqlite");
+    harness.run();
+    harness.get_by_label("Attach this report").click();
+    harness.run();
+    let attached = Command::Attach(PathBuf::from("/elsewhere/run.sqlite"), None);
+    assert_eq!(harness.state().commands, [attached]);
+}
+
+#[test]
+fn the_menu_of_metrics_stays_open_while_metrics_are_ticked() {
+    let mut state = state();
+    send(&mut state, CompareCommand::Form(Form::Metrics));
+    let chosen = |state: &State| state.own::<CompareScreen>().study.metrics.clone();
+    let before = chosen(&state);
+    let mut harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label(&format!("{} of {} metrics", before.len(), TRACE_METRICS.len())).click();
+    harness.run();
+    for kind in &TRACE_METRICS[..2] {
+        harness.get_by_label(&format!("Metric {}", kind.name)).click();
+        obey(&mut harness);
+        let is_in = |keys: &[analysis::Key]| keys.iter().any(|key| **key == *kind.key);
+        assert_ne!(is_in(&before), is_in(&chosen(&harness.state().state)), "{}", kind.name);
+    }
+}

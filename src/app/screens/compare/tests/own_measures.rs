@@ -157,3 +157,19 @@ fn own_measures_go_through_the_conductor_to_the_journal_and_a_plans_come_with_it
     let runs = reader.runs().unwrap();
     assert!(runs.iter().all(|run| run.own_measures == kept));
 }
+
+#[test]
+fn whether_high_values_of_a_measure_are_good_is_chosen_in_its_menu_which_stays_open() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Own measures").click();
+    harness.run();
+    type_into(&mut harness, "Key of the measure", "per_gpu");
+    type_into(&mut harness, "Formula of the measure", "throughput / gpus");
+    for better in ["lower", "higher"] {
+        harness.get_by_label(&format!("Better: {better}")).click();
+        harness.run();
+    }
+    harness.get_by_label("Save measure").click();
+    let expected = OwnMeasure { better: analysis::Better::Higher, ..OwnMeasure::new("per_gpu", "throughput / gpus") };
+    assert_eq!(asked(&mut harness), [CompareCommand::SaveMeasure(Box::new(expected))]);
+}

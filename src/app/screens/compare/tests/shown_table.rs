@@ -252,6 +252,9 @@ fn all_notes_are_within_reach_of_the_wheel_in_a_small_window() {
     scroll(&mut harness, "• note 2", [0.0, -5000.0]);
     let last = harness.get_by_label("• note 59").rect();
     assert!(last.top() >= 0.0 && last.bottom() <= 640.0, "{last:?}");
+    harness.get_by_label("• note 59").click();
+    harness.run();
+    assert!(harness.query_by_label("• note 59").is_some(), "a click into the notes leaves them open");
 }
 
 #[test]

@@ -262,3 +262,17 @@ fn all_recent_sessions_are_within_reach_of_the_wheel_in_a_small_window() {
     let last = harness.get_by_label_contains("study-9").rect();
     assert!(last.top() >= 0.0 && last.bottom() <= 700.0, "{last:?}");
 }
+
+#[test]
+fn a_path_that_is_typed_into_the_session_menu_replaces_the_one_before() {
+    let mut harness = window(State::new(Settings::default()), session_menu);
+    click(&mut harness, "Session: no session yet");
+    let field = "Path of the archive or the results to read";
+    for path in ["/first/results.csv", "/second/results.csv"] {
+        click(&mut harness, field);
+        harness.get_by_label(field).type_text(path);
+        harness.run();
+        assert_eq!(harness.get_by_label(field).value().as_deref(), Some(path));
+        click(&mut harness, "Name of the new session");
+    }
+}
