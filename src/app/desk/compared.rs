@@ -253,7 +253,7 @@ mod tests {
     fn compared_sessions_share_a_measure_that_only_one_of_them_has() {
         let study = Study { measure: Some("own".into()), ..Study::default() };
         let (with, without) = (source("a", &[OwnMeasure::new("own", "2 * step_time_s")]), source("b", &[]));
-        for sources in [[with.clone(), without.clone()], [without.clone(), with.clone()]] {
+        for sources in [[with.clone(), without.clone()], [without.clone(), with]] {
             let shared = SharedSources::of(&sources, &study);
             assert_eq!((values(&shared), shared.refused()), (vec![doubled(); 2], None));
             assert!(figure_of(&sources, &study).is_ok());

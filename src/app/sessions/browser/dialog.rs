@@ -296,12 +296,10 @@ fn note_ui(ui: &mut Ui, heading: &SessionHeading, commands: &mut Vec<SessionsCom
         }
         tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));
     });
-    ui.data_mut(|data| {
-        // A space at the end is kept while the user types: a word may follow.
-        if text == heading.note || (text.trim() == heading.note.trim() && !edit.has_focus()) {
-            data.remove::<String>(id);
-        } else {
-            data.insert_temp(id, text);
-        }
+    // A space at the end is kept while the user types: a word may follow.
+    let is_written = text == heading.note || (text.trim() == heading.note.trim() && !edit.has_focus());
+    ui.data_mut(|data| match is_written {
+        true => data.remove::<String>(id),
+        false => drop(data.insert_temp(id, text)),
     });
 }

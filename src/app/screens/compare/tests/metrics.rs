@@ -194,7 +194,7 @@ fn the_menu_of_metrics_stays_open_while_metrics_are_ticked() {
     for kind in &TRACE_METRICS[..2] {
         harness.get_by_label(&format!("Metric {}", kind.name)).click();
         obey(&mut harness);
-        let is_in = |keys: &[analysis::Key]| keys.iter().any(|key| **key == *kind.key);
+        let is_in = |keys: &[Key]| keys.iter().any(|key| **key == *kind.key);
         assert_ne!(is_in(&before), is_in(&chosen(&harness.state().state)), "{}", kind.name);
     }
 }
