@@ -479,8 +479,10 @@ pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
     if captures(&TIMER, line).is_some() || is_bar || line.trim_start().starts_with('{') {
         return None;
     }
-    let (read, _, patterns) = sentence::told_apart(line, None, &mut Fields::default());
-    (read == Some(Ok(())) && !patterns[0].is_empty()).then_some(patterns)
+    let mut fields = Fields::default();
+    let (read, _, patterns) = sentence::told_apart(line, None, &mut fields);
+    // With a pattern, the step would have the time since the line before.
+    (read == Some(Ok(())) && !fields.step.is_untimed && !patterns[0].is_empty()).then_some(patterns)
 }
 
 /// A pattern that reads Keras's line before each epoch; `None` if these lines are not those of Keras, or have no such line.

@@ -98,6 +98,8 @@ struct Numbered {
     /// Whether it is a line of Keras, and whether that line has a bar.
     keras: bool,
     has_bar: bool,
+    /// Whether it is a line of Keras that was printed after a validation.
+    is_validated: bool,
     /// The positions of these numbers, in bytes.
     places: Vec<Range<usize>>,
     counts: Vec<Count>,
@@ -118,6 +120,7 @@ impl Numbered {
                 epoch,
                 keras: true,
                 has_bar,
+                is_validated: is_validated(line),
                 places: std::iter::once(0..end).collect(),
                 counts: counts(None, found.name("step"), found.name("steps")),
                 is_unclear: false,
@@ -176,7 +179,12 @@ pub(super) fn is_of_keras(line: &str) -> bool {
 /// Whether a line with Keras's bar is the last one of its epoch, which Keras prints after the validation; `None` for any other line.
 pub(super) fn follows_validation(line: &str) -> Option<bool> {
     let has_bar = captures(&KERAS, line)?.name("bar")?.as_str() != "-";
-    has_bar.then(|| captures(&OTHERS, line).is_some())
+    has_bar.then(|| is_validated(line))
+}
+
+/// Whether a line of Keras has the values of a validation.
+fn is_validated(line: &str) -> bool {
+    line.contains(" - val_")
 }
 
 /// The place of the first loss of a line, except that of the best loss so far.
@@ -234,6 +242,8 @@ pub(super) fn told_apart<'l>(
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
     (fields.step.loss, fields.step.is_mean_loss) = (Some(value), numbered.keras);
+    // Without a bar, when the validation began is unknown.
+    fields.step.is_untimed = numbered.is_validated && !numbered.has_bar;
     let (mut others, mut parts, mut wait) = (Vec::new(), numbered.parts(line), None);
     for number in numbers {
         if number.at == loss.start() {
@@ -293,11 +303,11 @@ pub(super) fn untaken<'l>(line: &str, numbers: impl Iterator<Item = Printed<'l>>
 }
 
 /// The meaning of a number in a step's line. Keras prints all measures with their names. If it prints no bar, it prints the mean time of a
-/// step over the whole epoch.
+/// step over the whole epoch, which contains the validation, if there was one.
 fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
     match number.meaning() {
         Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {
-            Meaning::Duration(value)
+            if numbered.is_validated { Meaning::Reading(key, value) } else { Meaning::Duration(value) }
         }
         Meaning::Unknown if numbered.keras && !number.name.is_empty() && number.name != "ETA" => {
             number.value.map_or(Meaning::Unknown, |value| Meaning::Reading(number.key(), value))

@@ -159,9 +159,50 @@ fn keras_is_read_with_the_epoch_of_the_line_before() {
             "1875/1875 - 5s - 3ms/step - accuracy: 0.91 - loss: 0.30 - val_accuracy: 0.95 - val_loss: 0.15",
         ),
         (1875, Some(1875), Some(1.0)),
-        (0.3, Some(0.003)),
+        (0.3, None),
         &[("val_loss", 0.15), ("val_accuracy", 0.95), ("accuracy", 0.95), ("train_accuracy", 0.91)],
     );
+    // The losses of several outputs are none of a validation.
+    check(
+        (&["Epoch 1/5"], "1875/1875 - 5s - 3ms/step - a_loss: 0.10 - b_loss: 0.20 - loss: 0.30"),
+        (1875, Some(1875), Some(1.0)),
+        (0.3, Some(0.003)),
+        &[("a_loss", 0.1), ("b_loss", 0.2)],
+    );
+}
+
+#[test]
+fn a_line_of_keras_without_a_bar_that_is_printed_after_a_validation_gives_steps_without_durations() {
+    let epoch = |epoch: u64, validation: &str| {
+        let line = format!("25/25 - 0s - 20ms/step - accuracy: 0.5000 - loss: 0.{epoch}000{validation}");
+        [(epoch as f64 - 0.5, format!("Epoch {epoch}/4")), (epoch as f64, line)]
+    };
+    for (validations, durations_s, is_told) in [
+        (["", "", "", ""], [Some(0.02); 4], false),
+        (["", " - val_loss: 1.0", "", " - val_loss: 1.0"], [Some(0.02), None, Some(0.02), None], false),
+        ([" - val_accuracy: 0.5 - val_loss: 1.0"; 4], [None; 4], true),
+    ] {
+        let lines = (1..).zip(validations).flat_map(|(number, validation)| epoch(number, validation));
+        let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+        let mut course = Course::new(0.0, WarmUp::Steps(0));
+        for (at_s, line) in lines {
+            shapes.line(Stream::Output, &line, at_s, &mut found);
+            course.take(&mut found, at_s, &mut events);
+        }
+        course.finish(5.0, &mut events);
+        let (mut steps, mut messages) = (Vec::new(), Vec::new());
+        for (_, event) in events {
+            match event {
+                Event::Step { step, duration_s, warm_up, .. } => steps.push((step, (!warm_up).then_some(duration_s))),
+                Event::Warning { message } => messages.push(message),
+                _ => {}
+            }
+        }
+        let expected: Vec<(u64, Option<f64>)> = (1..).map(|epoch| 25 * epoch).zip(durations_s).collect();
+        assert_eq!(steps, expected, "{validations:?}");
+        assert_eq!(messages.len(), usize::from(is_told), "{messages:?}");
+        assert!(messages.iter().all(|message| message.starts_with("no step has a duration: ")), "{messages:?}");
+    }
 }
 
 #[test]
