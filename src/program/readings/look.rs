@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::bars::{Bar, Bars, GUESS, description};
+use super::bars::{Bar, Bars, GUESS, description, says_evaluation};
 use super::beside::{self, Beside, Dictionary, TimedFields};
 use super::fields::{Fields, Names, shown};
 use super::json::{self, JsonLines};
@@ -182,6 +182,8 @@ pub(super) struct Shapes {
     beside: Beside,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
+    /// The stream whose newest line is the heading of an evaluation: `Test Error:`.
+    heading: Option<Stream>,
     /// The number of the newest step that has one.
     newest: Option<u64>,
     /// The epoch that Keras printed last.
@@ -199,13 +201,18 @@ pub(super) struct Shapes {
 }
 
 impl Source for Shapes {
-    fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+    fn line(&mut self, stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+        let is_headed = self.heading.take_if(|of_stream| *of_stream == stream).is_some();
+        let may_head = line.trim_end().ends_with(':');
         // Nearly all lines have none of these formats.
         let may_have = ["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part));
-        if !may_have || !is_text(line) {
+        if !(may_have || may_head) || !is_text(line) {
             return;
         }
         let Some(line) = of_first_rank(line) else { return };
+        if may_head && says_evaluation(line) {
+            self.heading = Some(stream);
+        }
         let mut fields = Fields::default();
         if self.heads(line) {
             return;
@@ -216,12 +223,12 @@ impl Source for Shapes {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
             self.bar(&bar, line, at_s, &mut fields, found)
-        } else if line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
+        } else if !is_headed && line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
             self.object(line, at_s, &mut fields, found)
-        } else if beside::is_dictionary(line) {
+        } else if !is_headed && beside::is_dictionary(line) {
             self.dictionary(line, at_s, &mut fields, found)
         } else {
-            let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
+            let (read, untaken) = sentence::read(line, is_headed, self.epoch, &mut fields);
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
             if fields.phase.is_some() {
                 self.settle(f64::INFINITY, found);
@@ -480,7 +487,7 @@ pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
         return None;
     }
     let mut fields = Fields::default();
-    let (read, _, patterns) = sentence::told_apart(line, None, &mut fields);
+    let (read, _, patterns) = sentence::told_apart(line, false, None, &mut fields);
     // With a pattern, the step would have the time since the line before.
     (read == Some(Ok(())) && !fields.step.is_untimed && !patterns[0].is_empty()).then_some(patterns)
 }

@@ -207,10 +207,10 @@ pub(super) fn training_loss(text: &str) -> Option<&str> {
 }
 
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
-/// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, the
-/// fields have only the phase and the number of the step.
-pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
-    let (read, others, _) = told_apart(line, epoch, fields);
+/// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, as its
+/// words or the heading above it (`is_headed`) say, the fields have only the phase and the number of the step.
+pub(super) fn read(line: &str, is_headed: bool, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
+    let (read, others, _) = told_apart(line, is_headed, epoch, fields);
     (read, untaken(line, others.into_iter()))
 }
 
@@ -218,6 +218,7 @@ pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read
 /// [`parts::patterns`].
 pub(super) fn told_apart<'l>(
     line: &'l str,
+    is_headed: bool,
     epoch: Option<f64>,
     fields: &mut Fields,
 ) -> (Read, Vec<Printed<'l>>, [String; 2]) {
@@ -227,7 +228,7 @@ pub(super) fn told_apart<'l>(
     let numbered = Numbered::of(line, epoch, &numbers);
     let value = loss_of(&loss, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
-    let is_evaluation = captures(&OTHERS, line).is_some() && !numbered.keras;
+    let is_evaluation = is_headed || captures(&OTHERS, line).is_some() && !numbered.keras;
     if is_evaluation {
         (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
     }
