@@ -186,6 +186,8 @@ pub(super) struct Shapes {
     heading: Option<Stream>,
     /// The number of the newest step that has one.
     newest: Option<u64>,
+    /// The number in a bar that was drawn again after an evaluation, until the bar shows another number.
+    drawn_again: Option<u64>,
     /// The epoch that Keras printed last.
     epoch: Option<f64>,
     /// When Keras's newest bar in this epoch was printed.
@@ -378,7 +380,11 @@ impl Shapes {
             self.settle(at_s, found);
         }
         if is_new && self.newest.is_some_and(|newest| self.bars.begins_again(before, steps, newest)) {
+            self.drawn_again = None;
             found.push(Found::Begins { at_s });
+        }
+        if self.bars.is_evaluating() && self.newest == Some(step) && Some(step) != steps {
+            self.drawn_again = Some(step);
         }
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
@@ -398,6 +404,10 @@ impl Shapes {
         self.bars_have_loss = true;
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
         (fields.step.step, fields.step.steps) = (Some(step), steps);
+        // Lightning draws the number that its bar showed last, although steps may have been made before the evaluation since. A bar that shows
+        // each step has no such steps.
+        let drawn_again = self.drawn_again.take_if(|drawn_again| *drawn_again != step);
+        fields.step.is_untimed = drawn_again.is_some_and(|drawn_again| step != drawn_again.saturating_add(1));
         fields.step.epoch = epoch.map(|epoch| epoch as f64);
         Some(fields.text("loss", loss).and_then(|()| take(entries, fields)))
     }

@@ -373,6 +373,44 @@ fn an_empty_bar_after_a_full_one_begins_an_epoch_and_the_time_before_it_is_none_
     }
 }
 
+/// A line of Lightning's bar of 20 steps.
+fn bar_of_lightning(epoch: u64, step: u64) -> String {
+    format!("Epoch {epoch}: {}%|███  | {step}/20 [00:01<00:01, 98.0it/s, v_num=0, train_loss=0.5]", 5 * step)
+}
+
+#[test]
+fn steps_that_a_bar_may_have_hidden_before_an_evaluation_leave_the_next_one_without_a_duration() {
+    let validation = || "Validation DataLoader 0:   0%|          | 0/5 [00:00<?, ?it/s]".to_owned();
+    let [none, ten] = [(1, None, 0.5), (1, Some(10), 0.5)];
+    for (shown, expected) in [([1, 2, 3, 4], [none, ten, ten, ten]), ([4, 8, 12, 16], [none, ten, none, ten])] {
+        let [first, second, third, fourth] = shown;
+        // Before the evaluation, half of the steps up to the third line were made. The bar is drawn again after it.
+        let each_s = 0.01 * (second - first) as f64;
+        let begin_s = 2.0 + each_s;
+        let lines = [
+            (1.0, bar_of_lightning(0, first)),
+            (1.0 + each_s, bar_of_lightning(0, second)),
+            (1.0 + 1.5 * each_s, validation()),
+            (begin_s, bar_of_lightning(0, second)),
+            (begin_s, bar_of_lightning(0, second)),
+            (begin_s + each_s, bar_of_lightning(0, third)),
+            (begin_s + each_s, bar_of_lightning(0, third)),
+            (begin_s + 2.0 * each_s, bar_of_lightning(0, fourth)),
+        ];
+        assert_eq!(steps_of(&lines), (expected.to_vec(), vec![0.5]), "{shown:?}");
+    }
+    // An empty bar shows when its first steps begin.
+    let lines = [
+        (1.0, bar_of_lightning(0, 16)),
+        (1.02, bar_of_lightning(0, 18)),
+        (1.03, validation()),
+        (2.03, bar_of_lightning(0, 18)),
+        (2.5, "Epoch 1:   0%|     | 0/20 [00:00<?, ?it/s]".to_owned()),
+        (2.52, bar_of_lightning(1, 2)),
+    ];
+    assert_eq!(steps_of(&lines), (vec![none, ten, (2, Some(10), 0.5)], vec![0.5, 0.5]));
+}
+
 #[test]
 fn a_bar_of_epochs_around_the_bar_of_steps_gives_no_steps() {
     let epochs = |step: u64, more: &str| format!("Epochs: {}%|███  | {step}/2 [00:00<?, ?it/s{more}]", 50 * step);
