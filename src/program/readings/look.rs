@@ -182,6 +182,8 @@ pub(super) struct Shapes {
     beside: Beside,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
+    /// Whether a sentence with a loss was read that gives no scores.
+    has_losses: bool,
     /// The stream whose newest line is the heading of an evaluation: `Test Error:`.
     heading: Option<Stream>,
     /// The number of the newest step that has one.
@@ -207,8 +209,9 @@ impl Source for Shapes {
         let is_headed = self.heading.take_if(|of_stream| *of_stream == stream).is_some();
         let may_head = line.trim_end().ends_with(':');
         // Nearly all lines have none of these formats.
-        let may_have = ["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part));
-        if !(may_have || may_head) || !is_text(line) {
+        let has = |part: &&str| line.contains(*part);
+        let may_have = may_head || ["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(has);
+        if !may_have || !is_text(line) {
             return;
         }
         let Some(line) = of_first_rank(line) else { return };
@@ -230,7 +233,10 @@ impl Source for Shapes {
         } else if !is_headed && beside::is_dictionary(line) {
             self.dictionary(line, at_s, &mut fields, found)
         } else {
-            let (read, untaken) = sentence::read(line, is_headed, self.epoch, &mut fields);
+            let gives_scores = sentence::gives_scores(line);
+            let is_evaluated = is_headed || gives_scores && self.has_losses;
+            let (read, untaken) = sentence::read(line, is_evaluated, self.epoch, &mut fields);
+            self.has_losses |= !gives_scores && read.is_some();
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
             if fields.phase.is_some() {
                 self.settle(f64::INFINITY, found);

@@ -387,6 +387,22 @@ fn the_loss_below_the_heading_of_an_evaluation_is_none_of_the_training() {
 }
 
 #[test]
+fn the_mean_loss_behind_an_accuracy_is_none_of_the_training_if_that_prints_its_losses_in_other_lines() {
+    let scores = "Accuracy: 66.0%, Avg loss: 0.800000";
+    let evaluated = Found::Evaluated { step: None, at_s: 7.0 };
+    for (training, expected) in [
+        ("loss: 1.59  [ 2624/ 3200]", reading("loss", 1.59, None, None)),
+        ("step 3 loss 1.59", step(3, None, None, 1.59)),
+        ("Epoch 2: avg loss 1.59, accuracy 0.5", reading("loss", 1.59, None, Some(2.0))),
+    ] {
+        let mut found = shapes(&[training, scores, training]);
+        found.retain(|found| !matches!(found, Found::Untaken(_)));
+        assert_eq!(found, [expected.clone(), evaluated.clone(), expected], "{training}");
+    }
+    assert_eq!(shapes(&[scores, scores]), [reading("loss", 0.8, None, None), reading("loss", 0.8, None, None)]);
+}
+
+#[test]
 fn of_lines_that_begin_with_a_rank_only_those_of_the_first_rank_count() {
     for [first, other] in [["[rank0]: ", "[rank1]: "], ["[default0]:", "[default12]:"], ["[Rank 0] ", "[Rank 3] "]] {
         let lines = [format!("{first}step 1 loss 0.5"), format!("{other}step 1 loss 9.5")];

@@ -43,6 +43,9 @@ static OTHERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?i)\b(?:{words})(?:\b|_)|\b(?:{naming})(?:[\s:|/\])>-]{{1,4}}(?:(?:global[ _])?(?:step|iter|iteration|batch|epoch)|loss)\b|_loss\b)"
     ))
 });
+/// An accuracy with a mean loss behind it, such as PyTorch's quickstart prints of its test: `Accuracy: 66.0%, Avg loss: 0.8`.
+static SCORES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"(?i)^\W*acc(?:uracy)?\b.*\b(?:avg|average|mean)[ _]loss\b"));
 /// The end of a text behind which stands the best loss so far.
 static BEST: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)\b(?:best|lowest|smallest)\W*$"));
 
@@ -187,6 +190,11 @@ fn is_validated(line: &str) -> bool {
     line.contains(" - val_")
 }
 
+/// Whether a line gives an accuracy with a mean loss, which is that of an evaluation if the training prints its losses otherwise.
+pub(super) fn gives_scores(line: &str) -> bool {
+    captures(&SCORES, line).is_some()
+}
+
 /// The place of the first loss of a line, except that of the best loss so far.
 fn loss_in(line: &str) -> Option<Match<'_>> {
     let (regex, mut from) = (LOSS.as_ref()?, 0);
@@ -208,9 +216,9 @@ pub(super) fn training_loss(text: &str) -> Option<&str> {
 
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
 /// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, as its
-/// words or the heading above it (`is_headed`) say, the fields have only the phase and the number of the step.
-pub(super) fn read(line: &str, is_headed: bool, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
-    let (read, others, _) = told_apart(line, is_headed, epoch, fields);
+/// words or the lines before it (`is_evaluated`) say, the fields have only the phase and the number of the step.
+pub(super) fn read(line: &str, is_evaluated: bool, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
+    let (read, others, _) = told_apart(line, is_evaluated, epoch, fields);
     (read, untaken(line, others.into_iter()))
 }
 
@@ -218,7 +226,7 @@ pub(super) fn read(line: &str, is_headed: bool, epoch: Option<f64>, fields: &mut
 /// [`parts::patterns`].
 pub(super) fn told_apart<'l>(
     line: &'l str,
-    is_headed: bool,
+    is_evaluated: bool,
     epoch: Option<f64>,
     fields: &mut Fields,
 ) -> (Read, Vec<Printed<'l>>, [String; 2]) {
@@ -228,7 +236,7 @@ pub(super) fn told_apart<'l>(
     let numbered = Numbered::of(line, epoch, &numbers);
     let value = loss_of(&loss, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
-    let is_evaluation = is_headed || captures(&OTHERS, line).is_some() && !numbered.keras;
+    let is_evaluation = is_evaluated || captures(&OTHERS, line).is_some() && !numbered.keras;
     if is_evaluation {
         (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
     }
