@@ -137,6 +137,8 @@ pub struct FoundStep {
     pub epoch: Option<f64>,
     /// Its duration; without one, the time since the previous step.
     pub duration_s: Option<f64>,
+    /// Whether the time since the previous step contains an evaluation, or a part of it that is unknown, so that the step has no duration.
+    pub is_untimed: bool,
     /// Time spent waiting for data.
     pub wait_s: Option<f64>,
     /// The loss.
@@ -172,6 +174,7 @@ impl fmt::Display for Found {
                 steps,
                 epoch,
                 duration_s,
+                is_untimed: _,
                 wait_s,
                 loss,
                 is_mean_loss: _,

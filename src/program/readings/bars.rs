@@ -71,9 +71,8 @@ impl Bars {
     pub fn kind(&mut self, before: &str, steps: Option<u64>, has_loss: bool) -> Bar {
         let (description, has_own_loss) = (description(before), has_loss);
         let has_loss = has_own_loss || self.has_losses_beside;
-        let says = |words: &Option<Regex>| captures(words, description).is_some();
         // Before any loss, `test` may be the name of a file.
-        if (has_loss || self.first.is_some()) && says(&EVALUATION) && !says(&TRAINING) {
+        if (has_loss || self.first.is_some()) && says_evaluation(description) {
             return Bar::Evaluation;
         }
         let counted = Counted { name: name_of(description).to_owned(), steps };
@@ -138,6 +137,11 @@ impl Bars {
     pub fn must_tell_guess(&mut self) -> bool {
         !std::mem::replace(&mut self.is_guess_told, true)
     }
+}
+
+/// Whether a description or a heading has a word for an evaluation and none for training.
+pub(super) fn says_evaluation(text: &str) -> bool {
+    captures(&EVALUATION, text).is_some() && captures(&TRAINING, text).is_none()
 }
 
 /// The description of a bar, given the text in front of its count: `val:  10%|█    | `.

@@ -186,6 +186,7 @@ mod tests {
             steps: Some(9),
             epoch: Some(1.0),
             duration_s: Some(0.1),
+            is_untimed: false,
             wait_s: Some(0.01),
             loss: Some(0.5),
             is_mean_loss: false,

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::bars::{Bar, Bars, GUESS, description};
+use super::bars::{Bar, Bars, GUESS, description, says_evaluation};
 use super::beside::{self, Beside, Dictionary, TimedFields};
 use super::fields::{Fields, Names, shown};
 use super::json::{self, JsonLines};
@@ -182,8 +182,14 @@ pub(super) struct Shapes {
     beside: Beside,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
+    /// Whether a sentence with a loss was read that gives no scores.
+    has_losses: bool,
+    /// The stream whose newest line is the heading of an evaluation: `Test Error:`.
+    heading: Option<Stream>,
     /// The number of the newest step that has one.
     newest: Option<u64>,
+    /// The number in a bar that was drawn again after an evaluation, until the bar shows another number.
+    drawn_again: Option<u64>,
     /// The epoch that Keras printed last.
     epoch: Option<f64>,
     /// When Keras's newest bar in this epoch was printed.
@@ -199,13 +205,19 @@ pub(super) struct Shapes {
 }
 
 impl Source for Shapes {
-    fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+    fn line(&mut self, stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+        let is_headed = self.heading.take_if(|of_stream| *of_stream == stream).is_some();
+        let may_head = line.trim_end().ends_with(':');
         // Nearly all lines have none of these formats.
-        let may_have = ["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part));
+        let has = |part: &&str| line.contains(*part);
+        let may_have = may_head || ["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(has);
         if !may_have || !is_text(line) {
             return;
         }
         let Some(line) = of_first_rank(line) else { return };
+        if may_head && says_evaluation(line) {
+            self.heading = Some(stream);
+        }
         let mut fields = Fields::default();
         if self.heads(line) {
             return;
@@ -216,12 +228,15 @@ impl Source for Shapes {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
             self.bar(&bar, line, at_s, &mut fields, found)
-        } else if line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
+        } else if !is_headed && line.trim_start().starts_with("{\"") && line.trim_end().ends_with('}') {
             self.object(line, at_s, &mut fields, found)
-        } else if beside::is_dictionary(line) {
+        } else if !is_headed && beside::is_dictionary(line) {
             self.dictionary(line, at_s, &mut fields, found)
         } else {
-            let (read, untaken) = sentence::read(line, self.epoch, &mut fields);
+            let gives_scores = sentence::gives_scores(line);
+            let is_evaluated = is_headed || gives_scores && self.has_losses;
+            let (read, untaken) = sentence::read(line, is_evaluated, self.epoch, &mut fields);
+            self.has_losses |= !gives_scores && read.is_some();
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
             if fields.phase.is_some() {
                 self.settle(f64::INFINITY, found);
@@ -371,7 +386,11 @@ impl Shapes {
             self.settle(at_s, found);
         }
         if is_new && self.newest.is_some_and(|newest| self.bars.begins_again(before, steps, newest)) {
+            self.drawn_again = None;
             found.push(Found::Begins { at_s });
+        }
+        if self.bars.is_evaluating() && self.newest == Some(step) && Some(step) != steps {
+            self.drawn_again = Some(step);
         }
         // A bar without a finished step contains no values.
         let Some(loss) = loss.filter(|_| step > 0) else {
@@ -391,6 +410,10 @@ impl Shapes {
         self.bars_have_loss = true;
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch").or(count(&epoch, "first")));
         (fields.step.step, fields.step.steps) = (Some(step), steps);
+        // Lightning draws the number that its bar showed last, although steps may have been made before the evaluation since. A bar that shows
+        // each step has no such steps.
+        let drawn_again = self.drawn_again.take_if(|drawn_again| *drawn_again != step);
+        fields.step.is_untimed = drawn_again.is_some_and(|drawn_again| step != drawn_again.saturating_add(1));
         fields.step.epoch = epoch.map(|epoch| epoch as f64);
         Some(fields.text("loss", loss).and_then(|()| take(entries, fields)))
     }
@@ -479,8 +502,10 @@ pub(super) fn pattern_of_guess(line: &str) -> Option<[String; 2]> {
     if captures(&TIMER, line).is_some() || is_bar || line.trim_start().starts_with('{') {
         return None;
     }
-    let (read, _, patterns) = sentence::told_apart(line, None, &mut Fields::default());
-    (read == Some(Ok(())) && !patterns[0].is_empty()).then_some(patterns)
+    let mut fields = Fields::default();
+    let (read, _, patterns) = sentence::told_apart(line, false, None, &mut fields);
+    // With a pattern, the step would have the time since the line before.
+    (read == Some(Ok(())) && !fields.step.is_untimed && !patterns[0].is_empty()).then_some(patterns)
 }
 
 /// A pattern that reads Keras's line before each epoch; `None` if these lines are not those of Keras, or have no such line.

@@ -357,6 +357,52 @@ fn lines_that_only_look_alike_say_nothing() {
 }
 
 #[test]
+fn the_loss_below_the_heading_of_an_evaluation_is_none_of_the_training() {
+    let training = "loss: 1.590000  [ 2624/ 3200]";
+    let test = " Accuracy: 66.0%, Avg loss: 0.800000";
+    let evaluated = Found::Evaluated { step: None, at_s: 7.0 };
+    let taken = |lines: &[&str]| {
+        let mut found = shapes(lines);
+        found.retain(|found| !matches!(found, Found::Untaken(_)));
+        found
+    };
+    for heading in ["Test Error: ", "Validation:", "12:00:01 INFO Evaluating epoch 3:", "[rank0]: Eval results:"] {
+        let expected = [reading("loss", 1.59, None, None), evaluated.clone(), reading("loss", 1.59, None, None)];
+        assert_eq!(taken(&[training, heading, test, training]), expected, "{heading}");
+        for other in ["loss: 0.8", "{'loss': 0.8}", r#"{"step": 3, "loss": 0.8}"#, "step 3 loss 0.8"] {
+            let found = taken(&[heading, other]);
+            assert!(found.iter().all(|found| matches!(found, Found::Evaluated { .. })), "{heading} {other}: {found:?}");
+        }
+    }
+    for heading in ["Test Error", "Training, then test:", "Latest results:", "Results:"] {
+        assert_eq!(taken(&[heading, training]), [reading("loss", 1.59, None, None)], "{heading}");
+    }
+    // A heading is that of the next line of its stream.
+    let (mut shapes, mut found) = (Shapes::of_log(), Vec::new());
+    for (stream, line) in [(Stream::Output, "Test:"), (Stream::Error, training), (Stream::Output, "loss: 0.5")] {
+        shapes.line(stream, line, 7.0, &mut found);
+    }
+    assert_eq!(found[0], reading("loss", 1.59, None, None));
+    assert!(found[1..].contains(&evaluated), "{found:?}");
+}
+
+#[test]
+fn the_mean_loss_behind_an_accuracy_is_none_of_the_training_if_that_prints_its_losses_in_other_lines() {
+    let scores = "Accuracy: 66.0%, Avg loss: 0.800000";
+    let evaluated = Found::Evaluated { step: None, at_s: 7.0 };
+    for (training, expected) in [
+        ("loss: 1.59  [ 2624/ 3200]", reading("loss", 1.59, None, None)),
+        ("step 3 loss 1.59", step(3, None, None, 1.59)),
+        ("Epoch 2: avg loss 1.59, accuracy 0.5", reading("loss", 1.59, None, Some(2.0))),
+    ] {
+        let mut found = shapes(&[training, scores, training]);
+        found.retain(|found| !matches!(found, Found::Untaken(_)));
+        assert_eq!(found, [expected.clone(), evaluated.clone(), expected], "{training}");
+    }
+    assert_eq!(shapes(&[scores, scores]), [reading("loss", 0.8, None, None), reading("loss", 0.8, None, None)]);
+}
+
+#[test]
 fn of_lines_that_begin_with_a_rank_only_those_of_the_first_rank_count() {
     for [first, other] in [["[rank0]: ", "[rank1]: "], ["[default0]:", "[default12]:"], ["[Rank 0] ", "[Rank 3] "]] {
         let lines = [format!("{first}step 1 loss 0.5"), format!("{other}step 1 loss 9.5")];

@@ -43,6 +43,9 @@ static OTHERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?i)\b(?:{words})(?:\b|_)|\b(?:{naming})(?:[\s:|/\])>-]{{1,4}}(?:(?:global[ _])?(?:step|iter|iteration|batch|epoch)|loss)\b|_loss\b)"
     ))
 });
+/// An accuracy with a mean loss behind it, such as PyTorch's quickstart prints of its test: `Accuracy: 66.0%, Avg loss: 0.8`.
+static SCORES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"(?i)^\W*acc(?:uracy)?\b.*\b(?:avg|average|mean)[ _]loss\b"));
 /// The end of a text behind which stands the best loss so far.
 static BEST: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)\b(?:best|lowest|smallest)\W*$"));
 
@@ -98,6 +101,8 @@ struct Numbered {
     /// Whether it is a line of Keras, and whether that line has a bar.
     keras: bool,
     has_bar: bool,
+    /// Whether it is a line of Keras that was printed after a validation.
+    is_validated: bool,
     /// The positions of these numbers, in bytes.
     places: Vec<Range<usize>>,
     counts: Vec<Count>,
@@ -118,6 +123,7 @@ impl Numbered {
                 epoch,
                 keras: true,
                 has_bar,
+                is_validated: is_validated(line),
                 places: std::iter::once(0..end).collect(),
                 counts: counts(None, found.name("step"), found.name("steps")),
                 is_unclear: false,
@@ -176,7 +182,17 @@ pub(super) fn is_of_keras(line: &str) -> bool {
 /// Whether a line with Keras's bar is the last one of its epoch, which Keras prints after the validation; `None` for any other line.
 pub(super) fn follows_validation(line: &str) -> Option<bool> {
     let has_bar = captures(&KERAS, line)?.name("bar")?.as_str() != "-";
-    has_bar.then(|| captures(&OTHERS, line).is_some())
+    has_bar.then(|| is_validated(line))
+}
+
+/// Whether a line of Keras has the values of a validation.
+fn is_validated(line: &str) -> bool {
+    line.contains(" - val_")
+}
+
+/// Whether a line gives an accuracy with a mean loss, which is that of an evaluation if the training prints its losses otherwise.
+pub(super) fn gives_scores(line: &str) -> bool {
+    captures(&SCORES, line).is_some()
 }
 
 /// The place of the first loss of a line, except that of the best loss so far.
@@ -199,10 +215,10 @@ pub(super) fn training_loss(text: &str) -> Option<&str> {
 }
 
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
-/// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, the
-/// fields have only the phase and the number of the step.
-pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
-    let (read, others, _) = told_apart(line, epoch, fields);
+/// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, as its
+/// words or the lines before it (`is_evaluated`) say, the fields have only the phase and the number of the step.
+pub(super) fn read(line: &str, is_evaluated: bool, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
+    let (read, others, _) = told_apart(line, is_evaluated, epoch, fields);
     (read, untaken(line, others.into_iter()))
 }
 
@@ -210,6 +226,7 @@ pub(super) fn read(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read
 /// [`parts::patterns`].
 pub(super) fn told_apart<'l>(
     line: &'l str,
+    is_evaluated: bool,
     epoch: Option<f64>,
     fields: &mut Fields,
 ) -> (Read, Vec<Printed<'l>>, [String; 2]) {
@@ -219,7 +236,7 @@ pub(super) fn told_apart<'l>(
     let numbered = Numbered::of(line, epoch, &numbers);
     let value = loss_of(&loss, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
-    let is_evaluation = captures(&OTHERS, line).is_some() && !numbered.keras;
+    let is_evaluation = is_evaluated || captures(&OTHERS, line).is_some() && !numbered.keras;
     if is_evaluation {
         (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
     }
@@ -234,6 +251,8 @@ pub(super) fn told_apart<'l>(
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
     (fields.step.loss, fields.step.is_mean_loss) = (Some(value), numbered.keras);
+    // Without a bar, when the validation began is unknown.
+    fields.step.is_untimed = numbered.is_validated && !numbered.has_bar;
     let (mut others, mut parts, mut wait) = (Vec::new(), numbered.parts(line), None);
     for number in numbers {
         if number.at == loss.start() {
@@ -293,11 +312,11 @@ pub(super) fn untaken<'l>(line: &str, numbers: impl Iterator<Item = Printed<'l>>
 }
 
 /// The meaning of a number in a step's line. Keras prints all measures with their names. If it prints no bar, it prints the mean time of a
-/// step over the whole epoch.
+/// step over the whole epoch, which contains the validation, if there was one.
 fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
     match number.meaning() {
         Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {
-            Meaning::Duration(value)
+            if numbered.is_validated { Meaning::Reading(key, value) } else { Meaning::Duration(value) }
         }
         Meaning::Unknown if numbered.keras && !number.name.is_empty() && number.name != "ETA" => {
             number.value.map_or(Meaning::Unknown, |value| Meaning::Reading(number.key(), value))

@@ -209,11 +209,8 @@ mod tests {
 
     #[test]
     fn the_lines_of_keras_without_bars_have_a_pattern_for_the_line_with_their_epoch() {
-        let epoch = |epoch: u32| {
-            format!(
-                "Epoch {epoch}/3\n100/100 - 2s - 20ms/step - accuracy: 0.5000 - loss: 2.{epoch}000 - val_loss: 2.0000\n"
-            )
-        };
+        let epoch =
+            |epoch: u32| format!("Epoch {epoch}/3\n100/100 - 2s - 20ms/step - accuracy: 0.5000 - loss: 2.{epoch}000\n");
         let log: String = (1..=3).map(epoch).collect();
         let suggestions = suggested(&log);
         assert_eq!(suggestions.kept.len(), 2, "{suggestions:?}");
@@ -252,7 +249,9 @@ mod tests {
         let bars = " 50%|█ | 1/2 [00:01<00:01,  4.00it/s, loss=0.5]\n100%|█ | 2/2 [00:01<00:01,  4.00it/s, loss=0.5]\n";
         // With a pattern, the time of the validation would be time of the next step.
         let validation = "step: 10  loss: 1.5\nvalidate step: 10  loss: 9.5\nstep: 20  loss: 1.5\n";
-        for log in [bars, validation, "loss: 0.5\n"] {
+        let keras = "Epoch 1/2\n9/9 - 2s - 20ms/step - loss: 2.5 - val_loss: 2.0\n\
+                     Epoch 2/2\n9/9 - 2s - 20ms/step - loss: 1.5 - val_loss: 1.0\n";
+        for log in [bars, validation, keras, "loss: 0.5\n"] {
             let suggestions = suggested(log);
             assert_eq!((suggestions.kept.len(), suggestions.is_guess_lost), (0, true), "{log}");
         }

@@ -159,9 +159,50 @@ fn keras_is_read_with_the_epoch_of_the_line_before() {
             "1875/1875 - 5s - 3ms/step - accuracy: 0.91 - loss: 0.30 - val_accuracy: 0.95 - val_loss: 0.15",
         ),
         (1875, Some(1875), Some(1.0)),
-        (0.3, Some(0.003)),
+        (0.3, None),
         &[("val_loss", 0.15), ("val_accuracy", 0.95), ("accuracy", 0.95), ("train_accuracy", 0.91)],
     );
+    // The losses of several outputs are none of a validation.
+    check(
+        (&["Epoch 1/5"], "1875/1875 - 5s - 3ms/step - a_loss: 0.10 - b_loss: 0.20 - loss: 0.30"),
+        (1875, Some(1875), Some(1.0)),
+        (0.3, Some(0.003)),
+        &[("a_loss", 0.1), ("b_loss", 0.2)],
+    );
+}
+
+#[test]
+fn a_line_of_keras_without_a_bar_that_is_printed_after_a_validation_gives_steps_without_durations() {
+    let epoch = |epoch: u64, validation: &str| {
+        let line = format!("25/25 - 0s - 20ms/step - accuracy: 0.5000 - loss: 0.{epoch}000{validation}");
+        [(epoch as f64 - 0.5, format!("Epoch {epoch}/4")), (epoch as f64, line)]
+    };
+    for (validations, durations_s, is_told) in [
+        (["", "", "", ""], [Some(0.02); 4], false),
+        (["", " - val_loss: 1.0", "", " - val_loss: 1.0"], [Some(0.02), None, Some(0.02), None], false),
+        ([" - val_accuracy: 0.5 - val_loss: 1.0"; 4], [None; 4], true),
+    ] {
+        let lines = (1..).zip(validations).flat_map(|(number, validation)| epoch(number, validation));
+        let (mut shapes, mut found, mut events) = (Shapes::default(), Vec::new(), Vec::new());
+        let mut course = Course::new(0.0, WarmUp::Steps(0));
+        for (at_s, line) in lines {
+            shapes.line(Stream::Output, &line, at_s, &mut found);
+            course.take(&mut found, at_s, &mut events);
+        }
+        course.finish(5.0, &mut events);
+        let (mut steps, mut messages) = (Vec::new(), Vec::new());
+        for (_, event) in events {
+            match event {
+                Event::Step { step, duration_s, warm_up, .. } => steps.push((step, (!warm_up).then_some(duration_s))),
+                Event::Warning { message } => messages.push(message),
+                _ => {}
+            }
+        }
+        let expected: Vec<(u64, Option<f64>)> = (1..).map(|epoch| 25 * epoch).zip(durations_s).collect();
+        assert_eq!(steps, expected, "{validations:?}");
+        assert_eq!(messages.len(), usize::from(is_told), "{messages:?}");
+        assert!(messages.iter().all(|message| message.starts_with("no step has a duration: ")), "{messages:?}");
+    }
 }
 
 #[test]
@@ -330,6 +371,44 @@ fn an_empty_bar_after_a_full_one_begins_an_epoch_and_the_time_before_it_is_none_
             [(1, None, 4.0), (1, Some(100), 3.0), (2, Some(100), 2.0), (2, Some(100), 1.0), (2, Some(100), 0.0)];
         assert_eq!(steps_of(&lines), (expected.to_vec(), vec![3.5, 1.0]), "{first}");
     }
+}
+
+/// A line of Lightning's bar of 20 steps.
+fn bar_of_lightning(epoch: u64, step: u64) -> String {
+    format!("Epoch {epoch}: {}%|███  | {step}/20 [00:01<00:01, 98.0it/s, v_num=0, train_loss=0.5]", 5 * step)
+}
+
+#[test]
+fn steps_that_a_bar_may_have_hidden_before_an_evaluation_leave_the_next_one_without_a_duration() {
+    let validation = || "Validation DataLoader 0:   0%|          | 0/5 [00:00<?, ?it/s]".to_owned();
+    let [none, ten] = [(1, None, 0.5), (1, Some(10), 0.5)];
+    for (shown, expected) in [([1, 2, 3, 4], [none, ten, ten, ten]), ([4, 8, 12, 16], [none, ten, none, ten])] {
+        let [first, second, third, fourth] = shown;
+        // Before the evaluation, half of the steps up to the third line were made. The bar is drawn again after it.
+        let each_s = 0.01 * (second - first) as f64;
+        let begin_s = 2.0 + each_s;
+        let lines = [
+            (1.0, bar_of_lightning(0, first)),
+            (1.0 + each_s, bar_of_lightning(0, second)),
+            (1.0 + 1.5 * each_s, validation()),
+            (begin_s, bar_of_lightning(0, second)),
+            (begin_s, bar_of_lightning(0, second)),
+            (begin_s + each_s, bar_of_lightning(0, third)),
+            (begin_s + each_s, bar_of_lightning(0, third)),
+            (begin_s + 2.0 * each_s, bar_of_lightning(0, fourth)),
+        ];
+        assert_eq!(steps_of(&lines), (expected.to_vec(), vec![0.5]), "{shown:?}");
+    }
+    // An empty bar shows when its first steps begin.
+    let lines = [
+        (1.0, bar_of_lightning(0, 16)),
+        (1.02, bar_of_lightning(0, 18)),
+        (1.03, validation()),
+        (2.03, bar_of_lightning(0, 18)),
+        (2.5, "Epoch 1:   0%|     | 0/20 [00:00<?, ?it/s]".to_owned()),
+        (2.52, bar_of_lightning(1, 2)),
+    ];
+    assert_eq!(steps_of(&lines), (vec![none, ten, (2, Some(10), 0.5)], vec![0.5, 0.5]));
 }
 
 #[test]

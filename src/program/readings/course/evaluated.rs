@@ -68,8 +68,8 @@ impl Course {
     }
 
     /// Takes note of a new step: the line of its loss is its end, whether or not its evaluation was reported before that. If the step began
-    /// before the end of an evaluation, as a guessed duration says, its own duration is unknown. A duration that is declared is right: the lines
-    /// of the evaluation and of the step may have been written together.
+    /// before the end of an evaluation, as its source or a guessed duration says, its own duration is unknown. A duration that is declared is
+    /// right: the lines of the evaluation and of the step may have been written together.
     pub(super) fn ends_after_evaluation(
         &mut self,
         source: usize,
@@ -81,7 +81,9 @@ impl Course {
         let is_first = next == Some(number);
         self.evaluated_first.is_usual = is_first;
         let since_s = ended.filter(|(by, _)| step.is_guessed && *by == source).map(|(_, ended_s)| step.at_s - ended_s);
-        if since_s.zip(step.duration_s).is_some_and(|(since_s, duration_s)| duration_s > since_s + LATE_S) {
+        let began_before =
+            since_s.zip(step.duration_s).is_some_and(|(since_s, duration_s)| duration_s > since_s + LATE_S);
+        if step.is_untimed || began_before {
             step.duration_s = None;
             (self.times_step, self.hides_times) = (false, true);
         }
