@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(values(&shared), [None::<f64>; 2]);
         let why = shared.refused().map(str::to_owned);
         assert!(
-            why.as_ref().is_some_and(|why| why.contains("one session computes it as 3 s, another as 4 s")),
+            why.as_ref().is_some_and(|why| why.contains("computes it as 2 * step_time_s, another as step_time_s / 3")),
             "{why:?}"
         );
         assert_eq!(figure_of(&sources, &study).err(), why);

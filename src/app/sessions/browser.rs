@@ -50,7 +50,7 @@ pub struct Browser {
     reading: Option<Promise<Vec<Known>>>,
     /// All sessions once they differ from the list. The work ends when its sender is dropped, and then finds nothing.
     watching: Option<(SyncSender<()>, Changed)>,
-    acting: Option<(Action, Promise<Result<Done, String>>)>,
+    acting: Option<(Action, Acting)>,
     /// Actions that follow once the present one has ended.
     waiting: VecDeque<Action>,
     /// The session about whose deletion the user is asked.
@@ -62,6 +62,9 @@ pub struct Browser {
     /// The result of the last action, or why it failed.
     outcome: Option<Result<String, String>>,
 }
+
+/// An action that is being performed.
+type Acting = Promise<Result<Done, String>>;
 
 /// A session and the state of its journal when it was read.
 #[derive(Clone)]
@@ -79,22 +82,39 @@ struct Deleted {
 }
 
 impl Browser {
-    /// Waits until all actions have ended that the user asked for, and no longer than a window may take to close.
+    /// Waits until all actions have ended that the user asked for, and no longer than a window may take to close. Actions on a session do not
+    /// wait for those on others, of which one may be on a machine that does not answer.
     pub fn finish(&mut self, settings: &mut Settings) {
         self.finish_within(EXIT_LIMIT, settings);
     }
 
     fn finish_within(&mut self, limit: Duration, settings: &mut Settings) {
-        let (acting, waiting) = (self.acting.take(), std::mem::take(&mut self.waiting));
-        let (sender, ended) = sync_channel(1 + waiting.len());
-        let work = move || {
-            let present = acting.into_iter().map(|(_, promise)| promise.block_and_take());
-            // After the limit, nobody receives the results.
-            present.chain(waiting.into_iter().map(Action::perform)).for_each(|done| drop(sender.send(done)));
-        };
+        let (sender, ended) = sync_channel(1 + self.waiting.len());
+        let mut of_sessions: HashMap<PathBuf, (Option<Acting>, VecDeque<Action>)> = HashMap::new();
+        if let Some((action, promise)) = self.acting.take() {
+            of_sessions.entry(action.session().to_owned()).or_default().0 = Some(promise);
+        }
+        for action in self.waiting.drain(..) {
+            of_sessions.entry(action.session().to_owned()).or_default().1.push_back(action);
+        }
         let end = Instant::now() + limit;
-        // Without the thread, nothing is sent.
-        let _ = std::thread::Builder::new().name("sessions-end".to_owned()).spawn(work);
+        for (present, mut following) in of_sessions.into_values() {
+            let sender = sender.clone();
+            let work = move || {
+                let mut next = present.map(Acting::block_and_take);
+                while let Some(done) = next.or_else(|| following.pop_front().map(Action::perform)) {
+                    if let Ok(done) = &done {
+                        following.iter_mut().for_each(|action| action.follow(done));
+                    }
+                    // After the limit, nobody receives the results.
+                    let _ = sender.send(done);
+                    next = None;
+                }
+            };
+            // Without the thread, nothing is sent.
+            let _ = std::thread::Builder::new().name("sessions-end".to_owned()).spawn(work);
+        }
+        drop(sender);
         while let Ok(done) = ended.recv_timeout(end.saturating_duration_since(Instant::now())) {
             // The window that would show why one failed is closed.
             let _ = done.map(|done| self.take_over(done, settings));
@@ -324,6 +344,9 @@ impl Browser {
     /// write it once.
     fn act(&mut self, action: Action, context: &Context) {
         if self.actions().next_back() != Some(&action) {
+            if self.actions().next().is_none() {
+                self.outcome = None;
+            }
             self.waiting.push_back(action);
             self.act_next(context);
         }
@@ -392,8 +415,13 @@ impl Browser {
         if let Some((_, done)) = taken_about(&mut self.acting) {
             if let Ok(done) = &done {
                 forget_typed(done, context);
+                self.waiting.iter_mut().for_each(|action| action.follow(done));
             }
-            self.outcome = Some(done.map(|done| self.take_over(done, settings)));
+            let outcome = done.map(|done| self.take_over(done, settings));
+            // Why an action failed is said until the user asks for another one, and not only until the next in the queue has ended.
+            if outcome.is_err() || !matches!(self.outcome, Some(Err(_))) {
+                self.outcome = Some(outcome);
+            }
             self.act_next(context);
             self.read_sessions(settings, context);
         }
@@ -433,7 +461,7 @@ impl Browser {
 }
 
 /// Forgets what was typed about a session and is not needed after a change: a note that is written, unless the user has typed on, and all texts
-/// about a deleted session, which another session in its place must not show.
+/// about a deleted session, which another session in its place must not show. A typed note follows its renamed session.
 fn forget_typed(done: &Done, context: &Context) {
     context.data_mut(|data| match done {
         Done::Noted(note) => {
@@ -446,7 +474,12 @@ fn forget_typed(done: &Done, context: &Context) {
             let typed = [Id::unique(name_id(was).as_str()), note_id(was)];
             typed.into_iter().for_each(|id| data.remove::<String>(id));
         }
-        Done::Renamed { .. } | Done::PutBack(_) => {}
+        Done::Renamed { from, to } => {
+            if let Some(text) = data.remove_temp::<String>(note_id(from)) {
+                data.insert_temp(note_id(to), text);
+            }
+        }
+        Done::PutBack(_) => {}
     });
 }
 

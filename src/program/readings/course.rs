@@ -160,9 +160,9 @@ impl Course {
                 Found::StepsWithdrawn => self.withdraw_steps(now_s, events),
                 Found::Reading { key, value, step, epoch } => match self.keys.add(&key) {
                     Ok(()) => {
-                        let is_own_loss = step.is_none() && key == TRAINING_LOSS;
                         let is_of_training = step.is_none() && self.trains_without_losses();
                         let key = if is_of_training { self.keys.of_training(key) } else { key };
+                        let is_own_loss = step.is_none() && key == TRAINING_LOSS;
                         let step = step.map(|step| self.steps.number_of(source, step));
                         let epoch = epoch.map(|epoch| self.epochs.number_of(epoch));
                         let reading = (now_s, Event::Reading { key, value, epoch, step });

@@ -138,4 +138,10 @@ fn training_losses_that_a_program_reports_itself_are_logged_again_once_guessed_s
     let log = events(WarmUp::Steps(0), &found);
     let at = log.iter().position(|event| *event == Event::StepsWithdrawn).unwrap();
     assert_eq!(losses(&log[at..]), [(Some(1), 0.25)], "{log:?}");
+    // The loss of a program whose guessed steps have none.
+    let own = Found::Reading { key: "loss".into(), value: 0.25, step: None, epoch: Some(1.0) };
+    let guessed = Found::Step(FoundStep { loss: None, ..found_step(1, 1.0) });
+    let log = events(WarmUp::Steps(0), &[vec![guessed, own], vec![Found::StepsWithdrawn]]);
+    let at = log.iter().position(|event| *event == Event::StepsWithdrawn).unwrap();
+    assert_eq!(losses(&log[at..]), [(Some(1), 0.25)], "{log:?}");
 }

@@ -234,7 +234,7 @@ impl Source for Shapes {
             self.dictionary(line, at_s, &mut fields, found)
         } else {
             let gives_scores = sentence::gives_scores(line);
-            let is_evaluated = is_headed || gives_scores && self.has_losses;
+            let is_evaluated = is_headed || gives_scores && self.has_losses && !sentence::has_step(line);
             let (read, untaken) = sentence::read(line, is_evaluated, self.epoch, &mut fields);
             self.has_losses |= !gives_scores && read.is_some();
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));

@@ -400,6 +400,9 @@ fn the_mean_loss_behind_an_accuracy_is_none_of_the_training_if_that_prints_its_l
         assert_eq!(found, [expected.clone(), evaluated.clone(), expected], "{training}");
     }
     assert_eq!(shapes(&[scores, scores]), [reading("loss", 0.8, None, None), reading("loss", 0.8, None, None)]);
+    let numbered = "Accuracy: 0.51, avg loss: 1.23, step 100/1000";
+    let is_step = |found: &Found| matches!(found, Found::Step(step) if step.step == Some(100));
+    assert_eq!(shapes(&["initial loss: 2.30", numbered]).iter().filter(|found| is_step(found)).count(), 1);
 }
 
 #[test]

@@ -195,6 +195,12 @@ pub(super) fn gives_scores(line: &str) -> bool {
     captures(&SCORES, line).is_some()
 }
 
+/// Whether a line with a loss has the number of a step.
+pub(super) fn has_step(line: &str) -> bool {
+    let mut fields = Fields::default();
+    read(line, false, None, &mut fields).0 == Some(Ok(())) && fields.step.step.is_some()
+}
+
 /// The place of the first loss of a line, except that of the best loss so far.
 fn loss_in(line: &str) -> Option<Match<'_>> {
     let (regex, mut from) = (LOSS.as_ref()?, 0);

@@ -1,7 +1,7 @@
 //! The menu of user-defined measures: a list to edit and delete, and a field for a formula, which is checked as it is typed.
 
 use eframe::egui::{
-    Button, Grid, Id, Key as Pressed, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    Align, Button, Grid, Id, Key as Pressed, Layout, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
     text::{CCursor, CCursorRange},
 };
 
@@ -170,7 +170,8 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
         Some(Ok(unit)) => drop(ui.label(muted(ui, format!("Unit: {unit}")))),
         None => {
             let help = "Names of measures and of factors that are numbers, numbers with units (24 GB), + − × ÷ ( ), min, max, sqrt, log2";
-            ui.label(muted(ui, help));
+            // Menus stretch their lines to the full width, words of a text too.
+            ui.with_layout(Layout::top_down(Align::Min), |ui| ui.label(muted(ui, help)));
         }
     }
     names_ui(ui, view, draft);

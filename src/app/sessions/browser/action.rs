@@ -1,6 +1,6 @@
 //! What the browser of sessions changes: notes, names, deletions. Each change may take long and is made on a thread.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::conduct::{Client, Order};
 use crate::remote::{Address, Line, Prompts};
@@ -64,6 +64,23 @@ impl Note {
 }
 
 impl Action {
+    /// The folder of its session, as the user knows it.
+    pub(super) fn session(&self) -> &Path {
+        match self {
+            Self::Note(note) => &note.folder,
+            Self::Rename(folder, _) | Self::Delete(folder) | Self::PutBack { was: folder, .. } => folder,
+        }
+    }
+
+    /// Follows its session to the folder to which a change has moved it.
+    pub(super) fn follow(&mut self, done: &Done) {
+        if let (Self::Note(note), Done::Renamed { from, to }) = (self, done)
+            && note.folder == *from
+        {
+            note.folder.clone_from(to);
+        }
+    }
+
     /// Makes the change.
     ///
     /// # Errors

@@ -142,6 +142,37 @@ fn a_window_is_closed_although_a_note_waits_for_a_password() {
 }
 
 #[test]
+fn what_was_asked_of_other_sessions_is_done_before_the_window_closes_although_a_note_waits() {
+    let home = tempfile::tempdir().unwrap();
+    let [far, near, deleted] = ["far", "near", "deleted"].map(|name| session(home.path(), name));
+    let mut window = window(vec![far.clone(), near.clone(), deleted.clone()]);
+    send(&mut window, SessionsCommand::Delete(deleted.clone()));
+    send(&mut window, SessionsCommand::AnswerDelete(true));
+    settle(&mut window);
+    assert!(!deleted.exists());
+    let (password, writing) = Promise::new();
+    let note = Note::new(far, "fan was off".to_owned());
+    window.state_mut().sessions.browser.acting = Some((Action::Note(note.clone()), writing));
+    at_once(&mut window, [SessionsCommand::UndoDelete, SessionsCommand::Note(near.clone(), "fan is on".to_owned())]);
+    let is_done = {
+        let deleted = deleted.clone();
+        move || deleted.exists() && SessionHeading::read(&near).unwrap().note == "fan is on"
+    };
+    let watching = std::thread::spawn(move || {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_done() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let done = is_done();
+        password.send(Ok(Done::Noted(note)));
+        done
+    });
+    finish(&mut window, Duration::from_secs(120));
+    assert!(watching.join().unwrap());
+    assert!(deleted.exists(), "what was restored is not removed");
+}
+
+#[test]
 fn what_is_asked_for_while_a_note_is_written_is_done_after_it() {
     let home = tempfile::tempdir().unwrap();
     let study = session(home.path(), "study");
@@ -153,12 +184,14 @@ fn what_is_asked_for_while_a_note_is_written_is_done_after_it() {
     window.state_mut().sessions.browser.acting = Some((Action::Note(note.clone()), writing));
     window.run();
     assert!(is_free(&window), "the button under the pointer stays");
-    at_once(&mut window, [SessionsCommand::Rename(study.clone(), "other".to_owned())]);
+    let again = SessionsCommand::Note(study.clone(), "fan is on".to_owned());
+    at_once(&mut window, [SessionsCommand::Rename(study.clone(), "other".to_owned()), again]);
     window.run();
     assert!(study.exists() && !is_free(&window), "the session is about to get another name");
     written.send(Ok(Done::Noted(note)));
     settle(&mut window);
-    assert!(!study.exists() && home.path().join("other").exists());
+    assert!(!study.exists());
+    assert_eq!(SessionHeading::read(&home.path().join("other")).unwrap().note, "fan is on", "it follows its session");
 }
 
 #[test]
