@@ -158,7 +158,7 @@ fn what_was_asked_of_other_sessions_is_done_before_the_window_closes_although_a_
         let deleted = deleted.clone();
         move || deleted.exists() && SessionHeading::read(&near).unwrap().note == "fan is on"
     };
-    let watching = std::thread::spawn(move || {
+    let watch = move || {
         let end = Instant::now() + Duration::from_secs(60);
         while !is_done() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -166,7 +166,8 @@ fn what_was_asked_of_other_sessions_is_done_before_the_window_closes_although_a_
         let done = is_done();
         password.send(Ok(Done::Noted(note)));
         done
-    });
+    };
+    let watching = std::thread::Builder::new().name("password".to_owned()).spawn(watch).unwrap();
     finish(&mut window, Duration::from_secs(120));
     assert!(watching.join().unwrap());
     assert!(deleted.exists(), "what was restored is not removed");
