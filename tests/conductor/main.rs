@@ -148,9 +148,16 @@ impl Scene {
             words.get(1).is_some_and(|word| *word == command.as_bytes()) && words.iter().any(is_named)
         };
         let lives = |pid: &u32| Stat::from_file(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.state != 'Z');
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(is_ours).filter(lives).collect()
+        pids().filter(is_ours).filter(lives).collect()
+    }
+
+    /// Whether a process runs the plan's program, which waits for the gate.
+    fn runs_program(&self) -> bool {
+        pids().any(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let at = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("! -e gate") && at == self.home.path()
+        })
     }
 
     /// The one that conducts; what it starts is its twin for a moment.
@@ -186,6 +193,12 @@ impl Scene {
         self.open_gate();
         succeed(&mut self.multicard(&["attach", "session"]));
     }
+}
+
+/// All processes.
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The number of runs of a session whose programs are or were under way.
