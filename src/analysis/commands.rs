@@ -9,7 +9,7 @@ use super::made_with::ordinal;
 use crate::plan::WorkloadSpec;
 use crate::plan::command::differences;
 
-/// The workloads of each name of which a session has several, each with what tells its command from the others.
+/// For each name that several commands of one session have: their workloads, each with a text that tells its command from the others.
 pub(super) struct Commands<'a>(HashMap<&'a Key, Vec<(&'a WorkloadSpec, Arc<str>)>>);
 
 impl<'a> Commands<'a> {
@@ -121,10 +121,10 @@ mod tests {
         assert_eq!(keys(&cells_of(&[source("a", old.as_slice()), source("b", new.as_slice())])), ["session", "size"]);
         let both = [run("1", 8), run("4", 8)];
         let cells = cells_of(&[source("a", both.as_slice()), source("b", new.as_slice())]);
-        let mut told: Vec<String> =
+        let mut names: Vec<String> =
             cells.iter().map(|cell| format!("{} {}", cell.session, cell.level("command").unwrap())).collect();
-        told.sort();
-        assert_eq!(told, ["a THREADS=1", "a THREADS=4", "b THREADS=4", "b THREADS=4"]);
+        names.sort();
+        assert_eq!(names, ["a THREADS=1", "a THREADS=4", "b THREADS=4", "b THREADS=4"]);
     }
 
     #[test]

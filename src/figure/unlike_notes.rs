@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(notes(&units(["ms", "us", "s"]), "lat", "unit is"), [""; 0]);
     }
 
-    /// A run whose plan asks for a warm-up of so many steps.
+    /// A run whose plan asks for a warm-up of this number of steps.
     fn of_warm_up(repeat: u32, steps: u64) -> RunSummary {
         let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.1);
         record.warm_up = Some(WarmUp::Steps(steps));

@@ -168,6 +168,17 @@ fn an_interrupt_ends_the_program_and_all_that_it_started() {
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
 }
 
+/// Starts `multicard run`, and closes its terminal once its program is up. Returns it and what it prints after it has begun to stop its runs.
+fn hang_up(scene: &Scene, run: &Command) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut workbench = start_with("--default-signal=HUP", run);
+    scene.wait_for("group.out", "up");
+    let (process, stderr) = (Pid::from_child(&workbench), workbench.stderr.take().unwrap());
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("interrupted: stopping all runs")));
+    (workbench, lines)
+}
+
 #[test]
 fn a_closed_terminal_stops_the_runs_as_an_interrupt_does_though_its_signal_may_come_twice() {
     let scene = Scene::new();
@@ -175,12 +186,8 @@ fn a_closed_terminal_stops_the_runs_as_an_interrupt_does_though_its_signal_may_c
     // It ends only when it is killed, some seconds later.
     let script = format!("trap '' TERM; echo up; sleep {own}");
     let run = scene.command(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
-    let mut workbench = start_with("--default-signal=HUP", &run);
-    scene.wait_for("group.out", "up");
-    let (process, stderr) = (Pid::from_child(&workbench), workbench.stderr.take().unwrap());
-    rustix::process::kill_process(process, Signal::HUP).unwrap();
-    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("interrupted: stopping all runs")));
+    let (mut workbench, lines) = hang_up(&scene, &run);
+    let process = Pid::from_child(&workbench);
     rustix::process::kill_process(process, Signal::HUP).unwrap();
     let rest: Vec<String> = lines.collect();
     assert_eq!(workbench.wait().unwrap().code(), Some(130), "{rest:?}");
@@ -195,12 +202,8 @@ fn an_interrupt_after_a_closed_terminal_does_not_wait_for_the_end_of_the_runs() 
     // It ends only when it is killed, some seconds later, or at the end of this test.
     let script = format!("trap '' TERM; echo up; until [ -e {} ]; do sleep 0.05; done", go.display());
     let run = scene.command(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
-    let mut workbench = start_with("--default-signal=HUP", &run);
-    scene.wait_for("group.out", "up");
-    let (process, stderr) = (Pid::from_child(&workbench), workbench.stderr.take().unwrap());
-    rustix::process::kill_process(process, Signal::HUP).unwrap();
-    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("interrupted: stopping all runs")));
+    let (mut workbench, lines) = hang_up(&scene, &run);
+    let process = Pid::from_child(&workbench);
     rustix::process::kill_process(process, Signal::INT).unwrap();
     let rest: Vec<String> = lines.collect();
     fs::write(go, "").unwrap();

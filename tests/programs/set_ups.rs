@@ -38,12 +38,17 @@ folder = "{programs}"
 level = [1, 2]
 "#;
     scene.finish(plan);
+    each_of_six_runs_used_its_own_set_up(&scene, ["level 1, built 1\n", "level 2, built 2\n"]);
+}
+
+/// Checks that each run of six printed one of these lines, and that a set-up was made wherever the line changes: a run that follows a run with
+/// the same levels needs none.
+#[track_caller]
+fn each_of_six_runs_used_its_own_set_up(scene: &Scene, lines: [&str; 2]) {
     let outputs = scene.runs().into_iter().map(|run| fs::read_to_string(run.join("group.out")).unwrap());
     let outputs: Vec<String> = outputs.collect();
     assert_eq!(outputs.len(), 6);
-    let is_own = |output: &String| output == "level 1, built 1\n" || output == "level 2, built 2\n";
-    assert!(outputs.iter().all(is_own), "{outputs:?}");
-    // Runs that follow a run with the same levels need no set-up.
+    assert!(outputs.iter().all(|output| lines.contains(&output.as_str())), "{outputs:?}");
     let changes = outputs.windows(2).filter(|two| two[0] != two[1]).count();
     let count = fs::read_to_string(scene.programs().join("count")).unwrap();
     assert_eq!(count.lines().count(), 1 + changes, "{outputs:?}");
@@ -65,13 +70,7 @@ folder = "{programs}/{level}"
 level = [1, 2]
 "#;
     scene.finish(plan);
-    let outputs = scene.runs().into_iter().map(|run| fs::read_to_string(run.join("group.out")).unwrap());
-    let outputs: Vec<String> = outputs.collect();
-    assert_eq!(outputs.len(), 6);
-    assert!(outputs.iter().all(|output| output == "1, built 1\n" || output == "2, built 2\n"), "{outputs:?}");
-    let changes = outputs.windows(2).filter(|two| two[0] != two[1]).count();
-    let count = fs::read_to_string(scene.programs().join("count")).unwrap();
-    assert_eq!(count.lines().count(), 1 + changes, "{outputs:?}");
+    each_of_six_runs_used_its_own_set_up(&scene, ["1, built 1\n", "2, built 2\n"]);
 }
 
 /// A command that says what it measured, after a set-up that builds what it is named after.

@@ -83,7 +83,7 @@ struct Deleted {
 
 impl Browser {
     /// Waits until all actions have ended that the user asked for, and no longer than a window may take to close. Actions on a session do not
-    /// wait for those on others, of which one may be on a machine that does not answer.
+    /// wait for those on another one, whose machine may not answer.
     pub fn finish(&mut self, settings: &mut Settings) {
         self.finish_within(EXIT_LIMIT, settings);
     }

@@ -141,7 +141,7 @@ fn the_number_of_epochs_is_certain_if_only_one_fits_and_never_if_none_does() {
     assert_eq!((step(&whole, 0.5), step(&whole, 1.05), step(&whole, 2.0)), (Some(10), Some(21), Some(40)));
     assert_eq!(step(&whole, 1.07), None, "no step ends there");
     assert_eq!(step(&whole, 2.05), None, "beyond the last step");
-    // A training of so many steps, and not of whole epochs.
+    // A training that ends within an epoch.
     let mut part = NumberOfEpochs::default();
     [(5, 0.32), (30, 1.92)].iter().for_each(|(step, epoch)| part.narrow(40, (*epoch, 0.005), &Around::at(*step)));
     assert_eq!((step(&part, 1.92), part.may_be_known()), (None, false));

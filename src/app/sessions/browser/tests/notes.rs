@@ -206,8 +206,8 @@ fn a_note_that_could_not_be_written_is_said_after_the_dialog_is_closed() {
     }
     settle(&mut window);
     let problems = &window.state().desk.problems;
-    let said = "The note on the session gone was not written: ";
-    assert!(problems.iter().any(|problem| problem.message.starts_with(said)), "{problems:?}");
+    let expected = "The note on the session gone was not written: ";
+    assert!(problems.iter().any(|problem| problem.message.starts_with(expected)), "{problems:?}");
 }
 
 #[test]
