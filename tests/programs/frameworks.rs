@@ -345,6 +345,20 @@ fn epochs_that_the_adapter_says_with_their_accuracy_are_those_of_the_steps_befor
     assert!(median("accuracy").is_some_and(|accuracy| (accuracy - 0.8).abs() < 1e-9), "{table}");
 }
 
+#[test]
+fn the_loop_of_the_tutorial_says_its_steps() {
+    let Some(python) = python_with("torch") else { return };
+    let tutorial = include_str!("../../src/cli/manual/own-program.md");
+    let script = tutorial.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), script).unwrap();
+    fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
+    scene.finish(&format!("[command]\nrun = [\"{python}\", \"train.py\"]\nfolder = \"programs\"\n"));
+    let run = &scene.runs()[0];
+    assert_eq!(steps(run), (vec![32; 990], 10), "1000 steps, each with its units");
+    assert!(!warnings(run).contains("guess"), "{}", warnings(run));
+}
+
 /// Lightning's Trainer with the adapter's callback.
 const LIGHTNING: &str = r#"
 import torch, lightning
