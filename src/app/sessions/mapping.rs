@@ -12,7 +12,7 @@ use crate::analysis::counted;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, choice, cut_to, muted, named_text, strong};
+use crate::app::widgets::{check_ui, choice, cut_to, is_dismissed, muted, named_text, strong};
 use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
 
 /// The dialog's size, in points.
@@ -194,8 +194,7 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
             }
         });
     });
-    // A click beside the dialog would lose what was chosen in it.
-    if !modal.backdrop_response.clicked() && modal.should_close() {
+    if is_dismissed(&modal) {
         asked.push(SessionsCommand::CloseMapping);
     }
     commands.extend(asked.into_iter().map(Command::Sessions));

@@ -11,7 +11,7 @@ use egui_kittest::kittest::Queryable as _;
 use super::dialog::held_text;
 use super::*;
 use crate::app::command::Command;
-use crate::app::dressed::{dressed, type_at_once};
+use crate::app::dressed::{click_beside, dressed, type_at_once};
 use crate::app::{Settings, Window as State};
 use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
@@ -125,6 +125,26 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     send(&mut window, SessionsCommand::AnswerDelete(true));
     window.state_mut().sessions.browser.forget_deleted();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
+}
+
+#[test]
+fn a_click_beside_the_list_keeps_what_was_searched_and_typed() {
+    let home = tempfile::tempdir().unwrap();
+    let night = session(home.path(), "night-study");
+    let mut window = window(vec![night.clone()]);
+    send(&mut window, SessionsCommand::Search("night".to_owned()));
+    send(&mut window, SessionsCommand::Pick(night));
+    window.get_by_label("New name of the session").focus();
+    window.run();
+    window.get_by_label("New name of the session").type_text("quiet");
+    window.run();
+    click_beside(&mut window);
+    let field = |name: &str| window.get_by_label(name).value();
+    let texts = [field("Search sessions"), field("New name of the session")];
+    assert_eq!(texts.map(Option::unwrap_or_default), ["night", "quiet"]);
+    window.key_press(Key::Escape);
+    settle(&mut window);
+    assert!(!window.state().sessions.browser.is_open);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::{Event, Modifiers, PointerButton, Pos2};
+use eframe::egui::{Modifiers, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::app::dressed::dressed;
+use crate::app::dressed::{click_beside, dressed, press};
 use crate::app::{Settings, Window as State};
 
 fn window(size: [f32; 2]) -> Harness<'static, State> {
@@ -54,15 +54,6 @@ fn settle(window: &mut Harness<'_, State>) {
         assert!(begun.elapsed() < Duration::from_secs(60), "the file is not read");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Presses or releases the button of the pointer at a place.
-fn press(window: &mut Harness<'_, State>, pos: Pos2, pressed: bool) {
-    window.event(Event::PointerMoved(pos));
-    let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
-    window.event(Event::PointerButton { pos, button, pressed, modifiers });
-    // One frame: a button that is held for longer is not clicked.
-    window.step();
 }
 
 fn roles(window: &Harness<'_, State>) -> Vec<String> {
@@ -249,9 +240,7 @@ fn a_click_beside_the_dialog_keeps_what_was_chosen_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut window = window([1000.0, 700.0]);
     import(&mut window, folder.path(), "kernel,time_s\na,1.5\nb,2.5\n");
-    for pressed in [true, false] {
-        press(&mut window, Pos2::new(5.0, 5.0), pressed);
-    }
+    click_beside(&mut window);
     assert!(window.state().sessions.mapping.is_some());
     window.key_press(eframe::egui::Key::Escape);
     window.run();
