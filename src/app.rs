@@ -101,7 +101,9 @@ impl App {
         if let Some(folder) = session.or(last) {
             app.send(Command::OpenSession(folder));
         }
-        app.window.desk.settings.apply(context);
+        let Window { desk, sessions, .. } = &mut app.window;
+        desk.settings.apply(context);
+        sessions.browser.restore_deleted(&desk.settings, context);
         app
     }
 

@@ -29,8 +29,8 @@ pub use archive::{
     shown_host, shown_text, verify_archive,
 };
 pub use catalogue::{
-    ARCHIVED, IMPORTED_SYSTEM, SessionHeading, UNKNOWN_HOST, delete_session, put_back, remove_deleted, rename_session,
-    run_notes, tags,
+    ARCHIVED, DeletedSession, IMPORTED_SYSTEM, SessionHeading, UNKNOWN_HOST, delete_session, rename_session,
+    restore_deleted, run_notes, tags,
 };
 pub use error::StoreError;
 pub use folder::{index_path, origin, parse_session_file, set_origin};

@@ -49,16 +49,26 @@ impl<'a> Commands<'a> {
 fn with_texts<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Vec<(&'a WorkloadSpec, Arc<str>)> {
     let (workloads, commands): (Vec<_>, Vec<_>) =
         workloads.filter_map(|workload| Some((workload, workload.command.as_deref()?))).unzip();
-    let texts = differences(&commands);
-    let numbered = |(place, text): (usize, &String)| -> Arc<str> {
-        let count = |texts: &[String]| texts.iter().filter(|other| *other == text).count();
-        match (count(&texts), ordinal(count(&texts[..=place]))) {
+    workloads.into_iter().zip(numbered(&differences(&commands))).collect()
+}
+
+/// These texts in their order; those that are alike are numbered.
+fn numbered(texts: &[String]) -> Vec<Arc<str>> {
+    // Of each text, how often it stands there, and how often up to the one that is being numbered.
+    let mut counts: HashMap<&str, (usize, usize)> = HashMap::new();
+    for text in texts {
+        counts.entry(text).or_default().0 += 1;
+    }
+    let numbered = texts.iter().map(|text| -> Arc<str> {
+        let (all, so_far) = counts.entry(text).or_default();
+        *so_far += 1;
+        match (*all, ordinal(*so_far)) {
             (1, _) => text.as_str().into(),
             (_, nth) if text.is_empty() => nth.into(),
             (_, nth) => format!("{text}, {nth}").into(),
         }
-    };
-    workloads.into_iter().zip(texts.iter().enumerate().map(numbered)).collect()
+    });
+    numbered.collect()
 }
 
 #[cfg(test)]
@@ -112,6 +122,19 @@ mod tests {
             cells(&runs).iter().map(|cell| cell.level("command").unwrap().to_string()).collect();
         texts.sort();
         assert_eq!(texts, ["'a && b', 1st", "'a && b', 2nd", "c"]);
+    }
+
+    #[test]
+    fn texts_keep_their_order_and_only_those_that_are_alike_are_numbered() {
+        let numbers = |texts: &[&str]| numbered(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        let texts = numbers(&["b", "a", "", "b", "", "c", "b"]);
+        assert_eq!(
+            texts.iter().map(|text| &**text).collect::<Vec<_>>(),
+            ["b, 1st", "a", "1st", "b, 2nd", "2nd", "c", "b, 3rd"]
+        );
+        // With a look at all texts for each of them, this test would take an hour.
+        let many = numbers(&["same"; 300_000]);
+        assert_eq!(&*many[299_999], "same, 300000th");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Questions before something is lost. A question covers the window, which takes no other input until the question is answered.
 
 use eframe::egui::accesskit::Role;
-use eframe::egui::{Context, Frame, Id, Key, Margin, Modal, Modifiers, Response, RichText, Stroke, Ui};
+use eframe::egui::{Context, Frame, Id, Margin, Modal, Response, RichText, Stroke, Ui};
 
 use super::deliberate;
 use super::theme::{GRID, palette};
-use super::widgets::{muted, strong};
+use super::widgets::{is_dismissed, muted, strong};
 
 /// Width of a question in points, if the window has the room.
 const WIDTH: f32 = 520.0;
@@ -66,9 +66,7 @@ pub fn question_ui(context: &Context, what: &str, content: impl FnOnce(&mut Ui) 
         }
         stays.clicked()
     });
-    let is_escaped = modal.is_top_modal
-        && !modal.any_popup_open
-        && context.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Escape));
+    let is_escaped = is_dismissed(&modal);
     modal.inner || is_escaped
 }
 
@@ -103,6 +101,7 @@ pub fn ask_ui(context: &Context, what: &str, question: &str, loss: &str, yes: &s
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use eframe::egui::{Key, Modifiers};
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 

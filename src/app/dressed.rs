@@ -1,6 +1,6 @@
 //! Windows of tests, with the window's fonts.
 
-use eframe::egui::{Event, Key, Modifiers, Ui};
+use eframe::egui::{Event, Key, Modifiers, PointerButton, Pos2, Ui};
 use egui_kittest::{Harness, HarnessBuilder};
 
 use super::theme;
@@ -31,4 +31,21 @@ pub fn type_at_once<S>(window: &mut Harness<'_, S>, text: &str) {
     window.input_mut().events.extend([Event::Text(text.to_owned()), enter]);
     window.run();
     window.event(Event::Key { key, physical_key: None, pressed: false, repeat: false, modifiers });
+}
+
+/// Presses or releases the button of the pointer at a place.
+pub fn press<S>(window: &mut Harness<'_, S>, pos: Pos2, pressed: bool) {
+    window.event(Event::PointerMoved(pos));
+    let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+    window.event(Event::PointerButton { pos, button, pressed, modifiers });
+    // One frame: a button that is held for longer is not clicked.
+    window.step();
+}
+
+/// Clicks in the corner of the window, beside its dialogs.
+pub fn click_beside<S>(window: &mut Harness<'_, S>) {
+    for pressed in [true, false] {
+        press(window, Pos2::new(5.0, 5.0), pressed);
+    }
+    window.run();
 }

@@ -129,7 +129,8 @@ impl Sessions {
             self.execute_transfer(SessionsCommand::TakeMapping, desk, context);
         }
         self.browser.poll(&mut desk.settings, context);
-        if let Some(message) = self.browser.unseen_failure() {
+        let restored = self.browser.restored(&mut desk.settings);
+        for message in restored.into_iter().chain(self.browser.unseen_failure()) {
             desk.problem(desk.screen, message);
         }
         if let Some(folder) = self.orphaned.take() {

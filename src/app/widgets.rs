@@ -8,8 +8,8 @@ use eframe::egui::text::{CCursor, CCursorRange, LayoutJob};
 use eframe::egui::text_edit::TextEditState;
 use eframe::egui::{
     Align, Align2, Area, Button, Color32, ComboBox, Context, FontFamily, FontId, Frame, Id, InnerResponse, Key, Layout,
-    Margin, Order, PopupCloseBehavior, Response, RichText, Role, ScrollArea, Stroke, TextEdit, TextFormat, TextStyle,
-    TextWrapMode, Ui, Widget as _, WidgetInfo, WidgetText, vec2,
+    Margin, ModalResponse, Order, PopupCloseBehavior, Response, RichText, Role, ScrollArea, Stroke, TextEdit,
+    TextFormat, TextStyle, TextWrapMode, Ui, Widget as _, WidgetInfo, WidgetText, vec2,
 };
 
 use super::task::typed_path;
@@ -81,6 +81,12 @@ pub fn lasting_menu<R>(
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, drawn) = MenuButton::from_button(button).config(config).ui(ui, content);
     InnerResponse::new(drawn.map(|drawn| drawn.inner), response)
+}
+
+/// Whether the user closes a dialog that holds typed or chosen input: with Esc, or because its content closes it. A click beside such a
+/// dialog, which would lose the input, does nothing.
+pub fn is_dismissed<T>(modal: &ModalResponse<T>) -> bool {
+    !modal.backdrop_response.clicked() && modal.should_close()
 }
 
 /// The share of the window's height that the menu of notes takes at most.

@@ -1,5 +1,6 @@
 //! Following a session's conductor on the terminal: progress on stderr, events on stdout.
 
+mod interrupt;
 mod show;
 mod until;
 
@@ -7,13 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::starts::Starts;
 use super::{progress_bar, say};
@@ -22,9 +21,10 @@ use crate::conduct::{
 };
 use crate::launch::lasting_reason;
 use crate::plan::RunState;
-use crate::processes::ignores;
 use crate::session::{Added, Notice, SearchView, open_reader};
 use crate::store::StoreError;
+pub(super) use interrupt::interrupts;
+use interrupt::{Interrupt, Interrupts};
 use show::show;
 pub(super) use until::Outcomes;
 
@@ -49,34 +49,6 @@ pub(super) struct Interrupted;
 /// How long an order's answer is awaited after an interrupt, so that its effect is known.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether this process got SIGHUP since the last interrupt was taken: its terminal was closed.
-static HUNG_UP: AtomicBool = AtomicBool::new(false);
-
-/// What interrupted this process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Interrupt {
-    /// SIGINT or SIGTERM. Whoever sends another one does not want to wait any longer.
-    Wanted,
-    /// SIGHUP. The kernel and the shell may both send it, and nobody is impatient.
-    HungUp,
-}
-
-/// A flag that SIGINT, SIGTERM and SIGHUP set. Before the first call, these signals end the process. Under `nohup`, SIGHUP stays ignored.
-///
-/// # Errors
-/// The system refuses the signal handler.
-pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Box<dyn Error>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    if !ignores(SIGHUP) {
-        flag::register(SIGHUP, &HUNG_UP)?;
-        flag::register(SIGHUP, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
-}
-
 /// A session that is followed through its conductor. If the conductor runs in this process, the connection is closed before it ends.
 pub(super) struct Following {
     orders: Orders,
@@ -99,8 +71,7 @@ pub(super) struct Following {
     /// Why runs wait at their sites, as the user was told.
     waits: HashMap<String, String>,
     starts: Starts,
-    /// Set by the user's interrupt.
-    interrupted: Arc<AtomicBool>,
+    interrupts: Interrupts,
     /// When the conductor last sent a message, and whether the user was told of its silence since then.
     heard: Instant,
     is_silence_told: bool,
@@ -134,7 +105,7 @@ impl Following {
             letters: 0,
             waits: HashMap::new(),
             starts: Starts::default(),
-            interrupted,
+            interrupts: Interrupts::new(interrupted),
             heard: Instant::now(),
             is_silence_told: false,
             is_impatient: false,
@@ -175,7 +146,7 @@ impl Following {
     /// Waits for the first state of the queue.
     pub fn await_queue(&mut self) -> Result<(), Box<dyn Error>> {
         while !self.knows_queue {
-            if self.interrupted.load(Ordering::Relaxed) {
+            if self.interrupts.is_pending() {
                 return Err(Interrupted.into());
             }
             self.turn()?;
@@ -216,7 +187,7 @@ impl Following {
         self.orders.send(self.letters, order)?;
         let mut first: Option<(Interrupt, Instant)> = None;
         loop {
-            let interrupt = self.take_interrupt();
+            let interrupt = self.interrupts.take();
             let is_again = first.is_some() && interrupt == Some(Interrupt::Wanted);
             first = first.or(interrupt.map(|interrupt| (interrupt, Instant::now())));
             if is_again || first.is_some_and(|(_, at)| at.elapsed() >= INTERRUPTED_PATIENCE) {
@@ -228,19 +199,11 @@ impl Following {
             {
                 // Whoever follows what was ordered obeys the interrupt.
                 if let Some((interrupt, _)) = first {
-                    HUNG_UP.fetch_or(interrupt == Interrupt::HungUp, Ordering::Relaxed);
-                    self.interrupted.store(true, Ordering::Relaxed);
+                    self.interrupts.put_back(interrupt);
                 }
                 return Ok(outcome?);
             }
         }
-    }
-
-    /// Takes the interrupt since the last call; `None` if there was none. Each SIGHUP excuses only one of them.
-    fn take_interrupt(&self) -> Option<Interrupt> {
-        let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
-        is_interrupted
-            .then(|| if HUNG_UP.swap(false, Ordering::Relaxed) { Interrupt::HungUp } else { Interrupt::Wanted })
     }
 
     /// Goes on waiting for a silent conductor, unless it is stopped or given up.

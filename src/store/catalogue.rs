@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::archive::shown_host;
+use super::folder::Lock;
 use super::journal::{Decision, read_journal_line};
 use super::{StoreError, folder};
 use crate::foreign::{self, Line, Lines};
@@ -274,11 +275,21 @@ fn each_decision(session: &Path, names: &[&str], mut take: impl FnMut(f64, Decis
 /// # Errors
 /// It is in use, the name is taken, or the folder cannot be renamed.
 pub fn rename_session(session: &Path, name: &str) -> Result<PathBuf, StoreError> {
-    let to = session.with_file_name(name);
+    rename_locked(session, name).map(|(to, _)| to)
+}
+
+/// Renames a session that no process writes; returns its new folder, and its lock.
+fn rename_locked(session: &Path, name: &str) -> Result<(PathBuf, Lock), StoreError> {
     folder::read_node(session)?;
     folder::check_original(session)?;
     // The conductor of the session holds the lock.
-    let _lock = folder::lock(session)?;
+    let lock = folder::lock(session)?;
+    Ok((rename_free(session, name)?, lock))
+}
+
+/// Renames a folder; returns its new path. No other one is replaced.
+fn rename_free(session: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    let to = session.with_file_name(name);
     if fs::symlink_metadata(&to).is_ok() {
         return Err(StoreError::Exists { folder: to });
     }
@@ -286,41 +297,84 @@ pub fn rename_session(session: &Path, name: &str) -> Result<PathBuf, StoreError>
     Ok(to)
 }
 
-/// The prefix of deleted sessions' names, which can still be restored.
+/// The first of these names that nothing beside a session has.
+fn free_name(session: &Path, mut names: impl Iterator<Item = String>) -> String {
+    names.find(|name| fs::symlink_metadata(session.with_file_name(name)).is_err()).unwrap_or_default()
+}
+
+/// The prefix of deleted sessions' names, which can still be restored. A number, `-` and the session's name follow.
 const DELETED: &str = ".deleted-";
 
-/// Deletes a session that no process writes. [`put_back`] restores it until [`remove_deleted`] is called. Returns its folder in the
-/// meantime.
+/// A deleted session, which can still be restored. It stays locked: where the lock is free, the process that deleted the session was killed,
+/// and [`restore_deleted`] restores it.
+#[derive(Debug)]
+pub struct DeletedSession {
+    folder: PathBuf,
+    _lock: Lock,
+}
+
+impl PartialEq for DeletedSession {
+    fn eq(&self, other: &Self) -> bool {
+        self.folder == other.folder
+    }
+}
+
+/// Deletes a session that no process writes.
 ///
 /// # Errors
 /// It is in use, or the folder cannot be renamed.
-pub fn delete_session(session: &Path) -> Result<PathBuf, StoreError> {
-    let name = session.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let free =
-        |number: &u32| fs::symlink_metadata(session.with_file_name(format!("{DELETED}{number}-{name}"))).is_err();
-    let number = (1..).find(free).unwrap_or(0);
-    rename_session(session, &format!("{DELETED}{number}-{name}"))
-}
-
-/// Restores a deleted session.
-///
-/// # Errors
-/// Another session has taken its name, or the folder cannot be renamed.
-pub fn put_back(deleted: &Path, session: &Path) -> Result<(), StoreError> {
+pub fn delete_session(session: &Path) -> Result<DeletedSession, StoreError> {
     let name = session.file_name().unwrap_or_default().to_string_lossy();
-    rename_session(deleted, &name).map(|_| ())
+    let hidden = free_name(session, (1_u32..).map(|number| format!("{DELETED}{number}-{name}")));
+    rename_locked(session, &hidden).map(|(folder, lock)| DeletedSession { folder, _lock: lock })
 }
 
-/// Removes a deleted session for good. Folders of other sessions are not touched.
-///
-/// # Errors
-/// It is in use, or its files cannot be removed.
-pub fn remove_deleted(deleted: &Path) -> Result<(), StoreError> {
-    let is_deleted = deleted.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DELETED));
-    if !is_deleted {
-        return Err(StoreError::NotASession { folder: deleted.to_owned() });
+impl DeletedSession {
+    /// Where it is in the meantime.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
-    folder::read_node(deleted)?;
-    let _lock = folder::lock(deleted)?;
-    fs::remove_dir_all(deleted).map_err(StoreError::io("removing", deleted))
+
+    /// Restores it where it was.
+    ///
+    /// # Errors
+    /// Another session has taken its name, or the folder cannot be renamed.
+    pub fn put_back(&self, session: &Path) -> Result<(), StoreError> {
+        let name = session.file_name().unwrap_or_default().to_string_lossy();
+        rename_free(&self.folder, &name).map(|_| ())
+    }
+
+    /// Removes it for good.
+    ///
+    /// # Errors
+    /// Its files cannot be removed.
+    pub fn remove(&self) -> Result<(), StoreError> {
+        let failed = || StoreError::io("removing", &self.folder);
+        // What is left if this process is killed meanwhile must not come back as a session that lacks runs.
+        fs::remove_file(folder::session_file(&self.folder)).map_err(failed())?;
+        fs::remove_dir_all(&self.folder).map_err(failed())
+    }
+}
+
+/// Restores the deleted sessions in a folder whose processes were killed before they removed them. Where another session has the name, a
+/// number is added to it. Returns the new folder of each session, or why the session stays hidden. A session that its process can still
+/// restore stays hidden, and so does what a removal has left.
+pub fn restore_deleted(folder: &Path) -> Vec<Result<PathBuf, StoreError>> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    all.sort();
+    let restored = all.iter().filter_map(|deleted| -> Option<Result<PathBuf, StoreError>> {
+        let hidden = deleted.file_name()?.to_string_lossy();
+        let (number, name) = hidden.strip_prefix(DELETED)?.split_once('-')?;
+        if name.is_empty() || number.parse::<u32>().is_err() {
+            return None;
+        }
+        let others = (2_u32..).map(|number| format!("{name}-{number}"));
+        let free = free_name(deleted, std::iter::once(name.to_owned()).chain(others));
+        match rename_session(deleted, &free) {
+            Err(StoreError::InUse { .. } | StoreError::NotASession { .. }) => None,
+            outcome => Some(outcome),
+        }
+    });
+    restored.collect()
 }

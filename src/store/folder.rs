@@ -231,6 +231,7 @@ pub(super) fn remove_created(folder: &Path) {
 }
 
 /// A lock on a file, held until the value is dropped.
+#[derive(Debug)]
 pub(super) struct Lock(File);
 
 impl Lock {

@@ -9,7 +9,7 @@ use poll_promise::Promise;
 use super::{Desk, Notice};
 use crate::app::command::{Command, ScreenName};
 use crate::app::task::{NO_FILE_CHOSEN, on_thread};
-use crate::app::widgets::{muted, opens, path_ui, strong};
+use crate::app::widgets::{is_dismissed, muted, opens, path_ui, strong};
 use crate::figure::{Format, Table, counted, render};
 use crate::foreign;
 
@@ -116,10 +116,10 @@ impl Desk {
             let path = path_ui(ui, path_id(), "Path of the table", "Save table", 400.0);
             (path, ui.button("Cancel").clicked())
         });
-        let should_close = modal.should_close();
+        let is_closed = is_dismissed(&modal);
         match modal.inner {
             (Some(path), _) => commands.push(Command::SaveTable(Some(path))),
-            (None, is_cancelled) if is_cancelled || should_close => commands.push(Command::SaveTable(None)),
+            (None, is_cancelled) if is_cancelled || is_closed => commands.push(Command::SaveTable(None)),
             (None, _) => {}
         }
     }
@@ -139,23 +139,24 @@ fn save(path: &Path, table: &Table) -> Result<(), String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use eframe::egui::Ui;
+    use eframe::egui::{Key, Ui};
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
     use crate::analysis::{Source, fixture, summarise_run};
-    use crate::app::dressed::dressed;
+    use crate::app::dressed::{click_beside, dressed};
     use crate::figure::{preset, table};
 
-    #[test]
-    fn without_a_dialog_the_path_of_a_table_is_typed_and_no_file_is_replaced() {
+    /// The table of one run.
+    fn table_of_a_run() -> Table {
         let runs = [summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01))];
-        let table = Arc::new(table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("times").unwrap()));
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("times.csv");
-        std::fs::write(&path, "kept").unwrap();
-        let unsaved = UnsavedTable { table: Arc::clone(&table), path: path.clone(), note: String::new() };
+        table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("times").unwrap())
+    }
+
+    /// A window that asks for the path of a table, and suggests this one.
+    fn window_that_asks(table: &Arc<Table>, path: &Path) -> Harness<'static, Desk> {
+        let unsaved = UnsavedTable { table: Arc::clone(table), path: path.to_owned(), note: String::new() };
         let work = Promise::from_ready(None);
         let saving_table = Some(SavingTable { screen: ScreenName::COMPARE, unsaved, work });
         let desk = Desk { saving_table, ..Desk::default() };
@@ -170,9 +171,21 @@ mod tests {
         };
         let mut window = dressed(Harness::builder().with_size([900.0, 500.0]), desk, draw);
         window.run();
-        let field = |window: &Harness<'_, Desk>| {
-            window.query_by_label("Path of the table").map(|field| field.value().unwrap_or_default())
-        };
+        window
+    }
+
+    /// The text in the field of the path, if the window asks for a path.
+    fn field(window: &Harness<'_, Desk>) -> Option<String> {
+        window.query_by_label("Path of the table").map(|field| field.value().unwrap_or_default())
+    }
+
+    #[test]
+    fn without_a_dialog_the_path_of_a_table_is_typed_and_no_file_is_replaced() {
+        let table = Arc::new(table_of_a_run());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("times.csv");
+        std::fs::write(&path, "kept").unwrap();
+        let mut window = window_that_asks(&table, &path);
         let suggested = path.display().to_string();
         assert_eq!(field(&window), Some(suggested.clone()));
         window.get_by_label("Save table").click();
@@ -187,9 +200,26 @@ mod tests {
     }
 
     #[test]
+    fn a_click_beside_the_question_for_a_path_keeps_what_was_typed_and_escape_closes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("times.csv");
+        let mut window = window_that_asks(&Arc::new(table_of_a_run()), &path);
+        window.get_by_label("Path of the table").focus();
+        window.run();
+        window.get_by_label("Path of the table").type_text("x");
+        window.run();
+        let typed = field(&window);
+        assert_ne!(typed, Some(path.display().to_string()));
+        click_beside(&mut window);
+        assert_eq!(field(&window), typed);
+        window.key_press(Key::Escape);
+        window.run();
+        assert_eq!(field(&window), None);
+    }
+
+    #[test]
     fn a_table_is_saved_in_the_format_of_its_ending_and_replaces_nothing_of_a_session() {
-        let runs = [summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01))];
-        let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("times").unwrap());
+        let table = table_of_a_run();
         let folder = tempfile::tempdir().unwrap();
         for (ending, format) in ENDINGS {
             let path = folder.path().join(format!("times.{ending}"));

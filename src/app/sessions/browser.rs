@@ -20,7 +20,7 @@ use crate::app::widgets::filter_of_list;
 use crate::plan::{Filter, RunState, Unordered};
 use crate::remote::Address;
 use crate::session::default_sessions_folder;
-use crate::store::{ARCHIVED, SessionHeading, origin, remove_deleted};
+use crate::store::{ARCHIVED, DeletedSession, SessionHeading, origin, restore_deleted};
 use action::{Action, Done, Note};
 pub use dialog::browser_ui;
 
@@ -57,6 +57,8 @@ pub struct Browser {
     asking: Option<PathBuf>,
     /// Sessions that were deleted in this window.
     deleted: Vec<Deleted>,
+    /// Sessions that were deleted in windows that were killed, while they are restored: the folder of each, or why it stays hidden.
+    restoring: Option<Promise<Vec<Result<PathBuf, String>>>>,
     /// The present and the previous folder of the session that was renamed last.
     renamed: Option<(PathBuf, PathBuf)>,
     /// The result of the last action, or why it failed.
@@ -75,7 +77,7 @@ struct Known {
 
 /// A deleted session, until the window is closed.
 struct Deleted {
-    at: PathBuf,
+    session: Arc<DeletedSession>,
     was: PathBuf,
     /// Its place among the recent sessions, from 0, if it was one of them.
     place: Option<usize>,
@@ -139,9 +141,43 @@ impl Browser {
     /// Removes deleted sessions for good, since the deletion cannot be undone any more.
     pub fn forget_deleted(&mut self) {
         for deleted in self.deleted.drain(..) {
-            // What cannot be removed stays hidden.
-            let _ = remove_deleted(&deleted.at);
+            // What cannot be removed is restored by the next window.
+            let _ = deleted.session.remove();
         }
+    }
+
+    /// Restores the sessions in the default folder and beside the recent sessions that were deleted in windows that were killed: until a window
+    /// is closed, its user can undo a deletion.
+    pub fn restore_deleted(&mut self, settings: &Settings, context: &Context) {
+        let beside = settings.recent.iter().filter_map(|session| session.parent()).map(Path::to_owned);
+        self.restore_in(beside.chain(default_sessions_folder()).collect(), context);
+    }
+
+    fn restore_in(&mut self, folders: BTreeSet<PathBuf>, context: &Context) {
+        let work = move || -> Vec<Result<PathBuf, String>> {
+            let restored = folders.iter().flat_map(|folder| restore_deleted(folder));
+            restored.map(|one| one.map_err(|error| error.to_string())).collect()
+        };
+        self.restoring = Some(on_thread("sessions-restore", context, work));
+    }
+
+    /// Takes over the sessions that were restored; returns what to say of each. They follow the last open session among the recent ones.
+    pub(super) fn restored(&mut self, settings: &mut Settings) -> Vec<String> {
+        let restored = taken(&mut self.restoring).unwrap_or_default();
+        let messages = restored.into_iter().map(|one| match one {
+            Ok(folder) => {
+                settings.restored(&folder, 1);
+                format!(
+                    "A deleted session is back in {}: the window that deleted it was killed before it removed the session. \
+                     If nobody needs it, delete it again (Ctrl L).",
+                    folder.display()
+                )
+            }
+            Err(reason) => format!(
+                "A window that was killed did not remove a session that was deleted in it, and the session cannot be restored: {reason}"
+            ),
+        });
+        messages.collect()
     }
 
     /// The command that takes back the last deletion or, without one, the last renaming.
@@ -321,8 +357,8 @@ impl Browser {
                 }
             }
             SessionsCommand::UndoDelete => {
-                let Some(Deleted { at, was, .. }) = self.deleted.last() else { return };
-                let back = Action::PutBack { at: at.clone(), was: was.clone() };
+                let Some(Deleted { session, was, .. }) = self.deleted.last() else { return };
+                let back = Action::PutBack { deleted: Arc::clone(session), was: was.clone() };
                 self.act(back, context);
             }
             _ => {}
@@ -437,9 +473,9 @@ impl Browser {
                 }
                 note.message.to_owned()
             }
-            Done::Deleted { at, was } => {
+            Done::Deleted { deleted, was } => {
                 let (message, place) = (format!("Deleted {}.", was.display()), settings.deleted(&was));
-                self.deleted.push(Deleted { at, was, place });
+                self.deleted.push(Deleted { session: Arc::new(deleted), was, place });
                 message
             }
             Done::Renamed { from, to } => {
@@ -449,7 +485,7 @@ impl Browser {
                 message
             }
             Done::PutBack(at) => {
-                for back in self.deleted.extract_if(.., |known| known.at == at) {
+                for back in self.deleted.extract_if(.., |known| known.session.folder() == at) {
                     if let Some(place) = back.place {
                         settings.restored(&back.was, place);
                     }

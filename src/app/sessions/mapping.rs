@@ -1,6 +1,7 @@
 //! The dialog about a file with results of another program. It shows what the file's columns mean, and lets the user
 //! change that before the file becomes a session.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::analysis::counted;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::task::{on_thread, taken};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, choice, cut_to, muted, named_text, strong};
+use crate::app::widgets::{check_ui, choice, cut_to, is_dismissed, muted, named_text, strong};
 use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
 
 /// The dialog's size, in points.
@@ -32,6 +33,13 @@ pub(super) struct Read {
     values: Vec<String>,
 }
 
+/// A role that was refused.
+struct Refused {
+    /// What was typed behind the first word of the role.
+    details: String,
+    reason: String,
+}
+
 /// The dialog about a file.
 pub struct MappingDialog {
     /// The file.
@@ -39,8 +47,8 @@ pub struct MappingDialog {
     reading: Option<Promise<Result<Read, Vec<Problem>>>>,
     /// The result of the last reading, or its errors.
     pub(super) read: Option<Result<Read, Vec<Problem>>>,
-    /// Why a role was refused: the column's place and the reason.
-    refused: Option<(usize, String)>,
+    /// The roles that were refused, by the column's place.
+    refused: BTreeMap<usize, Refused>,
     /// Whether the user asked for the import while a change was being read: it starts once that is done.
     pub(super) is_import_due: bool,
 }
@@ -54,7 +62,7 @@ impl MappingDialog {
             let mapping = Mapping::deduced(&table);
             Ok(Read::of(table, mapping, &path))
         });
-        Self { file, reading: Some(reading), read: None, refused: None, is_import_due: false }
+        Self { file, reading: Some(reading), read: None, refused: BTreeMap::new(), is_import_due: false }
     }
 
     /// Whether it waits for the file.
@@ -65,10 +73,16 @@ impl MappingDialog {
     /// Changes what a column means, and makes the runs again.
     pub(super) fn set(&mut self, place: usize, role: &str, context: &Context) {
         let Some(Ok(read)) = &mut self.read else { return };
-        let Some((column, ..)) = read.mapping.columns.get(place).cloned() else { return };
-        self.refused = read.mapping.set(&column, role).err().map(|error| (place, error.to_string()));
-        if self.refused.is_none() {
-            self.read_again(context);
+        let Some((column, before, _)) = read.mapping.columns.get(place).cloned() else { return };
+        match read.mapping.set(&column, role) {
+            Ok(()) => {
+                self.refused.remove(&place);
+                self.read_again(context);
+            }
+            Err(error) => {
+                let details = role.strip_prefix(before.word()).unwrap_or(role).trim().to_owned();
+                self.refused.insert(place, Refused { details, reason: error.to_string() });
+            }
         }
     }
 
@@ -94,7 +108,23 @@ impl MappingDialog {
 
     /// Whether there are runs to import, and each column means what the user typed last.
     pub(super) fn can_import(&self) -> bool {
-        self.ready().is_some() && self.refused.is_none()
+        self.ready().is_some() && self.refused.is_empty()
+    }
+
+    /// Why a click on the button that imports would do nothing; `None` if it would import. What was typed after a refusal is no reason: the
+    /// click takes the focus from its field, and with that the text is judged.
+    fn why_not(&self, context: &Context) -> Option<String> {
+        if self.read.is_none() {
+            return Some("The file is being read".to_owned());
+        }
+        if self.ready().is_none() {
+            return Some("First correct what is named above".to_owned());
+        }
+        let is_still_typed = |(place, refused): &(&usize, &Refused)| {
+            let typed: Option<(String, String)> = context.data(|data| data.get_temp(details_id(**place)));
+            typed.is_none_or(|(text, _)| text.trim() == refused.details)
+        };
+        self.refused.iter().find(is_still_typed).map(|(_, refused)| refused.reason.clone())
     }
 
     /// Stores the file if it has been read. Returns whether the import that the user asked for can start. While a button of the pointer
@@ -152,8 +182,11 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
             let ready = dialog.ready();
             let name =
                 ready.map_or("Import".to_owned(), |ready| format!("Import {}", counted(ready.runs.len(), "run")));
+            let why_not = dialog.why_not(ui.ctx());
+            let import = ui.add_enabled(why_not.is_none(), Button::new(name));
             let help = "Makes a session of these runs in the default folder, and opens it";
-            if ui.add_enabled(ready.is_some(), Button::new(name)).on_hover_text(help).clicked() {
+            let help = why_not.as_deref().unwrap_or(help);
+            if import.on_hover_text(help).on_disabled_hover_text(help).clicked() {
                 asked.push(SessionsCommand::TakeMapping);
             }
             if ui.button("Cancel").on_hover_text("Nothing is written (Esc)").clicked() {
@@ -161,8 +194,7 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
             }
         });
     });
-    // A click beside the dialog would lose what was chosen in it.
-    if !modal.backdrop_response.clicked() && modal.should_close() {
+    if is_dismissed(&modal) {
         asked.push(SessionsCommand::CloseMapping);
     }
     commands.extend(asked.into_iter().map(Command::Sessions));
@@ -223,7 +255,7 @@ fn read_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, height: f32, asked:
 
 fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, asked: &mut Vec<SessionsCommand>) {
     let (name, role, why) = &read.mapping.columns[place];
-    let refused = dialog.refused.as_ref().filter(|(refused, _)| *refused == place);
+    let refused = dialog.refused.get(&place);
     let shown = cut_to(ui, &crate::foreign::printable(name), 180.0);
     ui.label(shown).on_hover_text(why);
     choice(ui, &format!("Meaning of {name}"), role.word(), ROLE, |ui| {
@@ -239,12 +271,17 @@ fn column_ui(ui: &mut Ui, dialog: &MappingDialog, read: &Read, place: usize, ask
         ui.label("");
     }
     match refused {
-        Some((_, reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, reason)),
+        Some(refused) => drop(ui.colored_label(palette(ui.visuals()).bad, &refused.reason)),
         None => {
             let values = cut_to(ui, &read.values[place], 240.0);
             ui.add(Label::new(muted(ui, values)).truncate());
         }
     }
+}
+
+/// The id under which the text in the field of a column's details is stored, with what its role had when the field was drawn.
+fn details_id(place: usize) -> Id {
+    Id::unique(format!("mapping {place}"))
 }
 
 /// A field for the words after the first word of a role: a unit, `lower` or `higher`, a key. What was refused is replaced by any other text,
@@ -258,7 +295,7 @@ fn details_ui(
     let whole = role.to_string();
     let now = whole.strip_prefix(role.word()).unwrap_or_default().trim().to_owned();
     // Typed text stays in the field until Enter or a click elsewhere applies it.
-    let id = Id::unique(format!("mapping {place}"));
+    let id = details_id(place);
     let (mut text, was): (String, String) = ui.data(|data| data.get_temp(id)).unwrap_or((now.clone(), now.clone()));
     if was != now {
         // The user chose another role.

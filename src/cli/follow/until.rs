@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use super::interrupt::Interrupt;
 use super::show::{draw, unrecorded};
-use super::{Following, Interrupt, search_in};
+use super::{Following, search_in};
 use crate::cli::say;
 use crate::conduct::{ConductError, Order, QueueView};
 use crate::plan::RunState;
@@ -112,7 +112,7 @@ impl Following {
             if self.host.is_none() && self.queue.is_resting() && !is_over(&self.queue) {
                 return Err("the session's conductor was killed and its queue is paused: multicard attach --resume continues it".into());
             }
-            let interrupt = self.take_interrupt();
+            let interrupt = self.interrupts.take();
             if cancelled && interrupt == Some(Interrupt::Wanted) {
                 self.bar.suspend(|| {
                     say("interrupted again: the next process that opens the session will record how its runs ended");
@@ -176,7 +176,7 @@ impl Following {
     /// Follows until `is_over`, or until only runs are left that wait for the queue to be resumed.
     fn watch_until(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !is_over(&self.queue) && !self.queue.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
+        while !is_over(&self.queue) && !self.queue.is_resting() && !self.interrupts.is_pending() {
             self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());
@@ -199,7 +199,7 @@ impl Following {
                 Some(measurement) if !measurement.is_over() => show(measurement),
                 over => return Ok(over.clone()),
             }
-            if self.take_interrupt().is_some() && !is_cancelled {
+            if self.interrupts.take().is_some() && !is_cancelled {
                 self.order(Order::CancelMeasuring)?;
                 is_cancelled = true;
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::fixture::*;
 use crate::plan::{Filter, Level, RunState, image};
 use crate::store::{
-    Decision, SessionHeading, Store, StoreError, delete_session, put_back, remove_deleted, rename_session, run_notes,
+    Decision, SessionHeading, Store, StoreError, delete_session, rename_session, restore_deleted, run_notes,
 };
 
 fn noted(run: Option<&str>, note: &str) -> Decision {
@@ -90,12 +90,37 @@ fn sessions_are_renamed_deleted_and_put_back_unless_somebody_writes_them() {
     assert!(c.is_dir() && !a.exists());
     let deleted = delete_session(&c).unwrap();
     assert!(!c.exists());
-    put_back(&deleted, &c).unwrap();
+    deleted.put_back(&c).unwrap();
+    drop(deleted);
     assert!(SessionHeading::read(&c).is_ok());
     let deleted = delete_session(&c).unwrap();
-    assert!(remove_deleted(&b).is_err(), "only what was deleted is removed");
-    remove_deleted(&deleted).unwrap();
-    assert!(!deleted.exists() && b.is_dir());
+    deleted.remove().unwrap();
+    assert!(!deleted.folder().exists() && b.is_dir());
+}
+
+#[test]
+fn sessions_that_a_killed_process_deleted_come_back_and_those_that_another_can_restore_stay_hidden() {
+    let home = tempfile::tempdir().unwrap();
+    let [killed, taken, pending, removed] = ["killed", "taken", "pending", "removed"].map(|name| {
+        let folder = home.path().join(name);
+        drop(Store::create(&folder, &node()).unwrap());
+        folder
+    });
+    // Of a killed process, nobody has the lock.
+    drop(delete_session(&killed).unwrap());
+    drop(delete_session(&taken).unwrap());
+    drop(Store::create(&taken, &node()).unwrap());
+    let cut_short = delete_session(&removed).unwrap();
+    std::fs::remove_file(cut_short.folder().join("session.toml")).unwrap();
+    drop(cut_short);
+    let of_another = delete_session(&pending).unwrap();
+    std::fs::create_dir(home.path().join(".deleted-notes")).unwrap();
+    let restored: Vec<_> = restore_deleted(home.path()).into_iter().map(Result::unwrap).collect();
+    assert_eq!(restored, [killed, home.path().join("taken-2")]);
+    assert!(restored.iter().all(|folder| SessionHeading::read(folder).is_ok()));
+    assert!(!pending.exists() && !removed.exists());
+    of_another.put_back(&pending).unwrap();
+    assert!(restore_deleted(home.path()).is_empty());
 }
 
 #[test]

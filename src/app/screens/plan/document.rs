@@ -25,6 +25,9 @@ struct Snapshot {
     typed: Option<Arc<Typed>>,
     /// Index into [`Document::opened`].
     origin: usize,
+    /// The numbers of the plan's blocks, in their order. A block keeps its number when others are added or removed, and gets it back when its
+    /// removal is undone.
+    blocks: Vec<usize>,
 }
 
 /// A plan file with the text that was read from it or written to it last. If it contains another text by now, another program changed it.
@@ -41,7 +44,7 @@ struct Opened {
     file: Option<FileText>,
     /// The plan in the file; without a file, the plan at the start.
     saved: Arc<Plan>,
-    /// Lines for new items of lists, which are not part of the plan yet, by list and index of the block; 0 for a list of the whole plan.
+    /// Lines for new items of lists, which are not part of the plan yet, by list and number of the block; 0 for a list of the whole plan.
     new_lines: BTreeMap<(FormList, usize), NewLine>,
 }
 
@@ -59,6 +62,8 @@ pub(super) struct Document {
     opened: Vec<Opened>,
     /// Which of the plan's blocks is edited, from 0.
     block: usize,
+    /// How many numbers were given to blocks.
+    numbered: usize,
     /// The plan with that block as its first.
     shown: Arc<Plan>,
 }
@@ -68,7 +73,9 @@ impl Document {
         let plan = Arc::new(plan);
         let opened = vec![Opened::new(&plan, None)];
         let shown = Arc::clone(&plan);
-        Self { now: Snapshot { plan, typed: None, origin: 0 }, history: History::default(), opened, block: 0, shown }
+        let numbered = plan.blocks().count();
+        let now = Snapshot { plan, typed: None, origin: 0, blocks: (0..numbered).collect() };
+        Self { now, history: History::default(), opened, block: 0, numbered, shown }
     }
 
     pub(super) fn plan(&self) -> &Arc<Plan> {
@@ -145,10 +152,11 @@ impl Document {
         let block = if is_copy { chosen.clone() } else { Block::new(Arc::clone(&chosen.spec)) };
         let mut plan = Plan::clone(&self.now.plan);
         plan.further.insert(self.block, block);
-        self.edit(plan, None);
-        let chosen = self.block;
-        self.move_new_lines(|block| Some(if block > chosen { block + 1 } else { block }));
-        self.choose(self.block + 1);
+        let place = self.block + 1;
+        let mut blocks = self.now.blocks.clone();
+        blocks.insert(place, self.new_number());
+        self.edit_blocks(plan, blocks);
+        self.choose(place);
     }
 
     /// Removes the chosen block, unless it is the only one.
@@ -159,9 +167,21 @@ impl Document {
             Some(place) => drop(plan.further.remove(place)),
             None => plan.first = plan.further.remove(0),
         }
-        let removed = self.block;
-        self.move_new_lines(|block| (block != removed).then_some(if block > removed { block - 1 } else { block }));
+        let mut blocks = self.now.blocks.clone();
+        blocks.remove(self.block);
+        self.edit_blocks(plan, blocks);
+    }
+
+    /// Replaces the plan by one with another block or with one less; `blocks` are the numbers of its blocks.
+    fn edit_blocks(&mut self, plan: Plan, blocks: Vec<usize>) {
         self.edit(plan, None);
+        self.now.blocks = blocks;
+    }
+
+    /// A number that no block has had.
+    fn new_number(&mut self) -> usize {
+        self.numbered += 1;
+        self.numbered - 1
     }
 
     /// The file that the plan belongs to, with its text.
@@ -203,6 +223,13 @@ impl Document {
         }
         let differs = plan != *self.now.plan;
         if differs {
+            // The edited plan may have another number of blocks.
+            let count = plan.blocks().count();
+            self.now.blocks.truncate(count);
+            while self.now.blocks.len() < count {
+                let number = self.new_number();
+                self.now.blocks.push(number);
+            }
             self.now.plan = Arc::new(plan);
             self.show();
         }
@@ -220,7 +247,8 @@ impl Document {
             self.update(file, &plan);
         }
         self.opened.push(Opened::new(&plan, file));
-        self.now = Snapshot { plan, typed: None, origin: self.opened.len() - 1 };
+        let blocks = plan.blocks().map(|_| self.new_number()).collect();
+        self.now = Snapshot { plan, typed: None, origin: self.opened.len() - 1, blocks };
         self.choose(0);
     }
 
@@ -232,33 +260,34 @@ impl Document {
         }
     }
 
-    /// The line for a new item of a list in a block, if something was typed into it.
-    pub(super) fn new_line(&self, list: FormList, block: usize) -> Option<&NewLine> {
-        self.opened.get(self.now.origin)?.new_lines.get(&line_key(list, block))
+    /// Where the line for a new item of a list is kept, in the block at this index if each block has such a list.
+    fn line_key(&self, list: FormList, block: usize) -> Option<(FormList, usize)> {
+        let number = if list.is_of_block() { *self.now.blocks.get(block)? } else { 0 };
+        Some((list, number))
     }
 
-    /// The lines for new items into which something was typed, each with the index of its block.
+    /// The line for a new item of a list in a block, if something was typed into it.
+    pub(super) fn new_line(&self, list: FormList, block: usize) -> Option<&NewLine> {
+        self.opened.get(self.now.origin)?.new_lines.get(&self.line_key(list, block)?)
+    }
+
+    /// The lines for new items into which something was typed, each with the index of its block. Those of removed blocks are not among them.
     pub(super) fn new_lines(&self) -> impl Iterator<Item = (FormList, usize, &NewLine)> {
-        let lines = self.opened.get(self.now.origin).map(|own| &own.new_lines);
-        lines.into_iter().flatten().map(|((list, block), line)| (*list, *block, line))
+        let lines_of = move |list: FormList| {
+            let blocks = if list.is_of_block() { self.now.blocks.len() } else { 1 };
+            (0..blocks).filter_map(move |block| Some((list, block, self.new_line(list, block)?)))
+        };
+        FormList::ALL.into_iter().flat_map(lines_of)
     }
 
     /// Keeps the line for a new item of a list of the chosen block with this plan until another one is opened; `None` empties the line.
     pub(super) fn set_new_line(&mut self, list: FormList, line: Option<NewLine>) {
+        let Some(key) = self.line_key(list, self.block) else { return };
         let Some(own) = self.opened.get_mut(self.now.origin) else { return };
-        let key = line_key(list, self.block);
         match line {
             Some(line) => drop(own.new_lines.insert(key, line)),
             None => drop(own.new_lines.remove(&key)),
         }
-    }
-
-    /// Keeps each line with its block when blocks are added or removed: `moved` returns the new index of a block.
-    fn move_new_lines(&mut self, moved: impl Fn(usize) -> Option<usize>) {
-        let Some(own) = self.opened.get_mut(self.now.origin) else { return };
-        let place = |list: FormList, block: usize| if list.is_of_block() { moved(block) } else { Some(block) };
-        let lines = std::mem::take(&mut own.new_lines).into_iter();
-        own.new_lines = lines.filter_map(|((list, block), line)| Some(((list, place(list, block)?), line))).collect();
     }
 
     /// Records that `file` now contains `plan`, and that it is the file of this document.
@@ -300,11 +329,6 @@ impl Document {
             self.move_to(&path);
         }
     }
-}
-
-/// Where the line for a new item of a list is kept.
-fn line_key(list: FormList, block: usize) -> (FormList, usize) {
-    (list, if list.is_of_block() { block } else { 0 })
 }
 
 /// Puts a plan into the folder of a file, if the folder can be named.
@@ -409,6 +433,31 @@ mod tests {
         document.remove_block();
         assert_eq!(blocks(&document, FormList::Factors), [0; 0]);
         assert_eq!(blocks(&document, FormList::Constraints), [0, 1, 2], "constraints are those of the plan");
+        let has_lines = |document: &Document| document.new_lines().any(|(list, ..)| list == FormList::Factors);
+        assert!(!has_lines(&document), "its block is removed");
+        // Back to the plan of one block, and forth again.
+        for expected in [vec![1], vec![2], vec![1], vec![]] {
+            document.undo();
+            assert_eq!(blocks(&document, FormList::Factors), expected);
+            assert_eq!(has_lines(&document), !expected.is_empty());
+        }
+        for expected in [vec![1], vec![2], vec![1], vec![]] {
+            document.redo();
+            assert_eq!(blocks(&document, FormList::Factors), expected);
+        }
+    }
+
+    #[test]
+    fn a_plan_with_more_blocks_in_the_place_of_another_one_has_a_line_for_each() {
+        let mut document = Document::new(named("a"));
+        let mut plan = named("b");
+        plan.further = vec![plan.first.clone(), plan.first.clone()];
+        document.edit(plan, None);
+        document.choose(2);
+        let line = NewLine { texts: vec!["batch".to_owned()], has_own_name: true };
+        document.set_new_line(FormList::Factors, Some(line));
+        let lines: Vec<_> = document.new_lines().map(|(list, block, _)| (list, block)).collect();
+        assert_eq!(lines, [(FormList::Factors, 2)]);
     }
 
     #[test]

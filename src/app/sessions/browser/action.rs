@@ -1,11 +1,12 @@
 //! What the browser of sessions changes: notes, names, deletions. Each change may take long and is made on a thread.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::conduct::{Client, Order};
 use crate::remote::{Address, Line, Prompts};
 use crate::session::note_session;
-use crate::store::{delete_session, put_back, rename_session};
+use crate::store::{DeletedSession, delete_session, rename_session};
 
 /// A change that the user asked for.
 #[derive(Clone, PartialEq)]
@@ -18,8 +19,7 @@ pub(super) enum Action {
     Delete(PathBuf),
     /// A deleted session is restored.
     PutBack {
-        /// Where it is.
-        at: PathBuf,
+        deleted: Arc<DeletedSession>,
         /// Where it was.
         was: PathBuf,
     },
@@ -37,8 +37,15 @@ pub(super) struct Note {
 /// A change that was made.
 pub(super) enum Done {
     Noted(Note),
-    Deleted { at: PathBuf, was: PathBuf },
-    Renamed { from: PathBuf, to: PathBuf },
+    Deleted {
+        deleted: DeletedSession,
+        was: PathBuf,
+    },
+    Renamed {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    /// It was restored from the folder in which it was hidden.
     PutBack(PathBuf),
 }
 
@@ -99,12 +106,12 @@ impl Action {
                 Ok(Done::Renamed { from, to })
             }
             Self::Delete(was) => {
-                let at = delete_session(&was).map_err(|error| error.to_string())?;
-                Ok(Done::Deleted { at, was })
+                let deleted = delete_session(&was).map_err(|error| error.to_string())?;
+                Ok(Done::Deleted { deleted, was })
             }
-            Self::PutBack { at, was } => {
-                put_back(&at, &was).map_err(|error| error.to_string())?;
-                Ok(Done::PutBack(at))
+            Self::PutBack { deleted, was } => {
+                deleted.put_back(&was).map_err(|error| error.to_string())?;
+                Ok(Done::PutBack(deleted.folder().to_owned()))
             }
         }
     }

@@ -10,7 +10,9 @@ use crate::app::command::{Command, SessionsCommand};
 use crate::app::desk::Desk;
 use crate::app::sessions::field;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_field, focus_left, main_button, muted, named, named_text, opens, strong};
+use crate::app::widgets::{
+    filter_field, focus_left, is_dismissed, main_button, muted, named, named_text, opens, strong,
+};
 use crate::plan::counted;
 use crate::remote::host_of_copy;
 use crate::store::{SessionHeading, tags};
@@ -75,7 +77,7 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
         session_commands.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
     } else if let Some(heading) = browser.next(pressed(Key::ArrowDown), pressed(Key::ArrowUp)) {
         session_commands.push(SessionsCommand::Pick(heading.folder.clone()));
-    } else if modal.should_close() {
+    } else if is_dismissed(&modal) {
         session_commands.push(SessionsCommand::Browse(false));
     }
     session_commands.extend(ask_delete_ui(context, browser).map(SessionsCommand::AnswerDelete));

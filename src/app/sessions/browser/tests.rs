@@ -11,7 +11,7 @@ use egui_kittest::kittest::Queryable as _;
 use super::dialog::held_text;
 use super::*;
 use crate::app::command::Command;
-use crate::app::dressed::{dressed, type_at_once};
+use crate::app::dressed::{click_beside, dressed, type_at_once};
 use crate::app::{Settings, Window as State};
 use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
@@ -47,7 +47,7 @@ fn settle(window: &mut Harness<'_, State>) {
     let begun = Instant::now();
     let is_idle = |window: &Harness<'_, State>| {
         let browser = &window.state().sessions.browser;
-        browser.reading.is_none() && browser.acting.is_none()
+        browser.reading.is_none() && browser.acting.is_none() && browser.restoring.is_none()
     };
     loop {
         window.run();
@@ -125,6 +125,26 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     send(&mut window, SessionsCommand::AnswerDelete(true));
     window.state_mut().sessions.browser.forget_deleted();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
+}
+
+#[test]
+fn a_click_beside_the_list_keeps_what_was_searched_and_typed() {
+    let home = tempfile::tempdir().unwrap();
+    let night = session(home.path(), "night-study");
+    let mut window = window(vec![night.clone()]);
+    send(&mut window, SessionsCommand::Search("night".to_owned()));
+    send(&mut window, SessionsCommand::Pick(night));
+    window.get_by_label("New name of the session").focus();
+    window.run();
+    window.get_by_label("New name of the session").type_text("quiet");
+    window.run();
+    click_beside(&mut window);
+    let field = |name: &str| window.get_by_label(name).value();
+    let texts = [field("Search sessions"), field("New name of the session")];
+    assert_eq!(texts.map(Option::unwrap_or_default), ["night", "quiet"]);
+    window.key_press(Key::Escape);
+    settle(&mut window);
+    assert!(!window.state().sessions.browser.is_open);
 }
 
 #[test]
@@ -218,6 +238,29 @@ fn a_deleted_session_is_not_offered_until_it_is_restored() {
     assert_eq!(window.state().desk.settings.recent, [other, study, last]);
     let name = window.get_by_label("New name of the session").value();
     assert_eq!(name.unwrap_or_default(), "", "what was typed is gone with the session");
+}
+
+#[test]
+fn a_session_that_a_killed_window_deleted_comes_back_which_is_said_and_one_of_another_window_stays_deleted() {
+    let home = tempfile::tempdir().unwrap();
+    let [last, of_killed, of_other] = ["last", "of-killed", "of-other"].map(|name| session(home.path(), name));
+    let mut other = window(vec![last.clone(), of_other.clone()]);
+    send(&mut other, SessionsCommand::Delete(of_other.clone()));
+    send(&mut other, SessionsCommand::AnswerDelete(true));
+    // Of a killed window, nobody has the lock of the session.
+    drop(delete_session(&of_killed).unwrap());
+    let mut window = window(vec![last.clone()]);
+    let context = window.ctx.clone();
+    window.state_mut().sessions.browser.restore_in([home.path().to_owned()].into(), &context);
+    settle(&mut window);
+    assert!(of_killed.join("session.toml").exists() && !of_other.exists());
+    let State { sessions, desk, .. } = window.state_mut();
+    assert_eq!(desk.settings.recent, [last, of_killed.clone()]);
+    let expected = format!("A deleted session is back in {}: ", of_killed.display());
+    assert!(desk.problems.iter().any(|problem| problem.message.starts_with(&expected)), "{:?}", desk.problems);
+    assert!(sessions.browser.deleted.is_empty(), "closing this window does not remove it");
+    send(&mut other, SessionsCommand::UndoDelete);
+    assert!(of_other.join("session.toml").exists());
 }
 
 #[test]

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::{Event, Modifiers, PointerButton, Pos2};
+use eframe::egui::{Modifiers, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::app::dressed::dressed;
+use crate::app::dressed::{click_beside, dressed, press};
 use crate::app::{Settings, Window as State};
 
 fn window(size: [f32; 2]) -> Harness<'static, State> {
@@ -56,15 +56,6 @@ fn settle(window: &mut Harness<'_, State>) {
     }
 }
 
-/// Presses or releases the button of the pointer at a place.
-fn press(window: &mut Harness<'_, State>, pos: Pos2, pressed: bool) {
-    window.event(Event::PointerMoved(pos));
-    let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
-    window.event(Event::PointerButton { pos, button, pressed, modifiers });
-    // One frame: a button that is held for longer is not clicked.
-    window.step();
-}
-
 fn roles(window: &Harness<'_, State>) -> Vec<String> {
     let dialog = window.state().sessions.mapping.as_ref().unwrap();
     let Some(Ok(read)) = &dialog.read else { panic!("nothing was read") };
@@ -101,7 +92,11 @@ fn wrong_values_are_named_and_cannot_be_imported() {
     import(&mut window, folder.path(), "kernel,time_s\na,1.5\nb,NaN\n");
     let named = "⚠ line 3, column \"time_s\": NaN is no number that can be summarised: leave the value or the row out";
     assert!(window.query_by_label(named).is_some());
-    assert!(window.get_by_label("Import").accesskit_node().is_disabled());
+    let import = window.get_by_label("Import").accesskit_node();
+    assert_eq!(
+        (import.is_disabled(), import.description()),
+        (true, Some("First correct what is named above".to_owned()))
+    );
     window.key_press(eframe::egui::Key::Escape);
     window.run();
     assert!(window.state().sessions.mapping.is_none());
@@ -166,12 +161,53 @@ fn one_click_on_import_takes_over_what_is_being_typed_and_imports() {
     press(&mut window, place, true);
     press(&mut window, place, false);
     settle(&mut window);
-    assert!(window.query_by_label_contains("cannot be a key").is_some());
+    // The tooltip of the button under the pointer says it, too.
+    assert!(window.query_all_by_label_contains("cannot be a key").count() > 0);
     type_key(&mut window, "step_time_s");
     press(&mut window, place, true);
     press(&mut window, place, false);
     settle(&mut window);
     assert!(window.state().sessions.mapping.is_none());
+}
+
+#[test]
+fn after_a_refused_role_the_import_is_disabled_with_the_reason_until_another_text_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = window([1000.0, 700.0]);
+    import(&mut window, folder.path(), "kernel,time (ms),note\na,1.5,x\na,1.6,y\n");
+    let refusal = |window: &Harness<'_, State>| {
+        let button = window.get_by_label("Import 2 runs");
+        let button = button.accesskit_node();
+        button.is_disabled().then(|| button.description().unwrap_or_default())
+    };
+    let type_behind = |window: &mut Harness<'_, State>, text: &str| {
+        window.get_by_label("Unit of time (ms)").focus();
+        window.run();
+        window.get_by_label("Unit of time (ms)").type_text(text);
+        window.run();
+    };
+    let map = |window: &mut Harness<'_, State>, place: usize, role: &str| {
+        let context = window.ctx.clone();
+        let change = SessionsCommand::MapColumn(place, role.to_owned());
+        window.state_mut().execute(Command::Sessions(change), &context);
+        settle(window);
+    };
+    type_behind(&mut window, " as Step");
+    assert_eq!(refusal(&window), None);
+    window.key_press(eframe::egui::Key::Tab);
+    settle(&mut window);
+    assert!(refusal(&window).unwrap().contains("\"Step\" cannot be a key"));
+    // Another column's role does not make up for it.
+    map(&mut window, 2, "factor");
+    assert!(refusal(&window).unwrap().contains("\"Step\" cannot be a key"));
+    // A click judges the new text.
+    type_behind(&mut window, "s");
+    assert_eq!(refusal(&window), None);
+    window.key_press(eframe::egui::Key::Tab);
+    settle(&mut window);
+    assert!(refusal(&window).unwrap().contains("\"Steps\" cannot be a key"));
+    map(&mut window, 1, "measure ms lower as step_time_s");
+    assert_eq!(refusal(&window), None);
 }
 
 #[test]
@@ -204,9 +240,7 @@ fn a_click_beside_the_dialog_keeps_what_was_chosen_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut window = window([1000.0, 700.0]);
     import(&mut window, folder.path(), "kernel,time_s\na,1.5\nb,2.5\n");
-    for pressed in [true, false] {
-        press(&mut window, Pos2::new(5.0, 5.0), pressed);
-    }
+    click_beside(&mut window);
     assert!(window.state().sessions.mapping.is_some());
     window.key_press(eframe::egui::Key::Escape);
     window.run();

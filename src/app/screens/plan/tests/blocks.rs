@@ -81,6 +81,28 @@ fn an_incomplete_line_for_a_new_factor_stays_in_its_block_which_is_named_where_i
 }
 
 #[test]
+fn an_incomplete_line_is_in_its_block_again_where_adding_and_removing_blocks_is_undone() {
+    let mut window = window_of(Some(gpu_node(4)));
+    change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
+    click(&mut window, "Workload Own program");
+    click(&mut window, "Copy this block");
+    type_into(&mut window, "Levels of a new factor", "32");
+    let levels = |window: &mut Window, block: usize| {
+        execute(window, PlanCommand::Block(block));
+        window.get_by_label("Levels of a new factor").value().unwrap_or_default()
+    };
+    execute(&mut window, PlanCommand::Block(0));
+    execute(&mut window, PlanCommand::AddBlock);
+    assert_eq!([levels(&mut window, 1), levels(&mut window, 2)], ["", "32"]);
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!([levels(&mut window, 0), levels(&mut window, 1)], ["", "32"]);
+    execute(&mut window, PlanCommand::RemoveBlock);
+    assert_eq!(levels(&mut window, 0), "");
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!([levels(&mut window, 0), levels(&mut window, 1)], ["", "32"]);
+}
+
+#[test]
 fn a_program_of_two_blocks_is_edited_in_one_which_then_has_its_own_and_undo_joins_them_again() {
     let mut window = window_of(Some(gpu_node(4)));
     change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
