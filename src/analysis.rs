@@ -68,7 +68,7 @@ mod work_difference;
 pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, median, rank_correlation};
 pub use absence::why_absent;
 pub use activity::{Activity, Phase};
-pub use alike::{AlikeRuns, alike_runs};
+pub use alike::{AlikeRuns, alike_runs, program_versions};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
