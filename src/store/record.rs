@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::{
-    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WarmUp, WorkloadSpec, identity,
+    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WarmUp, WorkloadSpec, counted,
+    identity,
 };
 use crate::protocol::{
     Device, DeviceRates, Environment, Evidence, FailureKind, IMPORTED_FROM, Placement, TraceOutcome, UNSTORED_UNITS,
@@ -283,11 +284,7 @@ impl HeldCell {
 
 /// The end of a sentence about queued runs, `count` of which repeat runs that did not finish; empty if none do.
 pub fn repeated_text(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => "; 1 of the runs repeats an unfinished one".to_owned(),
-        count => format!("; {count} of the runs repeat unfinished ones"),
-    }
+    if count == 0 { String::new() } else { format!("; this repeats {}", counted(count, "unfinished run")) }
 }
 
 /// The number of a run: the digits at the start of its id, or the id itself.
@@ -382,6 +379,12 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unfinished_runs_that_are_repeated_are_counted_and_none_are_not_mentioned() {
+        let texts = ["", "; this repeats 1 unfinished run", "; this repeats 2 unfinished runs"];
+        assert_eq!([0, 1, 2].map(repeated_text), texts);
+    }
 
     #[test]
     fn the_fewest_repeats_that_queue_some_runs_queue_these_and_no_more_where_numbers_have_gaps() {

@@ -108,11 +108,7 @@ fn say_unknown(cell: &str, finished: usize) {
 
 fn say_known(cell: &str, repeats: &[f64], others: u32, precision: f64) {
     let (n, requested) = (counted(repeats.len(), "repeat"), precision * 100.0);
-    let others = match others {
-        0 => String::new(),
-        1 => "; 1 repeat that was made with other files or another set-up does not count".to_owned(),
-        others => format!("; {others} repeats that were made with other files or another set-up do not count"),
-    };
+    let others = others_text(others);
     let reached = relative_precision(repeats);
     let known = match reached {
         Some(reached) => format!("training time known to ±{:.2} % after {n}", reached * 100.0),
@@ -125,6 +121,18 @@ fn say_known(cell: &str, repeats: &[f64], others: u32, precision: f64) {
     say(format_args!("{cell}: {known}{missed}{others}"));
 }
 
+/// The end of a sentence about a cell, `others` of whose repeats were made with another version of its program (see [`alike_runs`]); empty if
+/// none were.
+fn others_text(others: u32) -> String {
+    if others == 0 {
+        return String::new();
+    }
+    let repeats = counted(others, "repeat");
+    format!(
+        "; not counted: {repeats} of another version of the program (its files, commit, container, Python or packages)"
+    )
+}
+
 /// How precisely a training time is to be known.
 pub(super) fn precision(text: &str) -> Result<f64, String> {
     share(text, 0.01..=50.0, "from 0.01 to 50, such as 1%")
@@ -133,6 +141,17 @@ pub(super) fn precision(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeats_of_another_version_of_the_program_are_counted_and_what_makes_a_version_is_named() {
+        let version = "of another version of the program (its files, commit, container, Python or packages)";
+        let expected = [
+            String::new(),
+            format!("; not counted: 1 repeat {version}"),
+            format!("; not counted: 3 repeats {version}"),
+        ];
+        assert_eq!([0, 1, 3].map(others_text), expected);
+    }
 
     #[test]
     fn a_cell_whose_repeats_began_with_the_fourth_gets_as_many_as_one_whose_repeats_began_with_the_first() {
