@@ -68,7 +68,7 @@ mod work_difference;
 pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, median, rank_correlation};
 pub use absence::why_absent;
 pub use activity::{Activity, Phase};
-pub use alike::{AlikeRuns, alike_runs};
+pub use alike::{AlikeRuns, alike_runs, program_versions};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
@@ -79,6 +79,7 @@ pub use cell::{
 pub use check::{Check, check_between, check_keys, checked_by};
 pub use circumstances::{COMMIT, Circumstances, DATE, MACHINE};
 pub use clock::{Clock, Contradiction, Doubt};
+pub use commands::Commands;
 pub use comparison::Comparison;
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, Effects, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
@@ -111,8 +112,8 @@ pub use run::{summarise_run, summarise_run_by};
 pub use run_summary::{EpochSummary, Recording, RunSummary, summarise_report};
 pub use search::{Next, Question, Race, Trial, check_search, step_lines};
 pub use setting::{
-    CELL, COMMAND, DATA, LevelRank, MADE_WITH, SESSION, SETTINGS, Setting, TRACE, WORKLOAD, level_name, level_rank,
-    setting_key, setting_name,
+    CELL, COMMAND, DATA, LevelRank, MADE_WITH, MODE, SESSION, SETTINGS, Setting, TRACE, WORKLOAD, level_name,
+    level_rank, setting_key, setting_name,
 };
 pub use shared_measures::SharedMeasures;
 pub use shared_run::refused_copy;

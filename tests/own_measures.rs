@@ -2,7 +2,7 @@
 //! in plans. Those of two measures against each other, too.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
@@ -175,14 +175,10 @@ fn wrong_formulas_are_refused_before_anything_is_saved_or_run() {
     assert!(!home.join("never").exists());
 }
 
-#[test]
-fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
-    let home = TempDir::new().unwrap();
-    let home = home.path();
-    let before = golden(home, "gpu");
+/// A copy of a session whose runs started a second later: the same runs would be refused.
+fn a_second_later(home: &Path, session: &Path) -> PathBuf {
     let after = home.join("after");
-    seeded::copy(&before, &after);
-    // The same runs would be refused: these started a second later.
+    seeded::copy(session, &after);
     let journal = after.join("journal.jsonl");
     let later = |line: &str| {
         let mut decision = json(line);
@@ -192,6 +188,15 @@ fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
     let lines: String = std::fs::read_to_string(&journal).unwrap().lines().map(later).collect();
     std::fs::write(&journal, lines).unwrap();
     succeed(command(home).args(["session", "rebuild"]).arg(&after));
+    after
+}
+
+#[test]
+fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let before = golden(home, "gpu");
+    let after = a_second_later(home, &before);
     let save = |session: &Path, formula: &str| {
         let words = ["--save", "per_joule", "--better", "higher", "--formula", formula];
         succeed(command(home).arg("measure").arg(session).args(words));
@@ -225,6 +230,30 @@ fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn a_measure_that_sessions_compute_differently_is_no_axis_and_no_part_of_another_measure() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let before = golden(home, "gpu");
+    let after = a_second_later(home, &before);
+    let save = |session: &Path, key: &str, formula: &str| stdout_of_save(home, session, key, formula);
+    save(&before, "per_joule", "throughput / power_w");
+    save(&after, "per_joule", "throughput / power_w / 2");
+    save(&before, "double", "2 * per_joule");
+    let why = "per_joule: one session computes it as throughput / power_w, another as throughput / power_w / 2: give it the same formula";
+    let refused = |name: &str, words: &[&str]| {
+        let output = command(home).arg(name).args([&before, &after]).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let axis = refused("figure", &["--form", "scatter", "--across", "per_joule", "--format", "json"]);
+    assert!(axis.contains(&format!("--across {why}")), "{axis}");
+    for name in ["table", "diff"] {
+        let part = refused(name, &["--measure", "double"]);
+        assert!(part.contains(&format!("--measure double needs {why}")), "{part}");
+    }
 }
 
 #[test]

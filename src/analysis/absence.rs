@@ -5,10 +5,13 @@ use super::counted;
 use super::measure::{GPU_BUSY, OF_GPM};
 use super::recorded::RecordedMeasure;
 
-/// The reason why a measure is wrong, or why no run has it. `None` if a run has it. Only two kinds of measures have such reasons: measures
-/// of recordings by pattern, and measures of the GPUs' samples.
+/// The reason why a measure is wrong, or why no run has it. `None` if a run has it. Only three kinds of measures have such reasons: measures
+/// that compared sessions define differently, measures of recordings by pattern, and measures of the GPUs' samples.
 pub fn why_absent<'r>(runs: impl IntoIterator<Item = &'r RunSummary>, key: &str) -> Option<String> {
     let runs: Vec<&RunSummary> = runs.into_iter().collect();
+    if let Some(why) = runs.iter().find_map(|run| run.disputed.get(key)) {
+        return Some(why.clone());
+    }
     let is_sampled = key == GPU_BUSY || OF_GPM.contains(&key);
     let why = match RecordedMeasure::parse(key) {
         Some(Err(wrong)) => return Some(wrong),

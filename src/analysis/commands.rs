@@ -10,12 +10,12 @@ use crate::plan::WorkloadSpec;
 use crate::plan::command::differences;
 
 /// For each name that several commands of one session have: their workloads, each with a text that tells its command from the others.
-pub(super) struct Commands<'a>(HashMap<&'a Key, Vec<(&'a WorkloadSpec, Arc<str>)>>);
+pub struct Commands<'a>(HashMap<&'a Key, Vec<(&'a WorkloadSpec, Arc<str>)>>);
 
 impl<'a> Commands<'a> {
     /// The commands of cells, from their workloads and the names of their sessions. A command that only changed from one session to another
     /// is told by the session.
-    pub(super) fn of(cells: impl Iterator<Item = (&'a str, &'a WorkloadSpec)>) -> Self {
+    pub fn of(cells: impl Iterator<Item = (&'a str, &'a WorkloadSpec)>) -> Self {
         let mut all: HashMap<&Key, Vec<(&WorkloadSpec, BTreeSet<&str>)>> = HashMap::new();
         for (session, workload) in cells.filter(|(_, workload)| workload.command.is_some()) {
             let known = all.entry(&workload.key).or_default();
@@ -38,7 +38,7 @@ impl<'a> Commands<'a> {
     }
 
     /// What tells the command of a workload from others of its name; empty if no other is in its session.
-    pub(super) fn text(&self, workload: &WorkloadSpec) -> Arc<str> {
+    pub fn text(&self, workload: &WorkloadSpec) -> Arc<str> {
         let mut known = self.0.get(&workload.key).into_iter().flatten();
         known.find(|(one, _)| one.runs_as(workload)).map_or_else(Arc::default, |(_, text)| Arc::clone(text))
     }

@@ -66,6 +66,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         state: record.state,
         measures: Arc::clone(measures),
         values,
+        disputed: Arc::default(),
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(counted(rank))),
         clock: witness.map(|witness| witness.clock),
         told_resolution_s: told_resolution_s(original, &steady, witness),

@@ -120,6 +120,8 @@ pub struct RunSummary {
     pub measures: Arc<Measures>,
     /// Its measures by key, including readings without an entry in the registry.
     pub values: BTreeMap<Key, f64>,
+    /// The user-defined measures that compared sessions define differently, each with the reason: it has no values of these.
+    pub disputed: Arc<BTreeMap<Key, String>>,
     /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `mean_step_time_s`.
     pub step_wait_s: Option<f64>,
     /// Whether the step times that its program reports are correct. `None` for runs of the worker, which measures the times itself; for
@@ -205,6 +207,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         state: RunState::Finished,
         measures: Arc::clone(Measures::built_in()),
         values: metric_values(&trace).collect(),
+        disputed: Arc::default(),
         step_wait_s: None,
         clock: None,
         told_resolution_s: None,
@@ -231,6 +234,13 @@ impl RunSummary {
         self.values.retain(|key, _| base.find(key).is_some() || self.measures.find(key).is_none());
         self.marks.retain(|mark| !matches!(mark, Mark::Undefined { .. }));
         compute_own(self, &base, own);
+    }
+
+    /// Takes away the values of user-defined measures that compared sessions define differently, each with the reason.
+    pub(super) fn dispute(&mut self, disputed: &Arc<BTreeMap<Key, String>>) {
+        self.values.retain(|key, _| !disputed.contains_key(key));
+        self.marks.retain(|mark| !matches!(mark, Mark::Undefined { measure, .. } if disputed.contains_key(measure)));
+        self.disputed = Arc::clone(disputed);
     }
 
     /// A measure for tables, in the unit of `measure`, which may come from another plan: `None` if it depends on the machine's speed and

@@ -15,7 +15,7 @@ pub const COMMAND: &str = "command";
 /// The key of the tracer as a setting.
 pub const TRACE: &str = Tracer::KEY;
 /// The key of the mode (full or quick) as a setting.
-pub(super) const MODE: &str = "mode";
+pub const MODE: &str = "mode";
 /// The key of the cell's id, which is used if no setting distinguishes cells.
 pub const CELL: &str = "cell";
 /// The key of the session as a setting, if cells of several sessions are compared.

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::analysis::{Cell, Setting};
+use crate::analysis::{CELL, COMMAND, Cell, Commands, DATA, MODE, Setting, TRACE, WORKLOAD, setting_key};
 use crate::figure::{SettingLevels, level_name, settings_of_lines};
-use crate::plan::{AA_COPY, Key, Level, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
+use crate::plan::{AA_COPY, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec};
 use crate::store::{RunRecord, number_of};
 
 /// The key of the column of plans.
@@ -52,6 +52,12 @@ pub struct Entry {
     pub levels: Levels,
     /// Which tracer records it.
     pub tracer: Tracer,
+    /// Its cell's id; empty while the session has no record of it.
+    pub cell: String,
+    /// How long it trains; `None` while the session has no record of it.
+    pub mode: Option<Mode>,
+    /// What tells its command from others of its name in the session; empty if there are no others.
+    pub command: Arc<str>,
     /// Texts of the columns.
     pub cells: Vec<String>,
     /// Its repeat number.
@@ -88,6 +94,9 @@ impl Entry {
             data: String::new(),
             levels: Levels::default(),
             tracer: Tracer::Off,
+            cell: String::new(),
+            mode: None,
+            command: Arc::default(),
             cells: Vec::new(),
             repeat: None,
             recorded_state: RunState::Queued,
@@ -102,13 +111,16 @@ impl Entry {
         }
     }
 
-    fn of(record: &RunRecord, columns: &[Column], name: String, attempt_at: usize) -> Self {
+    fn of(record: &RunRecord, columns: &[Column], commands: &Commands, (name, attempt_at): (String, usize)) -> Self {
         let mut entry = Self::unknown(&record.run);
         entry.plan.clone_from(&record.plan);
         entry.workload = record.workload.key.clone();
         entry.data = record.data.set.to_string();
         entry.levels = record.levels.clone();
         entry.tracer = record.tracer;
+        entry.cell.clone_from(&record.cell);
+        entry.mode = Some(record.mode);
+        entry.command = commands.text(&record.workload);
         entry.cells = columns.iter().map(|column| entry.text(column).unwrap_or_else(|| "–".to_owned())).collect();
         entry.repeat = Some(record.repeat);
         entry.recorded_state = record.state;
@@ -129,13 +141,16 @@ impl Entry {
         entry
     }
 
-    /// The level of a factor. If the run has no factor with this key: its workload, its data set, or its tracer. A factor
-    /// of a user's program may have the key of such a setting.
+    /// The level of a factor. If the run has no factor with this key: of the setting with the key, as far as a run has it by itself. A factor
+    /// of a user's program may have the key of a setting: `setting_<key>` means the setting then, as it does for cells.
     pub fn level(&self, key: &str) -> Option<Level> {
-        self.levels.named(key).cloned().or_else(|| match key {
-            "workload" => Some(Level::text(&self.workload)),
-            "data" => Some(Level::text(&self.data)),
-            Tracer::KEY => Some(Level::text(self.tracer.name())),
+        self.levels.named(key).cloned().or_else(|| match setting_key(key) {
+            WORKLOAD => Some(Level::text(&self.workload)),
+            DATA => Some(Level::text(&self.data)),
+            TRACE => Some(Level::text(self.tracer.name())),
+            MODE => Some(Level::text(&self.mode?.to_string())),
+            COMMAND => (!self.command.is_empty()).then(|| Level::text(&self.command)),
+            CELL => (!self.cell.is_empty()).then(|| Level::text(&self.cell)),
             _ => None,
         })
     }
@@ -188,12 +203,14 @@ impl Listing {
         let (columns, differing) = (columns(runs), differing_keys(runs));
         let are_repeated = runs.iter().any(|run| Some(run.repeat) != runs.first().map(|first| first.repeat));
         let are_twins = runs.iter().any(|run| Some(run.tracer) != runs.first().map(|first| first.tracer));
+        let commands = Commands::of(runs.iter().map(|run| ("", &*run.workload)));
         let mut attempts = HashMap::new();
         let entry = |run: &RunRecord| {
             let at = attempts.len();
             let repeat_key = (run.plan.clone(), run.data.set.to_string(), run.tracer, run.repeat, run.levels.clone());
             let attempt_at = *attempts.entry(repeat_key).or_insert(at);
-            Arc::new(Entry::of(run, &columns, name(run, &differing, are_twins, are_repeated), attempt_at))
+            let name = name(run, &differing, are_twins, are_repeated);
+            Arc::new(Entry::of(run, &columns, &commands, (name, attempt_at)))
         };
         let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();
         let places = entries.iter().enumerate().map(|(place, entry)| (entry.run.clone(), place)).collect();
@@ -306,7 +323,8 @@ fn step(runs: &[RunRecord]) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture;
+    use crate::analysis::{fixture, setting_name};
+    use crate::plan::Command;
 
     #[test]
     fn twins_under_several_tracers_are_told_apart_and_are_no_attempts_of_each_other() {
@@ -353,6 +371,36 @@ mod tests {
         assert_eq!(columns.len(), 1, "{:?}", listing.columns);
         let texts: Vec<&str> = listing.entries.iter().map(|entry| entry.cells[columns[0]].as_str()).collect();
         assert_eq!(texts, ["mine", "digits"]);
+    }
+
+    #[test]
+    fn a_setting_is_meant_by_its_key_and_where_a_factor_has_the_key_by_its_name() {
+        let level = |run: RunRecord, key: &str| Listing::of(&[run]).entries[0].level(key);
+        for key in [WORKLOAD, DATA, TRACE, MODE, CELL] {
+            let setting = level(fixture::finished(), key);
+            assert!(setting.is_some(), "{key}");
+            assert_eq!(level(fixture::finished(), &setting_name(key)), setting, "{key}");
+            let levels = Levels::new(vec![(Key::from(key), Level::text("own"))]);
+            let run = RunRecord { levels, ..fixture::finished() };
+            assert_eq!(level(run.clone(), key), Some(Level::text("own")), "{key}");
+            assert_eq!(level(run, &setting_name(key)), setting, "{key}");
+        }
+    }
+
+    #[test]
+    fn runs_of_commands_with_one_name_have_what_tells_their_commands_apart() {
+        let run = |threads: &str| {
+            let env = vec![("THREADS".to_owned(), threads.to_owned())];
+            let command = Command { name: "train".into(), run: vec!["./train".to_owned()], env, ..Command::default() };
+            let workload = WorkloadSpec { command: Some(Arc::new(command)), ..WorkloadSpec::unknown("train") };
+            RunRecord { workload: Arc::new(workload), run: threads.to_owned(), ..fixture::finished() }
+        };
+        let listing = Listing::of(&[run("1"), run("4")]);
+        for key in [COMMAND, "setting_command"] {
+            let levels: Vec<Option<Level>> = listing.entries.iter().map(|entry| entry.level(key)).collect();
+            assert_eq!(levels, [Some(Level::text("THREADS=1")), Some(Level::text("THREADS=4"))], "{key}");
+        }
+        assert_eq!(Listing::of(&[run("1")]).entries[0].level(COMMAND), None, "there are no others");
     }
 
     #[test]

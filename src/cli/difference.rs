@@ -74,7 +74,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     };
     let (mut before, mut after) = (read(&paths_before)?, read(&paths_after)?);
     refuse_copies(paths_before.iter().chain(&paths_after).zip(before.iter().chain(&after)))?;
-    share_measures(before.iter_mut().chain(&mut after).collect(), Some(&options.measure))?;
+    let judged = std::iter::once(("--measure", options.measure.as_str()));
+    share_measures(before.iter_mut().chain(&mut after).collect(), judged)?;
     let mut runs = before.iter().chain(&after).flat_map(|material| &material.runs);
     if let Some(why) = why_absent(runs.clone(), &options.measure) {
         return Err(why.into());

@@ -140,7 +140,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if format.is_none() && arguments.format.is_none() {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png, or --format for the figure's table".into());
     }
-    let materials = Materials::read(&folders, study.measure.as_deref())?;
+    let materials = Materials::read(&folders, &study)?;
     arguments.study.check(&materials.sources())?;
     let figure = figure::figure(&materials.sources(), &study)?;
     if let Some(format) = arguments.format {

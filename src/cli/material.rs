@@ -68,8 +68,8 @@ pub(super) struct Materials {
 }
 
 impl Materials {
-    /// Reads sessions, given by their folders. `asked` is the key of the measure that the user asks for.
-    pub fn read(folders: &[PathBuf], asked: Option<&str>) -> Result<Self, Box<dyn std::error::Error>> {
+    /// Reads sessions, given by their folders, for a study.
+    pub fn read(folders: &[PathBuf], study: &Study) -> Result<Self, Box<dyn std::error::Error>> {
         let whole: Vec<PathBuf> = folders.iter().map(|folder| folder.canonicalize()).collect::<Result<_, _>>()?;
         if let Some(place) = (1..whole.len()).find(|place| whole[..*place].contains(&whole[*place])) {
             return Err(format!("{} is given twice: name each session once", folders[place].display()).into());
@@ -79,7 +79,9 @@ impl Materials {
         let paths: Vec<&Path> = whole.iter().map(PathBuf::as_path).collect();
         let names = if all.len() > 1 { short_names(&paths) } else { vec![String::new(); all.len()] };
         if all.len() > 1 {
-            share_measures(all.iter_mut().collect(), asked)?;
+            let drawn = study.measure.iter().map(|key| ("--measure", &**key));
+            let drawn = drawn.chain(study.named_across().map(|key| ("--across", &**key)));
+            share_measures(all.iter_mut().collect(), drawn)?;
         }
         Ok(Self { all, names })
     }
@@ -107,14 +109,18 @@ pub(super) fn refuse_copies<'a>(sessions: impl Iterator<Item = (&'a PathBuf, &'a
     Ok(())
 }
 
-/// Gives each session the user's own measures of all sessions; see [`SharedMeasures`].
+/// Gives each session the user's own measures of all sessions; see [`SharedMeasures`]. `drawn` are the keys of the measures that are drawn or
+/// judged, each with the option that names it.
 ///
 /// # Errors
-/// Sessions disagree on the measure that the user asks for.
-pub(super) fn share_measures(sessions: Vec<&mut Material>, asked: Option<&str>) -> Result<(), String> {
+/// Sessions disagree on such a measure. Of others on which they disagree, no run has a value then.
+pub(super) fn share_measures<'k>(
+    sessions: Vec<&mut Material>,
+    mut drawn: impl Iterator<Item = (&'static str, &'k str)>,
+) -> Result<(), String> {
     let shared = SharedMeasures::of(sessions.iter().map(|session| &*session.own_measures));
-    if let Some(why) = asked.and_then(|key| shared.refused(key)) {
-        return Err(format!("--measure {why}"));
+    if let Some((option, why)) = drawn.find_map(|(option, key)| Some((option, shared.refused(key)?))) {
+        return Err(format!("{option} {why}"));
     }
     for session in sessions {
         if let Some(runs) = shared.computed(&session.own_measures, &session.runs) {

@@ -83,7 +83,7 @@ impl Sessions {
         let names = if folders.len() == 1 { vec![String::new()] } else { short_names(&paths) };
         let materials: Vec<&Material> = folders.iter().map(|folder| &self.read[folder]).collect();
         let shared = SharedMeasures::of(materials.iter().map(|one| &*one.own_measures));
-        if let Some(why) = study.measure.as_deref().and_then(|key| shared.refused(key)) {
+        if let Some(why) = study.measure.iter().chain(study.named_across()).find_map(|key| shared.refused(key)) {
             return Err(why.into());
         }
         let computed: Vec<Option<Vec<RunSummary>>> =

@@ -41,7 +41,7 @@ fn searches_text(searches: &[SearchReport]) -> String {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folders: Vec<PathBuf> = arguments.sessions.iter().map(session_folder).collect::<Result<_, _>>()?;
     let study = arguments.study.study(&folders)?;
-    let materials = Materials::read(&folders, study.measure.as_deref())?;
+    let materials = Materials::read(&folders, &study)?;
     arguments.study.check(&materials.sources())?;
     let mut table = figure::table(&materials.sources(), &study);
     let unit = arguments.study.unit_of_figures();

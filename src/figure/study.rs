@@ -257,6 +257,22 @@ impl Study {
         self.measure.as_deref().unwrap_or(USUAL_MEASURE)
     }
 
+    /// The key that it names for the x axis of the form `scatter`; `None` in other forms.
+    pub fn named_across(&self) -> Option<&Key> {
+        self.across.as_ref().filter(|_| self.form == Form::Scatter)
+    }
+
+    /// The measures that it names, each once: the drawn one, the one on the x axis, and the columns of its table.
+    pub fn named_measures(&self) -> Vec<&Key> {
+        let mut named: Vec<&Key> = Vec::new();
+        for key in self.measure.iter().chain(self.named_across()).chain(&self.measures) {
+            if !named.contains(&key) {
+                named.push(key);
+            }
+        }
+        named
+    }
+
     /// The key of the measure or factor on the x axis of the form `scatter`.
     pub(super) fn shown_across(&self) -> &str {
         self.across.as_deref().unwrap_or("peak_device_bytes")

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::{
-    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WarmUp, WorkloadSpec, identity,
+    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WarmUp, WorkloadSpec, counted,
+    identity,
 };
 use crate::protocol::{
     Device, DeviceRates, Environment, Evidence, FailureKind, IMPORTED_FROM, Placement, TraceOutcome, UNSTORED_UNITS,
@@ -273,15 +274,17 @@ impl HeldCell {
         let repeated = self.unfinished.iter().filter(|repeat| **repeat <= repeats).count();
         (queued, repeated)
     }
+
+    /// The fewest repeats that a launch has to ask for so that it queues this many runs of the cell; see [`Self::missing`].
+    pub fn repeats_that_queue(&self, runs: usize) -> u32 {
+        let missing = (1..).filter(|repeat| !self.repeats.contains(repeat));
+        missing.take(runs).last().unwrap_or(0)
+    }
 }
 
 /// The end of a sentence about queued runs, `count` of which repeat runs that did not finish; empty if none do.
 pub fn repeated_text(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => "; 1 of the runs repeats an unfinished one".to_owned(),
-        count => format!("; {count} of the runs repeat unfinished ones"),
-    }
+    if count == 0 { String::new() } else { format!("; this repeats {}", counted(count, "unfinished run")) }
 }
 
 /// The number of a run: the digits at the start of its id, or the id itself.
@@ -370,5 +373,30 @@ impl RunRecord {
             Some(TraceOutcome::Failed(_)) | None => &[],
         };
         self.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| &**one)).chain(traced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished_runs_that_are_repeated_are_counted_and_none_are_not_mentioned() {
+        let texts = ["", "; this repeats 1 unfinished run", "; this repeats 2 unfinished runs"];
+        assert_eq!([0, 1, 2].map(repeated_text), texts);
+    }
+
+    #[test]
+    fn the_fewest_repeats_that_queue_some_runs_queue_these_and_no_more_where_numbers_have_gaps() {
+        for (repeats, asked_for_two) in
+            [(vec![], 2), (vec![1, 2, 3], 5), (vec![4], 2), (vec![2, 4, 5], 3), (vec![1, 1], 3)]
+        {
+            let held = HeldCell { repeats, ..HeldCell::default() };
+            assert_eq!((held.repeats_that_queue(0), held.repeats_that_queue(2)), (0, asked_for_two), "{held:?}");
+            for runs in 1..=6 {
+                let repeats = held.repeats_that_queue(runs);
+                assert_eq!((held.missing(repeats).0, held.missing(repeats - 1).0), (runs, runs - 1), "{held:?}");
+            }
+        }
     }
 }

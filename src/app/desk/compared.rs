@@ -9,6 +9,7 @@ use crate::analysis::{self, SharedMeasures};
 use crate::app::command::ScreenName;
 use crate::app::engine::{Records, Request};
 use crate::figure::{self, Figure, Study};
+use crate::plan::Key;
 use crate::session::short_names;
 use crate::store::number_of;
 
@@ -31,8 +32,10 @@ impl Source {
 /// Compared sessions that share their user-defined measures, as on the command line.
 pub struct SharedSources {
     sources: Vec<Source>,
-    /// Why values of the study's measure are not compared. No run has any then.
-    refused: Option<String>,
+    /// Why values of measures that the study names are not compared. No run has any then.
+    refused: Vec<String>,
+    /// The same of a measure that the study draws.
+    undrawn: Option<String>,
 }
 
 impl SharedSources {
@@ -40,34 +43,32 @@ impl SharedSources {
     /// window's thread.
     pub fn of(sources: &[Source], study: &Study) -> Self {
         let shared = SharedMeasures::of(sources.iter().map(|source| &*source.records.own_measures));
-        let refused = study.measure.as_deref().and_then(|key| Some((key, shared.refused(key)?)));
+        let refused = |key: &Key| shared.refused(key).map(str::to_owned);
         let with_shared = |source: &Source| {
             let records = &source.records;
             let computed = shared.computed(&records.own_measures, &records.summaries);
-            let mut summaries = computed.or_else(|| refused.map(|_| records.summaries.to_vec()));
-            if let Some((key, _)) = refused {
-                for run in summaries.iter_mut().flatten() {
-                    run.values.remove(key);
-                }
-            }
-            let Some(summaries) = summaries else { return source.clone() };
+            let Some(summaries) = computed else { return source.clone() };
             let records = Records { summaries: summaries.into(), ..Records::clone(records) };
             Source { name: source.name.clone(), records: Arc::new(records) }
         };
-        Self { sources: sources.iter().map(with_shared).collect(), refused: refused.map(|(_, why)| why.to_owned()) }
+        Self {
+            sources: sources.iter().map(with_shared).collect(),
+            refused: study.named_measures().into_iter().filter_map(refused).collect(),
+            undrawn: study.measure.iter().chain(study.named_across()).find_map(refused),
+        }
     }
 
-    /// The same if values of the study's measure can be compared.
+    /// The same if values of the measures that the study draws can be compared.
     ///
     /// # Errors
-    /// The sessions disagree on its formula, or on its good values.
+    /// The sessions disagree on the formula of such a measure, or on its good values.
     pub fn agreed(self) -> Result<Self, String> {
-        self.refused.clone().map_or(Ok(self), Err)
+        self.undrawn.clone().map_or(Ok(self), Err)
     }
 
-    /// Why values of the study's measure are not compared.
-    pub fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+    /// Why values of measures that the study names are not compared.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
     }
 
     /// The sessions in the form that studies use.
@@ -79,7 +80,7 @@ impl SharedSources {
 /// Draws a study of compared sessions as a figure, which must not happen on the window's thread.
 ///
 /// # Errors
-/// The sessions disagree on the study's measure, or its filter cannot be read.
+/// The sessions disagree on a measure that the study draws, or its filter cannot be read.
 pub fn figure_of(sources: &[Source], study: &Study) -> Result<Figure, String> {
     let shared = SharedSources::of(sources, study).agreed()?;
     figure::figure(&shared.analysed(), study).map_err(|error| error.to_string())
@@ -227,6 +228,7 @@ fn same(a: &Path, b: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::analysis::{fixture, summarise_run};
+    use crate::figure::Form;
     use crate::plan::OwnMeasure;
     use crate::store::RunRecord;
 
@@ -255,7 +257,7 @@ mod tests {
         let (with, without) = (source("a", &[OwnMeasure::new("own", "2 * step_time_s")]), source("b", &[]));
         for sources in [[with.clone(), without.clone()], [without.clone(), with]] {
             let shared = SharedSources::of(&sources, &study);
-            assert_eq!((values(&shared), shared.refused()), (vec![doubled(); 2], None));
+            assert_eq!((values(&shared), shared.refused().is_empty()), (vec![doubled(); 2], true));
             assert!(figure_of(&sources, &study).is_ok());
         }
         let alone = [without];
@@ -271,15 +273,32 @@ mod tests {
         let study = Study { measure: Some("own".into()), ..Study::default() };
         let shared = SharedSources::of(&sources, &study);
         assert_eq!(values(&shared), [None::<f64>; 2]);
-        let why = shared.refused().map(str::to_owned);
+        let why = shared.refused().first().cloned();
         assert!(
             why.as_ref().is_some_and(|why| why.contains("computes it as 2 * step_time_s, another as step_time_s / 3")),
             "{why:?}"
         );
         assert_eq!(figure_of(&sources, &study).err(), why);
-        // A study of another measure may show it in a column: by the formula of the first session, for all sessions.
-        let shared = SharedSources::of(&sources, &Study::default());
-        assert_eq!((values(&shared), shared.refused()), (vec![doubled(); 2], None));
+        let across = Study { form: Form::Scatter, across: Some("own".into()), ..Study::default() };
+        assert_eq!(figure_of(&sources, &across).err(), why);
+    }
+
+    #[test]
+    fn a_further_column_of_a_measure_that_sessions_compute_differently_has_no_value_and_a_note_says_why() {
+        let own = |formula| [OwnMeasure::new("own", formula)];
+        let sources = [source("a", &own("2 * step_time_s")), source("b", &own("step_time_s / 3"))];
+        let study = Study {
+            measure: Some("step_time_s".into()),
+            measures: vec!["step_time_s".into(), "own".into()],
+            ..Study::default()
+        };
+        let shared = SharedSources::of(&sources, &study);
+        assert_eq!(values(&shared), [None::<f64>; 2]);
+        let [why] = shared.refused() else { panic!("{:?}", shared.refused()) };
+        let drawn = figure_of(&sources, &study).unwrap();
+        assert_eq!(drawn.missing.iter().filter(|line| *line == why).count(), 1, "{:?}", drawn.missing);
+        let unnamed = SharedSources::of(&sources, &Study::default());
+        assert_eq!((values(&unnamed), unnamed.refused().is_empty()), (vec![None; 2], true));
     }
 
     #[test]

@@ -43,8 +43,7 @@ impl Study {
         }
         let mut lines = self.missing(cells);
         let runs = || cells.iter().flat_map(|cell| cell.runs.iter().copied());
-        let recorded = known.measure.iter().chain(&known.measures);
-        lines.extend(recorded.filter_map(|key| why_absent(runs(), key)));
+        lines.extend(known.named_measures().into_iter().filter_map(|key| why_absent(runs(), key)));
         if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
             lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
         }

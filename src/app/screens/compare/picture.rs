@@ -48,10 +48,8 @@ impl Picture {
         let shared = SharedSources::of(sources, study);
         let named = shared.analysed();
         let mut comparison = compare_on_screen(&named, study, selected);
-        if let Some(why) = shared.refused() {
-            comparison.missing.insert(0, why.to_owned());
-            comparison.table.notes.insert(0, why.to_owned());
-        }
+        // A copied table says it, too.
+        comparison.table.notes.splice(0..0, shared.refused().iter().cloned());
         let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
         let proofs = proofs(sources, &keys);
         let stories = stories(&named, &keys);

@@ -102,9 +102,9 @@ fn the_button_for_more_repeats_says_how_many_of_the_runs_repeat_unfinished_ones(
     let none = button_with(&[]);
     assert!(!none.contains("unfinished"), "{none}");
     let one = button_with(&[(1, 3)]);
-    assert!(one.contains("; 1 of the runs repeats an unfinished one"), "{one}");
+    assert!(one.contains("; this repeats 1 unfinished run"), "{one}");
     let both = button_with(&[(0, 2), (1, 3)]);
-    assert!(both.contains("; 2 of the runs repeat unfinished ones"), "{both}");
+    assert!(both.contains("; this repeats 2 unfinished runs"), "{both}");
 }
 
 #[test]
