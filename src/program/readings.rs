@@ -5,11 +5,13 @@
 //!
 #![doc = include_str!("readings/readings.md")]
 
+mod ahead;
 mod arrivals;
 mod bars;
 mod beside;
 mod course;
 mod csv;
+mod drawn;
 mod evaluation;
 mod fields;
 mod growing;
@@ -29,6 +31,7 @@ mod printed;
 mod program_clock;
 mod records;
 mod sentence;
+mod shapes;
 mod suggestions;
 mod summary;
 mod tensorboard;
@@ -282,7 +285,7 @@ fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
 
 /// The source that reads the output of a program.
 fn output(spec: &ReadingsSpec) -> Box<dyn Source> {
-    if spec.patterns.is_empty() { Box::new(look::Shapes::of_log()) } else { Box::new(pattern::Patterns::new(spec)) }
+    if spec.patterns.is_empty() { Box::new(shapes::Shapes::of_log()) } else { Box::new(pattern::Patterns::new(spec)) }
 }
 
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
@@ -297,7 +300,7 @@ pub fn read_log(
     mut take: impl FnMut(Option<(u64, &str)>, Found),
 ) -> io::Result<u64> {
     let mut source = output(spec);
-    let (mut lines, mut found, mut last) = (Lines::new(), Vec::new(), 0);
+    let (mut lines, mut found, mut last) = (Lines::of_output(), Vec::new(), 0);
     let (mut others, mut left_out) = (others::Others::default(), HashSet::new());
     let mut line = |number: u64, line: &str| {
         source.line(Stream::Output, line, 0.0, &mut found);
@@ -352,7 +355,7 @@ impl Readings {
     pub fn new(spec: &ReadingsSpec, files: &[String], place: &Place, warm_up: WarmUp) -> Self {
         Self {
             sources: sources(spec, files, place),
-            streams: [(Lines::new(), place.started_s), (Lines::new(), place.started_s)],
+            streams: [(Lines::of_output(), place.started_s), (Lines::of_output(), place.started_s)],
             course: Course::new(place.started_s, warm_up),
             found: Vec::new(),
             failures: HashSet::new(),

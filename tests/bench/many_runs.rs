@@ -165,6 +165,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         launch: "p1".to_owned(),
         state: if failed { RunState::Failed } else { RunState::Finished },
         measures: Arc::clone(Measures::built_in()),
+        disputed: Arc::default(),
         values,
         step_wait_s: Some(0.1 * step_time_s * (1.0 + noise)),
         clock: None,

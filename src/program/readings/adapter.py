@@ -9,10 +9,10 @@
 import contextlib, json, os, time
 class Run:
     def __init__(self):
-        path, rank = os.environ.get("MULTICARD_READINGS"), os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
-        self.file = open(path, "a", buffering=1) if path and rank == "0" else None
-        self.ranks, self.steps = int(os.environ.get("WORLD_SIZE", "1")), 0
+        env, self.steps = os.environ.get, 0
         self.since = None  # when the last step ended; none where other things have happened since
+        rank = env("RANK") or env("SLURM_PROCID") or (env("LOCAL_RANK", "0") if env("NODE_RANK", "0") == "0" else "1")
+        self.file = open(env("MULTICARD_READINGS"), "a", buffering=1) if env("MULTICARD_READINGS") and rank == "0" else None
     def say(self, **fields):
         """Writes the fields of `multicard help readings`."""
         if "phase" in fields:
@@ -25,7 +25,7 @@ class Run:
         """Ends a step with the units of this process; it lasted since the previous one ended."""
         ended, self.steps = time.perf_counter(), self.steps + 1
         fields = {"step": self.steps, "duration_s": ended - (self.since or ended), **fields}
-        self.say(**fields, **({} if units is None else {"units": units * self.ranks}))
+        self.say(**fields, **({} if units is None else {"units": units * int(os.environ.get("WORLD_SIZE", "1"))}))
         self.since = ended
     @contextlib.contextmanager
     def step(self, units=None, **fields):

@@ -24,8 +24,8 @@ pub(super) const GUESS: &str = "progress bars without a description have differe
      were taken for training, the others for evaluations, whose steps are left out; describe the bars (desc=\"train\", desc=\"val\"), or \
      declare the steps in [command.readings]";
 
-/// A bar that is over may not have shown its last step, or one in this many of its steps. If it has not shown more of them, the program went
-/// back to an earlier step.
+/// A bar that is over may not have shown its last step, one in this many of its steps, or as many as it did not show before. If it has not
+/// shown more of them, the program went back to an earlier step.
 const UNSEEN_SHARE: u64 = 10;
 
 /// The most bars that are kept until the training begins.
@@ -64,6 +64,9 @@ pub(super) struct Bars {
     has_losses_beside: bool,
     is_evaluating: bool,
     is_guess_told: bool,
+    /// The number in the training's bar when it was drawn last, and its distance to the number before that.
+    drawn: Option<u64>,
+    distance: u64,
 }
 
 impl Bars {
@@ -103,6 +106,11 @@ impl Bars {
         self.has_losses_beside = true;
     }
 
+    /// Notes that the training has bars with this number of steps, whose losses stand in a table.
+    pub fn count_rows(&mut self, steps: Option<u64>) {
+        self.first.get_or_insert(Counted { name: String::new(), steps });
+    }
+
     /// Notes that an evaluation goes on; returns whether it begins.
     pub fn evaluates(&mut self) -> bool {
         !std::mem::replace(&mut self.is_evaluating, true)
@@ -118,6 +126,16 @@ impl Bars {
         std::mem::take(&mut self.is_evaluating)
     }
 
+    /// Notes the number in a bar of the training. Returns whether the bar showed this number before an evaluation that goes on. tqdm draws a bar
+    /// ten times a second at most.
+    pub fn draw(&mut self, step: u64) -> bool {
+        let before = self.drawn.replace(step);
+        if let Some(distance) = before.and_then(|before| step.checked_sub(before)).filter(|distance| *distance > 0) {
+            self.distance = distance;
+        }
+        self.is_evaluating && before == Some(step)
+    }
+
     /// Whether a bar with this number of steps is that of the training.
     pub fn is_first(&self, steps: Option<u64>) -> bool {
         self.first.as_ref().is_some_and(|first| first.steps == steps)
@@ -127,7 +145,8 @@ impl Bars {
     /// newest step. Its description may be set later.
     pub fn begins_again(&self, before: &str, steps: Option<u64>, newest: u64) -> bool {
         let name = name_of(description(before));
-        let is_over = steps.is_none_or(|steps| steps.saturating_sub(newest) <= (steps / UNSEEN_SHARE).max(1));
+        let unseen = |steps: u64| (steps / UNSEEN_SHARE).max(self.distance).max(1);
+        let is_over = steps.is_none_or(|steps| steps.saturating_sub(newest) <= unseen(steps));
         let is_of =
             |first: &Counted| first.steps == steps && (name.is_empty() || first.name.is_empty() || name == first.name);
         is_over && self.first.as_ref().is_some_and(is_of)

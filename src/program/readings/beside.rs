@@ -20,6 +20,8 @@ const MOST_SHOWN: usize = 10_000;
 const MOST_REPORTED: usize = 256;
 /// A step is reported this long after it ended: the dictionary beside it comes through another pipe, which is read by another thread.
 const READ_LATE_S: f64 = 0.1;
+/// The bar that is drawn behind a dictionary may be read this much before it, because it comes through another pipe.
+const TOGETHER_S: f64 = 0.002;
 /// A dictionary waits this long until there is a bar, until a full bar begins again, and until the number of epochs is certain.
 const UNSURE_S: f64 = 1.0;
 /// The most dictionaries that wait for their steps.
@@ -50,6 +52,8 @@ pub(super) struct Dictionary {
     rounding: f64,
     /// Whether the bar was full and an evaluation went on when it was printed: then it belongs to no step of this bar.
     is_outside: bool,
+    /// Whether the training is over with it.
+    pub is_last: bool,
 }
 
 impl Dictionary {
@@ -72,7 +76,13 @@ impl Dictionary {
         }
         let numbered = ["step", "global_step", "iter", "iteration"];
         let own = entries.iter().map(|(name, _)| *name).find(|name| has_loss && numbered.contains(name));
-        let mut read = Self { fields: Fields::default(), at_s, rounding: 0.0, is_outside: false };
+        let mut read = Self {
+            fields: Fields::default(),
+            at_s,
+            rounding: 0.0,
+            is_outside: false,
+            is_last: has(&["train_runtime"]),
+        };
         for (name, value) in &entries {
             match *name {
                 "loss" | "epoch" => read.fields.text(name, value).ok()?,
@@ -174,6 +184,8 @@ pub(super) struct Beside {
     epochs: NumberOfEpochs,
     /// How many of the waiting dictionaries `epochs` has taken note of.
     noted: usize,
+    /// When the training was over.
+    over_s: Option<f64>,
 }
 
 impl Beside {
@@ -227,7 +239,7 @@ impl Beside {
         }
         if goes_back || is_other || !self.has_bar {
             self.shown.clear();
-            (self.epochs, self.noted) = (NumberOfEpochs::default(), 0);
+            (self.epochs, self.noted, self.over_s) = (NumberOfEpochs::default(), 0, None);
         }
         (self.has_bar, self.steps) = (true, steps);
         if step == 0 {
@@ -254,6 +266,11 @@ impl Beside {
             self.assign_known(now_s, &mut reports);
         }
         reports
+    }
+
+    /// Notes that the training was over at this time: Trainer draws the bar once more, and has saved a checkpoint or evaluated before that.
+    pub fn ends(&mut self, at_s: f64) {
+        self.over_s = Some(at_s);
     }
 
     /// Takes a dictionary with a loss and without the number of a step; `is_evaluating` says whether an evaluation goes on. Returns the steps
@@ -410,7 +427,7 @@ impl Beside {
 
     /// Adds the steps that were not reported yet, if they are known at this time to be steps of the training, with all that is beside them.
     fn report(&mut self, until_s: f64, reports: &mut TimedFields) {
-        let (counts, is_log) = (self.counts(), self.is_log);
+        let (counts, is_log, over_s) = (self.counts(), self.is_log, self.over_s);
         let is_known = |shown: &&mut Shown| is_log || shown.first_s + READ_LATE_S <= until_s;
         if counts {
             let first = self.shown.partition_point(|shown| shown.is_reported);
@@ -420,6 +437,7 @@ impl Beside {
                 // The last loss is that of the step. Earlier ones are those of steps that the bar did not show.
                 let mut fields = beside.pop().unwrap_or_default();
                 (fields.step.step, fields.step.steps) = (Some(shown.step), self.steps);
+                fields.step.is_untimed = over_s.is_some_and(|over_s| shown.first_s + TOGETHER_S >= over_s);
                 reports.push((fields, shown.first_s));
                 reports.extend(beside.into_iter().map(|earlier| (with_loss_as_reading(earlier), shown.first_s)));
             }

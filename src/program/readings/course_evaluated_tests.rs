@@ -56,6 +56,28 @@ fn a_step_has_no_duration_if_the_steps_before_an_evaluation_are_not_known() {
 }
 
 #[test]
+fn a_step_has_no_duration_if_the_first_gap_shows_that_steps_may_have_been_made_before_an_evaluation() {
+    let found = |number| vec![step(1, 1.0), evaluated(number, 5.0), step(11, 9.0), step(21, 14.0)];
+    assert_eq!(counted(&events(WarmUp::Steps(0), &[found(None)])), [(21, 0.5)]);
+    assert_eq!(counted(&events(WarmUp::Steps(0), &[found(Some(1))])), [(11, 0.4), (21, 0.5)]);
+}
+
+#[test]
+fn a_step_has_no_duration_after_an_epoch_whose_last_steps_may_not_have_been_reported() {
+    let of_epoch =
+        |number, steps, epoch, at_s| Found::Step(FoundStep { epoch: Some(epoch), steps, ..found_step(number, at_s) });
+    for (steps, expected) in [(None, vec![(20, 0.5), (40, 0.5)]), (Some(29), vec![(20, 0.5), (39, 0.5), (49, 0.5)])] {
+        let found = vec![
+            of_epoch(10, steps, 1.0, 5.0),
+            of_epoch(20, steps, 1.0, 10.0),
+            of_epoch(10, steps, 2.0, 19.5),
+            of_epoch(20, steps, 2.0, 24.5),
+        ];
+        assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), expected, "{steps:?}");
+    }
+}
+
+#[test]
 fn an_evaluation_changes_nothing_where_the_program_reports_durations_or_phases() {
     let timed = |number, at_s| Found::Step(FoundStep { duration_s: Some(0.5), ..found_step(number, at_s) });
     let log = events(WarmUp::Steps(0), &[vec![timed(1, 1.0), evaluated(Some(7), 5.0), timed(2, 5.5)]]);

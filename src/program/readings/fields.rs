@@ -252,6 +252,14 @@ impl Fields {
         has_ended.then(|| Found::Evaluated { step: self.step.step, at_s: self.time_s.unwrap_or(now_s) })
     }
 
+    /// Adds what a line says of an evaluation that has ended: its loss, if they hold it as a reading, and the end.
+    pub fn evaluated(&mut self, at_s: f64, found: &mut Vec<Found>) {
+        let (step, epoch) = (self.step.step, self.step.epoch);
+        let reading = |(key, value)| Found::Reading { key, value, step, epoch };
+        found.extend(self.readings.drain(..).map(reading));
+        found.push(Found::Evaluated { step, at_s });
+    }
+
     /// Adds what the fields of a line describe to `found`; `now_s` is the time for a line without one.
     pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
         let evaluation = self.evaluation(now_s);

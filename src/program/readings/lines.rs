@@ -1,7 +1,12 @@
 //! Splits a stream of bytes into lines.
 
+use super::drawn::end_of_bar;
+
 /// The number of bytes of a line that are kept; the rest of a longer line is dropped.
 const KEPT: usize = 64 << 10;
+
+/// A complete bar ends this many bytes before the end of a text at most: only escape sequences and blanks follow it.
+const BEHIND_BAR: usize = 64;
 
 /// Splits a stream into lines. A carriage return ends a line, too, because progress bars print one after each state.
 #[derive(Default)]
@@ -11,12 +16,20 @@ pub struct Lines {
     breaks: u64,
     /// Whether bytes are dropped until the next line break.
     skips: bool,
+    /// Whether a progress bar is a line.
+    has_bars: bool,
 }
 
 impl Lines {
     /// A stream that has not been read yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The output of a program that has not been read yet. A progress bar is a line as soon as it is there, because programs end its line only
+    /// when they print the next one. What they print behind it is another line.
+    pub fn of_output() -> Self {
+        Self { has_bars: true, ..Self::default() }
     }
 
     /// Reads more of the stream and passes each complete line to `take`, with its number as in editors. Colours, other escape sequences and
@@ -33,12 +46,27 @@ impl Lines {
             bytes = &bytes[end + 1..];
         }
         self.keep(bytes);
+        if self.has_bars && self.ends_with_bar() {
+            self.hand_out(&mut take);
+        }
     }
 
-    /// Whether these bytes begin with the end of a line whose text was read before them. Some progress bars end a line only when they print
-    /// the next one.
+    /// Whether the text after the last line break ends with a progress bar.
+    fn ends_with_bar(&self) -> bool {
+        let last = &self.partial[self.partial.len().saturating_sub(BEHIND_BAR)..];
+        if !last.contains(&b']') {
+            return false;
+        }
+        let plain = without_escapes(&String::from_utf8_lossy(&self.partial));
+        end_of_bar(&plain) == Some(plain.trim_end().len())
+    }
+
+    /// Whether these bytes begin with the end of a line whose text was read before them, maybe behind escape sequences. Some progress bars end
+    /// a line only when they print the next one.
     pub fn has_text_of_line_ended_by(&self, bytes: &[u8]) -> bool {
-        matches!(bytes.first(), Some(b'\n' | b'\r')) && !self.partial.trim_ascii().is_empty()
+        let has_text = |bytes: &[u8]| !without_escapes(&String::from_utf8_lossy(bytes)).trim().is_empty();
+        let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        end.is_some_and(|end| !has_text(&bytes[..end])) && has_text(&self.partial)
     }
 
     /// Drops everything up to the first line break of the next piece.
@@ -60,14 +88,10 @@ impl Lines {
     fn hand_out(&mut self, take: &mut impl FnMut(u64, &str)) {
         let number = self.breaks + 1;
         let text = String::from_utf8_lossy(&self.partial);
-        if text.contains('\x1b') {
-            let plain = without_escapes(&text);
-            if !plain.trim().is_empty() {
-                take(number, &plain);
-            }
-        } else if !text.trim().is_empty() {
-            take(number, &text);
-        }
+        let plain = if text.contains('\x1b') { without_escapes(&text).into() } else { text };
+        let bar_end = if self.has_bars { end_of_bar(&plain) } else { None };
+        let (bar, rest) = plain.split_at(bar_end.unwrap_or(0));
+        [bar, rest].into_iter().filter(|part| !part.trim().is_empty()).for_each(|part| take(number, part));
         self.partial.clear();
     }
 }

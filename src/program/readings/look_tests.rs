@@ -1,7 +1,11 @@
 use std::fs;
 use std::io::Write;
 
-use super::super::{FoundStep, NamedPhase, read_log};
+use regex::Regex;
+
+use super::super::bars::GUESS;
+use super::super::shapes::{Shapes, pattern_of_guess};
+use super::super::{FoundStep, NamedPhase, Untaken, read_log};
 use super::*;
 use crate::plan::command::ReadingsSpec;
 
@@ -100,9 +104,10 @@ fn json_and_dictionaries_in_the_output_are_steps_if_they_have_a_loss_and_the_num
 }
 
 #[test]
-fn a_json_object_with_only_the_loss_of_an_evaluation_tells_its_end() {
+fn a_json_object_with_only_the_loss_of_an_evaluation_tells_its_loss_and_its_end() {
     let found = shapes(&[r#"{"step": 3, "loss": 0.5}"#, r#"{"step": 3, "val_loss": 0.75}"#]);
-    assert_eq!(found, [step(3, None, None, 0.5), Found::Evaluated { step: Some(3), at_s: 7.0 }]);
+    let loss = reading("val_loss", 0.75, Some(3), None);
+    assert_eq!(found, [step(3, None, None, 0.5), loss, Found::Evaluated { step: Some(3), at_s: 7.0 }]);
     assert_eq!(shapes(&[r#"{"step": 3, "loss": 0.5}"#, r#"{"step": 3, "val_loss": 0.75, "rank": 1}"#]).len(), 1);
 }
 
@@ -338,10 +343,8 @@ fn the_pattern_of_a_step_reads_its_number_with_and_without_commas() {
 #[test]
 fn lines_that_only_look_alike_say_nothing() {
     let lines = [
-        "step 3: val loss 0.5",
         "the loss of 3 packets",
         "loss function: cross entropy",
-        "Test set: Average loss: 0.0512",
         "blossom=3",
         "loss: see 3",
         "12/100 tests passed [00:03]",
@@ -351,9 +354,73 @@ fn lines_that_only_look_alike_say_nothing() {
     ];
     for line in lines {
         let found = shapes(&[line]);
-        let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_) | Found::Evaluated { .. }));
-        assert!(is_silent, "{line}: {found:?}");
+        assert!(found.iter().all(|found| matches!(found, Found::Untaken(_))), "{line}: {found:?}");
     }
+}
+
+#[test]
+fn a_line_with_the_loss_of_an_evaluation_gives_the_loss_and_no_step() {
+    for (line, key, loss, step, epoch) in [
+        ("step 3: val loss 0.5", "val_loss", 0.5, Some(3), None),
+        ("step 0: train loss 2.5000, val loss 2.6000", "val_loss", 2.6, Some(0), None),
+        ("val_loss: 0.5", "val_loss", 0.5, None, None),
+        ("dev_loss=0.5", "val_loss", 0.5, None, None),
+        ("Test set: Average loss: 0.0512", "test_loss", 0.0512, None, None),
+        ("Validation: average loss 0.5", "val_loss", 0.5, None, None),
+        ("| end of epoch   3 | time:  1.00s | valid loss  4.50 | valid ppl  90", "val_loss", 4.5, None, Some(3.0)),
+        ("epoch 0: {'accuracy': 0.8} perplexity: 6.2 eval_loss: 1.75", "test_loss", 1.75, None, Some(0.0)),
+        ("root - INFO - validate step: 10  loss:  7.8312  memory: 22GiB", "val_loss", 7.8312, Some(10), None),
+        (
+            " validation loss at iteration 10 | lm loss value: 2.1E+00 | lm loss PPL: 8.0E+00 |",
+            "val_loss",
+            2.1,
+            None,
+            None,
+        ),
+    ] {
+        let mut found = shapes(&[line]);
+        found.retain(|found| !matches!(found, Found::Untaken(_)));
+        let (loss, ended) = (reading(key, loss, step, epoch), Found::Evaluated { step, at_s: 7.0 });
+        assert_eq!(found, [loss, ended], "{line}");
+    }
+    // The line of an epoch gives both losses.
+    let mut found = shapes(&["Epoch 3/10: train loss 0.5, val loss 0.75"]);
+    found.retain(|found| !matches!(found, Found::Untaken(_)));
+    let (loss, val_loss) = (reading("loss", 0.5, None, Some(3.0)), reading("val_loss", 0.75, None, Some(3.0)));
+    assert_eq!(found, [loss, val_loss, Found::Evaluated { step: None, at_s: 7.0 }]);
+}
+
+#[test]
+fn lines_of_an_evaluation_without_its_loss_tell_its_end() {
+    for line in [
+        "12/01 10:00:00 - mmengine - INFO - Epoch(val) [3][7/7]    accuracy/top1: 80.0  time: 0.05",
+        "Test:  [ 7/79]  eta: 0:00:12  acc1: 10.1 (9.9)",
+    ] {
+        assert_eq!(shapes(&[line]), [Found::Evaluated { step: None, at_s: 7.0 }], "{line}");
+    }
+}
+
+#[test]
+fn batches_are_steps_in_a_line_with_an_epoch_or_with_their_number() {
+    for (line, number, steps, epoch) in [
+        ("Epoch 2, Batch 10/938, Loss: 0.5", 10, Some(938), Some(2.0)),
+        ("epoch 2 batch 10 of 938: loss 0.5", 10, Some(938), Some(2.0)),
+        ("Epoch: 2 Batch: 10 Loss: 0.5", 10, None, Some(2.0)),
+        (
+            "| epoch   2 |   200/ 2983 batches | lr 20.00 | ms/batch 16.92 | loss  0.50 | ppl  1.6",
+            200,
+            Some(2983),
+            Some(2.0),
+        ),
+        ("[2,  2000] loss: 0.500", 2000, None, Some(2.0)),
+    ] {
+        let found = shapes(&[line]);
+        let Some(Found::Step(read)) = found.iter().find(|found| matches!(found, Found::Step(_))) else {
+            panic!("{line}: {found:?}")
+        };
+        assert_eq!((read.step, read.steps, read.epoch, read.loss), (Some(number), steps, epoch, Some(0.5)), "{line}");
+    }
+    assert_eq!(shapes(&["batch 64 loss 0.5"])[0], reading("loss", 0.5, None, None), "it may be the size of a batch");
 }
 
 #[test]
@@ -407,7 +474,12 @@ fn the_mean_loss_behind_an_accuracy_is_none_of_the_training_if_that_prints_its_l
 
 #[test]
 fn of_lines_that_begin_with_a_rank_only_those_of_the_first_rank_count() {
-    for [first, other] in [["[rank0]: ", "[rank1]: "], ["[default0]:", "[default12]:"], ["[Rank 0] ", "[Rank 3] "]] {
+    for [first, other] in [
+        ["[rank0]: ", "[rank1]: "],
+        ["[default0]:", "[default12]:"],
+        ["[Rank 0] ", "[Rank 3] "],
+        ["rank 0: ", "rank 1: "],
+    ] {
         let lines = [format!("{first}step 1 loss 0.5"), format!("{other}step 1 loss 9.5")];
         let found = shapes(&[&lines[0], &lines[1]]);
         assert_eq!(found, shapes(&["step 1 loss 0.5"]), "{first}");
@@ -453,16 +525,12 @@ fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_t
     assert_eq!((step.step, step.loss), (Some(250), Some(2.3)));
     let numbers: Vec<&str> = rest
         .iter()
-        .map(|found| match found {
-            Found::Untaken(untaken) => untaken.number.as_str(),
-            other => panic!("{other:?}"),
-        })
+        .filter_map(|found| if let Found::Untaken(untaken) = found { Some(untaken.number.as_str()) } else { None })
         .collect();
-    assert_eq!(numbers, ["train loss 2.49", "val_loss 2.51", "perplexity 12.3"]);
-    let Some(Found::Untaken(val_loss)) = rest.get(1) else { panic!("{rest:?}") };
-    let pattern = Regex::new(&val_loss.pattern).unwrap();
-    let captures = pattern.captures("step 250: train loss 2.49, val_loss 2.51").unwrap();
-    assert_eq!(captures.iter().flatten().last().unwrap().as_str(), "2.51", "{}", val_loss.pattern);
+    assert_eq!(numbers, ["train loss 2.49", "perplexity 12.3"]);
+    let line = "step 250: train loss 2.49, val_loss 2.51";
+    let pattern = Regex::new(&pattern_of_guess(line).unwrap()[0]).unwrap();
+    assert_eq!(&pattern.captures(line).unwrap()["val_loss"], "2.51", "{pattern}");
 }
 
 #[test]
@@ -508,8 +576,8 @@ fn a_guess_is_told_once_at_the_end() {
 fn an_evaluation_before_the_first_step_is_told_because_the_step_may_contain_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
-    let evaluated = Found::Evaluated { step: Some(0), at_s: 7.0 };
-    assert_eq!(line(&mut look, "step 0: train loss 2.5000, val loss 2.6000"), [evaluated]);
+    let found = line(&mut look, "step 0: train loss 2.5000, val loss 2.6000");
+    assert!(matches!(found[..], [Found::Reading { .. }, Found::Evaluated { step: Some(0), .. }]), "{found:?}");
     assert!(matches!(line(&mut look, "iter 0: loss 2.5, time 520.00ms, mfu -100.00%")[..], [Found::Step(_), ..]));
 }
 
@@ -556,12 +624,10 @@ fn only_one_guess_gives_steps() {
 fn a_reading_without_a_step_is_said_to_be_a_guess() {
     let folder = tempfile::tempdir().unwrap();
     let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
-    let first = line(&mut look, "loss: 0.5");
-    assert!(
-        matches!(&first[..], [Found::Warning(warning), Found::Reading { .. }] if warning.contains("guessed")),
-        "{first:?}"
-    );
-    assert_eq!(line(&mut look, "loss: 0.4").len(), 1);
+    let found = ["loss: 0.5", "loss: 0.4"].map(|text| line(&mut look, text));
+    assert!(found.iter().all(|found| matches!(found[..], [Found::Reading { .. }])), "{found:?}");
+    let last = poll(&mut look, true);
+    assert!(matches!(&last[..], [Found::Warning(warning)] if warning.starts_with("readings were guessed")), "{last:?}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct Steps {
     sources: BTreeMap<usize, Place>,
     /// The sources in which step numbers become smaller within what was found since the last call of [`Self::look_ahead`].
     decreasing: BTreeSet<usize>,
+    /// Whether the newest step began a count, and the number of steps in the count before it is unknown.
+    follows_unknown_end: bool,
     /// How often the program went back to an earlier step, and its newest return.
     returns: u32,
     newest_return: Option<Return>,
@@ -134,6 +136,11 @@ impl Steps {
         step.at_s >= at_s && (step.read_s.is_some() || begins)
     }
 
+    /// Whether the newest step began a count, and the number of steps in the count before it is unknown.
+    pub fn follows_unknown_end(&self) -> bool {
+        self.follows_unknown_end
+    }
+
     /// Whether a source may still report steps from before the program went back.
     pub fn is_behind(&self, source: usize) -> bool {
         self.sources.get(&source).is_some_and(|place| place.returns < self.returns)
@@ -144,6 +151,7 @@ impl Steps {
     /// or if another source has begun the next count.
     fn advance(&mut self, place: &mut Place, number: u64, mut end: Option<u64>, epoch: Ordering) -> u64 {
         self.from_zero |= number == 0 && self.before.is_empty();
+        self.follows_unknown_end = false;
         let number = number.saturating_add(u64::from(self.from_zero)).max(1);
         if let Some((newest, newest_end)) = place.in_count
             && number <= newest
@@ -153,8 +161,13 @@ impl Steps {
                 // Another source may have come further in the count, such as one that reports every step.
                 let in_count = self.sources.values().filter(|other| other.count == place.count);
                 let ends = in_count.filter_map(|other| other.in_count).chain(place.in_count);
-                let end = ends.map(|(newest, end)| end.unwrap_or(newest).max(newest)).max().unwrap_or(newest);
-                let before = self.steps_before(place).saturating_add(end);
+                let (mut last, mut is_known) = (newest, false);
+                for (newest, end) in ends {
+                    last = last.max(end.unwrap_or(newest)).max(newest);
+                    is_known |= end.is_some();
+                }
+                self.follows_unknown_end = !is_known;
+                let before = self.steps_before(place).saturating_add(last);
                 place.count += 1;
                 // Another source may have begun this count.
                 if self.before.len() <= place.count {

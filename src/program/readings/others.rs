@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Found, look};
+use super::{Found, shapes};
 
 /// The most lines in which numbers are looked for: logs may be long, and repeat the same names.
 const MOST_LINES: u32 = 10_000;
@@ -24,12 +24,12 @@ impl Others {
         }));
         // Of the loss of an evaluation, only its time may have been taken.
         let is_read = found.iter().any(|found| !matches!(found, Found::Evaluated { .. }));
-        if is_read || self.looked_at >= MOST_LINES || self.names.len() >= look::MOST_UNTAKEN {
+        if is_read || self.looked_at >= MOST_LINES || self.names.len() >= shapes::MOST_UNTAKEN {
             return;
         }
         self.looked_at += 1;
-        for untaken in look::numbers_of(line) {
-            if self.names.len() < look::MOST_UNTAKEN && self.names.insert(untaken.name.clone()) {
+        for untaken in shapes::numbers_of(line) {
+            if self.names.len() < shapes::MOST_UNTAKEN && self.names.insert(untaken.name.clone()) {
                 found.push(Found::Untaken(untaken));
             }
         }
@@ -61,12 +61,6 @@ mod tests {
         let log = "ready\nlatency: 12.5 ms, requests 900\nEpoch 1/5\nstep 1 loss 0.5\nlatency: 11.0 ms\n";
         let expected = [(2, "latency 12.5 ms".to_owned()), (2, "requests 900".to_owned())];
         assert_eq!(untaken(&[], log), expected);
-    }
-
-    #[test]
-    fn the_loss_of_an_evaluation_is_listed_where_only_its_time_is_taken() {
-        let found = untaken(&[], "{\"step\": 3, \"loss\": 0.5}\n{\"step\": 3, \"val_loss\": 0.75}\n");
-        assert!(found.contains(&(2, "val_loss 0.75".to_owned())), "{found:?}");
     }
 
     #[test]

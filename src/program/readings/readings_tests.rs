@@ -442,9 +442,28 @@ fn the_python_module_writes_what_is_read_here() {
 fn the_python_module_is_silent_beside_another_rank_and_without_the_variable() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(READINGS_FILE);
-    assert!(python(folder.path(), LOOP, &[(READINGS_VARIABLE, file.to_str().unwrap()), ("RANK", "1")]).is_empty());
+    let of_others: [&[(&str, &str)]; 4] = [
+        &[("RANK", "1")],
+        &[("SLURM_PROCID", "2"), ("LOCAL_RANK", "0")],
+        &[("LOCAL_RANK", "1")],
+        &[("LOCAL_RANK", "0"), ("NODE_RANK", "1")],
+    ];
+    for variables in of_others {
+        let variables = [&[(READINGS_VARIABLE, file.to_str().unwrap())], variables].concat();
+        assert!(python(folder.path(), LOOP, &variables).is_empty(), "{variables:?}");
+    }
     assert!(python(folder.path(), LOOP, &[]).is_empty());
     assert!(!file.exists());
+}
+
+#[test]
+fn the_python_module_counts_the_units_of_ranks_that_are_started_after_it_was_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(READINGS_FILE);
+    // Lightning's launcher starts the other ranks from the first one.
+    let program = LOOP.replace("run\nfor", "run\nimport os\nos.environ.update(WORLD_SIZE='2', LOCAL_RANK='0')\nfor");
+    let words = python(folder.path(), &program, &[(READINGS_VARIABLE, file.to_str().unwrap())]);
+    assert!(words.iter().any(|word| word.starts_with("step 1: 1 8")), "{words:?}");
 }
 
 #[test]

@@ -33,6 +33,12 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?i)(?:^|[^\w/])(?:global[ _])?(?:step|iter|iteration)s?(?:\(train\))?\s*[:=#]?\s*\[?\s*(?<step>‥)(?:\s*/\s*(?<steps>‥))?(?:[^\w.]|\.?$|\.\s)",
     )
 });
+/// Steps that are called batches, in a line with an epoch or with the number of batches: `Epoch 1, Batch 10/938`, `| 200/2983 batches |`.
+static OF_BATCHES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?i)(?:^|[^\w/])(?:(?:mini[ -]?)?batch(?:[ _](?:idx|index|no\.?))?\s*[:=#]?\s*\[?\s*(?<step>‥)(?:\s*(?:/|of)\s*(?<steps>‥))?(?:[^\w.]|\.?$|\.\s)|(?<counted>‥)\s*/\s*(?<batches>‥) batches\b)",
+    )
+});
 /// `epoch 3`, `Epoch: [3]`.
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/])epoch\s*[:=#]?\s*\[?\s*(?<epoch>\d+(?:\.\d+)?)(?:[^\w.]|$)"));
@@ -43,6 +49,17 @@ static OTHERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?i)\b(?:{words})(?:\b|_)|\b(?:{naming})(?:[\s:|/\])>-]{{1,4}}(?:(?:global[ _])?(?:step|iter|iteration|batch|epoch)|loss)\b|_loss\b)"
     ))
 });
+/// The loss of an evaluation behind the word for it: `val_loss: 0.5`, `Validation: average loss 0.5`, `validate step: 10  loss: 0.5`,
+/// Megatron's `validation loss at iteration 10 | lm loss value: 2.5E+00`.
+static EVALUATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let words = [EVALUATIONS, EVALUATING].concat().join("|");
+    pattern(&format!(
+        r"(?i)(?:\b|_)(?<word>{words})(?:(?:ion|ing)?[\s_/.:|,-]{{1,4}}(?:step|iter|iteration|epoch)\s*[:=#]?\s*\d+(?:/\d+)?)?(?:[\s_/.:|,-]{{1,4}}(?:set|avg|average|mean))*[\s_/.:|,-]{{1,4}}loss(?: at (?:step|iteration) \d+ \| lm loss value)?\s*[:=]?\s*(?<loss>…)(?:[^\w.#^]|\.?$|\.\s)"
+    ))
+});
+/// Lines of evaluations without a loss: MMEngine's `Epoch(val) [3][7/7]`, torchvision's `Test:  [ 7/79]`.
+static UNDER_WAY: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^(?:.*- )?(?:(?:Epoch|Iter)\((?:val|test)\)\s|Test:\s+\[)"));
 /// An accuracy with a mean loss behind it, such as PyTorch's quickstart prints of its test: `Accuracy: 66.0%, Avg loss: 0.8`.
 static SCORES: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)^\W*acc(?:uracy)?\b.*\b(?:avg|average|mean)[ _]loss\b"));
@@ -60,13 +77,30 @@ static BATCH: LazyLock<Option<Regex>> = LazyLock::new(|| {
     )
 });
 
+/// PyTorch's tutorial of CIFAR-10: `[2,  4000] loss: 1.271`.
+static TUTORIAL: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)^\s*\[(?<e>\d+),\s*(?<step>\d+)\]\s+loss\b"));
+
 pub(super) fn captures<'l>(regex: &Option<Regex>, line: &'l str) -> Option<Captures<'l>> {
     regex.as_ref()?.captures(line)
 }
 
 pub(super) fn count(captures: &Captures, name: &str) -> Option<u64> {
-    let text = captures.name(name)?.as_str();
+    count_of(captures.name(name)?.as_str())
+}
+
+fn count_of(text: &str) -> Option<u64> {
     ungrouped(text).as_deref().unwrap_or(text).parse().ok()
+}
+
+/// The places of the number of a step, and of that of the last step, in a line that may have an epoch.
+fn step_of(line: &str, has_epoch: bool) -> (Option<Match<'_>>, Option<Match<'_>>) {
+    if let Some(step) = captures(&STEP, line) {
+        return (step.name("step"), step.name("steps"));
+    }
+    let Some(batch) = captures(&OF_BATCHES, line) else { return (None, None) };
+    let (first, last) = (batch.name("step").or(batch.name("counted")), batch.name("steps").or(batch.name("batches")));
+    // The number of a batch alone may be the size of a batch.
+    if has_epoch || last.is_some() { (first, last) } else { (None, None) }
 }
 
 /// `None` if a line does not have the format; otherwise whether its numbers can be read, with the problem.
@@ -112,7 +146,7 @@ struct Numbered {
 
 impl Numbered {
     /// Finds step and epoch in a line with these numbers.
-    fn of<'l>(line: &'l str, epoch: Option<f64>, numbers: &[Printed<'_>]) -> Self {
+    fn of(line: &str, epoch: Option<f64>, numbers: &[Printed<'_>]) -> Self {
         let number = |captures: &Captures, name: &str| -> Option<f64> { captures.name(name)?.as_str().parse().ok() };
         if let Some(found) = captures(&KERAS, line) {
             let has_bar = found.name("bar").is_some_and(|bar| bar.as_str() != "-");
@@ -129,7 +163,7 @@ impl Numbered {
                 is_unclear: false,
             };
         }
-        if let Some(found) = captures(&BATCH, line) {
+        if let Some(found) = captures(&BATCH, line).or_else(|| captures(&TUTORIAL, line)) {
             let whole = found.get(0).map_or(0..0, |whole| whole.range());
             let at_epoch = found.name("epoch").or(found.name("e"));
             return Self {
@@ -141,23 +175,19 @@ impl Numbered {
                 ..Self::default()
             };
         }
-        let is_part = |found: &Captures, name: &str| {
-            found.name(name).is_some_and(|part| numbers.iter().any(|number| number.extends(&part.range())))
-        };
-        let step = captures(&STEP, line);
-        if step.as_ref().is_some_and(|step| is_part(step, "step") || is_part(step, "steps")) {
+        let is_part = |part: &Match<'_>| numbers.iter().any(|number| number.extends(&part.range()));
+        let at_epoch = captures(&EPOCH, line).and_then(|found| found.name("epoch")).filter(|epoch| !is_part(epoch));
+        let (first, last) = step_of(line, at_epoch.is_some());
+        if first.iter().chain(&last).any(is_part) {
             return Self { is_unclear: true, ..Self::default() };
         }
-        let at_epoch = captures(&EPOCH, line).filter(|found| !is_part(found, "epoch"));
-        let place = |found: &Option<Captures<'l>>, name: &str| found.as_ref().and_then(|found| found.name(name));
-        let [epoch, first, last] = [place(&at_epoch, "epoch"), place(&step, "step"), place(&step, "steps")];
-        let of_step = |name| step.as_ref().and_then(|step| count(step, name));
+        let whole = |found: Option<Match<'_>>| found.and_then(|found| count_of(found.as_str()));
         Self {
-            step: of_step("step"),
-            steps: of_step("steps"),
-            epoch: at_epoch.as_ref().and_then(|found| number(found, "epoch")),
-            places: [epoch, first, last].into_iter().flatten().map(|found| found.range()).collect(),
-            counts: counts(epoch, first, last),
+            step: whole(first),
+            steps: whole(last),
+            epoch: at_epoch.and_then(|found| found.as_str().parse().ok()),
+            places: [at_epoch, first, last].into_iter().flatten().map(|found| found.range()).collect(),
+            counts: counts(at_epoch, first, last),
             ..Self::default()
         }
     }
@@ -214,6 +244,13 @@ fn loss_in(line: &str) -> Option<Match<'_>> {
     }
 }
 
+/// The place of the loss of an evaluation in a line that names it, with the key of the reading.
+fn evaluated_loss(line: &str) -> Option<(Match<'_>, &'static str)> {
+    let found = captures(&EVALUATED, line)?;
+    let phase = NamedPhase::of(found.name("word")?.as_str())?;
+    found.name("loss").zip(phase.loss_key())
+}
+
 /// The loss of the training in a text that has no step of its own, such as the description of a progress bar: `Epoch 2 loss 0.5`.
 pub(super) fn training_loss(text: &str) -> Option<&str> {
     let loss = loss_in(text).filter(|loss| captures(&OTHERS, &text[..loss.start()]).is_none())?;
@@ -237,18 +274,37 @@ pub(super) fn told_apart<'l>(
     fields: &mut Fields,
 ) -> (Read, Vec<Printed<'l>>, [String; 2]) {
     let nothing = |read: Read| (read, Vec::new(), Default::default());
-    let Some(loss) = loss_in(line) else { return nothing(None) };
+    let evaluated = evaluated_loss(line);
+    let (own, other) = (loss_in(line), evaluated.map(|(loss, _)| loss));
+    let Some(loss) = own.or(other) else {
+        fields.phase = captures(&UNDER_WAY, line).and_then(|_| NamedPhase::of("evaluate"));
+        return nothing(None);
+    };
     let numbers = printed::numbers(line);
     let numbered = Numbered::of(line, epoch, &numbers);
     let value = loss_of(&loss, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
-    let is_evaluation = is_evaluated || captures(&OTHERS, line).is_some() && !numbered.keras;
+    let is_evaluation = is_evaluated || (own.is_none() || captures(&OTHERS, line).is_some()) && !numbered.keras;
     if is_evaluation {
         (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
+        fields.step.epoch = numbered.epoch;
+        // The line of an epoch gives both.
+        let is_own = |loss: &Match<'_>| captures(&OTHERS, &line[..loss.start()]).is_none();
+        if let Some(loss) = own.filter(|loss| other.is_some() && numbered.step.is_none() && is_own(loss)) {
+            loss_of(&loss, &numbers).into_iter().for_each(|loss| fields.reading("loss", loss));
+        }
+        if let Some((loss, key)) = evaluated.and_then(|(loss, key)| loss_of(&loss, &numbers).zip(Some(key))) {
+            fields.reading(key, loss);
+        }
     }
     let Some(value) = value.filter(|_| !is_evaluation && !numbered.is_unclear) else {
-        let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
-        return (None, numbers.into_iter().filter(is_other).collect(), Default::default());
+        let taken = evaluated.filter(|_| is_evaluation).map(|(loss, key)| (loss.start(), key));
+        let is_taken = |number: &Printed<'_>| taken.is_some_and(|(at, _)| number.at == at);
+        let parts = numbers.iter().filter(|number| is_taken(number)).filter_map(|number| number.part(Some(taken?.1)));
+        let patterns = parts::patterns(line, parts.collect());
+        let is_count = |number: &Printed<'_>| numbered.places.iter().any(|place| place.contains(&number.at));
+        let others = numbers.into_iter().filter(|number| !is_taken(number) && !is_count(number));
+        return (None, others.collect(), patterns);
     };
     fields.step.epoch = numbered.epoch;
     if numbered.step.is_none() {

@@ -10,7 +10,7 @@ use regex::Regex;
 use super::keys::refusal;
 use super::others::Others;
 use super::pattern::Patterns;
-use super::{Course, Found, Lines, Source, Stream, Untaken, look, output};
+use super::{Course, Found, Lines, Source, Stream, Untaken, output, shapes};
 use crate::plan::WarmUp;
 use crate::plan::command::{ReadingsSpec, compiled};
 use crate::protocol::Event;
@@ -45,7 +45,7 @@ pub struct Suggestions {
 impl Suggestions {
     /// The patterns that a log suggests for a plan with these declared readings. Reads up to [`MOST_LOG_BYTES`] of the log.
     pub fn new(spec: &ReadingsSpec, log: &[u8]) -> Self {
-        let (mut lines, mut splitter) = (Vec::new(), Lines::new());
+        let (mut lines, mut splitter) = (Vec::new(), Lines::of_output());
         let most = usize::try_from(MOST_LOG_BYTES).unwrap_or(usize::MAX).min(log.len());
         splitter.push(&log[..most], |_, line| lines.push(line.to_owned()));
         splitter.finish(|_, line| lines.push(line.to_owned()));
@@ -87,6 +87,8 @@ struct WasRead {
     steps: BTreeMap<u64, String>,
     /// For each line, whether a step was read of it.
     of_steps: Vec<bool>,
+    /// For each line, whether a step or the end of an evaluation was read of it.
+    were_read: Vec<bool>,
     has_readings: bool,
     /// The numbers that were not read, each with the index of its line.
     untaken: Vec<(usize, Untaken)>,
@@ -96,7 +98,7 @@ impl WasRead {
     /// Reads these lines as those of a run in which each line comes a second after the one before.
     fn new(mut source: Box<dyn Source>, lines: &[String]) -> Self {
         let (mut course, mut others) = (Course::new(0.0, WarmUp::Steps(0)), Others::default());
-        let (mut of_steps, mut has_readings, mut untaken) = (Vec::new(), false, Vec::new());
+        let (mut of_steps, mut were_read, mut has_readings, mut untaken) = (Vec::new(), Vec::new(), false, Vec::new());
         let (mut found, mut events) = (Vec::new(), Vec::new());
         for (at, line) in lines.iter().enumerate() {
             let at_s = at as f64 + 1.0;
@@ -104,6 +106,7 @@ impl WasRead {
             others.look(line, &mut found);
             let is_step = found.iter().any(|found| matches!(found, Found::Step(_)));
             of_steps.push(is_step);
+            were_read.push(is_step || found.iter().any(|found| matches!(found, Found::Evaluated { .. })));
             has_readings |= is_step || found.iter().any(|found| matches!(found, Found::Reading { .. }));
             untaken.extend(found.iter().filter_map(|found| match found {
                 Found::Untaken(number) => Some((at, number.clone())),
@@ -124,16 +127,16 @@ impl WasRead {
             _ => None,
         };
         // The last event of a step counts.
-        Self { steps: events.into_iter().filter_map(step).collect(), of_steps, has_readings, untaken }
+        Self { steps: events.into_iter().filter_map(step).collect(), of_steps, were_read, has_readings, untaken }
     }
 }
 
 /// Patterns that read the same steps as the guess. They match anywhere in a line, or else only lines that begin alike. Empty if there are none.
 fn kept(lines: &[String], guess: &WasRead) -> Vec<String> {
-    let of_steps = lines.iter().zip(&guess.of_steps).filter_map(|(line, is_step)| is_step.then_some(line));
+    let were_read = lines.iter().zip(&guess.were_read).filter_map(|(line, was_read)| was_read.then_some(line));
     let made: Vec<(&str, [String; 2])> =
-        of_steps.take(MOST_LINES).filter_map(|line| Some((line.as_str(), look::pattern_of_guess(line)?))).collect();
-    let header = look::pattern_of_header(lines);
+        were_read.take(MOST_LINES).filter_map(|line| Some((line.as_str(), shapes::pattern_of_guess(line)?))).collect();
+    let header = shapes::pattern_of_header(lines);
     let sets = [0, 1].map(|kind| {
         let patterns = made.iter().map(|(line, patterns)| (*line, patterns[kind].as_str()));
         header.iter().cloned().chain(one_for_each_kind_of_line(patterns)).collect::<Vec<String>>()
@@ -262,7 +265,10 @@ mod tests {
     fn patterns_match_only_lines_that_begin_alike_if_they_would_read_other_lines_too() {
         let log = "step 1 loss 0.5\nstep 2 loss 0.25\nTest: step 2 loss 7.5 (of 3)\nstep 3 time 10ms loss 0.5\n";
         let suggestions = suggested(log);
-        assert!(suggestions.kept.iter().all(|pattern| pattern.starts_with(r"^step\s*")), "{suggestions:?}");
+        let (of_test, of_steps): (Vec<_>, Vec<_>) =
+            suggestions.kept.iter().partition(|pattern: &&String| pattern.contains("test_loss"));
+        assert!(of_steps.iter().all(|pattern| pattern.starts_with(r"^step\s*")), "{suggestions:?}");
+        assert!(matches!(of_test[..], [pattern] if pattern.starts_with("^Test")), "{suggestions:?}");
         assert!(!suggestions.is_guess_lost);
     }
 

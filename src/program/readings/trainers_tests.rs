@@ -1,6 +1,9 @@
 //! Lines that usual trainers print, and what is read of them.
 
-use super::super::{Course, FoundStep};
+use std::collections::BTreeMap;
+
+use super::super::shapes::{Shapes, pattern_of_guess};
+use super::super::{Course, FoundStep, Untaken};
 use super::*;
 use crate::plan::WarmUp;
 use crate::protocol::Event;

@@ -92,9 +92,9 @@ fn wrong_values_are_named_and_cannot_be_imported() {
     import(&mut window, folder.path(), "kernel,time_s\na,1.5\nb,NaN\n");
     let named = "⚠ line 3, column \"time_s\": NaN is no number that can be summarised: leave the value or the row out";
     assert!(window.query_by_label(named).is_some());
-    let import = window.get_by_label("Import").accesskit_node();
+    let button = window.get_by_label("Import").accesskit_node();
     assert_eq!(
-        (import.is_disabled(), import.description()),
+        (button.is_disabled(), button.description()),
         (true, Some("First correct what is named above".to_owned()))
     );
     window.key_press(eframe::egui::Key::Escape);

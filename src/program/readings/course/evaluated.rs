@@ -17,6 +17,15 @@ pub(super) struct EvaluatedFirst {
     is_usual: bool,
     /// When the newest evaluation since the newest step ended, with the source that reported it.
     ended: Option<(usize, f64)>,
+    /// Whether it was taken to follow the newest step although it did not name its step.
+    is_assumed: bool,
+}
+
+impl EvaluatedFirst {
+    /// Whether an evaluation was taken to follow the newest step although it did not name its step.
+    pub(super) fn is_assumed(&self) -> bool {
+        self.is_assumed
+    }
 }
 
 impl Course {
@@ -38,6 +47,7 @@ impl Course {
         let Some(newest) = newest else { return };
         // If steps were made since the newest reported one, when the evaluation began is unknown, and so is the time of the next step.
         let follows = number.map_or(!self.skips_steps, |number| number == newest.number);
+        self.evaluated_first.is_assumed = follows && number.is_none();
         if at_s < newest.step.at_s {
             return self.evaluated_before(at_s, events);
         }
@@ -77,7 +87,7 @@ impl Course {
         step: &mut FoundStep,
         events: &mut Vec<(f64, Event)>,
     ) {
-        let EvaluatedFirst { next, is_usual, ended } = std::mem::take(&mut self.evaluated_first);
+        let EvaluatedFirst { next, is_usual, ended, .. } = std::mem::take(&mut self.evaluated_first);
         let is_first = next == Some(number);
         self.evaluated_first.is_usual = is_first;
         let since_s = ended.filter(|(by, _)| step.is_guessed && *by == source).map(|(_, ended_s)| step.at_s - ended_s);
