@@ -113,7 +113,7 @@ pub enum News {
     Queue,
     /// The compared sessions changed, or their records.
     Compared,
-    /// The order or the colours of levels on the Compare screen changed.
+    /// The order or the colours of levels, the shown cells or the baseline on the Compare screen changed.
     Looks,
     /// The runs of a plan were queued.
     Launched,
@@ -136,8 +136,8 @@ pub enum Intent {
     Save,
 }
 
-/// Which cells the Compare screen shows, and the order and colours of levels there; the Live screen and figures without their own settings
-/// use these.
+/// Which cells the Compare screen shows with which baseline, and the order and colours of levels there; the Live screen and figures without
+/// their own settings use these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     /// The settings whose levels have a custom order.
@@ -152,6 +152,15 @@ pub struct Looks {
     pub hidden: Vec<(Key, Level)>,
     /// Factors with a single level among the shown cells.
     pub held: Vec<(Key, Level)>,
+    /// The baseline of ratios, in the form that studies use; `None` for the first shown cell that has the measure.
+    pub baseline: Option<String>,
+}
+
+impl Looks {
+    /// Whether Compare shows all cells.
+    pub fn shows_all(&self) -> bool {
+        self.hidden.is_empty() && self.held.is_empty() && self.filter.trim().is_empty()
+    }
 }
 
 /// The state that all screens share.

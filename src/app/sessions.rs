@@ -13,7 +13,7 @@ use super::command::{Command, SessionsCommand};
 use super::desk::Desk;
 use super::engine::Request;
 use super::sample;
-use super::task::{choose_session, on_thread, taken, typed_path};
+use super::task::{absolute, choose_session, on_thread, taken, typed_path};
 use super::theme::{GRID, palette};
 use super::widgets::{cut_to, lasting_menu, muted, named_text, select_at_focus, strong, text_field};
 use crate::remote::host_of_copy;
@@ -72,7 +72,7 @@ impl Sessions {
                 Ok(folder) => desk.open_session(Request::NewSession(folder)),
                 Err(message) => desk.problem(desk.screen, message),
             },
-            SessionsCommand::Open(folder) => desk.open_session(Request::OpenExisting(folder)),
+            SessionsCommand::Open(folder) => desk.open_session(Request::OpenExisting(absolute(&folder))),
             SessionsCommand::OpenSample => desk.ask(Request::OpenSample),
             SessionsCommand::CloseSample => {
                 desk.settings.sample_closed = true;

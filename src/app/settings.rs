@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{Context, ThemePreference, Vec2};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
 use super::columns::{Columns, Listed};
 use super::monitor::{Monitor, Seen};
+use super::task::absolute;
 
 /// Number of recent sessions, and of recent plans, kept.
 const RECENT: usize = 10;
@@ -62,9 +63,11 @@ pub struct Settings {
     monitor: Monitor,
     /// The window's size in points.
     pub size: Option<[f32; 2]>,
-    /// Recent sessions, latest first.
+    /// Recent sessions, latest first, by their paths from the root.
+    #[serde(deserialize_with = "absolute_paths")]
     pub recent: Vec<PathBuf>,
-    /// Recent plan files, latest first.
+    /// Recent plan files, latest first, by their paths from the root.
+    #[serde(deserialize_with = "absolute_paths")]
     pub recent_plans: Vec<PathBuf>,
     /// The columns of tables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -230,13 +233,17 @@ impl Settings {
     }
 }
 
-fn absolute(file: &Path) -> PathBuf {
-    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+/// Reads remembered paths. Earlier versions kept relative ones, too, which are left out: the folder that they began in is unknown.
+fn absolute_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let mut paths = Vec::<PathBuf>::deserialize(deserializer)?;
+    paths.retain(|path| path.is_absolute());
+    Ok(paths)
 }
 
 fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
-    recent.retain(|known| known != path);
-    recent.insert(0, path.to_owned());
+    let path = absolute(path);
+    recent.retain(|known| *known != path);
+    recent.insert(0, path);
     recent.truncate(RECENT);
 }
 
@@ -374,6 +381,26 @@ mod tests {
         assert_eq!(last(&mut again, &context, LARGE, None), Some(1.3));
         assert_eq!(last(&mut again, &context, SMALL, None), Some(0.9));
         assert_eq!(last(&mut again, &context, SMALL, Some(0)), Some(1.0));
+    }
+
+    #[test]
+    fn sessions_and_plans_are_kept_by_their_paths_from_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("window.toml");
+        let mut settings = Settings { file: Some(file.clone()), ..Settings::default() };
+        let here = std::env::current_dir().unwrap();
+        settings.opened(Path::new("S"));
+        settings.opened(&here.join("S"));
+        settings.used_plan(Path::new("p.toml"));
+        let kept: Settings = toml::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!((kept.recent, kept.recent_plans), (vec![here.join("S")], vec![here.join("p.toml")]));
+    }
+
+    #[test]
+    fn relative_paths_that_earlier_versions_kept_are_ignored() {
+        let text = "recent = [\"S\", \"/sessions/study\"]\nrecent_plans = [\"p.toml\"]\n";
+        let kept: Settings = toml::from_str(text).unwrap();
+        assert_eq!((kept.recent, kept.recent_plans), (vec![PathBuf::from("/sessions/study")], Vec::new()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Work on threads, with progress and cancellation; dialogs; paths that the user types.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -78,6 +78,22 @@ pub fn typed_path(text: &str) -> Option<PathBuf> {
         Some((rest, home)) => Some(home.join(rest)),
         None => std::path::absolute(text).ok(),
     }
+}
+
+/// The path from the root to a file or folder, without `..`, so that it has the same path in windows that were opened in other folders. The
+/// address of a session on another machine is not changed.
+pub fn absolute(path: &Path) -> PathBuf {
+    if path.to_string_lossy().starts_with("ssh://") {
+        return path.to_owned();
+    }
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if !whole.components().any(|part| part == Component::ParentDir) {
+        return whole;
+    }
+    // The file or folder may not exist yet, and keeps its name if it is a link.
+    let above = whole.parent().and_then(|above| above.canonicalize().ok());
+    let plain = above.zip(whole.file_name()).map(|(above, name)| above.join(name));
+    plain.or_else(|| whole.canonicalize().ok()).unwrap_or(whole)
 }
 
 /// Work in progress.

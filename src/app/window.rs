@@ -14,6 +14,7 @@ use super::screen::{Screen, Unsaved};
 use super::screens::screens;
 use super::sessions::Sessions;
 use super::settings::Settings;
+use super::task::absolute;
 use super::words::runs_text;
 use crate::conduct::Order;
 use crate::plan::counted;
@@ -117,6 +118,8 @@ impl Window {
             Command::Quit => context.send_viewport_cmd(ViewportCommand::Close),
             Command::Help(open) => self.help = open,
             Command::OpenSession(folder) => {
+                // The command line's folder may be relative.
+                let folder = absolute(&folder);
                 let is_far = folder.to_string_lossy().starts_with("ssh://");
                 let is_new = !is_far && !folder.join("session.toml").exists();
                 desk.creating = is_new.then(|| folder.clone());
@@ -456,6 +459,19 @@ mod tests {
             notice.starts_with("There was no session in ") && notice.ends_with("so a new one was created."),
             "{notice}"
         );
+    }
+
+    #[test]
+    fn a_session_is_opened_by_its_path_from_the_root_or_by_its_address() {
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let address = PathBuf::from("ssh://node/sessions/study");
+        for (asked, expected) in
+            [("S", here.join("S")), ("src/../S", here.join("S")), ("ssh://node/sessions/study", address)]
+        {
+            let mut window = Window::default();
+            window.execute(Command::OpenSession(asked.into()), &Context::default());
+            assert_eq!(window.desk.take_requests(), [Request::OpenSession(expected)], "{asked}");
+        }
     }
 
     #[test]

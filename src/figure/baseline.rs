@@ -131,6 +131,18 @@ impl<'a> OfEach<'a> {
     }
 }
 
+/// The baseline of a study that names none: the first shown cell that has the measure of the ratio, whatever else the study shows, so that
+/// tables and charts with the same ratio have the same baseline; or else, for speed-ups by throughput, the first shown cell that has a
+/// throughput.
+fn usual<'a>(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Option<&'a Cell<'a>> {
+    let ratio_of = study.ratio_of();
+    let has = |cell: &Cell, key: &str| !by_repeat(cell, key).is_empty();
+    let speedup = study.table_measures().iter().any(|key| key == SPEEDUP);
+    let first = shown.iter().find(|cell| has(cell, &ratio_of));
+    let first = first.or_else(|| shown.iter().find(|cell| speedup && has(cell, THROUGHPUT)))?;
+    all.iter().find(|cell| cell.key() == first.key())
+}
+
 /// The cells by which speed-ups and ratios divide: one for all cells, or one for each cell.
 pub(super) struct Baseline<'a> {
     /// The requested cell, or all cells with the requested levels. A cell is then compared with the one of these cells that has the same
@@ -152,9 +164,7 @@ pub(super) struct Baseline<'a> {
 }
 
 impl<'a> Baseline<'a> {
-    /// The cell that the study names, whether it is shown or not. If the study names no cell: the first shown cell that has the measure of
-    /// the ratio, whatever else the study shows, so that tables and charts with the same ratio have the same baseline; or else, for
-    /// speed-ups by throughput, the first shown cell that has a throughput.
+    /// The cell that the study names, whether it is shown or not; if the study names no cell, the [`usual`] one.
     pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
         let ratio_of = study.ratio_of();
         let keys_shown: HashSet<CellKey> = shown.iter().map(Cell::key).collect();
@@ -176,13 +186,7 @@ impl<'a> Baseline<'a> {
                     named
                 }
             },
-            None => {
-                let has = |cell: &Cell, key: &str| !by_repeat(cell, key).is_empty();
-                let speedup = study.table_measures().iter().any(|key| key == SPEEDUP);
-                let first = shown.iter().find(|cell| has(cell, &ratio_of));
-                let first = first.or_else(|| shown.iter().find(|cell| speedup && has(cell, THROUGHPUT)));
-                first.and_then(|first| all.iter().find(|cell| cell.key() == first.key())).into_iter().collect()
-            }
+            None => usual(study, all, shown).into_iter().collect(),
         };
         let unknown = study.baseline.clone().filter(|_| named.is_empty());
         let by_making = named.first().filter(|only| is_by_making(study, only, all, shown));
@@ -226,6 +230,11 @@ impl<'a> Baseline<'a> {
     pub(super) fn of_each(&self) -> Option<String> {
         let of_each = self.of_each.as_ref().filter(|_| !self.named.is_empty())?;
         Some(of_each.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Whether a study that names no baseline has the same one for these shown cells.
+    pub(super) fn is_usual(&self, study: &Study, shown: &[Cell]) -> bool {
+        usual(study, self.among, shown).map(Cell::key) == self.only().map(Cell::key)
     }
 
     /// Whether it has a value of the measure whose ratios are shown.

@@ -97,6 +97,8 @@ pub struct Comparison {
     pub occasions: Option<usize>,
     /// The baseline: the cell, if all cells have the same one, and its name.
     pub baseline: Option<(Option<CellKey>, String)>,
+    /// Whether the study without the name of a baseline would have this baseline, too.
+    pub has_usual_baseline: bool,
     /// Whether the baseline has a value of the measure, so that there are ratios.
     pub has_ratios: bool,
     /// A warning about the baseline: it no longer exists, or it is not shown.
@@ -473,6 +475,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
             (Some(levels), _) => Some((None, levels)),
             (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, &for_baseline(settings, &baseline)))),
         },
+        has_usual_baseline: baseline.is_usual(study, shown),
         has_ratios: baseline.has_value(),
         baseline_warning: baseline_warning(shown, &baseline),
         finished: done,

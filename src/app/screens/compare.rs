@@ -197,6 +197,13 @@ impl CompareScreen {
         Study { baseline: self.study.baseline.clone().or_else(held), ..self.study.clone() }
     }
 
+    /// The study that has the same baseline outside this screen, in commands and on Figures. It names a baseline that is kept only if it
+    /// would have another one without the name.
+    fn shared_study(&self) -> Study {
+        let is_usual = |picture: &Picture| !self.is_updating() && picture.comparison.has_usual_baseline;
+        if self.picture.as_ref().is_some_and(is_usual) { self.study.clone() } else { self.held_study() }
+    }
+
     /// Keeps the baseline that was found, as long as there are ratios to it: filters, forms and new runs do not change it.
     fn hold_baseline(&mut self, comparison: &Comparison) {
         if self.study.baseline.is_some() || self.stale {
@@ -368,6 +375,7 @@ impl Screen for CompareScreen {
         }
         if let Some(picture) = taken(&mut self.work) {
             self.take_picture(picture);
+            self.tell_looks(desk);
         }
         // One computation at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::COMPARE {
@@ -445,15 +453,15 @@ impl Screen for CompareScreen {
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
-        of_compared(desk, "table", &study_words(desk, &self.study)?)
+        of_compared(desk, "table", &study_words(desk, &self.shared_study())?)
     }
 }
 
 impl CompareScreen {
-    /// Live and figures use the order and the colours of this screen.
+    /// Live and figures use the order and the colours of this screen, and figures its cells and its baseline.
     fn tell_looks(&self, desk: &mut Desk) {
-        let Study { order, colours, colour, filter, hidden, held, .. } = self.study.clone();
-        let looks = Looks { order, colours, colour, filter, hidden, held };
+        let Study { order, colours, colour, filter, hidden, held, baseline, .. } = self.shared_study();
+        let looks = Looks { order, colours, colour, filter, hidden, held, baseline };
         if looks != desk.looks {
             desk.looks = looks;
             desk.tell(News::Looks);

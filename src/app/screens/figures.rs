@@ -450,10 +450,12 @@ impl FiguresScreen {
         if study.colours.is_empty() {
             study.colours.clone_from(&desk.looks.colours);
         }
-        if study.shows_all() {
+        if study.shows_all() && !desk.looks.shows_all() {
             study.filter.clone_from(&desk.looks.filter);
             study.hidden.clone_from(&desk.looks.hidden);
             study.held.clone_from(&desk.looks.held);
+            // These cells have the same ratios on both screens.
+            study.baseline = study.baseline.or_else(|| desk.looks.baseline.clone());
         }
         study
     }

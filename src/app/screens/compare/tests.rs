@@ -21,6 +21,7 @@ use crate::plan;
 use crate::protocol::{self, Evidence};
 use crate::store::{Reader, RunRecord};
 
+mod baseline;
 mod brought_workload;
 mod charts;
 mod many;

@@ -5,6 +5,7 @@ use eframe::egui::{DragValue, Grid, Id, Role, ScrollArea, Ui, WidgetInfo};
 use super::{FiguresCommand, appearance, composing, filter_id};
 use crate::analysis::{Key, counted};
 use crate::app::command::{Command, edit};
+use crate::app::desk::Looks;
 use crate::app::screens::figures::View;
 use crate::app::study_list::{built_in_ui, search_ui};
 use crate::app::theme::{GRID, palette};
@@ -131,6 +132,19 @@ fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
     option.clicked()
 }
 
+/// The choice of cells that a study without its own takes over from Compare, in words.
+fn parts_of_compare(study: &Study, looks: &Looks) -> Vec<String> {
+    if !study.shows_all() || looks.shows_all() {
+        return Vec::new();
+    }
+    let filter = Some(looks.filter.clone()).filter(|filter| !filter.trim().is_empty());
+    let held = looks.held.iter().map(|(key, level)| format!("held at {key} = {level}"));
+    let hidden = looks.hidden.iter().map(|(key, level)| format!("without {key} = {level}"));
+    // The notes of the table name the cell.
+    let baseline = looks.baseline.as_ref().filter(|_| study.baseline.is_none()).map(|_| "the baseline".to_owned());
+    filter.into_iter().chain(held).chain(hidden).chain(baseline).collect()
+}
+
 fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
     let hint = "fp16 or gpus>=2 …";
@@ -139,12 +153,8 @@ fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if let Some(text) = filter_field(ui, filter_id(), names, &study.filter, 224.0, &keys, None) {
         edit::<FiguresCommand>(commands, study, None, |study| study.filter = text);
     }
-    let looks = &view.looks;
-    if study.shows_all() && !(looks.filter.is_empty() && looks.hidden.is_empty() && looks.held.is_empty()) {
-        let parts = looks.hidden.iter().map(|(key, level)| format!("without {key} = {level}"));
-        let held = looks.held.iter().map(|(key, level)| format!("held at {key} = {level}"));
-        let filter = Some(looks.filter.clone()).filter(|filter| !filter.is_empty());
-        let parts: Vec<String> = filter.into_iter().chain(held).chain(parts).collect();
+    let parts = parts_of_compare(study, &view.looks);
+    if !parts.is_empty() {
         ui.label(muted(ui, format!("As on Compare: {}", parts.join(", "))));
     }
     for (key, level) in &study.held {

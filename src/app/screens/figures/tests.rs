@@ -174,6 +174,31 @@ fn cells_that_compare_leaves_out_are_left_out_of_figures_that_choose_none_themse
 }
 
 #[test]
+fn a_figure_with_the_cells_of_compare_has_the_baseline_that_compare_keeps_while_its_filter_hides_it() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    let context = Context::default();
+    let compare = |state: &mut State, study: Study| {
+        state.desk.screen = ScreenName::COMPARE;
+        state.execute(Command::from(crate::app::CompareCommand::Edit(Box::new(study), None)), &context);
+        while state.own::<crate::app::CompareScreen>().is_updating() {
+            state.poll(&context);
+            std::thread::yield_now();
+        }
+        state.desk.screen = ScreenName::FIGURES;
+        settle(state);
+        figure(state).study.baseline.clone()
+    };
+    assert_eq!(compare(&mut state, Study { log: true, ..Study::default() }), None);
+    let filtered = Study { filter: "fp16".to_owned(), ..Study::default() };
+    assert_eq!(compare(&mut state, filtered).as_deref(), Some("fp32-1-ddp-ds"));
+    let line = state.own::<FiguresScreen>().command_line(&state.desk).unwrap();
+    assert!(line.contains("--filter fp16 --baseline fp32-1-ddp-ds"), "{line}");
+    let mut harness = harness(state);
+    harness.get_by_label("As on Compare: fp16, the baseline");
+    assert_eq!(compare(&mut harness.state_mut().0, Study::default()), None, "it is the first shown cell again");
+}
+
+#[test]
 fn every_preset_is_drawn_or_says_why_not() {
     let mut state = state_with(Path::new("/s/study"), small());
     for preset in crate::figure::presets() {
