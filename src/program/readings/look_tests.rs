@@ -374,7 +374,7 @@ fn a_line_with_the_loss_of_an_evaluation_gives_the_loss_and_no_step() {
             " validation loss at iteration 10 | lm loss value: 2.1E+00 | lm loss PPL: 8.0E+00 |",
             "val_loss",
             2.1,
-            None,
+            Some(10),
             None,
         ),
     ] {
