@@ -192,6 +192,11 @@ impl Numbered {
         }
     }
 
+    /// Whether a number of the line is the number of an epoch or of a step.
+    fn counts(&self, number: &Printed<'_>) -> bool {
+        self.places.iter().any(|place| place.contains(&number.at))
+    }
+
     /// The parts of a pattern that read epoch and step of their line.
     fn parts(&self, line: &str) -> Vec<Part> {
         let mut after = 0;
@@ -274,37 +279,20 @@ pub(super) fn told_apart<'l>(
     fields: &mut Fields,
 ) -> (Read, Vec<Printed<'l>>, [String; 2]) {
     let nothing = |read: Read| (read, Vec::new(), Default::default());
-    let evaluated = evaluated_loss(line);
-    let (own, other) = (loss_in(line), evaluated.map(|(loss, _)| loss));
-    let Some(loss) = own.or(other) else {
+    let (own, evaluated) = (loss_in(line), evaluated_loss(line));
+    let Some(loss) = own.or(evaluated.map(|(loss, _)| loss)) else {
         fields.phase = captures(&UNDER_WAY, line).and_then(|_| NamedPhase::of("evaluate"));
         return nothing(None);
     };
     let numbers = printed::numbers(line);
     let numbered = Numbered::of(line, epoch, &numbers);
-    let value = loss_of(&loss, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
-    let is_evaluation = is_evaluated || (own.is_none() || captures(&OTHERS, line).is_some()) && !numbered.keras;
-    if is_evaluation {
-        (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
-        fields.step.epoch = numbered.epoch;
-        // The line of an epoch gives both.
-        let is_own = |loss: &Match<'_>| captures(&OTHERS, &line[..loss.start()]).is_none();
-        if let Some(loss) = own.filter(|loss| other.is_some() && numbered.step.is_none() && is_own(loss)) {
-            loss_of(&loss, &numbers).into_iter().for_each(|loss| fields.reading("loss", loss));
-        }
-        if let Some((loss, key)) = evaluated.and_then(|(loss, key)| loss_of(&loss, &numbers).zip(Some(key))) {
-            fields.reading(key, loss);
-        }
+    if is_evaluated || (own.is_none() || captures(&OTHERS, line).is_some()) && !numbered.keras {
+        let (others, patterns) = read_evaluation(line, (own, evaluated), numbers, &numbered, fields);
+        return (None, others, patterns);
     }
-    let Some(value) = value.filter(|_| !is_evaluation && !numbered.is_unclear) else {
-        let taken = evaluated.filter(|_| is_evaluation).map(|(loss, key)| (loss.start(), key));
-        let is_taken = |number: &Printed<'_>| taken.is_some_and(|(at, _)| number.at == at);
-        let parts = numbers.iter().filter(|number| is_taken(number)).filter_map(|number| number.part(Some(taken?.1)));
-        let patterns = parts::patterns(line, parts.collect());
-        let is_count = |number: &Printed<'_>| numbered.places.iter().any(|place| place.contains(&number.at));
-        let others = numbers.into_iter().filter(|number| !is_taken(number) && !is_count(number));
-        return (None, others.collect(), patterns);
+    let Some(value) = loss_of(&loss, &numbers).filter(|_| !numbered.is_unclear) else {
+        return (None, numbers.into_iter().filter(|number| !numbered.counts(number)).collect(), Default::default());
     };
     fields.step.epoch = numbered.epoch;
     if numbered.step.is_none() {
@@ -321,7 +309,7 @@ pub(super) fn told_apart<'l>(
             parts.extend(number.part(Some("loss")));
             continue;
         }
-        if numbered.places.iter().any(|place| place.contains(&number.at)) {
+        if numbered.counts(&number) {
             continue;
         }
         match meaning(&number, &numbered) {
@@ -349,6 +337,34 @@ pub(super) fn told_apart<'l>(
         }
     }
     (Some(Ok(())), others, parts::patterns(line, parts))
+}
+
+/// Takes a line of an evaluation, with the place of its first loss and that of the loss of the evaluation, which has the key of its reading.
+/// Returns the numbers that were not read, and patterns for the loss of the evaluation.
+fn read_evaluation<'l>(
+    line: &'l str,
+    (first, evaluated): (Option<Match<'_>>, Option<(Match<'_>, &str)>),
+    numbers: Vec<Printed<'l>>,
+    numbered: &Numbered,
+    fields: &mut Fields,
+) -> (Vec<Printed<'l>>, [String; 2]) {
+    (fields.phase, fields.step.step) = (NamedPhase::of("evaluate"), numbered.step);
+    fields.step.epoch = numbered.epoch;
+    let Some((evaluated, key)) = evaluated else {
+        return (numbers.into_iter().filter(|number| !numbered.counts(number)).collect(), Default::default());
+    };
+    // The line of an epoch gives the loss of the training, too.
+    let is_of_training = |loss: &Match<'_>| captures(&OTHERS, &line[..loss.start()]).is_none();
+    let training = first.filter(|loss| numbered.step.is_none() && is_of_training(loss));
+    for (key, loss) in [("loss", training), (key, Some(evaluated))] {
+        if let Some(loss) = loss.and_then(|loss| loss_of(&loss, &numbers)) {
+            fields.reading(key, loss);
+        }
+    }
+    let (read, mut others): (Vec<_>, Vec<_>) = numbers.into_iter().partition(|number| number.at == evaluated.start());
+    others.retain(|number| !numbered.counts(number) && training.is_none_or(|loss| number.at != loss.start()));
+    let parts = read.iter().filter_map(|number| number.part(Some(key)));
+    (others, parts::patterns(line, parts.collect()))
 }
 
 /// The loss at this place of a line with these numbers; `None` if its separators do not show its value. Hardly a loss is a whole number of
