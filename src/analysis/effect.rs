@@ -252,8 +252,7 @@ impl<'a, 'r> Design<'a, 'r> {
             .map(|(changes, groups)| {
                 let mut comparison = self.comparison(&groups, reading);
                 comparison.reason = self.no_ratio(groups.iter().flatten().copied()).or(comparison.reason);
-                comparison.by_arrival =
-                    Combined::of(&self.contrasts(&groups, &self.clocks)).map(|clocks| clocks.sample);
+                comparison.by_arrival = Some(Combined::of(&self.contrasts(&groups, &self.clocks)).sample);
                 let combined = self.combined(&groups);
                 Estimate { changes: self.named(&changes), combined, comparison, fitted: None }
             })
@@ -328,11 +327,10 @@ impl<'a, 'r> Design<'a, 'r> {
         Combined { repeats: sample.count(), sample, groups }
     }
 
-    /// The effect of changes over all groups; an empty sample if the cells of no group have a repeat in common.
+    /// The effect of changes over all groups; an empty sample if no repeat exists in all cells of all groups.
     fn combined(&self, groups: &[Vec<usize>]) -> Combined {
         if groups.iter().all(|group| self.have_partners(group)) {
-            let nothing = Combined { sample: Sample::default(), groups: groups.len(), repeats: 0 };
-            return Combined::of(&self.contrasts(groups, &self.logs)).unwrap_or(nothing);
+            return Combined::of(&self.contrasts(groups, &self.logs));
         }
         let share = 1.0 / groups.len() as f64;
         let of_group = |group: &Vec<usize>| -> Vec<(f64, usize)> {
@@ -406,12 +404,13 @@ struct Combined {
 
 impl Combined {
     /// Only repeats that all groups have count. A missing repeat of a group cannot be replaced by the group's mean: the mean has no noise,
-    /// so the noise of the remaining groups would be taken for the noise of all. Groups without any repeat are ignored.
-    fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
-        let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
-        let repeats = groups.iter().map(|group| group.len()).max()?;
-        let logs = complete_blocks(&groups).into_iter().map(|(_, log)| log);
-        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), repeats })
+    /// so the noise of the remaining groups would be taken for the noise of all. A group without any repeat leaves none: the remaining
+    /// groups would give the effect in other cells.
+    fn of(groups: &[Vec<(u32, f64)>]) -> Self {
+        let repeats = groups.iter().map(Vec::len).max().unwrap_or(0);
+        let blocks = complete_blocks(&groups.iter().collect::<Vec<_>>());
+        let logs = blocks.into_iter().map(|(_, log)| log);
+        Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), repeats }
     }
 
     fn value(&self, intervals: Intervals) -> Option<Value> {

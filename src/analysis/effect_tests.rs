@@ -205,6 +205,53 @@ fn effects_whose_cells_have_no_repeat_in_common_are_named() {
     assert_eq!(computed, ["4/1", "fp16/fp32 × 4/1"]);
 }
 
+/// The names of effects with their numbers of groups and their verdicts, and whether they have a probability.
+fn judged(effects: &[&Effect]) -> Vec<(String, usize, String, bool)> {
+    let one =
+        |effect: &&Effect| (name(effect), effect.groups, effect.judgement.to_string(), effect.judgement.p.is_some());
+    effects.iter().map(one).collect()
+}
+
+/// The effects that compare fp16 on 2 GPUs with other cells, with the same verdict.
+fn without_the_second_cell(verdict: &str) -> [(String, usize, String, bool); 3] {
+    [("fp16/fp32", 3), ("2/1", 2), ("fp16/fp32 × 2/1", 1)]
+        .map(|(name, groups)| (name.to_owned(), groups, verdict.to_owned(), false))
+}
+
+#[test]
+fn effects_with_a_group_whose_cells_have_no_repeat_in_common_are_not_comparable() {
+    let near = |base: f64| [base, base * 1.01, base * 0.99];
+    let mut runs = runs(&[
+        ("fp32", 1, &near(10.0)),
+        ("fp32", 2, &near(12.0)),
+        ("fp32", 4, &near(14.0)),
+        ("fp16", 1, &near(5.0)),
+        ("fp16", 2, &near(2.0)),
+        ("fp16", 4, &near(7.0)),
+    ]);
+    for run in runs.iter_mut().filter(|run| run.cell == "fp16-2-ddp-ds") {
+        run.repeat += 3;
+    }
+    let found = effects(&cells(&runs), &times, FASTER);
+    let (known, unknown): (Vec<&Effect>, Vec<&Effect>) =
+        found.computed.iter().partition(|effect| effect.value.is_some());
+    assert_eq!(known.into_iter().map(name).collect::<Vec<_>>(), ["4/1", "fp16/fp32 × 4/1"]);
+    let expected = "not comparable: no repeat of one has a partner in the other";
+    assert_eq!(judged(&unknown), without_the_second_cell(expected));
+    assert!(found.without_repeats.is_empty());
+    // A partner is still to come.
+    let mut queued = runs.iter().find(|run| run.cell == "fp16-2-ddp-ds").unwrap().clone();
+    (queued.run, queued.repeat, queued.state) = ("next".to_owned(), 1, crate::plan::RunState::Queued);
+    queued.values.clear();
+    runs.push(queued);
+    let found = effects(&cells(&runs), &times, FASTER);
+    let without: Vec<String> = found.without_repeats.iter().map(|changes| named(changes)).collect();
+    assert_eq!(
+        (without.as_slice(), found.computed.len()),
+        (&["fp16/fp32", "2/1", "fp16/fp32 × 2/1"].map(str::to_owned)[..], 2)
+    );
+}
+
 #[test]
 fn effects_whose_cells_have_a_value_that_is_not_above_0_are_not_comparable() {
     let near = |base: f64| [base, base * 1.01, base * 0.99];
@@ -225,12 +272,8 @@ fn effects_whose_cells_have_a_value_that_is_not_above_0_are_not_comparable() {
                 found.computed.iter().partition(|effect| effect.value.is_some());
             let known: Vec<String> = known.into_iter().map(name).collect();
             assert_eq!(known, ["4/1", "fp16/fp32 × 4/1"], "{bad} {counts_rows}");
-            let named: Vec<String> = unknown.iter().map(|effect| name(effect)).collect();
-            assert_eq!(named, ["fp16/fp32", "2/1", "fp16/fp32 × 2/1"], "{bad} {counts_rows}");
-            for effect in unknown {
-                let judged = (effect.judgement.to_string(), effect.judgement.p);
-                assert_eq!(judged, ("not comparable: ratios need values above 0".to_owned(), None));
-            }
+            let expected = "not comparable: ratios need values above 0";
+            assert_eq!(judged(&unknown), without_the_second_cell(expected), "{bad} {counts_rows}");
             assert!(found.without_repeats.is_empty());
         }
         let means = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);

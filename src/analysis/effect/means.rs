@@ -46,7 +46,7 @@ pub fn mean_cells(
         let at = |code: &Vec<usize>| design.at(code, (first, second), (a, b));
         let places: Vec<usize> = whole.iter().filter_map(at).collect();
         let combined = if places.len() == 1 || design.have_partners(&places) {
-            Combined::of(&places.iter().map(|place| design.logs[*place].clone()).collect::<Vec<_>>())?
+            Combined::of(&places.iter().map(|place| design.logs[*place].clone()).collect::<Vec<_>>())
         } else {
             let share = 1.0 / places.len() as f64;
             design.whole(places.iter().map(|place| (share, *place)), places.len())
