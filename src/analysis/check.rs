@@ -13,34 +13,36 @@ use std::sync::Arc;
 use super::contrast::{Contrast, ERROR, Sample, holm};
 use super::value::complete_blocks;
 use super::{Cell, Key, RunSummary};
-use crate::plan::Margin;
+use crate::plan::{Checked, Margin};
 use crate::statistics::{least_that_suffices, median, student_t_quantile};
 
-use check_measure::{CheckMeasure, LAST_LOSS, STEP_COUNT, STEPS, USUAL};
+use check_measure::{CheckMeasure, LAST_LOSS, STEP_COUNT, STEPS, USUAL, margin_text};
 
 /// The keys of measures that cover all steps of a run.
 const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
+
 /// The check measures of cells with their margins: `val_loss (within 2 %)`. Cells of several sessions or workloads may have different ones.
 pub fn checked_by(cells: &[Cell]) -> String {
-    let mut named: Vec<(&Key, Vec<Margin>)> = Vec::new();
-    for checked in cells.iter().flat_map(|cell| &cell.runs).flat_map(|run| run.checked.iter()) {
-        let is_named =
-            |(key, margins): &&mut (&Key, Vec<Margin>)| **key == checked.measure && margins[0].is_like(&checked.margin);
-        match named.iter_mut().find(is_named) {
-            Some((_, margins)) if margins.contains(&checked.margin) => {}
-            Some((_, margins)) => margins.push(checked.margin),
-            None => named.push((&checked.measure, vec![checked.margin])),
+    let mut named: Vec<(&Checked, Vec<String>)> = Vec::new();
+    for run in cells.iter().flat_map(|cell| &cell.runs) {
+        for checked in run.checked.iter() {
+            let is_named = |(known, _): &&mut (&Checked, Vec<String>)| {
+                known.measure == checked.measure && known.margin.is_like(&checked.margin)
+            };
+            let text = margin_text(checked, run);
+            match named.iter_mut().find(is_named) {
+                Some((_, texts)) if texts.contains(&text) => {}
+                Some((_, texts)) => texts.push(text),
+                None => named.push((checked, vec![text])),
+            }
         }
     }
-    let text = |(measure, margins): &(&Key, Vec<Margin>)| {
-        let texts: Vec<String> = margins.iter().map(Margin::to_string).collect();
-        match texts.as_slice() {
-            [one] => format!("{measure} (within {one})"),
-            several => format!(
-                "{measure} (within {}: each comparison uses the tightest margin of its sessions and workloads)",
-                several.join(" or ")
-            ),
-        }
+    let text = |(Checked { measure, .. }, texts): &(&Checked, Vec<String>)| match texts.as_slice() {
+        [one] => format!("{measure} (within {one})"),
+        several => format!(
+            "{measure} (within {}: each comparison uses the tightest margin of its sessions and workloads)",
+            several.join(" or ")
+        ),
     };
     match named.as_slice() {
         [] => "accuracy (within 1 point) and losses (within 5 %)".to_owned(),

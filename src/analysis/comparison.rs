@@ -90,11 +90,7 @@ impl Comparison {
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
             log.is_finite().then_some(log)
         };
-        let to_come = to_come(cell).max(to_come(base));
-        let reason = reason.or_else(|| {
-            let with = || machine_differs(super::finished(cell), super::finished(base));
-            (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })
-        });
+        let reason = reason.or_else(|| no_partners(cell, base, &pairs, measure));
         let is_told = measure.is_some_and(Measure::is_told);
         let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_told));
         let is_rate = measure.is_some_and(|measure| !measure.is_time());
@@ -107,7 +103,7 @@ impl Comparison {
             sample: logs(&|_| 1.0),
             rounding: rounding(cell, base, &near, measure),
             looks: looks(cell, base),
-            to_come,
+            to_come: to_come(cell).max(to_come(base)),
             least,
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
@@ -144,9 +140,11 @@ impl Comparison {
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
         for (cell, base) in pairs {
-            let (near, reason) = Self::design(cell, base, &paired(cell, base), measure);
+            let paired = paired(cell, base);
+            let (near, reason) = Self::design(cell, base, &paired, measure);
             checks.push(check_cells(cell, base, &near, measure));
-            all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| is_told));
+            let reason = all.reason.or(reason).or_else(|| no_partners(cell, base, &paired, cell.measure(measure)));
+            all.reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_told));
             let rounding = known.map(|known| Rounding::of_cells(cell, base, &near, known, step));
             all.rounding = Rounding::most([Some(all.rounding), rounding].into_iter().flatten());
             all.looks = all.looks.max(looks(cell, base));
@@ -229,6 +227,21 @@ fn interleaved<'a>(pairs: Vec<(&'a RunSummary, &'a RunSummary)>) -> Vec<(&'a Run
         return pairs;
     }
     pairs.into_iter().filter(|pair| groups.contains_key(&launches(pair))).collect()
+}
+
+/// The reason if both cells have values of a measure, none of their paired runs has one on both sides, and no repeat is to come.
+fn no_partners(
+    cell: &Cell,
+    base: &Cell,
+    pairs: &[(&RunSummary, &RunSummary)],
+    measure: Option<&Measure>,
+) -> Option<Incomparable> {
+    let has_value = |run: &RunSummary| measure.is_some_and(|measure| run.comparable_value(measure).is_some());
+    let has_partners = || pairs.iter().any(|(own, other)| has_value(own) && has_value(other));
+    let have_values = || super::finished(cell).any(has_value) && super::finished(base).any(has_value);
+    let is_over = to_come(cell).max(to_come(base)) == 0;
+    let is_alone = is_over && cell.pairs_with(base) && !has_partners() && have_values();
+    is_alone.then(|| Incomparable::NoPartners { with: machine_differs(super::finished(cell), super::finished(base)) })
 }
 
 /// The time between the starts of paired runs.

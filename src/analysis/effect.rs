@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use super::comparison::clock_ratio;
 use super::contrast::Sample;
 use super::setting::CELL;
-use super::value::{Intervals, complete_blocks};
+use super::value::{Intervals, complete_blocks, have_logs};
 use super::verdict::judge_comparisons;
-use super::{Cell, Comparison, Judgement, Level, Measure, Setting, Value, varying};
+use super::{Cell, Comparison, Incomparable, Judgement, Level, Measure, Setting, Value, Verdict, varying};
 
 pub use means::{MeanCell, mean_cells};
 
@@ -40,8 +40,8 @@ pub struct Effect {
     pub changes: Vec<Change>,
     /// The ratio. For one change: the measure after the change over the measure before it, as the geometric mean over all groups. For two:
     /// the effect of the first change at the second's level over its effect at the second's base; 1 means no interaction. The interval is
-    /// over repeats.
-    pub value: Value,
+    /// over repeats. `None` only for an effect that is not comparable.
+    pub value: Option<Value>,
     /// The number of groups of cells that differ only in these changes: pairs for one change, fours for two.
     pub groups: usize,
     /// The number of repeats of the group that has most. The effect uses only the repeats that all groups have; their number is in its
@@ -58,7 +58,8 @@ pub struct Effect {
 pub struct Effects {
     /// The effects.
     pub computed: Vec<Effect>,
-    /// The changes of effects that have no value, because no repeat has finished in all cells that the effect compares.
+    /// The changes of effects that have no value although their cells can be compared, because no repeat has finished in all cells that
+    /// the effect compares.
     pub without_repeats: Vec<Vec<Change>>,
 }
 
@@ -110,6 +111,9 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
     };
     let is_told = cells.iter().find_map(|cell| cell.measure(reading.measure)).is_some_and(Measure::is_told);
     for Estimate { combined, comparison, .. } in &mut estimates {
+        if comparison.reason == Some(Incomparable::NoRatio) {
+            combined.sample = combined.sample.emptied();
+        }
         if reading.inverse {
             combined.sample = std::mem::take(&mut combined.sample).negated();
         }
@@ -127,11 +131,11 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
     let mut effects = Effects::default();
     for ((changes, combined, fitted), judgement) in estimates.into_iter().zip(judged) {
         let Combined { groups, repeats: repeats_seen, .. } = combined;
-        match combined.value(reading.intervals) {
-            Some(value) => {
-                effects.computed.push(Effect { changes, value, groups, repeats_seen, judgement, fitted });
-            }
-            None => effects.without_repeats.push(changes),
+        let value = combined.value(reading.intervals);
+        if value.is_some() || judgement.verdict == Verdict::NotComparable {
+            effects.computed.push(Effect { changes, value, groups, repeats_seen, judgement, fitted });
+        } else {
+            effects.without_repeats.push(changes);
         }
     }
     effects
@@ -155,7 +159,7 @@ struct Design<'a, 'r> {
     /// The indexes of the levels of each cell.
     codes: Vec<Vec<usize>>,
     places: HashMap<Vec<usize>, usize>,
-    /// The logarithms of each cell's values, by repeat.
+    /// The logarithms of each cell's values, by repeat; none of a cell with a value that is not above 0.
     logs: Vec<Vec<(u32, f64)>>,
     /// For the same runs, the logarithms of reported time over the time in which the lines arrived.
     clocks: Vec<Vec<(u32, f64)>>,
@@ -178,10 +182,12 @@ impl<'a, 'r> Design<'a, 'r> {
             clocks: Vec::new(),
         };
         for cell in cells {
-            let values = values(cell);
-            let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
+            let mut values = values(cell);
             let code = code(&design.settings, &mut places, cell);
-            if let Some(code) = code.filter(|_| !values.is_empty() && values.iter().all(is_sound)) {
+            if let Some(code) = code.filter(|_| !values.is_empty()) {
+                if !have_logs(&values) {
+                    values.clear();
+                }
                 design.places.insert(code.clone(), design.codes.len());
                 design.codes.push(code);
                 design.cells.push(cell);
@@ -245,8 +251,8 @@ impl<'a, 'r> Design<'a, 'r> {
             .filter(|(_, groups)| !groups.is_empty())
             .map(|(changes, groups)| {
                 let mut comparison = self.comparison(&groups, reading);
-                comparison.by_arrival =
-                    Combined::of(&self.contrasts(&groups, &self.clocks)).map(|clocks| clocks.sample);
+                comparison.reason = self.no_ratio(groups.iter().flatten().copied()).or(comparison.reason);
+                comparison.by_arrival = Some(Combined::of(&self.contrasts(&groups, &self.clocks)).sample);
                 let combined = self.combined(&groups);
                 Estimate { changes: self.named(&changes), combined, comparison, fitted: None }
             })
@@ -304,6 +310,11 @@ impl<'a, 'r> Design<'a, 'r> {
         self.codes.iter().filter(is_base).filter_map(group).collect()
     }
 
+    /// The reason if one of these cells has a value that is not above 0: leaving the cell out would give the effect of other cells.
+    fn no_ratio(&self, mut places: impl Iterator<Item = usize>) -> Option<Incomparable> {
+        places.any(|place| self.logs[place].is_empty()).then_some(Incomparable::NoRatio)
+    }
+
     /// Whether the repeats of these cells have partners in the others.
     fn have_partners(&self, places: &[usize]) -> bool {
         places.iter().all(|place| self.cells[*place].has_partners())
@@ -316,11 +327,10 @@ impl<'a, 'r> Design<'a, 'r> {
         Combined { repeats: sample.count(), sample, groups }
     }
 
-    /// The effect of changes over all groups; an empty sample if the cells of no group have a repeat in common.
+    /// The effect of changes over all groups; an empty sample if no repeat exists in all cells of all groups.
     fn combined(&self, groups: &[Vec<usize>]) -> Combined {
         if groups.iter().all(|group| self.have_partners(group)) {
-            let nothing = Combined { sample: Sample::default(), groups: groups.len(), repeats: 0 };
-            return Combined::of(&self.contrasts(groups, &self.logs)).unwrap_or(nothing);
+            return Combined::of(&self.contrasts(groups, &self.logs));
         }
         let share = 1.0 / groups.len() as f64;
         let of_group = |group: &Vec<usize>| -> Vec<(f64, usize)> {
@@ -394,12 +404,13 @@ struct Combined {
 
 impl Combined {
     /// Only repeats that all groups have count. A missing repeat of a group cannot be replaced by the group's mean: the mean has no noise,
-    /// so the noise of the remaining groups would be taken for the noise of all. Groups without any repeat are ignored.
-    fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
-        let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
-        let repeats = groups.iter().map(|group| group.len()).max()?;
-        let logs = complete_blocks(&groups).into_iter().map(|(_, log)| log);
-        Some(Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), repeats })
+    /// so the noise of the remaining groups would be taken for the noise of all. A group without any repeat leaves none: the remaining
+    /// groups would give the effect in other cells.
+    fn of(groups: &[Vec<(u32, f64)>]) -> Self {
+        let repeats = groups.iter().map(Vec::len).max().unwrap_or(0);
+        let blocks = complete_blocks(&groups.iter().collect::<Vec<_>>());
+        let logs = blocks.into_iter().map(|(_, log)| log);
+        Self { sample: Sample::Pairs(logs.collect()), groups: groups.len(), repeats }
     }
 
     fn value(&self, intervals: Intervals) -> Option<Value> {

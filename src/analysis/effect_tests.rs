@@ -86,6 +86,7 @@ fn effects_on_rows_that_form_no_pairs_are_not_paired_by_their_places() {
     assert_eq!(effect_of(&runs).judgement.verdict, Verdict::Slower);
     runs.iter_mut().for_each(|run| run.counts_rows = true);
     let Effect { value, judgement, groups, .. } = effect_of(&runs);
+    let value = value.unwrap();
     assert_eq!((judgement.verdict, groups), (Verdict::Undecided, 2), "{judgement:?}");
     assert_eq!((value.n, value.method), (4, crate::analysis::Method::GeometricMeans));
     let ends = value.interval.unwrap();
@@ -118,8 +119,8 @@ fn a_main_effect_is_the_geometric_mean_over_pairs_that_are_otherwise_equal() {
     ]);
     let fp16 = find(&found, "fp16/fp32");
     // 4 times and twice as fast.
-    assert!((fp16.value.median - 8.0_f64.sqrt()).abs() < 1e-9 && fp16.groups == 2, "{fp16:?}");
-    assert_eq!((fp16.value.interval, fp16.judgement.verdict), (None, Verdict::Undecided));
+    assert!((fp16.value.unwrap().median - 8.0_f64.sqrt()).abs() < 1e-9 && fp16.groups == 2, "{fp16:?}");
+    assert_eq!((fp16.value.unwrap().interval, fp16.judgement.verdict), (None, Verdict::Undecided));
     // Nothing is otherwise equal to the only fp64 cell.
     assert!(found.iter().all(|(name, _)| !name.contains("fp64")), "{found:?}");
 }
@@ -131,11 +132,11 @@ fn what_pairs_differ_in_is_an_interaction_and_not_in_the_main_effects_interval()
     // Repeats of one cell go together with the others': the first change halves the time on one GPU, and takes 1/8 on two.
     let found = effects_of(&[("fp32", 1, &a), ("fp32", 2, &b), ("fp16", 1, &c), ("fp16", 2, &d)]);
     let main = find(&found, "fp16/fp32");
-    let Interval { low, high } = main.value.interval.unwrap();
-    assert!((main.value.median - 4.0).abs() < 1e-9 && low > 3.9 && high < 4.1, "{main:?}");
-    assert_eq!((main.judgement.verdict, main.value.n, main.groups), (Verdict::Faster, 3, 2));
+    let Interval { low, high } = main.value.unwrap().interval.unwrap();
+    assert!((main.value.unwrap().median - 4.0).abs() < 1e-9 && low > 3.9 && high < 4.1, "{main:?}");
+    assert_eq!((main.judgement.verdict, main.value.unwrap().n, main.groups), (Verdict::Faster, 3, 2));
     let interaction = find(&found, "fp16/fp32 × 2/1");
-    assert!((interaction.value.median - 4.0).abs() < 1e-9, "{interaction:?}");
+    assert!((interaction.value.unwrap().median - 4.0).abs() < 1e-9, "{interaction:?}");
     assert_eq!((interaction.groups, interaction.judgement.verdict), (1, Verdict::Faster));
     assert_eq!(
         found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
@@ -151,7 +152,7 @@ fn the_noise_of_repeats_is_the_width_of_the_interval() {
     let logs: Vec<(u32, f64)> = a.iter().zip(1..).map(|(time, repeat)| (repeat, *time)).collect();
     let base: Vec<(u32, f64)> = b.iter().zip(1..).map(|(time, repeat)| (repeat, *time)).collect();
     let ratio = crate::analysis::ratio(&logs, &base).unwrap();
-    let value = find(&found, "fp16/fp32").value;
+    let value = find(&found, "fp16/fp32").value.unwrap();
     assert!((value.median - ratio.median).abs() < 1e-12, "one pair is a ratio: {value:?}");
     let (seen, expected) = (value.interval.unwrap(), ratio.interval.unwrap());
     assert!(
@@ -166,13 +167,21 @@ fn an_effect_rests_on_the_repeats_that_all_groups_have() {
     let quiet = [80.0, 80.1, 79.9, 80.05, 79.95, 80.0];
     let found = effects_of(&[("fp32", 1, &quiet), ("fp32", 2, &[80.0]), ("fp16", 1, &quiet), ("fp16", 2, &[83.0])]);
     let main = find(&found, "fp16/fp32");
-    assert_eq!((main.judgement.verdict, main.value.n, main.repeats_seen), (Verdict::Undecided, 1, 6), "{main:?}");
-    assert_eq!((main.value.interval, main.groups), (None, 2));
+    assert_eq!(
+        (main.judgement.verdict, main.value.unwrap().n, main.repeats_seen),
+        (Verdict::Undecided, 1, 6),
+        "{main:?}"
+    );
+    assert_eq!((main.value.unwrap().interval, main.groups), (None, 2));
     // A group that lost two repeats leaves the others their noise.
     let noisy = [80.0, 84.0, 76.0, 83.0];
     let found = effects_of(&[("fp32", 1, &quiet), ("fp32", 2, &[80.0; 4]), ("fp16", 1, &quiet), ("fp16", 2, &noisy)]);
     let main = find(&found, "fp16/fp32");
-    assert_eq!((main.judgement.verdict, main.value.n, main.repeats_seen), (Verdict::Undecided, 4, 6), "{main:?}");
+    assert_eq!(
+        (main.judgement.verdict, main.value.unwrap().n, main.repeats_seen),
+        (Verdict::Undecided, 4, 6),
+        "{main:?}"
+    );
 }
 
 #[test]
@@ -196,6 +205,97 @@ fn effects_whose_cells_have_no_repeat_in_common_are_named() {
     assert_eq!(computed, ["4/1", "fp16/fp32 × 4/1"]);
 }
 
+/// The names of effects with their numbers of groups and their verdicts, and whether they have a probability.
+fn judged(effects: &[&Effect]) -> Vec<(String, usize, String, bool)> {
+    let one =
+        |effect: &&Effect| (name(effect), effect.groups, effect.judgement.to_string(), effect.judgement.p.is_some());
+    effects.iter().map(one).collect()
+}
+
+/// The effects that compare fp16 on 2 GPUs with other cells, with the same verdict.
+fn without_the_second_cell(verdict: &str) -> [(String, usize, String, bool); 3] {
+    [("fp16/fp32", 3), ("2/1", 2), ("fp16/fp32 × 2/1", 1)]
+        .map(|(name, groups)| (name.to_owned(), groups, verdict.to_owned(), false))
+}
+
+#[test]
+fn effects_with_a_group_whose_cells_have_no_repeat_in_common_are_not_comparable() {
+    let near = |base: f64| [base, base * 1.01, base * 0.99];
+    let mut runs = runs(&[
+        ("fp32", 1, &near(10.0)),
+        ("fp32", 2, &near(12.0)),
+        ("fp32", 4, &near(14.0)),
+        ("fp16", 1, &near(5.0)),
+        ("fp16", 2, &near(2.0)),
+        ("fp16", 4, &near(7.0)),
+    ]);
+    for run in runs.iter_mut().filter(|run| run.cell == "fp16-2-ddp-ds") {
+        run.repeat += 3;
+    }
+    let found = effects(&cells(&runs), &times, FASTER);
+    let (known, unknown): (Vec<&Effect>, Vec<&Effect>) =
+        found.computed.iter().partition(|effect| effect.value.is_some());
+    assert_eq!(known.into_iter().map(name).collect::<Vec<_>>(), ["4/1", "fp16/fp32 × 4/1"]);
+    let expected = "not comparable: no repeat of one has a partner in the other";
+    assert_eq!(judged(&unknown), without_the_second_cell(expected));
+    assert!(found.without_repeats.is_empty());
+    // A partner is still to come.
+    let mut queued = runs.iter().find(|run| run.cell == "fp16-2-ddp-ds").unwrap().clone();
+    (queued.run, queued.repeat, queued.state) = ("next".to_owned(), 1, crate::plan::RunState::Queued);
+    queued.values.clear();
+    runs.push(queued);
+    let found = effects(&cells(&runs), &times, FASTER);
+    let without: Vec<String> = found.without_repeats.iter().map(|changes| named(changes)).collect();
+    assert_eq!(
+        (without.as_slice(), found.computed.len()),
+        (&["fp16/fp32", "2/1", "fp16/fp32 × 2/1"].map(str::to_owned)[..], 2)
+    );
+}
+
+#[test]
+fn effects_whose_cells_have_a_value_that_is_not_above_0_are_not_comparable() {
+    let near = |base: f64| [base, base * 1.01, base * 0.99];
+    for bad in [0.0, -3.0] {
+        let mut runs = runs(&[
+            ("fp32", 1, &near(10.0)),
+            ("fp32", 2, &near(12.0)),
+            ("fp32", 4, &near(14.0)),
+            ("fp16", 1, &near(5.0)),
+            ("fp16", 2, &[6.0, bad, 6.1]),
+            ("fp16", 4, &near(7.0)),
+        ]);
+        // Repeats that form pairs, and rows that do not.
+        for counts_rows in [false, true] {
+            runs.iter_mut().for_each(|run| run.counts_rows = counts_rows);
+            let found = effects(&cells(&runs), &times, FASTER);
+            let (known, unknown): (Vec<&Effect>, Vec<&Effect>) =
+                found.computed.iter().partition(|effect| effect.value.is_some());
+            let known: Vec<String> = known.into_iter().map(name).collect();
+            assert_eq!(known, ["4/1", "fp16/fp32 × 4/1"], "{bad} {counts_rows}");
+            let expected = "not comparable: ratios need values above 0";
+            assert_eq!(judged(&unknown), without_the_second_cell(expected), "{bad} {counts_rows}");
+            assert!(found.without_repeats.is_empty());
+        }
+        let means = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);
+        let names: Vec<String> = means.iter().map(|one| format!("{} {}", one.first, one.second)).collect();
+        assert_eq!(names, ["fp32 1", "fp32 4", "fp16 1", "fp16 4"]);
+    }
+}
+
+#[test]
+fn no_effect_of_a_design_is_comparable_if_one_of_its_cells_has_a_value_of_0() {
+    let mut runs = designed_runs("kind = \"fraction\"\nruns = 8\n", |at| 0.1 * at[0] as f64);
+    let all = effects(&cells(&runs), &times, FASTER).computed;
+    assert!(all.iter().all(|effect| effect.value.is_some()));
+    runs[3].values.insert("total_time_s".into(), 0.0);
+    let found = effects(&cells(&runs), &times, FASTER);
+    assert_eq!((found.computed.len(), found.without_repeats.len()), (all.len(), 0));
+    for effect in found.computed {
+        assert_eq!((effect.value, effect.fitted.as_ref().unwrap().cells), (None, 8));
+        assert_eq!(effect.judgement.reason, Some(Incomparable::NoRatio));
+    }
+}
+
 #[test]
 fn one_cell_and_none_have_no_effects() {
     assert!(effects_of(&[("fp32", 1, &[0.4])]).is_empty());
@@ -214,7 +314,7 @@ const TABLE_3: [(&str, [f64; 4]); 2] =
 
 fn assert_effects(found: &[(String, Effect)], expected: &[(&str, f64)]) {
     for (name, ratio) in expected {
-        let seen = find(found, name).value.median;
+        let seen = find(found, name).value.unwrap().median;
         assert!((seen - ratio).abs() < 5e-5, "{name}: {seen} for {ratio}");
     }
 }
@@ -329,7 +429,7 @@ fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactio
     // Times are inverted: a longer time is a ratio below 1.
     let near = |name: &str, log: f64| {
         let effect = find(&estimates, name);
-        assert!((effect.value.median.ln() + log).abs() < 1e-9, "{name}: {:?}", effect.value);
+        assert!((effect.value.unwrap().median.ln() + log).abs() < 1e-9, "{name}: {:?}", effect.value);
         effect
     };
     assert_eq!(mixed(&near("bf16/fp32", 0.1 + 0.15)), "");
@@ -363,7 +463,7 @@ fn an_estimate_that_is_mixed_with_an_interaction_contains_it() {
         effects(&cells(&runs), &times, FASTER).computed.into_iter().map(|effect| (name(&effect), effect)).collect();
     let pin = find(&estimates, "on/off");
     // Nothing depends on pin_memory, and half of the interaction shows as its effect: this is why they are named together.
-    assert!((pin.value.median.ln() + 0.2).abs() < 1e-9, "{:?}", pin.value);
+    assert!((pin.value.unwrap().median.ln() + 0.2).abs() < 1e-9, "{:?}", pin.value);
     assert_eq!(mixed(&pin), "+1.00 precision×layout");
     assert_eq!(estimates.len(), 3);
 }

@@ -138,7 +138,7 @@ pub struct RunSummary {
     pub mode: Mode,
     /// The steps at its start that its measures of steps leave out; `None` if it is unknown what its plan asks for.
     pub warm_up: Option<LeftOut>,
-    /// The check measures of its plan; empty if the plan has none.
+    /// The check measures of its plan, with margins in the units of its values; empty if the plan has none.
     pub checked: Arc<[Checked]>,
     /// The design that chose its plan's cells of this workload; `None` for all combinations.
     pub design: Option<Arc<Design>>,

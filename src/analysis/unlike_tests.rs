@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::check::{check_cells, judge_checks, merged, paired};
+use super::check::{check_cells, checked_by, judge_checks, merged, paired};
 use super::{
     Cell, Comparison, LeftOut, Measure, Measures, RunSummary, SessionComparison, by_repeat, cells, finished, fixture,
     judge_comparisons, judge_sessions, summarise_run,
@@ -164,6 +164,58 @@ fn check_values_of_several_pairs_of_cells_and_their_margins_are_compared_in_one_
     assert_eq!(checked([in_s(1.0), in_ms(0.5)]), same);
     for plans in [[in_ms(1.0), in_s(0.1)], [in_ms(0.1), in_s(1.0)]] {
         assert_eq!(checked(plans), "lat differs: 12.704 against 12.502 ms");
+    }
+}
+
+#[test]
+fn a_margin_of_a_formula_counts_and_is_named_in_the_unit_that_the_formula_declares() {
+    let own = [OwnMeasure { unit: Some("us".to_owned()), ..OwnMeasure::new("slat", "lat * 1") }];
+    // The cells differ by 0.448 ms. A run's margin is in the unit of its values, which is s.
+    let checked = |margins: [(f64, &str); 2]| {
+        let run = |(place, (precision, lat_ms, step), repeat): (usize, (&str, f64, f64), u32)| {
+            let mut run = with_unit(precision, repeat, "ms", lat_ms + step * f64::from(repeat));
+            run.set_own(&own);
+            let (number, unit) = margins[place];
+            let margin = Margin::Absolute(number).in_base_units(unit);
+            run.checked = [Checked { measure: "slat".into(), margin }].into();
+            run
+        };
+        let sides = [(0, ("fp32", 5.0, 0.001)), (1, ("fp16", 4.55, 0.002))];
+        let repeats = sides.into_iter().flat_map(|(place, side)| (1..=3).map(move |repeat| (place, side, repeat)));
+        let runs: Vec<RunSummary> = repeats.map(run).collect();
+        let cells = cells(&runs);
+        let pairs = check_cells(&cells[1], &cells[0], &paired(&cells[1], &cells[0]), "step_time_s");
+        (judge_checks(&[&pairs])[0].to_string(), checked_by(&cells))
+    };
+    let (differs, same) = ("slat differs: 4554.000 against 5002.000 us", "check values are equal within their margins");
+    let found = checked([(100.0, "us"); 2]);
+    assert_eq!((found.0.as_str(), found.1.as_str()), (differs, "slat (within 100 us)"));
+    let found = checked([(500.0, "us"); 2]);
+    assert_eq!((found.0.as_str(), found.1.as_str()), (same, "slat (within 500 us)"));
+    // Plans that give the margin in other units of time: the tightest one counts.
+    let (judged, note) = checked([(500.0, "us"), (0.1, "ms")]);
+    assert_eq!(judged, differs);
+    assert!(note.starts_with("slat (within 500 us or 100 us: each comparison uses the tightest margin"), "{note}");
+}
+
+#[test]
+fn the_note_on_checks_gives_margins_with_the_unit_of_the_values_that_it_stands_beside() {
+    let note = |measure: &str, unit: &str, margin: Margin| {
+        let mut run = with_unit("fp32", 1, unit, 12.5);
+        run.checked = [Checked { measure: measure.into(), margin }].into();
+        checked_by(&cells(&[run]))
+    };
+    for (measure, unit, margin, expected) in [
+        ("lat", "ms", Margin::Absolute(0.5), "lat (within 0.5 ms)"),
+        ("lat", "", Margin::Absolute(0.5), "lat (within 0.5)"),
+        ("lat", "ms", Margin::Relative(0.02), "lat (within 2 %)"),
+        // 2 % would be a share of the value.
+        ("lat", "%", Margin::Absolute(2.0), "lat (within 2 points)"),
+        ("accuracy", "ms", Margin::Absolute(0.01), "accuracy (within 1 point)"),
+        ("accuracy", "ms", Margin::Absolute(0.005), "accuracy (within 0.5 points)"),
+        ("peak_device_bytes", "ms", Margin::Absolute(5e8), "peak_device_bytes (within 0.5 GB)"),
+    ] {
+        assert_eq!(note(measure, unit, margin), expected);
     }
 }
 

@@ -107,10 +107,12 @@ impl Intervals {
         self.of_sample(&groups)
     }
 
-    /// The ratio from a sample of logarithms: the median of the ratios of pairs, or the ratio of the geometric means of groups.
+    /// The ratio from a sample of logarithms: the median of the ratios of pairs, or the ratio of the geometric means of groups. `None`
+    /// without pairs or groups.
     pub(super) fn of_sample(self, logs: &Sample) -> Option<Value> {
         let groups = match logs {
             Sample::Pairs(logs) => return self.of_ratios(logs.iter().map(|log| log.exp())),
+            Sample::Groups(groups) if groups.is_empty() => return None,
             Sample::Groups(groups) => groups,
         };
         if let Some(contrast) = Contrast::of_sample(logs) {
@@ -185,8 +187,12 @@ pub(super) fn complete_blocks(groups: &[&Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
 
 /// Whether two sides have a ratio: each has values, all above 0.
 fn are_sound(over: &[(u32, f64)], base: &[(u32, f64)]) -> bool {
-    let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
-    !over.is_empty() && !base.is_empty() && over.iter().chain(base).all(is_sound)
+    [over, base].into_iter().all(|side| !side.is_empty() && have_logs(side))
+}
+
+/// Whether values have logarithms: all are above 0 and finite.
+pub(super) fn have_logs(values: &[(u32, f64)]) -> bool {
+    values.iter().all(|(_, value)| *value > 0.0 && value.is_finite())
 }
 
 fn median_by(values: &[(u32, f64)]) -> f64 {

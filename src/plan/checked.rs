@@ -8,7 +8,8 @@ use super::{Key, MeasureUnit};
 /// How far the check values of two cells may differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Margin {
-    /// The largest difference in the measure's own unit: 0.01 of an accuracy is one percentage point.
+    /// The largest difference in the measure's own unit: 0.01 of an accuracy is one percentage point. In plans, the own unit of a formula is
+    /// the one that it declares; in runs, whose values of formulas are in base units (s, B), so are margins.
     Absolute(f64),
     /// The largest difference as a share of the value.
     Relative(f64),
@@ -29,6 +30,14 @@ impl Margin {
         }
         let [from, to] = [from, to].map(MeasureUnit::parse);
         if from.is_like(&to) { Self::Absolute(margin * from.factor / to.factor) } else { self }
+    }
+
+    /// The margin of the same values in base units (s, B), if it is a number in `unit`. A share stays as it is.
+    pub fn in_base_units(self, unit: &str) -> Self {
+        match self {
+            Self::Absolute(margin) => Self::Absolute(margin * MeasureUnit::parse(unit).factor),
+            Self::Relative(_) => self,
+        }
     }
 }
 
@@ -89,5 +98,14 @@ mod tests {
             assert_eq!(half.converted(from, to), half, "{from} to {to}");
         }
         assert_eq!(Margin::Relative(0.5).converted("s", "ms"), Margin::Relative(0.5));
+    }
+
+    #[test]
+    fn a_margin_in_the_unit_of_a_formula_is_one_in_base_units_and_a_share_stays() {
+        for (unit, expected) in [("ms", 0.0005), ("MiB", 524_288.0), ("%", 0.005), ("tokens", 0.5), ("", 0.5)] {
+            let Margin::Absolute(margin) = Margin::Absolute(0.5).in_base_units(unit) else { panic!("{unit}") };
+            assert!((margin / expected - 1.0).abs() < 1e-12, "{unit}: {margin}");
+        }
+        assert_eq!(Margin::Relative(0.5).in_base_units("ms"), Margin::Relative(0.5));
     }
 }

@@ -8,7 +8,9 @@ use super::Added;
 use super::kept_measures::kept_measures;
 use super::made_otherwise::made_otherwise;
 use super::tracing::waits_for_import;
-use crate::plan::{DeclaredMeasure, InvalidCell, Margin, Plan, RunState, SearchStep, WorkloadSpec, asked_cells};
+use crate::plan::{
+    Checked, DeclaredMeasure, InvalidCell, Key, Margin, Plan, RunState, SearchStep, WorkloadSpec, asked_cells,
+};
 use crate::program::Facts;
 use crate::store::{Reader, RunRecord, StoreError, held_cells};
 
@@ -78,9 +80,12 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
 /// another unit of a margin.
 fn judges_otherwise(toml: &str, name: &str, plan: &Plan) -> bool {
     let Ok(other) = Plan::parse(toml, name) else { return false };
-    let has_margin_in_unit = |measure: &DeclaredMeasure| {
-        let mut checked = plan.checked.iter().filter(|checked| checked.measure == measure.key);
-        checked.any(|checked| matches!(checked.margin, Margin::Absolute(_)))
+    let in_units: Vec<&Checked> =
+        plan.checked.iter().filter(|checked| matches!(checked.margin, Margin::Absolute(_))).collect();
+    let has_margin_in_unit = |measure: &DeclaredMeasure| in_units.iter().any(|checked| checked.measure == measure.key);
+    let has_other_formula_unit = |checked: &&Checked| {
+        let [own, others] = [plan, &other].map(|plan| unit_of_formula(plan, &checked.measure));
+        own != others
     };
     let differs = |spec: &WorkloadSpec, others: &WorkloadSpec| {
         let is_other = |one: &DeclaredMeasure| {
@@ -89,9 +94,16 @@ fn judges_otherwise(toml: &str, name: &str, plan: &Plan) -> bool {
             };
             others.measures.iter().any(|theirs| theirs.key == one.key && is_judged_otherwise(theirs))
         };
-        other.checked != plan.checked || spec.measures.iter().any(is_other)
+        other.checked != plan.checked
+            || in_units.iter().any(has_other_formula_unit)
+            || spec.measures.iter().any(is_other)
     };
     other.blocks().any(|block| plan.spec_of(&block.spec.key).is_some_and(|spec| differs(spec, &block.spec)))
+}
+
+/// The unit that a plan declares for a measure of its `[measures]`.
+fn unit_of_formula<'p>(plan: &'p Plan, key: &Key) -> Option<&'p str> {
+    plan.measures.iter().find(|planned| planned.measure.key == *key)?.measure.unit.as_deref()
 }
 
 #[cfg(test)]
@@ -112,5 +124,12 @@ mod tests {
         assert!(!is_other(&solve("s", "0.5"), &solve("s", "0.5")));
         assert!(is_other(&solve("s", "0.25"), &solve("s", "0.5")));
         assert!(!is_other(&solve("ms", "\"2 %\""), &solve("s", "\"2 %\"")));
+        let formula = |unit: &str, margin: &str| {
+            let own = format!("[measures]\nown = {{ formula = \"q * 1\", unit = \"{unit}\" }}\n");
+            solve("s", "0.5") + &format!("own = {margin}\n") + &own
+        };
+        assert!(is_other(&formula("ms", "3"), &formula("us", "3")));
+        assert!(!is_other(&formula("ms", "3"), &formula("ms", "3")));
+        assert!(!is_other(&formula("ms", "\"2 %\""), &formula("us", "\"2 %\"")));
     }
 }

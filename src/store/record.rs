@@ -217,7 +217,8 @@ pub struct RunRecord {
     /// The warm-up that its plan asks for; `None` if its plan is unknown, for a quick run, which finds the end of its warm-up, and for an
     /// imported run.
     pub warm_up: Option<WarmUp>,
-    /// The check measures that the session's latest plan with its workload names; empty if that plan names none.
+    /// The check measures that the session's latest plan with its workload names, with margins in the units of its values; empty if that plan
+    /// names none.
     pub checked: Arc<[Checked]>,
     /// The session's user-defined measures, which are computed from the others.
     pub own_measures: Arc<[OwnMeasure]>,

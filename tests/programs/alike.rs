@@ -134,6 +134,47 @@ speed = [1, 2]
 }
 
 #[test]
+fn a_margin_of_a_formula_is_in_the_unit_that_the_plan_declares() {
+    /// The second program is twice as fast as the first one, and prints a latency that is 100 us shorter.
+    const CHECKED: &str = r#"
+repeats = 4
+[command]
+name = "timed"
+run = ["sh", "-c", "echo rate {speed}00{repeat} lat 5.$((2 - {speed}))0{repeat}"]
+[command.readings]
+patterns = ['^rate (?<rate>\S+) lat (?<lat>\S+)']
+[command.measures.rate]
+better = "higher"
+on_speed = true
+[command.measures.lat]
+unit = "ms"
+[measures]
+slat = { formula = "lat * 1", unit = "UNIT" }
+[check]
+slat = MARGIN
+[factors]
+speed = [1, 2]
+"#;
+    let plan = |unit: &str, margin: &str| CHECKED.replace("UNIT", unit).replace("MARGIN", margin);
+    let scene = session(&plan("us", "50"));
+    let check = || {
+        let table = scene.table(&["--measure", "rate"]);
+        (table["rows"][1]["verdict"]["check_words"].as_str().unwrap_or_default().to_owned(), table["notes"].to_string())
+    };
+    let (differs, notes) = check();
+    assert!(differs.starts_with("slat differs: 5002.500 against 5102.500 us"), "{differs}");
+    assert!(notes.contains("slat (within 50 us)"), "{notes}");
+    // The session keeps its measure in us, and the margin of the later plan is in its own unit.
+    for (unit, margin, expected) in
+        [("us", "150", "equal within"), ("ms", "0.05", "differs"), ("ms", "0.15", "equal within")]
+    {
+        assert_eq!(scene.run(&plan(unit, margin), &["--resume"]).status.code(), Some(0));
+        let (judged, notes) = check();
+        assert!(judged.contains(expected), "{margin} {unit}: {judged}; {notes}");
+    }
+}
+
+#[test]
 fn sessions_that_disagree_on_the_good_values_of_a_measure_get_no_verdict_until_a_plan_corrects_it() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("value");

@@ -44,13 +44,37 @@ pub(super) static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
     ]
 });
 
+/// The factor for shown values of a measure, and their unit.
+fn shown_unit(known: Option<&Measure>) -> (f64, &str) {
+    let (factor, unit) = known.map_or((1.0, ""), |measure| (measure.shown_factor, &*measure.shown_unit));
+    (factor, if unit == "1" { "" } else { unit })
+}
+
+/// The margin of a check measure of a run in words: `2 %` for a share, `100 us` for a number. A number in percent is one of points.
+pub(super) fn margin_text(checked: &Checked, run: &RunSummary) -> String {
+    let Margin::Absolute(margin) = checked.margin else { return checked.margin.to_string() };
+    let (factor, unit) = shown_unit(run.measures.find(&checked.measure));
+    let number = Margin::Absolute(without_last_digits(margin * factor));
+    match unit {
+        "" => number.to_string(),
+        "%" if number == Margin::Absolute(1.0) => "1 point".to_owned(),
+        "%" => format!("{number} points"),
+        unit => format!("{number} {unit}"),
+    }
+}
+
+/// A number with twelve digits: conversions of units change digits behind them.
+fn without_last_digits(number: f64) -> f64 {
+    format!("{number:.11e}").parse().unwrap_or(number)
+}
+
 impl CheckMeasure {
     /// A check measure that a run's plan names.
     pub(super) fn of(checked: &Checked, run: &RunSummary) -> Self {
         let known = run.measures.find(&checked.measure);
-        let (factor, unit) = known.map_or((1.0, ""), |measure| (measure.shown_factor, &*measure.shown_unit));
         let name = known.map_or_else(|| checked.measure.to_string(), |measure| measure.name.to_lowercase());
-        let shown = (factor, if unit == "1" { "" } else { unit }.into());
+        let (factor, unit) = shown_unit(known);
+        let shown = (factor, unit.into());
         let known = known.cloned();
         Self { key: checked.measure.clone(), name: name.into(), margin: checked.margin, shown, known }
     }

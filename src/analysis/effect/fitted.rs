@@ -53,6 +53,8 @@ pub(super) fn fitted(design: &Design<'_, '_>, interactions: &[Term], reading: &R
             share: alias.share,
         });
         let mut comparison = compared(design, &weights, reading);
+        // Each estimate is a sum over all cells.
+        comparison.reason = design.no_ratio(0..design.cells.len()).or(comparison.reason);
         comparison.by_arrival = Some(weighted(&weights, &design.clocks).sample);
         // The weights of the ratio of two values are 1 and -1.
         comparison.rounding.step *= weights.iter().map(|weight| weight.abs()).sum::<f64>() / 2.0;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Combined, Design};
+use super::{Combined, Design, have_logs};
 use crate::analysis::{Cell, Intervals, Level, Value};
 
 /// Means are computed for at most this many pairs of levels: nobody can read a plot with more lines.
@@ -23,14 +23,19 @@ pub struct MeanCell {
 
 /// Means for all pairs of levels of two settings. Only combinations of the other settings that every pair has are used, so that the means
 /// are comparable. If no combination has all pairs, levels that lack cells are left out, at least two of each setting remaining; empty if
-/// that does not help, and for more than [`MOST_PAIRS`] pairs.
+/// that does not help, and for more than [`MOST_PAIRS`] pairs. Cells with a value that is not above 0 have no geometric mean, and count as
+/// lacking.
 pub fn mean_cells(
     cells: &[Cell],
     values: &dyn Fn(&Cell) -> Vec<(u32, f64)>,
     (first, second): (&str, &str),
     intervals: Intervals,
 ) -> Vec<MeanCell> {
-    let design = Design::new(cells, values);
+    let with_logs = |cell: &Cell| {
+        let values = values(cell);
+        if have_logs(&values) { values } else { Vec::new() }
+    };
+    let design = Design::new(cells, &with_logs);
     let place = |key: &str| design.settings.iter().position(|setting| setting.key == key);
     let Some((first, second)) = place(first).zip(place(second)) else { return Vec::new() };
     if design.levels[first].len().saturating_mul(design.levels[second].len()) > MOST_PAIRS {
@@ -41,7 +46,7 @@ pub fn mean_cells(
         let at = |code: &Vec<usize>| design.at(code, (first, second), (a, b));
         let places: Vec<usize> = whole.iter().filter_map(at).collect();
         let combined = if places.len() == 1 || design.have_partners(&places) {
-            Combined::of(&places.iter().map(|place| design.logs[*place].clone()).collect::<Vec<_>>())?
+            Combined::of(&places.iter().map(|place| design.logs[*place].clone()).collect::<Vec<_>>())
         } else {
             let share = 1.0 / places.len() as f64;
             design.whole(places.iter().map(|place| (share, *place)), places.len())

@@ -17,6 +17,7 @@ use crate::figure::ratio::{by_repeat, scaled};
 use crate::figure::study::{Place, RATIO, Study, VERDICT};
 use crate::figure::table::{CellValue, Column, Row, Table};
 use crate::figure::verdict_notes::verdict_notes;
+use crate::plan::groups;
 
 /// Maximum number of rows of a tornado.
 const ROWS: usize = 20;
@@ -52,9 +53,9 @@ fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals)
     effects(cells, &values, Reading { others, ..reading })
 }
 
-/// The effects sorted by size, regardless of their direction.
+/// The effects sorted by size, regardless of their direction; those without a value come last.
 fn ranked(mut effects: Vec<Effect>) -> Vec<Effect> {
-    let size = |effect: &Effect| effect.value.median.ln().abs();
+    let size = |effect: &Effect| effect.value.map_or(f64::NEG_INFINITY, |value| value.median.ln().abs());
     effects.sort_by(|a, b| size(b).total_cmp(&size(a)));
     effects
 }
@@ -73,20 +74,42 @@ fn name(effect: &Effect) -> String {
     changes_name(&effect.changes) + &mixed_name(effect)
 }
 
-/// The note on effects that could not be computed, given by their changes; `None` if there are none.
-fn not_computed(without_repeats: &[Vec<Change>]) -> Option<String> {
-    let mut names: Vec<String> = without_repeats.iter().take(NAMED_WITHOUT).map(|one| changes_name(one)).collect();
-    match without_repeats.len().saturating_sub(NAMED_WITHOUT) {
+/// The note on effects that could not be computed, given by their changes, with the reason and what to do; `None` if there are none.
+fn without_value(effects: &[&[Change]], reason: &str, advice: &str) -> Option<String> {
+    let mut names: Vec<String> = effects.iter().take(NAMED_WITHOUT).map(|one| changes_name(one)).collect();
+    match effects.len().saturating_sub(NAMED_WITHOUT) {
         0 => {}
         more => names.push(format!("{more} more")),
     }
     (!names.is_empty()).then(|| {
-        format!(
-            "without a value, because no repeat has finished in all cells that the effect compares: {} ({}); run the missing repeats",
-            counted(without_repeats.len(), "effect"),
-            names.join(", ")
-        )
+        let count = counted(effects.len(), "effect");
+        format!("without a value, because {reason}: {count} ({}); {advice}", names.join(", "))
     })
+}
+
+/// The note on effects without a value that could be compared, given by their changes; `None` if there are none.
+fn not_computed(without_repeats: &[Vec<Change>]) -> Option<String> {
+    let effects: Vec<&[Change]> = without_repeats.iter().map(Vec::as_slice).collect();
+    let reason = "no repeat has finished in all cells that the effect compares";
+    without_value(&effects, reason, "run the missing repeats")
+}
+
+/// The notes of a chart on the effects that it cannot draw, as sentences: those that [`not_computed`] names, and those that are not comparable,
+/// one note for each reason.
+fn not_drawn(without_repeats: &[Vec<Change>], incomparable: &[Effect]) -> Vec<String> {
+    let reasons = incomparable.iter().filter_map(|effect| Some((effect.judgement.reason.as_ref()?, effect)));
+    let reasons = reasons.map(|(why, effect)| ((why.name(), why.advice()), (why, effect.changes.as_slice())));
+    let mut notes: Vec<String> = not_computed(without_repeats).into_iter().collect();
+    for ((_, advice), effects) in groups(reasons) {
+        let (reasons, changes): (Vec<_>, Vec<_>) = effects.into_iter().unzip();
+        notes.extend(without_value(&changes, &reasons[0].to_string(), advice));
+    }
+    notes.iter().map(|note| capitalised(note) + ".").collect()
+}
+
+/// The effects that have a value, and the others.
+fn with_values(effects: Vec<Effect>) -> (Vec<Effect>, Vec<Effect>) {
+    effects.into_iter().partition(|effect| effect.value.is_some())
 }
 
 /// The effects that an effect is mixed with, as a part of its name: ` + Layout × GPUs − 0.33 Precision × GPUs + 4 more`.
@@ -125,8 +148,8 @@ fn row_name(effect: &Effect) -> String {
 }
 
 /// An effect as a part of a sentence.
-fn words(effect: &Effect, measure: &str) -> String {
-    let times = format!("{} times", significant(effect.value.median));
+fn words(effect: &Effect, value: Value, measure: &str) -> String {
+    let times = format!("{} times", significant(value.median));
     let of_speed = measure.is_empty();
     let undecided = if effect.judgement.verdict == Verdict::Undecided {
         "; these repeats do not decide whether that is so"
@@ -189,15 +212,15 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         let values = vec![
             CellValue::Text(settings),
             CellValue::Text(name(&effect)),
-            CellValue::Measure(effect.value),
+            effect.value.map_or(CellValue::Missing, CellValue::Measure),
             CellValue::Verdict(Box::new(effect.judgement.clone())),
             CellValue::Count(effect.groups as u64),
-            CellValue::Text(words(&effect, &in_words)),
+            effect.value.map_or(CellValue::Missing, |value| CellValue::Text(words(&effect, value, &in_words))),
         ];
-        Row::of_no_cell(effect.value.n, values)
+        Row::of_no_cell(effect.value.map_or(0, |value| value.n), values)
     };
     let effects: Vec<(usize, usize)> =
-        ranked_effects.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
+        ranked_effects.iter().filter_map(|effect| Some((effect.value?.n, effect.repeats_seen))).collect();
     let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
     let mut notes = notes(study, cells, &[], &rows, baseline);
     if rows.is_empty() {
@@ -251,8 +274,8 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     let title = format!("Effects on {}", measure.to_lowercase());
     let mut chart = Chart::new(title, geometry, Axis::new("Level", ""), y);
     let panel = panel_of(&mut chart.panels, String::new());
-    let Effects { computed: mut effects, mut without_repeats } =
-        effects_of(scene.study, scene.cells, scene.all, scene.intervals);
+    let Effects { computed, mut without_repeats } = effects_of(scene.study, scene.cells, scene.all, scene.intervals);
+    let (mut effects, mut incomparable) = with_values(computed);
     if with_interactions {
         effects = ranked(effects);
         if effects.len() > ROWS {
@@ -261,6 +284,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         }
     } else {
         effects.retain(|effect| effect.changes.len() == 1);
+        incomparable.retain(|effect| effect.changes.len() == 1);
         without_repeats.retain(|changes| changes.len() == 1);
         if effects.len() > MOST_PLACES {
             let why = format!(
@@ -273,11 +297,11 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         }
     }
     let mut ends = (1.0_f64, 1.0_f64);
-    for effect in &effects {
+    for (effect, value) in effects.iter().filter_map(|effect| Some((effect, effect.value?))) {
         let row = place_of(&mut chart.x.categories, row_name(effect));
-        let interval = effect.value.interval.map_or([effect.value.median; 2], |ends| [ends.low, ends.high]);
+        let interval = value.interval.map_or([value.median; 2], |ends| [ends.low, ends.high]);
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
-        let points = vec![Point { x: row as f64, across: None, value: effect.value, ratio: None, cell: None }];
+        let points = vec![Point { x: row as f64, across: None, value, ratio: None, cell: None }];
         // The same name as in the table. Grey, because levels of different factors share colours, and each row has its name.
         panel.series.push(Series { points, ..Series::measured(name(effect), Look::Grey) });
     }
@@ -285,14 +309,14 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
         chart.y.scale = Scale::Log;
     }
-    let without = not_computed(&without_repeats).map(|note| capitalised(&note) + ".");
-    if effects.is_empty() {
-        chart.notes.push(without.unwrap_or_else(nothing));
-    } else {
+    let without = not_drawn(&without_repeats, &incomparable);
+    if !effects.is_empty() {
         let is_fitted = effects.iter().any(|effect| effect.fitted.is_some());
         chart.notes.push(capitalised(&how(is_fitted)) + ".");
-        chart.notes.extend(without);
+    } else if without.is_empty() {
+        chart.notes.push(nothing());
     }
+    chart.notes.extend(without);
     chart
 }
 
@@ -301,9 +325,10 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
 pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     let metric = scene.study.own_measure();
     let Effects { computed, mut without_repeats } = effects_of(scene.study, scene.cells, scene.all, scene.intervals);
-    let effects = ranked(computed);
+    let (effects, mut incomparable) = with_values(ranked(computed));
+    incomparable.retain(|effect| effect.changes.len() > 1);
     without_repeats.retain(|changes| changes.len() > 1);
-    let without = not_computed(&without_repeats).map(|note| capitalised(&note) + ".");
+    let without = not_drawn(&without_repeats, &incomparable);
     let mut pairs: Vec<(Setting, Setting)> = Vec::new();
     for effect in &effects {
         if let [first, second] = effect.changes.as_slice() {
@@ -333,7 +358,7 @@ pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     match charts.first_mut() {
         Some(chart) => chart.notes.extend(std::iter::once(note).chain(without)),
         None => charts.push(Chart {
-            notes: vec![without.unwrap_or_else(|| NO_PLOT.to_owned())],
+            notes: if without.is_empty() { vec![NO_PLOT.to_owned()] } else { without },
             ..Chart::new("Interactions", Geometry::Profile, Axis::default(), Axis::default())
         }),
     }

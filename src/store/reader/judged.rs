@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::Result as SqlResult;
 
 use super::Reader;
-use crate::plan::{Checked, Key, Plan, WorkloadSpec};
+use crate::plan::{Checked, Key, OwnMeasure, Plan, WorkloadSpec};
 
 /// What the session's plans say about how results are judged. Plans are read from the latest one backwards until a workload is found, since a
 /// session may have thousands of them.
@@ -28,6 +28,8 @@ pub(super) struct Judged {
 struct Latest {
     /// The check measures; `None` until a plan with the workload was found whose text can be read.
     checked: Option<Arc<[Checked]>>,
+    /// The measures that the same plan computes by formulas. A margin that is a number is in the unit that they declare.
+    formulas: Arc<[OwnMeasure]>,
     /// The workload, if it came with a plan.
     spec: Option<Arc<WorkloadSpec>>,
 }
@@ -41,28 +43,44 @@ impl Judged {
         // Texts that cannot be read are ignored: they may be of a later version, or mappings of imported files.
         let Ok(plan) = Plan::parse(toml, name) else { return };
         let checked: Arc<[Checked]> = plan.checked.as_slice().into();
+        let formulas: Arc<[OwnMeasure]> = plan.measures.iter().map(|planned| planned.measure.clone()).collect();
         for block in plan.blocks() {
             let latest = self.by_workload.entry(block.spec.key.clone()).or_default();
-            latest.checked.get_or_insert_with(|| Arc::clone(&checked));
+            if latest.checked.is_none() {
+                (latest.checked, latest.formulas) = (Some(Arc::clone(&checked)), Arc::clone(&formulas));
+            }
         }
     }
 }
 
 impl Latest {
-    /// The check measures of runs of a workload, with margins in the units that the workload declares.
-    fn checked_in_units_of(&self, workload: &WorkloadSpec) -> Arc<[Checked]> {
+    /// The check measures of runs of a workload, with margins in the units of the runs' values: those that the workload declares, and base
+    /// units for measures that the session computes by formulas.
+    fn checked_in_units_of(&self, workload: &WorkloadSpec, formulas: &[OwnMeasure]) -> Arc<[Checked]> {
         let Some(latest) = &self.checked else { return Arc::default() };
         let unit_in = |spec: &WorkloadSpec, key: &Key| {
             spec.measures.iter().find(|measure| measure.key == *key).map(|measure| Arc::clone(&measure.unit))
         };
         let converted = |checked: &Checked| {
-            let units = self.spec.as_deref().and_then(|spec| unit_in(spec, &checked.measure));
-            let units = units.zip(unit_in(workload, &checked.measure));
-            let margin = units.map_or(checked.margin, |(from, to)| checked.margin.converted(&from, &to));
+            let (key, margin) = (&checked.measure, checked.margin);
+            let margin = if let Some(to) = unit_in(workload, key) {
+                let from = self.spec.as_deref().and_then(|spec| unit_in(spec, key));
+                from.map_or(margin, |from| margin.converted(&from, &to))
+            } else {
+                self.unit_of_formula(key, formulas).map_or(margin, |unit| margin.in_base_units(unit))
+            };
             Checked { margin, ..checked.clone() }
         };
         let all: Vec<Checked> = latest.iter().map(converted).collect();
         if all == **latest { Arc::clone(latest) } else { all.into() }
+    }
+
+    /// The unit in which the plan gives numbers of a measure that the session computes by a formula; `None` for base units. The session keeps
+    /// its own measure if a later plan declares another unit, but the margin of that plan is in the plan's unit.
+    fn unit_of_formula<'m>(&'m self, key: &Key, formulas: &'m [OwnMeasure]) -> Option<&'m str> {
+        let kept = formulas.iter().find(|kept| kept.key == *key)?;
+        let planned = self.formulas.iter().find(|planned| planned.key == *key && planned.formula == kept.formula);
+        planned.unwrap_or(kept).unit.as_deref()
     }
 
     /// A workload that came with a plan, with the good values of its measures as the latest plan has them.
@@ -93,8 +111,9 @@ impl Reader {
     }
 
     /// The check measures of runs of a workload, by the plans that the session had at the last [`Self::refresh_judged`].
-    pub(super) fn checked_of(&self, workload: &WorkloadSpec) -> SqlResult<Arc<[Checked]>> {
-        Ok(self.latest_of(&workload.key)?.checked_in_units_of(workload))
+    /// `formulas` are the measures that the session computes.
+    pub(super) fn checked_of(&self, workload: &WorkloadSpec, formulas: &[OwnMeasure]) -> SqlResult<Arc<[Checked]>> {
+        Ok(self.latest_of(&workload.key)?.checked_in_units_of(workload, formulas))
     }
 
     /// The workloads that came with a plan, with the good values of their measures by the plans that the session had at the last
@@ -168,7 +187,7 @@ mod tests {
         let margin_and_unread = |workload: &str| {
             reader.refresh_judged().unwrap();
             let spec = WorkloadSpec::unknown(workload);
-            let margins: Vec<Margin> = reader.checked_of(&spec).unwrap().iter().map(|one| one.margin).collect();
+            let margins: Vec<Margin> = reader.checked_of(&spec, &[]).unwrap().iter().map(|one| one.margin).collect();
             (margins, reader.judged.borrow().unread)
         };
         assert_eq!(margin_and_unread("second"), (vec![Margin::Absolute(30.0)], 29));
@@ -178,5 +197,40 @@ mod tests {
         add(31, "first");
         store.flush().unwrap();
         assert_eq!(margin_and_unread("first"), (vec![Margin::Absolute(31.0)], 30));
+    }
+
+    #[test]
+    fn a_margin_of_a_formula_is_in_the_unit_that_its_plan_declares_or_else_in_that_of_the_session() {
+        let declared = |formula: &str, unit: Option<&str>| OwnMeasure {
+            unit: unit.map(str::to_owned),
+            ..OwnMeasure::new("slat", formula)
+        };
+        let workload = WorkloadSpec::unknown("solve");
+        let margin = |planned: &[OwnMeasure], kept: &[OwnMeasure]| {
+            let checked = [Checked { measure: "slat".into(), margin: Margin::Absolute(100.0) }];
+            let latest = Latest { checked: Some(checked.into()), formulas: planned.into(), spec: None };
+            match latest.checked_in_units_of(&workload, kept)[..] {
+                [Checked { margin: Margin::Absolute(margin), .. }] => margin,
+                ref other => panic!("{other:?}"),
+            }
+        };
+        let (us, ms) = (declared("lat * 1", Some("us")), declared("lat * 1", Some("ms")));
+        let (plain, other) = (declared("lat * 1", None), declared("lat * 2", Some("ms")));
+        let one = std::slice::from_ref;
+        for (planned, kept, expected_s) in [
+            (one(&us), one(&us), 1e-4),
+            // The session keeps its measure, and the margin is in the unit of the plan that names it.
+            (one(&ms), one(&us), 0.1),
+            (one(&plain), one(&us), 100.0),
+            (one(&us), one(&plain), 1e-4),
+            // The plan means another measure than the session has.
+            (one(&other), one(&us), 1e-4),
+            (&[][..], one(&us), 1e-4),
+            // No run has the measure.
+            (one(&us), &[][..], 100.0),
+        ] {
+            let found_s = margin(planned, kept);
+            assert!((found_s / expected_s - 1.0).abs() < 1e-9, "{planned:?} in {kept:?}: {found_s}");
+        }
     }
 }

@@ -134,7 +134,7 @@ impl Reader {
                 tracer: tracer(row.get(13)?),
                 mode,
                 warm_up: wishes.warm_up_of(&workload, mode),
-                checked: self.checked_of(&workload)?,
+                checked: self.checked_of(&workload, &own_measures)?,
                 design: wishes.design_of(&workload.key),
                 workload,
                 own_measures: Arc::clone(&own_measures),

@@ -125,6 +125,43 @@ fn effects_without_a_common_repeat_are_named_in_tables_and_figures() {
 }
 
 #[test]
+fn effects_that_are_not_comparable_are_rows_with_the_reason_and_notes_of_figures() {
+    let times =
+        [("fp32", 1, 0.4), ("fp16", 1, 0.2), ("fp32", 2, 0.3), ("fp16", 2, 0.15), ("fp32", 4, 0.2), ("fp16", 4, 0.1)];
+    let mut runs = repeated(&times, 3);
+    let spoilt = runs.iter_mut().find(|run| run.cell == "fp16-2-ddp-ds" && run.repeat == 2).unwrap();
+    spoilt.values.insert("step_time_s".into(), 0.0);
+    let study = |id: &str| Study { measure: Some("step_time_s".into()), ..preset(id).unwrap() };
+    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &study("effects"));
+    let changes = ["fp16 over fp32", "2 GPUs over 1", "fp16 over fp32 × 2 GPUs over 1"];
+    let last = &table.rows[table.rows.len() - 3..];
+    assert_eq!(table.rows.len(), 5);
+    for (row, change) in last.iter().zip(changes) {
+        let [_, CellValue::Text(name), CellValue::Missing, CellValue::Verdict(judged), _, CellValue::Missing] =
+            &row.values[..]
+        else {
+            panic!("{row:?}")
+        };
+        assert_eq!(
+            (name.as_str(), judged.to_string().as_str()),
+            (change, "not comparable: ratios need values above 0")
+        );
+    }
+    let advice = "compare a formula whose values are above 0, such as -log_likelihood (`multicard measure`)";
+    let note = format!("not comparable in 3 rows: ratios need values above 0; {advice}");
+    assert!(table.notes.contains(&note), "{:?}", table.notes);
+    for (id, effects) in [
+        ("effects", "2 effects (fp16 over fp32, 2 GPUs over 1)"),
+        ("tornado", "3 effects (fp16 over fp32, 2 GPUs over 1, fp16 over fp32 × 2 GPUs over 1)"),
+        ("interactions", "1 effect (fp16 over fp32 × 2 GPUs over 1)"),
+    ] {
+        let notes = compared(&runs, &study(id)).charts[0].notes.clone();
+        let expected = format!("Without a value, because ratios need values above 0: {effects}; {advice}.");
+        assert!(notes.contains(&expected), "{id}: {notes:?}");
+    }
+}
+
+#[test]
 fn in_a_chart_of_effects_no_two_factors_share_a_colour_since_none_has_one() {
     let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp64", 1, 0.9), ("fp64", 2, 0.5)], 3);
     for id in ["effects", "tornado"] {
