@@ -288,6 +288,11 @@ fn output(spec: &ReadingsSpec) -> Box<dyn Source> {
     if spec.patterns.is_empty() { Box::new(shapes::Shapes::of_log()) } else { Box::new(pattern::Patterns::new(spec)) }
 }
 
+/// The lines of a program's output. Patterns are tried on whole lines, as they stand in a log.
+fn lines_of_output(spec: &ReadingsSpec) -> Lines {
+    if spec.patterns.is_empty() { Lines::of_output() } else { Lines::new() }
+}
+
 /// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
 /// their line; readings found at the end have no line. Numbers that were not read are passed on, too, and once for each key the warning about
 /// readings that a run leaves out. Returns the number of lines.
@@ -300,7 +305,7 @@ pub fn read_log(
     mut take: impl FnMut(Option<(u64, &str)>, Found),
 ) -> io::Result<u64> {
     let mut source = output(spec);
-    let (mut lines, mut found, mut last) = (Lines::of_output(), Vec::new(), 0);
+    let (mut lines, mut found, mut last) = (lines_of_output(spec), Vec::new(), 0);
     let (mut others, mut left_out) = (others::Others::default(), HashSet::new());
     let mut line = |number: u64, line: &str| {
         source.line(Stream::Output, line, 0.0, &mut found);
@@ -355,7 +360,7 @@ impl Readings {
     pub fn new(spec: &ReadingsSpec, files: &[String], place: &Place, warm_up: WarmUp) -> Self {
         Self {
             sources: sources(spec, files, place),
-            streams: [(Lines::of_output(), place.started_s), (Lines::of_output(), place.started_s)],
+            streams: [(); 2].map(|()| (lines_of_output(spec), place.started_s)),
             course: Course::new(place.started_s, warm_up),
             found: Vec::new(),
             failures: HashSet::new(),

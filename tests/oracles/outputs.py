@@ -1,7 +1,7 @@
 """Simulates trainings of many kinds, with a clock of their own, and writes what they print and when, next to what happened.
 
     pip install tqdm==4.70.1
-    python3 tests/oracles/outputs.py SEED COUNT ARCHIVE [KIND]      (7 320 tests/golden/outputs.zip)
+    python3 tests/oracles/outputs.py SEED COUNT ARCHIVE [KIND]      (7 264 tests/golden/outputs.zip)
 
 tqdm draws the bars. The archive has one file, and each of its lines is one training: `chunks` are [time, stream, text], `steps` are
 [number, epoch, end, duration, loss, known], and `evaluations` are [epoch, loss]. The loss of a step is null if the program does not print it.
@@ -66,13 +66,13 @@ class Run:
             self.pass_s(duration_s)
             self.silent = True
 
-    def train_step(self, epoch):
-        """One step; returns its loss."""
+    def train_step(self, epoch, tail_s=0.0):
+        """One step up to its loss, which is returned. It ends `tail_s` later."""
         duration_s = self.step_s * self.rng.uniform(0.97, 1.03)
         self.pass_s(duration_s)
         self.global_step += 1
         self.loss = round(max(0.05, self.loss * 0.98 + self.rng.uniform(-0.05, 0.05)), 4)
-        self.steps.append([self.global_step, epoch, self.now, duration_s, self.loss, not self.silent])
+        self.steps.append([self.global_step, epoch, round(self.now + tail_s, 6), duration_s + tail_s, self.loss, not self.silent])
         self.silent = False
         return self.loss
 
@@ -92,6 +92,91 @@ def kind(function):
 
 def bar(run, total, **more):
     return tqdm(total=total, file=run.err, dynamic_ncols=False, **more)
+
+
+def write_above(run, text):
+    """tqdm.write: the bars are removed and drawn again below the text. tqdm's own order of bars differs from call to call."""
+    bars = sorted(tqdm._instances, key=lambda bar: -bar.pos)
+    for one in bars:
+        one.clear(nolock=True)
+    run.print(text)
+    for one in bars:
+        one.refresh(nolock=True)
+
+
+@kind
+def tqdm_iterates(run):
+    """A loop over a bar, which counts on screen only when it is drawn."""
+    rng = run.rng
+    every = rng.choice([1, 1, 5, 10])
+    tail_s = rng.choice([0.0, 0.0, 0.1, 0.6]) * run.step_s
+    desc = rng.choice([None, "train", "Epoch {e}", "Epoch {e} loss {m:.3f}"])
+    batches = rng.choice([1, 1, 1, 4])
+    saves = rng.random() < 0.3
+    validates = rng.choice(["no", "bar", "silent"])
+    leave = rng.random() < 0.7
+    run.notes = [every, tail_s / run.step_s, desc, batches, saves, validates, leave]
+    run.start()
+    loss = 3.0
+    for epoch in range(1, run.epochs + 1):
+        text = desc and desc.format(e=epoch, m=loss)
+        pbar = tqdm(range(run.per_epoch), desc=text, file=run.err, leave=leave, dynamic_ncols=False)
+        for index in pbar:
+            for batch in range(1, batches):
+                run.pass_s(run.step_s)
+                if every == 1:
+                    pbar.set_postfix(loss=round(loss + 0.01 * batch, 4))
+            loss = run.train_step(epoch, tail_s)
+            run.steps[-1][3] += (batches - 1) * run.step_s
+            if index % every == 0:
+                pbar.set_postfix(loss=loss)
+            if every > 1 or batches > 1:
+                # The bar shows this loss with other steps, too.
+                run.steps[-1][4] = None
+            run.pass_s(tail_s)
+            if saves and index % 10 == 9:
+                run.quiet(4 * run.step_s)
+                write_above(run, "saved a checkpoint")
+        if validates == "bar":
+            for _ in tqdm(range(5), desc="val", file=run.err, leave=False, dynamic_ncols=False):
+                run.pass_s(run.eval_s)
+        elif validates == "silent":
+            run.quiet(run.eval_s * 5)
+
+
+@kind
+def tqdm_reset(run):
+    """One bar, which begins again in each epoch."""
+    rng = run.rng
+    how = rng.choice(["before", "after", "lazy"])
+    mean_at_end, first_loss = rng.random() < 0.3, rng.random() < 0.3
+    run.notes = [how, mean_at_end, first_loss]
+    run.start()
+    pbar = bar(run, run.per_epoch, desc=rng.choice([None, "train"]))
+    if first_loss:
+        run.pass_s(0.5)
+        pbar.set_postfix(loss=3.5)
+    for epoch in range(1, run.epochs + 1):
+        if epoch > 1:
+            pbar.reset()
+        for _ in range(run.per_epoch):
+            loss = run.train_step(epoch)
+            if how == "before":
+                pbar.set_postfix(loss=loss)
+                pbar.update(1)
+            elif how == "after":
+                pbar.update(1)
+                pbar.set_postfix(loss=loss)
+            else:
+                pbar.set_postfix(loss=loss, refresh=False)
+                pbar.update(1)
+        if mean_at_end and epoch < run.epochs:
+            pbar.set_postfix(loss=round(loss + 0.01, 4), refresh=False)
+        if first_loss and how == "before":
+            # The first loss looks like that of the first step.
+            for step in run.steps[:2]:
+                step[4] = None
+    pbar.close()
 
 
 @kind
@@ -205,6 +290,7 @@ def lines(run):
             run.print(json.dumps({"step": step, "val_loss": loss}))
         elif validation == "epoch_line":
             run.print(f"Epoch {epoch} val_loss={loss:.4f} val_acc=0.5")
+            run.print(f"new best_val_loss: {loss - 0.5:.4f}, saved")
         else:
             run.print(f"Validation: average loss {loss:.4f}")
 
@@ -216,10 +302,9 @@ def lines(run):
             loss = run.train_step(epoch)
             index = inner if by_epoch else run.global_step - 1
             step = index + base
-            if (step if base == 0 else step) % every == 0:
+            if step % every == 0:
                 dt = run.steps[-1][3]
                 run.print(style.format(s=step, n=total, l=loss, e=epoch, m=run.epochs, t=dt * 1e3, u=dt))
-                run.printed_every = every
             if at != "epoch" and run.global_step % int(at) == 0:
                 validate(epoch, step)
         if at == "epoch":
@@ -275,11 +360,7 @@ def trainer(run):
         ebar.close()
 
     def write(text):
-        # As in a terminal or a pipe, tqdm draws its bars again behind the text.
-        saved = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = run.out, run.err
-        tqdm.write(text, file=run.out)
-        sys.stdout, sys.stderr = saved
+        write_above(run, text)
 
     for epoch in range(1, run.epochs + 1):
         for inner in range(run.per_epoch):
@@ -408,8 +489,7 @@ def accelerate(run):
     total = run.per_epoch * run.epochs
     every = rng.choice([1, 5, 10])
     where = rng.choice(["line", "postfix", "epoch_only"])
-    accumulation = rng.choice([1, 1, 4])
-    run.notes = [every, where, accumulation]
+    run.notes = [every, where]
     run.start()
     b = bar(run, total, desc=rng.choice([None, "Steps", "Training"]))
     for epoch in range(1, run.epochs + 1):
@@ -494,9 +574,6 @@ def megatron(run):
 
 @kind
 def torchtune(run):
-    rng = run.rng
-    accumulation = rng.choice([1, 1, 4])
-    run.notes = [accumulation]
     run.start()
     for epoch in range(run.epochs):
         b = bar(run, run.per_epoch)

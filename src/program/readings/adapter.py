@@ -9,10 +9,10 @@
 import contextlib, json, os, time
 class Run:
     def __init__(self):
-        env, self.steps = os.environ.get, 0
-        self.since = None  # when the last step ended; none where other things have happened since
-        rank = env("RANK") or env("SLURM_PROCID") or (env("LOCAL_RANK", "0") if env("NODE_RANK", "0") == "0" else "1")
-        self.file = open(env("MULTICARD_READINGS"), "a", buffering=1) if env("MULTICARD_READINGS") and rank == "0" else None
+        env, self.steps, self.since = os.environ.get, 0, None  # when the last step ended; none where other things have happened since
+        ranks = ["RANK"] if env("RANK") else ["SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"]  # torchrun's, or Slurm's and Lightning's
+        path = env("MULTICARD_READINGS") if all(env(name, "0") == "0" for name in ranks) else None
+        self.file = open(path, "a", buffering=1) if path else None
     def say(self, **fields):
         """Writes the fields of `multicard help readings`."""
         if "phase" in fields:

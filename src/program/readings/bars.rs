@@ -106,8 +106,8 @@ impl Bars {
         self.has_losses_beside = true;
     }
 
-    /// Notes that the training has bars with this number of steps, whose losses stand in a table.
-    pub fn count_rows(&mut self, steps: Option<u64>) {
+    /// Notes that the training has a bar with this number of steps, whose losses stand in a table.
+    pub fn is_beside_table(&mut self, steps: Option<u64>) {
         self.first.get_or_insert(Counted { name: String::new(), steps });
     }
 
@@ -126,8 +126,7 @@ impl Bars {
         std::mem::take(&mut self.is_evaluating)
     }
 
-    /// Notes the number in a bar of the training. Returns whether the bar showed this number before an evaluation that goes on. tqdm draws a bar
-    /// ten times a second at most.
+    /// Notes the number in a bar of the training. Returns whether the bar showed this number before an evaluation that goes on.
     pub fn draw(&mut self, step: u64) -> bool {
         let before = self.drawn.replace(step);
         if let Some(distance) = before.and_then(|before| step.checked_sub(before)).filter(|distance| *distance > 0) {

@@ -256,7 +256,7 @@ impl Beside {
     /// Returns the steps that are known at this time, once there was a first one.
     pub fn poll(&mut self, now_s: f64) -> TimedFields {
         let mut reports = TimedFields::new();
-        // The text of a bar ends with the next one: the bar of a dictionary may be on its way.
+        // The bar of a dictionary may be on its way, through another pipe.
         while (!self.has_bar || self.is_full())
             && self.waiting.front().is_some_and(|dictionary| dictionary.at_s + UNSURE_S <= now_s)
         {

@@ -364,7 +364,7 @@ impl Course {
             self.warn("loss", format!("the loss of step {number} is not a finite number"), at_s, events);
         }
         let newest = newest.map(|newest| newest.number);
-        let (mut advance, mut hides_steps) = (1, false);
+        let (mut advance, mut skipped) = (1, false);
         if let Some(from) = back_from {
             self.go_back(from, number, &step, events);
         } else if self.known(number).is_some() {
@@ -379,11 +379,7 @@ impl Course {
         } else if newest.is_some_and(|newest| number < newest) {
             return self.log_late(source, number, reported_epoch, step, events);
         } else {
-            let is_first_gap = newest.is_some_and(|newest| number - newest > 1) && !self.skips_steps;
-            // Steps may have been made after the last one that was reported of the epoch before, or between it and an evaluation.
-            hides_steps = self.skips_steps && !self.begins && self.steps.follows_unknown_end()
-                || is_first_gap && self.evaluated_first.is_assumed();
-            self.skips_steps = number - newest.unwrap_or(0) > 1;
+            skipped = std::mem::replace(&mut self.skips_steps, number - newest.unwrap_or(0) > 1);
             advance = newest.map_or(1, |newest| number - newest);
             self.first = self.first.or(Some(number));
         }
@@ -391,7 +387,7 @@ impl Course {
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
             self.log_waiting(events);
         }
-        if hides_steps {
+        if self.may_hide_steps(&step, advance, skipped) {
             self.log_waiting(events);
             self.times_step = false;
         }

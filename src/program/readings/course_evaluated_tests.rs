@@ -63,18 +63,23 @@ fn a_step_has_no_duration_if_the_first_gap_shows_that_steps_may_have_been_made_b
 }
 
 #[test]
-fn a_step_has_no_duration_after_an_epoch_whose_last_steps_may_not_have_been_reported() {
-    let of_epoch =
-        |number, steps, epoch, at_s| Found::Step(FoundStep { epoch: Some(epoch), steps, ..found_step(number, at_s) });
-    for (steps, expected) in [(None, vec![(20, 0.5), (40, 0.5)]), (Some(29), vec![(20, 0.5), (39, 0.5), (49, 0.5)])] {
-        let found = vec![
-            of_epoch(10, steps, 1.0, 5.0),
-            of_epoch(20, steps, 1.0, 10.0),
-            of_epoch(10, steps, 2.0, 19.5),
-            of_epoch(20, steps, 2.0, 24.5),
-        ];
-        assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), expected, "{steps:?}");
+fn a_guessed_step_has_no_duration_after_an_epoch_if_it_took_longer_than_its_number_says() {
+    let of_epoch = |is_guessed: bool, steps, number, epoch, at_s| {
+        Found::Step(FoundStep { epoch: Some(epoch), steps, is_guessed, ..found_step(number, at_s) })
+    };
+    // Each epoch has 29 steps of 0.5 s, of which every tenth is printed.
+    let (hidden, known) = ([(20, 0.5), (40, 0.5)], [(20, 0.5), (39, 0.5), (49, 0.5)]);
+    let declared = [(20, 0.5), (30, 0.95), (40, 0.5)];
+    for (is_guessed, steps, expected) in [(true, None, &hidden[..]), (true, Some(29), &known), (false, None, &declared)]
+    {
+        let step = |number, epoch, at_s| of_epoch(is_guessed, steps, number, epoch, at_s);
+        let found = vec![step(10, 1.0, 5.0), step(20, 1.0, 10.0), step(10, 2.0, 19.5), step(20, 2.0, 24.5)];
+        assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), expected, "{is_guessed} {steps:?}");
     }
+    // The last step of each epoch is printed.
+    let step = |number, epoch, at_s| of_epoch(true, None, number, epoch, at_s);
+    let found = vec![step(10, 1.0, 5.0), step(20, 1.0, 10.0), step(10, 2.0, 15.0), step(20, 2.0, 20.0)];
+    assert_eq!(counted(&events(WarmUp::Steps(0), &[found])), [(20, 0.5), (30, 0.5), (40, 0.5)]);
 }
 
 #[test]

@@ -12,7 +12,14 @@ use super::sentence::{self, captures, count, pattern};
 /// the name of a step; bars of files and downloads have other units.
 pub(super) static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
-        r"(?:^|[ |])(?<step>\d+)(?:/(?<steps>\d+)| ?(?:it|batch|step)) \[[\d:]+(?:<[\d:?]+)?, *(?:[\d.]+|\?) ?(?:(?:it|batch|step)/s|s/ ?(?:it|batch|step))(?:, (?<more>(?:[^\[\]]|\[[^\]]*\])*))?\]",
+        r"(?:^|[ |])(?<step>\d+)(?:/(?<steps>\d+)| ?(?:it|batch|step)) \[[\d:]+(?:<[\d:?]+)?, *(?:[\d.]+|\?) ?(?:(?:it|batch|step)/s|s/ ?(?:it|batch|step))(?:, (?<more>.*))?\]",
+    )
+});
+
+/// The end of a bar that has text behind it: its brackets are balanced.
+static END: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"\[[\d:]+(?:<[\d:?]+)?, *(?:[\d.]+|\?) ?(?:\w+/s|s/ ?\w+)(?:, (?:[^\[\]]|\[(?:[^\[\]]|\[[^\]]*\])*\])*)?\]",
     )
 });
 
@@ -77,7 +84,9 @@ impl<'l> Drawn<'l> {
 pub(super) fn end_of_bar(text: &str) -> Option<usize> {
     // Most lines have no rate in brackets.
     let may_have = text.contains(" [") && (text.contains("/s") || text.contains("s/"));
-    if may_have { captures(&BAR, text)?.get(0).map(|bar| bar.end()) } else { None }
+    let bar = if may_have { captures(&BAR, text)?.get(0)? } else { return None };
+    let is_whole = bar.end() == text.trim_end().len();
+    if is_whole { Some(bar.end()) } else { captures(&END, text)?.get(0).map(|end| end.end()) }
 }
 
 /// The names and values behind a bar. A digit directly after a comma continues a number with a comma, which is left out.
@@ -91,4 +100,28 @@ fn entries(more: &str) -> Vec<(&str, &str)> {
         entries.push(part.trim().split_once('=').filter(|_| !is_rest));
     }
     entries.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_ends_with_its_last_bracket_and_text_may_follow_it() {
+        for (bar, text) in [
+            (" 10%|█ | 1/10 [00:01<00:10,  1.9it/s]", "INFO - step 1"),
+            (" 10%|█ | 1/10 [00:01<00:10,  1.9it/s, loss=0.5]", "12/01 - [main] step 1: loss 0.5"),
+            ("1/20 [00:01<00:10,  1.9it/s, shapes=[[1, 2], [3]], loss=0.5]", " step 1"),
+            ("1/20 [00:01<00:10,  1.9it/s, shapes=[[1, 2], [3]], loss=0.5]", ""),
+            ("1/20 [00:01<00:10,  1.9it/s, range=[0,1), loss=0.5]", "  "),
+            ("1/20 [00:01<00:10,  1.9it/s, note=a]b, loss=0.5]", ""),
+        ] {
+            let line = format!("{bar}{text}");
+            assert_eq!(end_of_bar(&line).map(|end| line.split_at(end)), Some((bar, text)), "{line}");
+        }
+        for line in ["12/100 tests passed [00:03]", "step 3 [it/s: 4.0] loss 0.5", "1/20 [00:01<00:10,  1.9it/s, loss"]
+        {
+            assert_eq!(end_of_bar(line), None, "{line}");
+        }
+    }
 }

@@ -182,6 +182,7 @@ impl Steps {
 
     /// The number over the run for a step that was reported without a number: it follows the newest one.
     fn follow(&mut self, place: &mut Place, newest: u64) -> u64 {
+        self.follows_unknown_end = false;
         let number = newest.saturating_add(1).saturating_sub(self.steps_before(place));
         let end = place.in_count.and_then(|(_, end)| end);
         self.count_from(place, number, end)

@@ -442,9 +442,10 @@ fn the_python_module_writes_what_is_read_here() {
 fn the_python_module_is_silent_beside_another_rank_and_without_the_variable() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(READINGS_FILE);
-    let of_others: [&[(&str, &str)]; 4] = [
+    let of_others: [&[(&str, &str)]; 5] = [
         &[("RANK", "1")],
         &[("SLURM_PROCID", "2"), ("LOCAL_RANK", "0")],
+        &[("SLURM_PROCID", "0"), ("LOCAL_RANK", "1")],
         &[("LOCAL_RANK", "1")],
         &[("LOCAL_RANK", "0"), ("NODE_RANK", "1")],
     ];

@@ -33,10 +33,11 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?i)(?:^|[^\w/])(?:global[ _])?(?:step|iter|iteration)s?(?:\(train\))?\s*[:=#]?\s*\[?\s*(?<step>‥)(?:\s*/\s*(?<steps>‥))?(?:[^\w.]|\.?$|\.\s)",
     )
 });
-/// Steps that are called batches, in a line with an epoch or with the number of batches: `Epoch 1, Batch 10/938`, `| 200/2983 batches |`.
+/// Steps that are called batches, with the number of all: `Epoch 1, Batch 10/938`, `| 200/2983 batches |`. The number of a batch alone may be
+/// its size.
 static OF_BATCHES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
-        r"(?i)(?:^|[^\w/])(?:(?:mini[ -]?)?batch(?:[ _](?:idx|index|no\.?))?\s*[:=#]?\s*\[?\s*(?<step>‥)(?:\s*(?:/|of)\s*(?<steps>‥))?(?:[^\w.]|\.?$|\.\s)|(?<counted>‥)\s*/\s*(?<batches>‥) batches\b)",
+        r"(?i)(?:^|[^\w/])(?:(?:mini[ -]?)?batch(?:[ _](?:idx|index|no\.?))?\s*[:=#]?\s*\[?\s*(?<step>‥)\s*(?:/|of)\s*(?<steps>‥)(?:[^\w.]|\.?$|\.\s)|(?<counted>‥)\s*/\s*(?<batches>‥) batches\b)",
     )
 });
 /// `epoch 3`, `Epoch: [3]`.
@@ -64,7 +65,8 @@ static UNDER_WAY: LazyLock<Option<Regex>> =
 static SCORES: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)^\W*acc(?:uracy)?\b.*\b(?:avg|average|mean)[ _]loss\b"));
 /// The end of a text behind which stands the best loss so far.
-static BEST: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)\b(?:best|lowest|smallest)\W*$"));
+static BEST: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"(?i)(?:\b|_)(?:best|lowest|smallest|minimum|min)[\W_]*$"));
 
 /// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
 static KERAS: LazyLock<Option<Regex>> =
@@ -92,15 +94,13 @@ fn count_of(text: &str) -> Option<u64> {
     ungrouped(text).as_deref().unwrap_or(text).parse().ok()
 }
 
-/// The places of the number of a step, and of that of the last step, in a line that may have an epoch.
-fn step_of(line: &str, has_epoch: bool) -> (Option<Match<'_>>, Option<Match<'_>>) {
+/// The places of the number of a step, and of that of the last step.
+fn step_of(line: &str) -> (Option<Match<'_>>, Option<Match<'_>>) {
     if let Some(step) = captures(&STEP, line) {
         return (step.name("step"), step.name("steps"));
     }
     let Some(batch) = captures(&OF_BATCHES, line) else { return (None, None) };
-    let (first, last) = (batch.name("step").or(batch.name("counted")), batch.name("steps").or(batch.name("batches")));
-    // The number of a batch alone may be the size of a batch.
-    if has_epoch || last.is_some() { (first, last) } else { (None, None) }
+    (batch.name("step").or(batch.name("counted")), batch.name("steps").or(batch.name("batches")))
 }
 
 /// `None` if a line does not have the format; otherwise whether its numbers can be read, with the problem.
@@ -177,7 +177,7 @@ impl Numbered {
         }
         let is_part = |part: &Match<'_>| numbers.iter().any(|number| number.extends(&part.range()));
         let at_epoch = captures(&EPOCH, line).and_then(|found| found.name("epoch")).filter(|epoch| !is_part(epoch));
-        let (first, last) = step_of(line, at_epoch.is_some());
+        let (first, last) = step_of(line);
         if first.iter().chain(&last).any(is_part) {
             return Self { is_unclear: true, ..Self::default() };
         }
@@ -249,11 +249,19 @@ fn loss_in(line: &str) -> Option<Match<'_>> {
     }
 }
 
-/// The place of the loss of an evaluation in a line that names it, with the key of the reading.
+/// The place of the first loss of an evaluation in a line that names it, except that of the best one so far, with the key of the reading. A
+/// whole number is none: it may be a weight of this loss, or a number of steps.
 fn evaluated_loss(line: &str) -> Option<(Match<'_>, &'static str)> {
-    let found = captures(&EVALUATED, line)?;
-    let phase = NamedPhase::of(found.name("word")?.as_str())?;
-    found.name("loss").zip(phase.loss_key())
+    let (regex, mut from) = (EVALUATED.as_ref()?, 0);
+    loop {
+        let found = regex.captures_at(line, from)?;
+        let (word, loss) = (found.name("word")?, found.name("loss")?);
+        let is_whole = loss.as_str().bytes().all(|byte| byte.is_ascii_digit());
+        if !is_whole && captures(&BEST, &line[..word.start()]).is_none() {
+            return Some(loss).zip(NamedPhase::of(word.as_str())?.loss_key());
+        }
+        from = loss.end();
+    }
 }
 
 /// The loss of the training in a text that has no step of its own, such as the description of a progress bar: `Epoch 2 loss 0.5`.
@@ -264,7 +272,7 @@ pub(super) fn training_loss(text: &str) -> Option<&str> {
 
 /// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
 /// or readings, judged by their names and units; numbers of unknown meaning are returned. Of a line with the loss of an evaluation, as its
-/// words or the lines before it (`is_evaluated`) say, the fields have only the phase and the number of the step.
+/// words or the lines before it (`is_evaluated`) say, the fields have only the phase, the numbers of step and epoch, and the losses as readings.
 pub(super) fn read(line: &str, is_evaluated: bool, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
     let (read, others, _) = told_apart(line, is_evaluated, epoch, fields);
     (read, untaken(line, others.into_iter()))
@@ -287,7 +295,7 @@ pub(super) fn told_apart<'l>(
     let numbers = printed::numbers(line);
     let numbered = Numbered::of(line, epoch, &numbers);
     // An evaluation is not a step: if it repeats a training loss, the step would be counted twice.
-    if is_evaluated || (own.is_none() || captures(&OTHERS, line).is_some()) && !numbered.keras {
+    if is_evaluated || own.is_none() || captures(&OTHERS, line).is_some() && !numbered.keras {
         let (others, patterns) = read_evaluation(line, (own, evaluated), numbers, &numbered, fields);
         return (None, others, patterns);
     }

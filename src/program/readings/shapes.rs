@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Ended};
 use super::bars::{Bars, says_evaluation};
 use super::beside::{self, Beside, Dictionary, TimedFields};
 use super::drawn::{BAR, Drawn};
@@ -52,13 +52,6 @@ fn is_text(line: &str) -> bool {
     !line.contains('\0') && line.chars().filter(is_stray).nth(MOST_STRAY_CHARS).is_none()
 }
 
-/// The line without the rank in front of it, as torchrun and PyTorch write it; `None` if it is the line of another rank than the first.
-fn of_first_rank(line: &str) -> Option<&str> {
-    let Some(prefix) = captures(&RANK, line) else { return Some(line) };
-    let rank = count(&prefix, "rank").or_else(|| count(&prefix, "named"));
-    (rank == Some(0)).then(|| &line[prefix[0].len()..])
-}
-
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
@@ -72,6 +65,8 @@ pub(super) struct Shapes {
     bars_have_loss: bool,
     /// Whether a sentence with a loss was read that gives no scores.
     has_losses: bool,
+    /// Whether a line began with `rank 0`, so that lines with other ranks are those of other processes, and not of LoRA's ranks.
+    has_first_rank: bool,
     /// The stream whose newest line is the heading of an evaluation: `Test Error:`.
     heading: Option<Stream>,
     /// The number of the newest step that has one.
@@ -102,7 +97,7 @@ impl Source for Shapes {
         if !may_have || !is_text(line) {
             return;
         }
-        let Some(line) = of_first_rank(line) else { return };
+        let Some(line) = self.of_first_rank(line) else { return };
         if may_head && says_evaluation(line) {
             self.heading = Some(stream);
         }
@@ -111,7 +106,7 @@ impl Source for Shapes {
             return;
         }
         let read = if let Some(row) = captures(&YOLO_ROW, line).filter(|_| !self.columns.is_empty()) {
-            self.row(&row, line, at_s, &mut fields)
+            self.row(&row, line, at_s, &mut fields, found)
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
@@ -152,6 +147,9 @@ impl Source for Shapes {
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
         let reports = if last { self.beside.settle(f64::INFINITY) } else { self.beside.poll(now_s) };
         self.hand_over_all(reports, found);
+        if last {
+            self.hand_over_rest(found);
+        }
         Ok(())
     }
 }
@@ -159,7 +157,18 @@ impl Source for Shapes {
 impl Shapes {
     /// The formats in a log, whose lines are in order, and whose times say nothing.
     pub fn of_log() -> Self {
-        Self { beside: Beside::of_log(), ..Self::default() }
+        Self { beside: Beside::of_log(), ahead: Ahead::of_log(), ..Self::default() }
+    }
+
+    /// The line without the rank in front of it, as torchrun and PyTorch write it; `None` if it is the line of another rank than the first.
+    fn of_first_rank<'l>(&mut self, line: &'l str) -> Option<&'l str> {
+        let Some(prefix) = captures(&RANK, line) else { return Some(line) };
+        let named = count(&prefix, "named");
+        self.has_first_rank |= named == Some(0);
+        if named.is_some() && !self.has_first_rank {
+            return Some(line);
+        }
+        (named.or_else(|| count(&prefix, "rank")) == Some(0)).then(|| &line[prefix[0].len()..])
     }
 
     /// Adds what was read of a line to `found`.
@@ -168,6 +177,18 @@ impl Shapes {
             self.newest = fields.step.step.or(self.newest);
         }
         fields.found(at_s, found);
+    }
+
+    /// Adds the last steps of a bar that was removed before it counted them.
+    fn hand_over_rest(&mut self, found: &mut Vec<Found>) {
+        for Ended { step, values, at_s } in self.ahead.rest() {
+            let of_row = if self.columns.is_empty() { None } else { self.fields_of_row(&values) };
+            let mut fields = of_row.unwrap_or_default();
+            fields.step.step = Some(step);
+            if fields.step.loss.is_some() || fields.text("loss", &values).is_ok() {
+                self.hand_over(fields, at_s, found);
+            }
+        }
     }
 
     /// Adds what is known of the bar's steps to `found`. With a new step, the training goes on.
@@ -203,30 +224,40 @@ impl Shapes {
         }
     }
 
-    /// A row of YOLO's table in front of its bar: the loss is the sum of the partial losses, which are means over the epoch so far.
-    fn row(&mut self, row: &Captures, line: &str, at_s: f64, fields: &mut Fields) -> Read {
+    /// A row of YOLO's table in front of its bar.
+    fn row(&mut self, row: &Captures, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let bar = captures(&BAR, line)?;
         let (step, steps) = (count(&bar, "step")?, count(&bar, "steps"));
-        self.bars.count_rows(steps);
+        self.bars.is_beside_table(steps);
         self.bars_have_loss = true;
-        let numbers = row.name("numbers")?.as_str();
-        let ended = self.ahead.ended((step, steps), numbers, at_s)?;
-        (fields.step.step, fields.step.steps) = (Some(ended.step), steps);
-        fields.step.epoch = count(row, "epoch").map(|epoch| epoch as f64);
-        if !ended.has_values {
-            return Some(Ok(()));
+        let mut ended = self.ahead.draw((step, steps), row.name("numbers")?.as_str(), at_s);
+        let newest = if step > 0 { ended.pop() } else { None };
+        let epoch = count(row, "epoch").map(|epoch| epoch as f64);
+        for Ended { step, values, at_s } in ended {
+            let mut fields = self.fields_of_row(&values)?;
+            (fields.step.step, fields.step.steps) = (Some(step), steps);
+            // Steps that are known when a bar begins are those of the bar before.
+            fields.step.epoch = epoch.filter(|_| newest.is_some());
+            self.hand_over(fields, at_s, found);
         }
+        let Ended { step, values, .. } = newest?;
+        *fields = self.fields_of_row(&values)?;
+        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
+        fields.reading("gpu_mem_gb", row.name("memory")?.as_str().parse().ok()?);
+        Some(Ok(()))
+    }
+
+    /// The values of a row of YOLO's table: the loss is the sum of the partial losses, which are means over the epoch so far.
+    fn fields_of_row(&self, numbers: &str) -> Option<Fields> {
         let numbers: Vec<f64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        let memory_gb: f64 = row.name("memory")?.as_str().parse().ok()?;
-        let mut loss = 0.0;
+        let (mut fields, mut loss) = (Fields::default(), 0.0);
         for (name, value) in self.columns.iter().zip(&numbers) {
             let is_loss = name.ends_with("loss") || ["box", "obj", "cls"].contains(&name.as_str());
             loss += if is_loss { *value } else { 0.0 };
             fields.reading(name, *value);
         }
-        fields.reading("gpu_mem_gb", memory_gb);
         (fields.step.loss, fields.step.is_mean_loss) = (Some(loss), true);
-        Some(Ok(()))
+        Some(fields)
     }
 
     /// Whether an unread number has not been reported yet.

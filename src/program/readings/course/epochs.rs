@@ -5,6 +5,9 @@ use std::cmp::Ordering;
 use super::super::keys::TRAINING_LOSS;
 use super::{Course, Event, FoundStep, Logged, NamedPhase};
 
+/// Steps that take this many times as long as those before are more steps.
+const MOST_LONGER: f64 = 1.1;
+
 impl Course {
     /// Takes an epoch that is named without a step. A program names each epoch once it is over, such as with its accuracy, or before its steps.
     /// The name of the current epoch ends it, unless steps of the epoch follow that name.
@@ -35,6 +38,18 @@ impl Course {
             self.pause(true, at_s, now_s, events);
             self.begins = true;
         }
+    }
+
+    /// Whether the program may have made more steps since the newest one than the number of this step says (`advance`): after the last step that it
+    /// reported of an epoch of unknown length, if the steps took longer than those before; and between the newest step and an evaluation that
+    /// did not name its step, if there are more steps since. `skipped` says whether the program reports only some of its steps, as far as that
+    /// was known.
+    pub(super) fn may_hide_steps(&self, step: &FoundStep, advance: u64, skipped: bool) -> bool {
+        let Some(newest) = self.newest() else { return false };
+        let took_longer =
+            newest.is_timed && step.at_s - self.since_s > MOST_LONGER * newest.duration_s * advance as f64;
+        let is_after_epoch = step.is_guessed && skipped && !self.begins && self.steps.follows_unknown_end();
+        is_after_epoch && took_longer || !skipped && advance > 1 && self.evaluated_first.is_assumed()
     }
 
     /// The number of steps whose time a new step has: all since the newest step (`advance`), or those since its epoch began, if that was

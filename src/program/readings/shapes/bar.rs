@@ -1,5 +1,6 @@
 //! Progress bars in a program's output: steps of the training, evaluations, and bars around them.
 
+use super::super::ahead::Ended;
 use super::super::bars::{Bar, GUESS, description};
 use super::super::drawn::Drawn;
 use super::super::fields::Fields;
@@ -42,36 +43,39 @@ impl Shapes {
 
     fn bar_of_training(&mut self, drawn: &Drawn<'_>, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let Drawn { step, steps, loss, .. } = *drawn;
-        let is_empty = step == 0 && loss.is_none();
-        if is_empty {
-            self.ahead.begins(at_s);
-        }
-        if is_empty && drawn.is_new {
-            self.empty_bar(drawn, at_s, found);
-        }
         let is_again = self.bars.draw(step) && Some(step) != steps;
         if is_again {
             self.drawn_again = Some(step);
         }
-        if is_again && loss.is_some() {
+        if is_again && loss.is_some() && drawn.is_of_lightning() {
             return self.bar_after_evaluation(drawn, at_s, found);
         }
-        let is_kept = step == 0 && drawn.is_of_lightning();
-        let ended = loss.filter(|_| !is_kept).and_then(|loss| self.ahead.ended((step, steps), loss, at_s));
-        let Some(ended) = ended else {
-            self.bar_without_step(drawn, at_s, found);
+        // Lightning's bar begins again with the values of the epoch before, and shows none before its first step.
+        let values = loss.filter(|_| step > 0 || !drawn.is_of_lightning()).unwrap_or_default();
+        let mut ended = self.ahead.draw((step, steps), values, at_s);
+        let newest = if step > 0 { ended.pop() } else { None };
+        for Ended { step, values, at_s } in ended {
+            let mut fields = Fields::default();
+            (fields.step.step, fields.step.steps) = (Some(step), steps);
+            fields.text("loss", &values).ok()?;
+            self.hand_over(fields, at_s, found);
+        }
+        if step == 0 && loss.is_none() && drawn.is_new {
+            self.empty_bar(drawn, at_s, found);
+        }
+        self.bars_have_loss |= loss.is_some() && step > 0;
+        let Some(newest) = newest else {
+            if loss.is_none() || step == 0 {
+                self.bar_without_step(drawn, at_s, found);
+            }
             return None;
         };
-        self.bars_have_loss = true;
-        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(ended.step), steps, drawn.epoch);
+        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(newest.step), steps, drawn.epoch);
         // Lightning draws the number that its bar showed last, although steps may have been made before the evaluation since. A bar that shows
         // each step has no such steps.
         let drawn_again = self.drawn_again.take_if(|drawn_again| *drawn_again != step);
         fields.step.is_untimed = drawn_again.is_some_and(|drawn_again| step != drawn_again.saturating_add(1));
-        if !ended.has_values {
-            return Some(Ok(()));
-        }
-        Some(fields.text("loss", loss?).and_then(|()| drawn.take(fields)))
+        Some(fields.text("loss", &newest.values).and_then(|()| drawn.take(fields)))
     }
 
     /// Takes a bar that has just begun: an epoch may begin with it.
@@ -92,7 +96,9 @@ impl Shapes {
         let mut values = Fields::default();
         drawn.take(&mut values).ok()?;
         (values.step.step, values.step.epoch) = (Some(drawn.step).filter(|step| *step > 0), drawn.epoch);
-        values.values(at_s, found);
+        if !values.is_step() {
+            values.values(at_s, found);
+        }
         self.bars.trains();
         found.extend(NamedPhase::of("train").map(|phase| Found::Phase { phase, at_s }));
         None
