@@ -33,8 +33,8 @@ struct Training {
     /// Its steps: number, epoch, end, duration, the loss that was printed of it, and whether nothing else happened before it that the output
     /// does not show.
     steps: Vec<(u64, u32, f64, f64, Option<f64>, bool)>,
-    /// The epoch and the loss of each evaluation whose loss was printed.
-    evaluations: Vec<(u32, f64)>,
+    /// The epoch and the loss of each evaluation whose loss was printed; `None` if it cannot be known which of them are read.
+    evaluations: Option<Vec<(u32, f64)>>,
 }
 
 /// What was read of a training.
@@ -111,16 +111,15 @@ fn faults(training: &Training, read: &Reading) -> Vec<String> {
         }
         before = *number;
     }
-    for (epoch, loss) in &training.evaluations {
-        if !read.evaluations.iter().any(|read| (read - loss).abs() < 0.006 * loss.max(1.0)) {
-            faults.push(format!("the loss {loss} of the evaluation in epoch {epoch} is missing"));
-        }
+    if let Some(evaluations) = &training.evaluations {
+        let is_of = |read: f64, loss: f64| (read - loss).abs() < 0.006 * loss.max(1.0);
+        let missing = evaluations.iter().find(|(_, loss)| !read.evaluations.iter().any(|read| is_of(*read, *loss)));
+        faults.extend(
+            missing.map(|(epoch, loss)| format!("the loss {loss} of the evaluation in epoch {epoch} is missing")),
+        );
+        let other = read.evaluations.iter().find(|read| !evaluations.iter().any(|(_, loss)| is_of(**read, *loss)));
+        faults.extend(other.map(|loss| format!("no evaluation had the loss {loss}")));
     }
-    let is_true =
-        |read: &&f64| training.evaluations.iter().any(|(_, loss)| (**read - loss).abs() < 0.006 * loss.max(1.0));
-    faults.extend(
-        read.evaluations.iter().find(|read| !is_true(read)).map(|loss| format!("no evaluation had the loss {loss}")),
-    );
     faults
 }
 

@@ -135,6 +135,8 @@ def tqdm_iterates(run):
                 run.steps[-1][4] = None
             run.pass_s(tail_s)
             if saves and index % 10 == 9:
+                # The bar counts the step after this.
+                run.steps[-1][5] = False
                 run.quiet(4 * run.step_s)
                 write_above(run, "saved a checkpoint")
         if validates == "bar":
@@ -149,7 +151,8 @@ def tqdm_reset(run):
     """One bar, which begins again in each epoch."""
     rng = run.rng
     how = rng.choice(["before", "after", "lazy"])
-    mean_at_end, first_loss = rng.random() < 0.3, rng.random() < 0.3
+    # Where each bar that is drawn has a new loss, a loss before the training looks like that of the first step.
+    mean_at_end, first_loss = rng.random() < 0.3, rng.random() < 0.3 and how == "after" and run.step_s > 0.11
     run.notes = [how, mean_at_end, first_loss]
     run.start()
     pbar = bar(run, run.per_epoch, desc=rng.choice([None, "train"]))
@@ -171,11 +174,7 @@ def tqdm_reset(run):
                 pbar.set_postfix(loss=loss, refresh=False)
                 pbar.update(1)
         if mean_at_end and epoch < run.epochs:
-            pbar.set_postfix(loss=round(loss + 0.01, 4), refresh=False)
-        if first_loss and how == "before":
-            # The first loss looks like that of the first step.
-            for step in run.steps[:2]:
-                step[4] = None
+            pbar.set_postfix(loss=round(loss + 0.1, 4), refresh=False)
     pbar.close()
 
 
@@ -479,7 +478,7 @@ def lightning(run):
     b.close()
     if validates == "within" and refresh > within:
         # The bar showed no step before the first evaluations, and then their loss beside no step.
-        run.evaluations = []
+        run.evaluations = None
 
 
 @kind
@@ -729,7 +728,7 @@ def nested(run):
         elif validates == "silent":
             run.quiet(run.eval_s * 5)
         if outer_loss:
-            outer.set_postfix(loss=loss, val_loss=loss * 1.1)
+            outer.set_postfix(loss=loss, val_loss=run.val_loss(epoch))
         outer.update(1)
     outer.close()
 

@@ -106,7 +106,8 @@ impl Source for Shapes {
             return;
         }
         let read = if let Some(row) = captures(&YOLO_ROW, line).filter(|_| !self.columns.is_empty()) {
-            self.row(&row, line, at_s, &mut fields, found)
+            self.row(&row, line, at_s, found);
+            None
         } else if let Some(timer) = captures(&TIMER, line) {
             timed(&timer, &mut fields)
         } else if let Some(bar) = captures(&BAR, line) {
@@ -122,7 +123,7 @@ impl Source for Shapes {
             self.has_losses |= !gives_scores && read.is_some();
             found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
             if fields.phase.take().is_some() {
-                self.settle(f64::INFINITY, found);
+                self.settle_before_evaluation(found);
                 fields.evaluated(at_s, found);
             }
             read
@@ -148,7 +149,8 @@ impl Source for Shapes {
         let reports = if last { self.beside.settle(f64::INFINITY) } else { self.beside.poll(now_s) };
         self.hand_over_all(reports, found);
         if last {
-            self.hand_over_rest(found);
+            let rest = self.ahead.rest();
+            self.hand_over_uncounted(rest, found);
         }
         Ok(())
     }
@@ -179,16 +181,14 @@ impl Shapes {
         fields.found(at_s, found);
     }
 
-    /// Adds the last steps of a bar that was removed before it counted them.
-    fn hand_over_rest(&mut self, found: &mut Vec<Found>) {
-        for Ended { step, values, at_s } in self.ahead.rest() {
-            let of_row = if self.columns.is_empty() { None } else { self.fields_of_row(&values) };
-            let mut fields = of_row.unwrap_or_default();
-            fields.step.step = Some(step);
-            if fields.step.loss.is_some() || fields.text("loss", &values).is_ok() {
-                self.hand_over(fields, at_s, found);
-            }
-        }
+    /// Adds steps whose losses a bar has shown and which it has not counted.
+    fn hand_over_uncounted(&mut self, ended: Vec<Ended>, found: &mut Vec<Found>) {
+        let columns = self.columns.clone();
+        self.hand_over_ended(ended, found, |ended, _| {
+            let mut fields = Fields::default();
+            let is_loss = fields.text("loss", &ended.values).is_ok();
+            if is_loss { Some(fields) } else { fields_of_row(&columns, &ended.values) }
+        });
     }
 
     /// Adds what is known of the bar's steps to `found`. With a new step, the training goes on.
@@ -225,39 +225,25 @@ impl Shapes {
     }
 
     /// A row of YOLO's table in front of its bar.
-    fn row(&mut self, row: &Captures, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
+    fn row(&mut self, row: &Captures, line: &str, at_s: f64, found: &mut Vec<Found>) -> Option<()> {
         let bar = captures(&BAR, line)?;
         let (step, steps) = (count(&bar, "step")?, count(&bar, "steps"));
+        let (numbers, memory_gb) = (row.name("numbers")?.as_str(), row.name("memory")?.as_str().parse().ok()?);
+        let epoch = count(row, "epoch").map(|epoch| epoch as f64);
         self.bars.is_beside_table(steps);
         self.bars_have_loss = true;
-        let mut ended = self.ahead.draw((step, steps), row.name("numbers")?.as_str(), at_s);
-        let newest = if step > 0 { ended.pop() } else { None };
-        let epoch = count(row, "epoch").map(|epoch| epoch as f64);
-        for Ended { step, values, at_s } in ended {
-            let mut fields = self.fields_of_row(&values)?;
-            (fields.step.step, fields.step.steps) = (Some(step), steps);
+        let ended = self.ahead.draw((step, steps), numbers, at_s);
+        let columns = self.columns.clone();
+        self.hand_over_ended(ended, found, |ended, is_newest| {
+            let mut fields = fields_of_row(&columns, &ended.values)?;
             // Steps that are known when a bar begins are those of the bar before.
-            fields.step.epoch = epoch.filter(|_| newest.is_some());
-            self.hand_over(fields, at_s, found);
-        }
-        let Ended { step, values, .. } = newest?;
-        *fields = self.fields_of_row(&values)?;
-        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(step), steps, epoch);
-        fields.reading("gpu_mem_gb", row.name("memory")?.as_str().parse().ok()?);
-        Some(Ok(()))
-    }
-
-    /// The values of a row of YOLO's table: the loss is the sum of the partial losses, which are means over the epoch so far.
-    fn fields_of_row(&self, numbers: &str) -> Option<Fields> {
-        let numbers: Vec<f64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        let (mut fields, mut loss) = (Fields::default(), 0.0);
-        for (name, value) in self.columns.iter().zip(&numbers) {
-            let is_loss = name.ends_with("loss") || ["box", "obj", "cls"].contains(&name.as_str());
-            loss += if is_loss { *value } else { 0.0 };
-            fields.reading(name, *value);
-        }
-        (fields.step.loss, fields.step.is_mean_loss) = (Some(loss), true);
-        Some(fields)
+            (fields.step.steps, fields.step.epoch) = (steps, epoch.filter(|_| step > 0));
+            if is_newest {
+                fields.reading("gpu_mem_gb", memory_gb);
+            }
+            Some(fields)
+        });
+        Some(())
     }
 
     /// Whether an unread number has not been reported yet.
@@ -269,6 +255,15 @@ impl Shapes {
     fn settle(&mut self, until_s: f64, found: &mut Vec<Found>) {
         let reports = self.beside.settle(until_s);
         self.hand_over_all(reports, found);
+    }
+
+    /// Hands over all steps that have ended: an evaluation has begun, unless one goes on.
+    fn settle_before_evaluation(&mut self, found: &mut Vec<Found>) {
+        if !self.bars.is_evaluating() {
+            let ended = self.ahead.take();
+            self.hand_over_uncounted(ended, found);
+        }
+        self.settle(f64::INFINITY, found);
     }
 
     /// A JSON object with a loss: what its names usually stand for. With the number of a step it is a step, and otherwise a reading.
@@ -321,6 +316,19 @@ impl Shapes {
         }
         Some(Ok(()))
     }
+}
+
+/// The values of a row of YOLO's table: the loss is the sum of the partial losses, which are means over the epoch so far.
+fn fields_of_row(columns: &[String], numbers: &str) -> Option<Fields> {
+    let numbers: Vec<f64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let (mut fields, mut loss) = (Fields::default(), 0.0);
+    for (name, value) in columns.iter().zip(&numbers) {
+        let is_loss = name.ends_with("loss") || ["box", "obj", "cls"].contains(&name.as_str());
+        loss += if is_loss { *value } else { 0.0 };
+        fields.reading(name, *value);
+    }
+    (fields.step.loss, fields.step.is_mean_loss) = (Some(loss), true);
+    Some(fields)
 }
 
 /// Reads DeepSpeed's timer, which gives the rate of a step.

@@ -25,7 +25,10 @@ impl Shapes {
                 self.bar_of_evaluation(drawn, fields, found)
             }
             Bar::Guessed | Bar::Evaluation => self.bar_of_evaluation(drawn, fields, found),
-            Bar::Training => self.bar_of_training(drawn, at_s, fields, found),
+            Bar::Training => {
+                self.bar_of_training(drawn, at_s, found);
+                None
+            }
         }
     }
 
@@ -35,14 +38,14 @@ impl Shapes {
         let is_under_way = Some(drawn.step) != drawn.steps || drawn.loss.is_some();
         // A step of the training ends an evaluation, so that the steps before this one are handed over first.
         if is_under_way && !self.bars.is_evaluating() {
-            self.settle(f64::INFINITY, found);
+            self.settle_before_evaluation(found);
         }
         let begins = is_under_way && self.bars.evaluates();
         begins.then(|| fields.text("phase", "evaluate"))
     }
 
-    fn bar_of_training(&mut self, drawn: &Drawn<'_>, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
-        let Drawn { step, steps, loss, .. } = *drawn;
+    fn bar_of_training(&mut self, drawn: &Drawn<'_>, at_s: f64, found: &mut Vec<Found>) {
+        let Drawn { step, steps, loss, epoch, .. } = *drawn;
         let is_again = self.bars.draw(step) && Some(step) != steps;
         if is_again {
             self.drawn_again = Some(step);
@@ -52,30 +55,47 @@ impl Shapes {
         }
         // Lightning's bar begins again with the values of the epoch before, and shows none before its first step.
         let values = loss.filter(|_| step > 0 || !drawn.is_of_lightning()).unwrap_or_default();
-        let mut ended = self.ahead.draw((step, steps), values, at_s);
-        let newest = if step > 0 { ended.pop() } else { None };
-        for Ended { step, values, at_s } in ended {
+        let begins = step == 0 && !self.ahead.has_counted_nothing();
+        let ended = self.ahead.draw((step, steps), values, at_s);
+        let is_over = ended.is_empty() || step == 0;
+        self.hand_over_ended(ended, found, |ended, is_newest| {
             let mut fields = Fields::default();
-            (fields.step.step, fields.step.steps) = (Some(step), steps);
-            fields.text("loss", &values).ok()?;
-            self.hand_over(fields, at_s, found);
-        }
-        if step == 0 && loss.is_none() && drawn.is_new {
+            fields.text("loss", &ended.values).ok()?;
+            (fields.step.steps, fields.step.epoch) = (steps, epoch.filter(|_| step > 0));
+            if is_newest && ended.values == values {
+                drawn.take(&mut fields).ok()?;
+            }
+            Some(fields)
+        });
+        if step == 0 && drawn.is_new && (loss.is_none() || begins) {
             self.empty_bar(drawn, at_s, found);
         }
         self.bars_have_loss |= loss.is_some() && step > 0;
-        let Some(newest) = newest else {
-            if loss.is_none() || step == 0 {
-                self.bar_without_step(drawn, at_s, found);
+        if is_over && (loss.is_none() || step == 0) {
+            self.bar_without_step(drawn, at_s, found);
+        }
+    }
+
+    /// Hands over steps that a bar has shown the end of, with the fields that `fields_of` gives a step; it is told which step is the newest one.
+    pub(super) fn hand_over_ended(
+        &mut self,
+        ended: Vec<Ended>,
+        found: &mut Vec<Found>,
+        fields_of: impl Fn(&Ended, bool) -> Option<Fields>,
+    ) {
+        let newest = ended.last().map(|ended| ended.step);
+        for ended in ended {
+            let Some(mut fields) = fields_of(&ended, Some(ended.step) == newest) else { continue };
+            fields.step.step = Some(ended.step);
+            // Lightning draws the number that its bar showed last, although steps may have been made before the evaluation since. A bar that
+            // shows each step has no such steps.
+            let drawn_again = self.drawn_again.take_if(|drawn_again| *drawn_again != ended.step);
+            fields.step.is_untimed = drawn_again.is_some_and(|drawn_again| ended.step != drawn_again.saturating_add(1));
+            if self.bars.trains() {
+                fields.phase = NamedPhase::of("train");
             }
-            return None;
-        };
-        (fields.step.step, fields.step.steps, fields.step.epoch) = (Some(newest.step), steps, drawn.epoch);
-        // Lightning draws the number that its bar showed last, although steps may have been made before the evaluation since. A bar that shows
-        // each step has no such steps.
-        let drawn_again = self.drawn_again.take_if(|drawn_again| *drawn_again != step);
-        fields.step.is_untimed = drawn_again.is_some_and(|drawn_again| step != drawn_again.saturating_add(1));
-        Some(fields.text("loss", &newest.values).and_then(|()| drawn.take(fields)))
+            self.hand_over(fields, ended.at_s, found);
+        }
     }
 
     /// Takes a bar that has just begun: an epoch may begin with it.
@@ -92,16 +112,15 @@ impl Shapes {
 
     /// Takes a bar that is drawn again after an evaluation. Its loss may be that of a step that the bar did not show. The loss of the evaluation
     /// is among the other values.
-    fn bar_after_evaluation(&mut self, drawn: &Drawn<'_>, at_s: f64, found: &mut Vec<Found>) -> Read {
+    fn bar_after_evaluation(&mut self, drawn: &Drawn<'_>, at_s: f64, found: &mut Vec<Found>) {
         let mut values = Fields::default();
-        drawn.take(&mut values).ok()?;
+        let are_read = drawn.take(&mut values).is_ok();
         (values.step.step, values.step.epoch) = (Some(drawn.step).filter(|step| *step > 0), drawn.epoch);
-        if !values.is_step() {
+        if are_read && !values.is_step() {
             values.values(at_s, found);
         }
         self.bars.trains();
         found.extend(NamedPhase::of("train").map(|phase| Found::Phase { phase, at_s }));
-        None
     }
 
     /// Takes a bar that shows no step with a loss.
