@@ -113,7 +113,7 @@ def tqdm_iterates(run):
     desc = rng.choice([None, "train", "Epoch {e}", "Epoch {e} loss {m:.3f}"])
     batches = rng.choice([1, 1, 1, 4])
     saves = rng.random() < 0.3
-    validates = rng.choice(["no", "bar", "silent"])
+    validates = rng.choice(["no", "bar", "silent", "within"])
     leave = rng.random() < 0.7
     run.notes = [every, tail_s / run.step_s, desc, batches, saves, validates, leave]
     run.start()
@@ -134,6 +134,11 @@ def tqdm_iterates(run):
                 # The bar shows this loss with other steps, too.
                 run.steps[-1][4] = None
             run.pass_s(tail_s)
+            if validates == "within" and index % 15 == 14:
+                # The bar counts the step after this.
+                run.steps[-1][5] = False
+                run.pass_s(5 * run.eval_s)
+                write_above(run, f"step {index + 1} val_loss {run.val_loss(epoch):.4f}" if every == 1 else f"val_loss: {run.val_loss(epoch):.4f}")
             if saves and index % 10 == 9:
                 # The bar counts the step after this.
                 run.steps[-1][5] = False
@@ -387,9 +392,9 @@ def trainer(run):
 @kind
 def keras(run):
     rng = run.rng
-    validates = rng.random() < 0.6
+    validates, evaluates = rng.random() < 0.6, rng.choice([0, 0, 5, run.per_epoch])
     verbose = rng.choice([1, 1, 2])
-    run.notes = [validates, verbose]
+    run.notes = [validates, evaluates, verbose]
     run.start()
     for epoch in range(1, run.epochs + 1):
         run.print(f"Epoch {epoch}/{run.epochs}")
@@ -422,6 +427,16 @@ def keras(run):
             run.chunk("out", "\r\x1b[1m" + f"{total}/{total}\x1b[0m {'━' * 20} \x1b[1m{int(whole_s)}s\x1b[0m {whole_s / total * 1e3:.0f}ms/step - accuracy: 0.5000 - loss: {mean:.4f}{more}\n")
         else:
             run.print(f"{total}/{total} - {int(whole_s)}s - {whole_s / total * 1e3:.0f}ms/step - accuracy: 0.5000 - loss: {mean:.4f}{more}")
+
+
+    for index in range(1, evaluates + 1):
+        # model.evaluate() announces no epoch.
+        run.pass_s(run.eval_s)
+        if index == evaluates:
+            end, each = "\n", f"{evaluates}/{evaluates} - 1s - 20ms/step" if verbose == 2 else f"\r{evaluates}/{evaluates} {'━' * 20} 1s 20ms/step"
+            run.chunk("out", f"{each} - accuracy: 0.6000 - loss: {run.val_loss(1):.4f}{end}")
+        elif verbose == 1:
+            run.chunk("out", f"\r{index}/{evaluates} {'━' * 20} 1s 20ms/step - accuracy: 0.6000 - loss: {run.loss:.4f}")
 
 
 @kind

@@ -391,6 +391,50 @@ fn a_line_with_the_loss_of_an_evaluation_gives_the_loss_and_no_step() {
 }
 
 #[test]
+fn a_loss_without_a_word_in_front_of_it_is_that_of_the_step() {
+    for (line, loss) in [
+        ("step 3 min loss 0.1000 loss 2.9", Some(2.9)),
+        ("step 3 aux loss 0.1, loss: 2.9", Some(2.9)),
+        ("step 3 avg loss 2.9", Some(2.9)),
+        ("step 3 total loss 2.9 ce loss 1.9", Some(2.9)),
+        ("step 3 train loss 2.9 aux loss 0.1", Some(2.9)),
+        ("Train loss 39 1.025 Grad Norm 2.5", None),
+        ("Validation loss 30: 1.32", None),
+        ("new best_val_loss: 0.4321, saved", None),
+        ("Early stopping: best val loss 0.40", None),
+        ("Config: lr=0.1 val_loss=1", None),
+    ] {
+        let found = shapes(&[line]);
+        let read = found.iter().find_map(|found| match found {
+            Found::Step(step) => step.loss,
+            Found::Reading { key, value, .. } if key.ends_with("loss") => Some(*value),
+            _ => None,
+        });
+        assert_eq!(read, loss, "{line}: {found:?}");
+    }
+    let current = shapes(&["Early stopping: best val loss 0.40, current val loss 0.45"]);
+    assert!(current.contains(&reading("val_loss", 0.45, None, None)), "{current:?}");
+}
+
+#[test]
+fn bars_of_keras_without_an_epoch_are_those_of_an_evaluation() {
+    let bar = |step: u64, steps: u64, loss: f64| {
+        format!(" {step}/{steps} ━━━━━━━━━━ 0s 20ms/step - accuracy: 0.75 - loss: {loss}")
+    };
+    let epoch = ["Epoch 1/1".to_owned(), bar(1, 2, 0.5), bar(2, 2, 0.25)];
+    let evaluation = [bar(1, 2, 0.9), bar(2, 2, 0.8)];
+    let lines: Vec<String> = [&epoch[..], &evaluation, &epoch].concat();
+    let found = shapes(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let steps = found.iter().filter_map(|found| if let Found::Step(step) = found { step.step } else { None });
+    assert_eq!(steps.collect::<Vec<_>>(), [1, 2, 1, 2]);
+    for reading in [reading("test_loss", 0.8, None, None), reading("test_accuracy", 0.75, None, None)] {
+        assert_eq!(found.iter().filter(|found| **found == reading).count(), 1, "{found:?}");
+    }
+    // The second training begins with its heading.
+    assert!(found.contains(&Found::Begins { at_s: 7.0 }), "{found:?}");
+}
+
+#[test]
 fn lines_of_an_evaluation_without_its_loss_tell_its_end() {
     for line in [
         "12/01 10:00:00 - mmengine - INFO - Epoch(val) [3][7/7]    accuracy/top1: 80.0  time: 0.05",
@@ -401,11 +445,10 @@ fn lines_of_an_evaluation_without_its_loss_tell_its_end() {
 }
 
 #[test]
-fn batches_are_steps_in_a_line_with_an_epoch_or_with_their_number() {
+fn batches_are_steps_if_the_line_has_the_number_of_all() {
     for (line, number, steps, epoch) in [
         ("Epoch 2, Batch 10/938, Loss: 0.5", 10, Some(938), Some(2.0)),
         ("epoch 2 batch 10 of 938: loss 0.5", 10, Some(938), Some(2.0)),
-        ("Epoch: 2 Batch: 10 Loss: 0.5", 10, None, Some(2.0)),
         (
             "| epoch   2 |   200/ 2983 batches | lr 20.00 | ms/batch 16.92 | loss  0.50 | ppl  1.6",
             200,
@@ -420,7 +463,12 @@ fn batches_are_steps_in_a_line_with_an_epoch_or_with_their_number() {
         };
         assert_eq!((read.step, read.steps, read.epoch, read.loss), (Some(number), steps, epoch, Some(0.5)), "{line}");
     }
-    assert_eq!(shapes(&["batch 64 loss 0.5"])[0], reading("loss", 0.5, None, None), "it may be the size of a batch");
+    for line in
+        ["batch 64 loss 0.5", "Epoch 1/10 | batch: 128 | loss 0.5", "Epoch 5: loss 0.5 (time per batch: 120 ms)"]
+    {
+        let found = shapes(&[line]);
+        assert!(!found.iter().any(|found| matches!(found, Found::Step(_))), "{line}: it may be the size of a batch");
+    }
 }
 
 #[test]
@@ -484,6 +532,7 @@ fn of_lines_that_begin_with_a_rank_only_those_of_the_first_rank_count() {
         let found = shapes(&[&lines[0], &lines[1]]);
         assert_eq!(found, shapes(&["step 1 loss 0.5"]), "{first}");
     }
+    assert_eq!(shapes(&["rank 8: step 1 loss 0.5"]), shapes(&["step 1 loss 0.5"]), "the rank of LoRA");
 }
 
 #[test]

@@ -68,6 +68,9 @@ static SCORES: LazyLock<Option<Regex>> =
 static BEST: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)(?:\b|_)(?:best|lowest|smallest|minimum|min)[\W_]*$"));
 
+/// A number behind a whole number.
+static NEXT_NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^:?\s+…(?:[^\w.]|\.?$)"));
+
 /// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
 static KERAS: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^\s*(?<step>\d+)/(?<steps>\d+)\s+(?<bar>\[[=>.]+\]|[━╸╺ ]+|-)\s*(?:-|\d|ETA)"));
@@ -214,6 +217,12 @@ pub(super) fn is_of_keras(line: &str) -> bool {
     captures(&KERAS, line).is_some()
 }
 
+/// Whether a line of Keras counts the last one of its steps; `None` for any other line.
+pub(super) fn is_last_of_keras(line: &str) -> Option<bool> {
+    let found = captures(&KERAS, line)?;
+    Some(count(&found, "step") == count(&found, "steps"))
+}
+
 /// Whether a line with Keras's bar is the last one of its epoch, which Keras prints after the validation; `None` for any other line.
 pub(super) fn follows_validation(line: &str) -> Option<bool> {
     let has_bar = captures(&KERAS, line)?.name("bar")?.as_str() != "-";
@@ -236,17 +245,23 @@ pub(super) fn has_step(line: &str) -> bool {
     read(line, false, None, &mut fields).0 == Some(Ok(())) && fields.step.step.is_some()
 }
 
-/// The place of the first loss of a line, except that of the best loss so far.
+/// The place of the loss of a line: the first one without a word in front of it, such as `min loss`, or else the first one. The best loss so far
+/// is none, and neither is the number of a step between the name and the loss: `loss 39 1.025`.
 fn loss_in(line: &str) -> Option<Match<'_>> {
-    let (regex, mut from) = (LOSS.as_ref()?, 0);
-    loop {
-        let found = regex.captures_at(line, from)?;
-        let loss = found.name("loss")?;
-        if captures(&BEST, &line[..found.get(0)?.start()]).is_none() {
-            return Some(loss);
+    let (regex, mut from, mut first) = (LOSS.as_ref()?, 0, None);
+    while let Some(found) = regex.captures_at(line, from) {
+        let (loss, before) = (found.name("loss")?, &line[..found.get(0)?.start()]);
+        let is_count = loss.as_str().bytes().all(|byte| byte.is_ascii_digit())
+            && captures(&NEXT_NUMBER, &line[loss.end()..]).is_some();
+        if !is_count && captures(&BEST, before).is_none() {
+            if !before.ends_with(char::is_alphabetic) {
+                return Some(loss);
+            }
+            first = first.or(Some(loss));
         }
         from = loss.end();
     }
+    first
 }
 
 /// The place of the first loss of an evaluation in a line that names it, except that of the best one so far, with the key of the reading. A

@@ -73,8 +73,9 @@ pub(super) struct Shapes {
     newest: Option<u64>,
     /// The number in a bar that was drawn again after an evaluation, until the bar shows another number.
     drawn_again: Option<u64>,
-    /// The epoch that Keras printed last.
+    /// The epoch that Keras printed last, and whether its steps are under way.
     epoch: Option<f64>,
+    is_in_epoch: bool,
     /// When Keras's newest bar in this epoch was printed.
     keras_s: Option<f64>,
     /// Whether Keras has printed the accuracy of a validation.
@@ -102,8 +103,11 @@ impl Source for Shapes {
             self.heading = Some(stream);
         }
         let mut fields = Fields::default();
-        if self.heads(line) {
+        if self.heads(line, at_s, found) {
             return;
+        }
+        if self.epoch.is_some() && !self.is_in_epoch && sentence::is_of_keras(line) {
+            return self.keras_evaluates(line, at_s, found);
         }
         let read = if let Some(row) = captures(&YOLO_ROW, line).filter(|_| !self.columns.is_empty()) {
             self.row(&row, line, at_s, found);
@@ -142,6 +146,7 @@ impl Source for Shapes {
             }
             self.hand_over(fields, at_s, found);
             self.keras_s = keras.map(|_| at_s).or(self.keras_s);
+            self.is_in_epoch &= sentence::is_last_of_keras(line) != Some(true);
         }
     }
 
@@ -200,9 +205,11 @@ impl Shapes {
     }
 
     /// Whether a line is the header of an epoch or of a table; headers are remembered.
-    fn heads(&mut self, line: &str) -> bool {
+    fn heads(&mut self, line: &str, at_s: f64, found: &mut Vec<Found>) -> bool {
         if let Some(epoch) = captures(&KERAS_EPOCH, line) {
             (self.epoch, self.keras_s) = (count(&epoch, "epoch").map(|epoch| epoch as f64), None);
+            self.is_in_epoch = true;
+            found.extend(self.newest.map(|_| Found::Begins { at_s }));
             return true;
         }
         if captures(&YOLO_HEADER, line).is_some() {
@@ -210,6 +217,18 @@ impl Shapes {
             return true;
         }
         false
+    }
+
+    /// Takes a line of Keras that no epoch was announced for: its `evaluate` prints bars like those of the training.
+    fn keras_evaluates(&mut self, line: &str, at_s: f64, found: &mut Vec<Found>) {
+        let (mut read, mut evaluated) = (Fields::default(), Fields::default());
+        let _ = sentence::read(line, false, None, &mut read);
+        if sentence::is_last_of_keras(line) == Some(true) {
+            for (key, value) in [("test_loss", read.step.loss), ("test_accuracy", read.value("accuracy"))] {
+                value.into_iter().for_each(|value| evaluated.reading(key, value));
+            }
+        }
+        evaluated.evaluated(at_s, found);
     }
 
     /// Names the accuracies of a line of Keras. If Keras validates, the accuracy of the program is that of the validation.
