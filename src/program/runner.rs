@@ -18,7 +18,7 @@ use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings};
 use super::set_up::{SetUp, try_begin_all};
 use super::shared_files::SharedFiles;
-use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
+use super::watch::{Ended, POLL, Use, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
@@ -160,7 +160,7 @@ impl Runner {
         }
         let commands = commands.into_iter().map(|(_, command)| command).collect();
         let named = NamedFiles::of(&filled.run, &folder);
-        let Ended { exit, place, last_lines, time, at } =
+        let Ended { exit, place, last_lines, time, at, cpu_s } =
             watch(commands, what, &mut self.log, &self.signal).map_err(input)?;
         for file in named.changed() {
             self.log.warn(format!(
@@ -172,7 +172,7 @@ impl Runner {
         // The time of this event is the end of the program: what it reported may have been read much later.
         let whole = Event::Reading { key: PROGRAM_TIME.into(), value: time.as_secs_f64(), epoch: None, step: None };
         self.log.write(&[(time_of(at), whole)]);
-        self.log.reading(CPU_TIME, children_cpu_s());
+        self.log.reading(CPU_TIME, cpu_s);
         match exit {
             None => Ok(End::Asked),
             Some(exit) => {

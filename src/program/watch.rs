@@ -62,6 +62,8 @@ pub struct Ended {
     pub time: Duration,
     /// When the last of its processes ended, including those that it left running.
     pub at: Instant,
+    /// CPU time of its processes, in seconds.
+    pub cpu_s: f64,
 }
 
 /// Starts a program, once for each command, and watches it until all of its processes have ended. If one fails, the others are ended. A number
@@ -70,6 +72,8 @@ pub struct Ended {
 /// # Errors
 /// A process of the program cannot be started.
 pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUsize) -> Result<Ended, String> {
+    // A set-up may have run before.
+    let cpu_ticks_before = children_cpu_ticks();
     let begun = Instant::now();
     let (sender, pieces) = sync_channel(PIECES);
     let children = start_all(commands, &sender)?;
@@ -133,9 +137,10 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     watched.unkillable(&left);
     reap_orphans();
     let last_lines = watched.finish(place);
+    let cpu_s = seconds(children_cpu_ticks().saturating_sub(cpu_ticks_before));
     let place = u32::try_from(place).unwrap_or_default();
     let time = exited.saturating_duration_since(begun);
-    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time, at })
+    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time, at, cpu_s })
 }
 
 /// Why the processes of a program that are left are ended.
@@ -461,10 +466,14 @@ fn zombies_of(parent: u32, kept: &[u32]) -> Vec<u32> {
     zombies.filter_map(|stat| u32::try_from(stat.pid).ok()).filter(|pid| !kept.contains(pid)).collect()
 }
 
-/// CPU time of all children that have ended, in seconds.
-pub fn children_cpu_s() -> f64 {
+/// CPU time of all children that have ended, in clock ticks.
+fn children_cpu_ticks() -> u64 {
     let stat = Stat::from_file("/proc/self/stat").ok();
-    let ticks = stat.map_or(0, |stat| stat.cutime.saturating_add(stat.cstime));
+    stat.and_then(|stat| u64::try_from(stat.cutime.saturating_add(stat.cstime)).ok()).unwrap_or_default()
+}
+
+/// Clock ticks as seconds.
+fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
