@@ -161,6 +161,34 @@ fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor
 }
 
 #[test]
+fn no_command_for_the_session_that_took_the_place_of_a_renamed_one_reaches_the_runs_of_the_renamed_one() {
+    let scene = Scene::under_way();
+    let (conductor, moved) = (scene.conductor(), scene.path("moved"));
+    await_sample(&scene);
+    fs::rename(scene.session(), &moved).unwrap();
+    fs::create_dir(scene.session()).unwrap();
+    for file in ["session.toml", "journal.jsonl"] {
+        fs::copy(moved.join(file), scene.session().join(file)).unwrap();
+    }
+    for arguments in [
+        &["stop", "session"][..],
+        &["stop", "session", "--now"],
+        &["stop", "session", "--queued"],
+        &["attach", "session"],
+        &["session", "note", "session", "words"],
+    ] {
+        let stderr = seeded::refused(&mut scene.multicard(arguments));
+        let named = format!("session: process {conductor} still conducts the session that was here and is now ");
+        assert!(stderr.contains(&named), "{arguments:?}: {stderr}");
+    }
+    fs::remove_dir_all(scene.session()).unwrap();
+    fs::rename(&moved, scene.session()).unwrap();
+    assert_eq!(scene.conductors(), [conductor]);
+    scene.finish();
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
 fn one_interrupt_ends_a_run_whose_session_was_moved_away_and_names_the_runs_whose_ends_are_not_recorded() {
     let scene = Scene::new();
     let run = scene.start(&["run", "waits.toml", "--session", "session"]);
