@@ -343,11 +343,16 @@ impl Session {
     /// Removes a run from the queue. The removal is recorded together with other unwritten decisions.
     fn cancel_queued(&mut self, run: &str) -> Result<(), SessionError> {
         self.queue.cancel(run)?;
+        self.withdrawn(run, RunState::Cancelled, None);
+        Ok(())
+    }
+
+    /// Notes that a run left the queue in this state without a start.
+    fn withdrawn(&mut self, run: &str, state: RunState, reason: Option<String>) {
         if let Some(queued) = self.jobs.get(run) {
             self.progress.withdrawn(&queued.origin.cell, queued.estimate_s);
         }
-        self.unrecorded.push_back(ended(run, RunState::Cancelled, None, None));
-        Ok(())
+        self.unrecorded.push_back(ended(run, state, reason, None));
     }
 
     /// Stops all active runs, imports and a measurement, and empties the queue.
