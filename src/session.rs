@@ -98,6 +98,8 @@ pub struct Session {
     unrecorded: VecDeque<Decision>,
     /// Whether the last attempt to write them found the journal deleted, replaced or moved away.
     is_journal_gone: bool,
+    /// The last start that a full disk prevented.
+    without_space: Option<advance::WithoutSpace>,
     /// Notices from before an error.
     untold: Vec<Notice>,
     updates: Receiver<Update>,
@@ -198,6 +200,7 @@ impl Session {
             measuring: None,
             unrecorded: VecDeque::new(),
             is_journal_gone: false,
+            without_space: None,
             untold: Vec::new(),
             facts: program::Facts::default(),
             from_archive: imported::FromArchive::default(),

@@ -404,6 +404,41 @@ fn a_run_in_a_terminal_waits_for_a_full_disk_as_a_detached_one_does() {
 }
 
 #[test]
+fn a_disk_without_room_for_more_files_counts_as_full() {
+    let scene = Scene::new();
+    // A few of its 400 files stay free: enough for the session, and too few for a run.
+    let script = "mkdir few; mount -t tmpfs -o size=24m,nr_inodes=400 none few
+        touch gate $(seq -f few/%g 350)
+        \"$0\" run waits.toml --session few/s 2> said & running=$!
+        await 'grep -q \"more files can be made\" said'
+        sleep 1
+        test -z \"$(ls few/s/runs)\"
+        rm $(seq -f few/%g 350)
+        wait $running
+        cat said >&2
+        \"$0\" session show few/s --format json";
+    let Some(output) = on_small_disk(&scene, script) else { return };
+    assert_all_finished(&output);
+}
+
+#[test]
+fn a_run_whose_files_have_no_space_waits_though_the_sessions_disk_has_some() {
+    let scene = Scene::new();
+    let script = "mkdir -p \"$1/runs\" s/runs
+        mount --bind \"$1/runs\" s/runs
+        fill
+        touch gate
+        \"$0\" run waits.toml --session s 2> said & running=$!
+        await 'grep -q \"waits for space\" said'
+        rm \"$1/fill\"
+        wait $running
+        cat said >&2
+        \"$0\" session show s --format json";
+    let Some(output) = on_small_disk(&scene, script) else { return };
+    assert_all_finished(&output);
+}
+
+#[test]
 fn a_run_in_a_terminal_that_waits_for_a_full_disk_can_be_interrupted() {
     let scene = Scene::new();
     let script = "\"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
