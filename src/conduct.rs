@@ -35,8 +35,8 @@
 //! If a conductor is alive but silent, because it is stopped (SIGSTOP) or waits for a disk, clients show its process and state
 //! after 10 s ([`Silent`]). `multicard stop --now` ends such a conductor, and the next conductor ends its runs.
 //! If the session's folder was renamed, its conductor listens at the old path: `multicard stop` ends it, too
-//! ([`end_conductor_of_renamed`]), except where that would end runs which `--queued` leaves, and `multicard run` at the old path names the
-//! conductor and the new path ([`Client::check_place`]). If the folder was removed, or moved to another disk, the conductor ends by itself,
+//! ([`end_conductor_of_renamed`]), except where that would end runs which `--queued` leaves. Whoever looks for a conductor at the old path is
+//! refused, and is told the conductor and the new path ([`stream`]). If the folder was removed, or moved to another disk, the conductor ends by itself,
 //! and the supervisors of its active runs end these.
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
@@ -58,7 +58,9 @@ mod renamed;
 mod silent;
 mod socket;
 
-pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY, SILENCE_LIMIT, stream_or_start, until_served};
+pub use client::{
+    Client, DETACHED_OPTION, LOCKED, Orders, READY, SILENCE_LIMIT, stream, stream_or_start, until_served,
+};
 pub use conductor::{Host, host, serve};
 pub use error::ConductError;
 pub use logout::ends_at_logout;
@@ -67,4 +69,4 @@ pub use presence::other_sessions_with_runs;
 pub use queue_view::{QueueChange, QueueRow, QueueView};
 pub use renamed::end_conductor_of_renamed;
 pub use silent::Silent;
-pub use socket::{connect as stream, socket_path};
+pub use socket::socket_path;

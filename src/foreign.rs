@@ -10,7 +10,7 @@ mod place;
 mod text;
 
 pub use file::{
-    create_ours, free_bytes, has_no_room, identity, is_removed, keep_files_from_others, open, open_ours,
+    create_ours, free_bytes, free_files, has_no_room, identity, is_removed, keep_files_from_others, open, open_ours,
     open_ours_with, open_stream, read, read_ours, regular,
 };
 pub use limits::{LONG_FILE, advice, is_full_disk, most_file_bytes, no_more_files, start_advice};

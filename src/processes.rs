@@ -62,6 +62,8 @@ pub struct Process {
     pub name: String,
     /// Resident memory.
     pub resident_bytes: u64,
+    /// CPU time of all of its threads, in clock ticks.
+    pub cpu_ticks: u64,
 }
 
 /// All living processes; zombies are not.
@@ -78,6 +80,7 @@ fn process(pid: u32) -> Option<Process> {
         parent: u32::try_from(stat.ppid).unwrap_or_default(),
         start: stat.starttime,
         resident_bytes: stat.rss.saturating_mul(rustix::param::page_size() as u64),
+        cpu_ticks: stat.utime.saturating_add(stat.stime),
         name: stat.comm,
     })
 }

@@ -98,6 +98,8 @@ pub struct Session {
     unrecorded: VecDeque<Decision>,
     /// Whether the last attempt to write them found the journal deleted, replaced or moved away.
     is_journal_gone: bool,
+    /// The last start that a full disk prevented.
+    without_space: Option<advance::WithoutSpace>,
     /// Notices from before an error.
     untold: Vec<Notice>,
     updates: Receiver<Update>,
@@ -198,6 +200,7 @@ impl Session {
             measuring: None,
             unrecorded: VecDeque::new(),
             is_journal_gone: false,
+            without_space: None,
             untold: Vec::new(),
             facts: program::Facts::default(),
             from_archive: imported::FromArchive::default(),
@@ -343,11 +346,16 @@ impl Session {
     /// Removes a run from the queue. The removal is recorded together with other unwritten decisions.
     fn cancel_queued(&mut self, run: &str) -> Result<(), SessionError> {
         self.queue.cancel(run)?;
+        self.withdrawn(run, RunState::Cancelled, None);
+        Ok(())
+    }
+
+    /// Notes that a run left the queue in this state without a start.
+    fn withdrawn(&mut self, run: &str, state: RunState, reason: Option<String>) {
         if let Some(queued) = self.jobs.get(run) {
             self.progress.withdrawn(&queued.origin.cell, queued.estimate_s);
         }
-        self.unrecorded.push_back(ended(run, RunState::Cancelled, None, None));
-        Ok(())
+        self.unrecorded.push_back(ended(run, state, reason, None));
     }
 
     /// Stops all active runs, imports and a measurement, and empties the queue.

@@ -125,7 +125,6 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
         }
     };
     let (client, host) = connect()?;
-    client.check_place()?;
     let interrupted = interrupts()?;
     // Another conductor may have runs under way, and a site has machines of its own.
     let others = if host.is_some() && plan.site.is_none() { use_now(&machine.node) } else { None };

@@ -66,9 +66,9 @@ impl Client {
     /// Connects to the conductor of a session; `None` if there is none. With `live`, the news includes events and samples of runs.
     ///
     /// # Errors
-    /// The conductor belongs to another user or version, stays silent, or the socket fails.
+    /// Those of [`stream`]; or the conductor has another version or stays silent.
     pub fn connect(session: &Path, live: bool) -> Result<Option<Self>, ConductError> {
-        match connect(session)? {
+        match stream(session)? {
             Some(stream) => Self::over(session, stream, live),
             None => Ok(None),
         }
@@ -124,21 +124,6 @@ impl Client {
     /// The conductor's process and version.
     pub fn conducting(&self) -> &Conducting {
         &self.conducting
-    }
-
-    /// Checks that the conductor's session is still in the folder by which this client found the conductor.
-    ///
-    /// # Errors
-    /// The session is now in another folder.
-    pub fn check_place(&self) -> Result<(), ConductError> {
-        let Some(process) = self.process else { return Ok(()) };
-        match moved_to(process, &self.session) {
-            Some(folder) => {
-                let (session, process) = (self.session.clone(), process.as_raw_nonzero().get());
-                Err(ConductError::Moved { session, process, folder })
-            }
-            None => Ok(()),
-        }
     }
 
     /// Describes the conductor, which has sent nothing for a while.
@@ -254,6 +239,23 @@ impl Orders {
     }
 }
 
+/// A stream to the conductor of the session in this folder; `None` if no process listens. Whoever gives orders to a conductor of this machine
+/// begins here, a client on another machine through its relay, so that none reaches the session that was in this folder before.
+///
+/// # Errors
+/// The conductor belongs to another user, the socket fails, or the conductor's session was moved to another folder.
+pub fn stream(session: &Path) -> Result<Option<UnixStream>, ConductError> {
+    let stream = connect(session)?;
+    let Some(process) = stream.as_ref().and_then(listener) else { return Ok(stream) };
+    match moved_to(process, session) {
+        None => Ok(stream),
+        Some(folder) => {
+            let (session, process) = (session.to_owned(), process.as_raw_nonzero().get());
+            Err(ConductError::Moved { session, process, folder })
+        }
+    }
+}
+
 /// A stream to the conductor of a session, which is started if there is none, for a [`Client`] that may be on another machine.
 ///
 /// # Errors
@@ -261,7 +263,7 @@ impl Orders {
 pub fn stream_or_start(session: &Path) -> Result<UnixStream, ConductError> {
     let begun = Instant::now();
     loop {
-        if let Some(stream) = connect(session)? {
+        if let Some(stream) = stream(session)? {
             return Ok(stream);
         }
         // The process that holds the lock may be about to accept clients, or to end.

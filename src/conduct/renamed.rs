@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,9 +39,11 @@ pub fn end_conductor_of_renamed(session: &Path, keeps_runs: bool) -> Result<Opti
 /// The present folder of the session that a process conducts, if it is not this folder; `None` also if it cannot be found.
 pub(super) fn moved_to(process: Pid, folder: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).ok()?;
+    // The link of a file that is open for writing has this permission (proc_pid_fd(5)). The process may also read journals of other sessions.
+    let is_written = |file: &Path| file.symlink_metadata().is_ok_and(|about| about.mode() & 0o200 != 0);
     let journal_folder = |file: PathBuf| {
         // A journal that was deleted is at no path, and the paths of a container are others.
-        let path = fs::read_link(&file).ok().filter(|path| path.ends_with(JOURNAL))?;
+        let path = fs::read_link(&file).ok().filter(|path| path.ends_with(JOURNAL) && is_written(&file))?;
         let is_there = inode(&path).is_ok_and(|found| inode(&file).is_ok_and(|open| open == found));
         path.parent().filter(|_| is_there).map(Path::to_owned)
     };
@@ -99,6 +102,7 @@ fn has_open(pid: u32, folder: &Path) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs::File;
+    use std::io::Read as _;
     use std::os::unix::net::UnixListener;
     use std::process::{Command, Stdio};
 
@@ -121,6 +125,30 @@ mod tests {
         deaf.kill().unwrap();
         deaf.wait().unwrap();
         assert!(!is_elsewhere);
+    }
+
+    #[test]
+    fn a_process_conducts_the_session_whose_journal_it_writes_and_not_one_that_it_reads() {
+        let home = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| home.path().join(name));
+        fs::create_dir(&own).unwrap();
+        fs::create_dir(&other).unwrap();
+        let journal = own.join(JOURNAL);
+        fs::write(&journal, "").unwrap();
+        // A process of its own, because other tests have journals open, too.
+        let holds = |redirection: &str, journal: &Path| {
+            let script = format!("exec 3{redirection}\"$1\"; echo; exec sleep 600");
+            let mut process = Command::new("sh");
+            process.args(["-c", &script, "sh"]).arg(journal).stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut process = process.spawn().unwrap();
+            process.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+            let found = moved_to(Pid::from_child(&process), &other);
+            process.kill().unwrap();
+            process.wait().unwrap();
+            found
+        };
+        assert_eq!(holds(">>", &journal), Some(own.canonicalize().unwrap()));
+        assert_eq!(holds("<", &journal), None);
     }
 
     #[test]

@@ -90,11 +90,12 @@ fn short(folder: &File, socket: &Path) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(socket.file_name().unwrap_or_default())
 }
 
-/// A stream to a session's conductor; `None` if no process listens.
+/// A stream to the process that listens at the socket of a session's path; `None` if no process listens. It may conduct a session that was
+/// moved away from that path.
 ///
 /// # Errors
-/// The conductor belongs to another user, or the socket fails.
-pub fn connect(session: &Path) -> Result<Option<UnixStream>, ConductError> {
+/// The process belongs to another user, or the socket fails.
+pub(super) fn connect(session: &Path) -> Result<Option<UnixStream>, ConductError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let path = socket_path(session)?;
     let connect = || File::open(path.parent().unwrap_or(&path)).and_then(|at| UnixStream::connect(short(&at, &path)));

@@ -22,6 +22,13 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     (statistics.f_blocks > 0).then(|| statistics.f_bavail.saturating_mul(statistics.f_frsize))
 }
 
+/// The number of files that can still be made on the disk of a folder (its free inodes); `None` if the file system has no such limit, or does
+/// not report it.
+pub fn free_files(folder: &Path) -> Option<u64> {
+    let statistics = rustix::fs::statvfs(folder).ok()?;
+    (statistics.f_files > 0).then_some(statistics.f_favail)
+}
+
 /// Whether the disk of a folder is full: not even the smallest files of a database have room.
 pub fn has_no_room(folder: &Path) -> bool {
     free_bytes(folder).is_some_and(|free_bytes| free_bytes < 1 << 20)

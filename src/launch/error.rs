@@ -49,3 +49,10 @@ pub enum LaunchError {
         source: io::Error,
     },
 }
+
+impl LaunchError {
+    /// Whether the disk of the run's folder is full. The same run can be started once there is space.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Self::Folder { source, .. } if foreign::is_full_disk(source))
+    }
+}

@@ -148,6 +148,19 @@ impl Queue {
         Ok(false)
     }
 
+    /// Takes a queued run that must not start out of the queue: it counts as interrupted.
+    ///
+    /// # Errors
+    /// The run is not in the queue, or is not queued.
+    pub fn interrupt(&mut self, run: &str) -> Result<(), QueueError> {
+        let entry = self.entry(run)?;
+        if entry.state != RunState::Queued {
+            return Err(QueueError::Illegal { run: run.into(), state: entry.state, wish: "taken out of the queue" });
+        }
+        entry.state = RunState::Interrupted;
+        Ok(())
+    }
+
     /// Queues a cancelled run again, in its place between its neighbours. It must not have been started.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings};
 use super::set_up::{SetUp, try_begin_all};
 use super::shared_files::SharedFiles;
-use super::watch::{Ended, POLL, Use, children_cpu_s, watch};
+use super::watch::{Ended, POLL, Use, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::foreign;
@@ -160,7 +160,7 @@ impl Runner {
         }
         let commands = commands.into_iter().map(|(_, command)| command).collect();
         let named = NamedFiles::of(&filled.run, &folder);
-        let Ended { exit, place, last_lines, time, at } =
+        let Ended { exit, place, last_lines, time, at, cpu_s } =
             watch(commands, what, &mut self.log, &self.signal).map_err(input)?;
         for file in named.changed() {
             self.log.warn(format!(
@@ -172,7 +172,7 @@ impl Runner {
         // The time of this event is the end of the program: what it reported may have been read much later.
         let whole = Event::Reading { key: PROGRAM_TIME.into(), value: time.as_secs_f64(), epoch: None, step: None };
         self.log.write(&[(time_of(at), whole)]);
-        self.log.reading(CPU_TIME, children_cpu_s());
+        self.log.reading(CPU_TIME, cpu_s);
         match exit {
             None => Ok(End::Asked),
             Some(exit) => {
@@ -275,6 +275,7 @@ impl Runner {
     }
 
     /// The environment variables for the program as one of the node's ranks, or for the set-up, each once; the plan's values take precedence.
+    /// What a set-up reports or does must not count as the program's, so it finds neither the file of readings nor the tracer.
     fn environment(&self, filled: &Filled, rank: Option<u32>) -> Vec<(String, OsString)> {
         let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
         let mut all: Vec<(String, OsString)> = vec![
@@ -284,12 +285,14 @@ impl Runner {
             ("PYTHONUNBUFFERED".into(), "1".into()),
         ];
         // Only the first rank reports its own readings.
-        if self.ranks.node() == 0 && rank.unwrap_or(0) == 0 {
+        if self.ranks.node() == 0 && rank == Some(0) {
             all.push((READINGS_VARIABLE.into(), folder.join(READINGS_FILE).into()));
         }
-        all.extend(self.injection.iter().map(|(name, path)| (name.clone(), path.clone().into_os_string())));
-        if self.job.without_calls {
-            all.push((CALLS_VARIABLE.0.to_owned(), CALLS_VARIABLE.1.into()));
+        if rank.is_some() {
+            all.extend(self.injection.iter().map(|(name, path)| (name.clone(), path.clone().into_os_string())));
+            if self.job.without_calls {
+                all.push((CALLS_VARIABLE.0.to_owned(), CALLS_VARIABLE.1.into()));
+            }
         }
         // The supervisor has set them for this process.
         for name in ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
@@ -460,6 +463,21 @@ mod tests {
             variables.find(|(name, _)| **name == *READINGS_VARIABLE).map(|(_, value)| value.is_some())
         };
         assert_eq!([is_told(0, 0), is_told(0, 1), is_told(1, 0)], [Some(true), Some(false), Some(false)]);
+    }
+
+    #[test]
+    fn a_set_up_finds_neither_the_file_of_readings_nor_the_tracer_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut runner, filled) = runner(folder.path(), &["true"]);
+        runner.injection = vec![("TRACER".to_owned(), PathBuf::from("tracer.so"))];
+        runner.job.without_calls = true;
+        let finds = |rank| {
+            let environment = runner.environment(&filled, rank);
+            let is_set = |name: &str| environment.iter().any(|(known, _)| *known == *name);
+            ["MULTICARD_RUN_FOLDER", READINGS_VARIABLE, "TRACER", CALLS_VARIABLE.0].map(is_set)
+        };
+        assert_eq!(finds(Some(0)), [true; 4]);
+        assert_eq!(finds(None), [true, false, false, false]);
     }
 
     /// How many open descriptors this process has for a file.

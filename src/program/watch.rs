@@ -1,5 +1,6 @@
 //! Watches a program: passes on and reads its output, measures its processes, and ends all of them when the program ends.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command};
@@ -27,9 +28,9 @@ const GRACE: Duration = Duration::from_secs(3);
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// Interval between checks of the program and its readings.
 pub const POLL: Duration = Duration::from_millis(100);
-/// Interval between the first readings of its processes' memory; each further one is twice as long.
+/// Interval between the first readings of its processes' memory and CPU time; each further one is twice as long.
 const FIRST_MEMORY_POLL: Duration = Duration::from_millis(5);
-/// Longest interval between readings of its processes' memory. One reading takes some milliseconds.
+/// Longest interval between these readings. One reading takes some milliseconds.
 const MEMORY_POLL: Duration = Duration::from_secs(1);
 /// Time limit for the last output, once no process is left.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
@@ -62,6 +63,8 @@ pub struct Ended {
     pub time: Duration,
     /// When the last of its processes ended, including those that it left running.
     pub at: Instant,
+    /// CPU time of its processes, in seconds.
+    pub cpu_s: f64,
 }
 
 /// Starts a program, once for each command, and watches it until all of its processes have ended. If one fails, the others are ended. A number
@@ -70,6 +73,8 @@ pub struct Ended {
 /// # Errors
 /// A process of the program cannot be started.
 pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUsize) -> Result<Ended, String> {
+    // A set-up may have run before.
+    let cpu_ticks_before = children_cpu_ticks();
     let begun = Instant::now();
     let (sender, pieces) = sync_channel(PIECES);
     let children = start_all(commands, &sender)?;
@@ -86,8 +91,9 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
         events: Vec::new(),
         polled: Instant::now(),
         last: Moment::now(),
-        memory: Memory {
+        seen: Seen {
             peak_bytes: 0,
+            cpu_ticks: HashMap::new(),
             starters: children.iter().map(Child::id).collect(),
             next: Instant::now(),
             interval: FIRST_MEMORY_POLL,
@@ -97,7 +103,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     let mut waited: Vec<(usize, Child)> = children.into_iter().enumerate().collect();
     let mut cause: Option<Cause> = None;
     while !waited.is_empty() && cause.is_none() {
-        watched.advance(POLL.min(watched.memory.interval));
+        watched.advance(POLL.min(watched.seen.interval));
         let ended = reap(&mut waited);
         let is_asked = signal.load(Ordering::Relaxed) != 0;
         cause = cause_to_end(&ended, is_asked, || is_told_soon(signal, &mut watched));
@@ -132,10 +138,13 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     }
     watched.unkillable(&left);
     reap_orphans();
+    let counted = children_cpu_ticks().saturating_sub(cpu_ticks_before);
+    // The CPU time of a process that cannot be killed is not counted yet.
+    let cpu_s = seconds(if left.is_empty() { watched.cpu_ticks(counted) } else { counted });
     let last_lines = watched.finish(place);
     let place = u32::try_from(place).unwrap_or_default();
     let time = exited.saturating_duration_since(begun);
-    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time, at })
+    Ok(Ended { exit: (!is_requested).then_some(exit), place, last_lines, time, at, cpu_s })
 }
 
 /// Why the processes of a program that are left are ended.
@@ -220,7 +229,7 @@ struct Watched<'a> {
     polled: Instant,
     /// The time of the last piece that was processed.
     last: Moment,
-    memory: Memory,
+    seen: Seen,
 }
 
 impl Watched<'_> {
@@ -243,7 +252,7 @@ impl Watched<'_> {
                 break;
             }
         }
-        self.memory.look();
+        self.seen.look();
         if self.polled.elapsed() >= POLL {
             self.polled = Instant::now();
             let now = Moment::now();
@@ -290,6 +299,23 @@ impl Watched<'_> {
         }
     }
 
+    /// CPU time of all processes in clock ticks, given what the system counted for those that have ended. If a process ignores SIGCHLD, the
+    /// system counts the time of its children for nobody, and what was seen of them is the least that they took.
+    fn cpu_ticks(&mut self, counted: u64) -> u64 {
+        let seen: u64 = self.seen.cpu_ticks.values().sum();
+        // Each number of ticks is rounded.
+        let is_less = seen > counted.saturating_add(rustix::param::clock_ticks_per_second() / 20);
+        if !(self.is_measured && is_less) {
+            return counted;
+        }
+        self.log.warn(format!(
+            "cpu_time_s is too low: a process of the program ignores SIGCHLD, and the system then counts the CPU time of its children for \
+                 nobody; the program took at least {:.1} s",
+            seconds(seen)
+        ));
+        seen
+    }
+
     /// The first process that printed something, if the process whose output is read (the first of all) printed nothing.
     fn speaker_beside_silent_first(&self) -> Option<usize> {
         let has_printed = |streams: &[Keep<Box<dyn Write>>; 2]| streams.iter().any(|keep| !keep.is_empty());
@@ -315,8 +341,8 @@ impl Watched<'_> {
             }
         }
         // A program may have ended before its memory was read once.
-        if self.is_measured && self.memory.peak_bytes > 0 {
-            self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
+        if self.is_measured && self.seen.peak_bytes > 0 {
+            self.log.reading(PEAK_RESIDENT, self.seen.peak_bytes as f64);
         }
         for keep in self.streams.iter_mut().flatten() {
             if let Err(error) = keep.finish() {
@@ -369,23 +395,26 @@ impl Moment {
     }
 }
 
-/// The memory of all descendants of this process.
-struct Memory {
+/// What was seen of all descendants of this process: their memory and CPU time.
+struct Seen {
     peak_bytes: u64,
+    /// CPU time of each process when it was seen last, in clock ticks, by its id and its start.
+    cpu_ticks: HashMap<(u32, u64), u64>,
     /// The processes that will become the program; until then they are still this executable.
     starters: Vec<u32>,
     next: Instant,
     interval: Duration,
 }
 
-impl Memory {
-    /// Reads the memory if it is due: often at first, so that short programs have a value, too.
+impl Seen {
+    /// Looks at the processes if it is due: often at first, so that short programs have a value, too.
     fn look(&mut self) {
         if Instant::now() < self.next {
             return;
         }
         let own = processes::own_name();
         let mut below = processes::descendants(std::process::id());
+        self.cpu_ticks.extend(below.iter().map(|process| ((process.pid, process.start), process.cpu_ticks)));
         below.retain(|process| !self.starters.contains(&process.pid) || process.name != own);
         self.peak_bytes = self.peak_bytes.max(below.iter().map(|process| process.resident_bytes).sum());
         self.next = Instant::now() + self.interval;
@@ -461,10 +490,14 @@ fn zombies_of(parent: u32, kept: &[u32]) -> Vec<u32> {
     zombies.filter_map(|stat| u32::try_from(stat.pid).ok()).filter(|pid| !kept.contains(pid)).collect()
 }
 
-/// CPU time of all children that have ended, in seconds.
-pub fn children_cpu_s() -> f64 {
+/// CPU time of all children that have ended, in clock ticks.
+fn children_cpu_ticks() -> u64 {
     let stat = Stat::from_file("/proc/self/stat").ok();
-    let ticks = stat.map_or(0, |stat| stat.cutime.saturating_add(stat.cstime));
+    stat.and_then(|stat| u64::try_from(stat.cutime.saturating_add(stat.cstime)).ok()).unwrap_or_default()
+}
+
+/// Clock ticks as seconds.
+fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 

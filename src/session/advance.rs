@@ -2,11 +2,11 @@
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Notice, Session, SessionError, ended, tracing};
 use crate::foreign;
-use crate::launch::{Launcher, Update};
+use crate::launch::{LaunchError, Launcher, Update};
 use crate::plan::{RunState, Tracer};
 use crate::protocol::{RankPlace, Sample, now_s};
 use crate::store::Decision;
@@ -14,6 +14,24 @@ use crate::telemetry::Watch;
 
 /// The least free space on the session's disk for a run to start: many times the logs of a short run.
 const RUN_BYTES: u64 = 8 << 20;
+/// The fewest files that the session's disk must have room for when a run starts: several times the files of a run.
+const RUN_FILES: u64 = 64;
+/// Time until a run that could not be started on a full disk is tried again. A disk may have space that this user may not use.
+const SPACE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A start that a full disk prevented.
+pub(super) struct WithoutSpace {
+    run: String,
+    /// What could not be written.
+    reason: String,
+    at: Instant,
+}
+
+impl WithoutSpace {
+    fn error(&self) -> SessionError {
+        SessionError::FullDisk { run: self.run.clone(), reason: self.reason.clone() }
+    }
+}
 
 impl Session {
     /// Waits up to `patience` for updates, records them and starts the next runs.
@@ -95,16 +113,24 @@ impl Session {
                 let placed = self.placed(&run, &queued, beside);
                 self.store.decide(placed)?;
             }
-            self.queue.next();
             let Some(launcher) = &self.launcher else { break };
-            self.progress.started(&run, &queued.origin.cell, queued.estimate_s, now_s());
+            let is_here = queued.job.site.is_none();
+            let failed = |error: LaunchError| (error.to_string(), is_here && error.is_full_disk());
             let started = match queued.job.trace.filter(|_| queued.job.tracer() == Tracer::Nsys) {
-                None => launcher.start(queued.job.clone()).map_err(|error| error.to_string()),
-                Some(capture) => tracing::profiler(&self.node, &queued.job, capture).and_then(|profiler| {
-                    launcher.start_under(queued.job.clone(), profiler).map_err(|error| error.to_string())
-                }),
+                None => launcher.start(queued.job.clone()).map_err(failed),
+                Some(capture) => {
+                    let profiler = tracing::profiler(&self.node, &queued.job, capture);
+                    let profiler = profiler.map_err(|reason| (reason, false));
+                    profiler.and_then(|profiler| launcher.start_under(queued.job.clone(), profiler).map_err(failed))
+                }
             };
-            if let Err(reason) = started {
+            if let Err((reason, true)) = started {
+                let waiting = WithoutSpace { run, reason, at: Instant::now() };
+                return Err(self.without_space.insert(waiting).error());
+            }
+            self.queue.next();
+            self.progress.started(&run, &queued.origin.cell, queued.estimate_s, now_s());
+            if let Err((reason, _)) = started {
                 let reason = Some(reason);
                 self.queue.set(&run, RunState::Failed)?;
                 self.progress.ended(&run, now_s());
@@ -185,11 +211,19 @@ impl Session {
 
     /// Checks that the session's disk has space for the logs of a run.
     fn check_space(&self) -> Result<(), SessionError> {
+        let folder = || self.folder().to_owned();
         let free_bytes = foreign::free_bytes(self.folder()).unwrap_or(u64::MAX);
-        if free_bytes >= RUN_BYTES {
-            return Ok(());
+        if free_bytes < RUN_BYTES {
+            return Err(SessionError::NoSpace { folder: folder(), free_bytes, needed_bytes: RUN_BYTES });
         }
-        Err(SessionError::NoSpace { folder: self.folder().to_owned(), free_bytes, needed_bytes: RUN_BYTES })
+        let free_files = foreign::free_files(self.folder()).unwrap_or(u64::MAX);
+        if free_files < RUN_FILES {
+            return Err(SessionError::NoFiles { folder: folder(), free_files, needed_files: RUN_FILES });
+        }
+        match &self.without_space {
+            Some(last) if last.at.elapsed() < SPACE_PATIENCE => Err(last.error()),
+            _ => Ok(()),
+        }
     }
 
     /// Tells the sampler which processes and GPUs belong to a run.

@@ -63,6 +63,28 @@ pub enum SessionError {
         /// Space needed.
         needed_bytes: u64,
     },
+    /// The session's disk has room for too few further files for a run.
+    #[error(
+        "only {free_files} more files can be made on the disk of {} (free inodes), and a run needs at least {needed_files} to start: remove \
+             some files and continue",
+        folder.display()
+    )]
+    NoFiles {
+        /// The session's folder.
+        folder: std::path::PathBuf,
+        /// How many files can still be made.
+        free_files: u64,
+        /// How many must be possible.
+        needed_files: u64,
+    },
+    /// A run could not be started, because the disk of its folder is full.
+    #[error("run {run} waits for space: {reason}")]
+    FullDisk {
+        /// The run.
+        run: String,
+        /// What could not be written.
+        reason: String,
+    },
     /// A device cannot be measured.
     #[error("cannot measure this machine: {0}")]
     Rates(String),

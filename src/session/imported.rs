@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use sha2::{Digest as _, Sha256};
 
 use super::{Session, SessionError};
-use crate::plan::{Identity, Plan};
-use crate::store::{Imported, RunRecord};
+use crate::plan::{Identity, Plan, RunState};
+use crate::store::{Imported, RunRecord, number_of};
 
 /// The facts that a session keeps about the archive from which it was imported.
 #[derive(Default)]
@@ -91,18 +91,59 @@ impl Session {
         SessionError::NotAllowed { session: self.folder().to_owned(), programs: self.asks().to_vec() }
     }
 
-    /// Starts all queued runs again, including those that an earlier conductor left and those that came with an archive.
+    /// Starts all queued runs again, including those that an earlier conductor left and those that came with an archive. Runs whose repeats
+    /// were queued again since then do not start: they count as interrupted.
     ///
     /// # Errors
-    /// One of the runs came with an archive, and the user has not allowed the archive's programs. Then no run starts.
+    /// One of the runs came with an archive, and the user has not allowed the archive's programs; or the session cannot be read. Then no run
+    /// starts.
     pub fn resume_queue(&mut self) -> Result<(), SessionError> {
         let held: Vec<String> = self.queue.held().map(str::to_owned).collect();
         held.iter().try_for_each(|run| self.check_allowed(run))?;
-        held.iter().try_for_each(|run| self.queue.release(run))?;
+        let replaced = self.replaced(&held)?;
+        for run in &held {
+            match replaced.get(run) {
+                Some(later) => self.end_replaced(run, later)?,
+                None => self.queue.release(run)?,
+            }
+        }
+        // The next call of `advance` reports the error.
+        let _ = self.record_pending();
         self.go_on_searching();
         self.queue.resume();
         self.kept_queue.paused = false;
         self.keep_queue();
+        Ok(())
+    }
+
+    /// Those of some waiting runs whose repeats are also those of later runs that have finished or may still finish, each with that run: a
+    /// launch does not count the waiting runs of an archive, and queues their repeats again.
+    fn replaced(&self, waiting: &[String]) -> Result<HashMap<String, String>, SessionError> {
+        if waiting.is_empty() {
+            return Ok(HashMap::new());
+        }
+        self.store.flush()?;
+        let mut records = self.store.reader()?.headings()?;
+        records.retain(RunRecord::holds_repeat);
+        let repeat_of = |record: &RunRecord| (record.identity(), record.repeat);
+        // The last run of each repeat stays.
+        let last: HashMap<(Identity, u32), &RunRecord> =
+            records.iter().map(|record| (repeat_of(record), record)).collect();
+        let waiting: HashSet<&str> = waiting.iter().map(String::as_str).collect();
+        let replaced = records.iter().filter(|record| waiting.contains(&*record.run)).filter_map(|record| {
+            let later = last.get(&repeat_of(record)).filter(|last| last.run != record.run)?;
+            Some((record.run.clone(), later.run.clone()))
+        });
+        Ok(replaced.collect())
+    }
+
+    /// Takes a waiting run out of the queue because a later run has its repeat: both would count as repeats.
+    fn end_replaced(&mut self, run: &str, later: &str) -> Result<(), SessionError> {
+        self.queue.interrupt(run)?;
+        let later = number_of(later);
+        let reason = format!("not started: run {later} is the same repeat of its cell and was queued later");
+        self.withdrawn(run, RunState::Interrupted, Some(reason));
+        self.note_for_search(run);
         Ok(())
     }
 

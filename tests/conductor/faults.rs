@@ -161,6 +161,34 @@ fn nothing_is_run_at_the_path_of_a_session_that_was_moved_away_and_the_conductor
 }
 
 #[test]
+fn no_command_for_the_session_that_took_the_place_of_a_renamed_one_reaches_the_runs_of_the_renamed_one() {
+    let scene = Scene::under_way();
+    let (conductor, moved) = (scene.conductor(), scene.path("moved"));
+    await_sample(&scene);
+    fs::rename(scene.session(), &moved).unwrap();
+    fs::create_dir(scene.session()).unwrap();
+    for file in ["session.toml", "journal.jsonl"] {
+        fs::copy(moved.join(file), scene.session().join(file)).unwrap();
+    }
+    for arguments in [
+        &["stop", "session"][..],
+        &["stop", "session", "--now"],
+        &["stop", "session", "--queued"],
+        &["attach", "session"],
+        &["session", "note", "session", "words"],
+    ] {
+        let stderr = seeded::refused(&mut scene.multicard(arguments));
+        let named = format!("session: process {conductor} still conducts the session that was here and is now ");
+        assert!(stderr.contains(&named), "{arguments:?}: {stderr}");
+    }
+    fs::remove_dir_all(scene.session()).unwrap();
+    fs::rename(&moved, scene.session()).unwrap();
+    assert_eq!(scene.conductors(), [conductor]);
+    scene.finish();
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
 fn one_interrupt_ends_a_run_whose_session_was_moved_away_and_names_the_runs_whose_ends_are_not_recorded() {
     let scene = Scene::new();
     let run = scene.start(&["run", "waits.toml", "--session", "session"]);
@@ -371,6 +399,41 @@ fn a_run_in_a_terminal_waits_for_a_full_disk_as_a_detached_one_does() {
         wait $running
         cat said >&2
         \"$0\" session show \"$1/s\" --format json";
+    let Some(output) = on_small_disk(&scene, script) else { return };
+    assert_all_finished(&output);
+}
+
+#[test]
+fn a_disk_without_room_for_more_files_counts_as_full() {
+    let scene = Scene::new();
+    // A few of its 400 files stay free: enough for the session, and too few for a run.
+    let script = "mkdir few; mount -t tmpfs -o size=24m,nr_inodes=400 none few
+        touch gate $(seq -f few/%g 350)
+        \"$0\" run waits.toml --session few/s 2> said & running=$!
+        await 'grep -q \"more files can be made\" said'
+        sleep 1
+        test -z \"$(ls few/s/runs)\"
+        rm $(seq -f few/%g 350)
+        wait $running
+        cat said >&2
+        \"$0\" session show few/s --format json";
+    let Some(output) = on_small_disk(&scene, script) else { return };
+    assert_all_finished(&output);
+}
+
+#[test]
+fn a_run_whose_files_have_no_space_waits_though_the_sessions_disk_has_some() {
+    let scene = Scene::new();
+    let script = "mkdir -p \"$1/runs\" s/runs
+        mount --bind \"$1/runs\" s/runs
+        fill
+        touch gate
+        \"$0\" run waits.toml --session s 2> said & running=$!
+        await 'grep -q \"waits for space\" said'
+        rm \"$1/fill\"
+        wait $running
+        cat said >&2
+        \"$0\" session show s --format json";
     let Some(output) = on_small_disk(&scene, script) else { return };
     assert_all_finished(&output);
 }

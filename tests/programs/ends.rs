@@ -270,3 +270,26 @@ fn a_copy_of_a_running_session_that_is_resumed_leaves_the_program_of_the_origina
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(matches!(events(&scene.runs()[0]).last(), Some(Event::Finished { .. })));
 }
+
+#[test]
+fn the_cpu_time_of_children_that_the_system_does_not_count_is_what_was_seen_of_it_and_the_run_is_marked() {
+    let scene = Scene::new();
+    let program = "import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if os.fork() == 0:
+    while time.process_time() < 2.5: pass
+    os._exit(0)
+try: os.wait()
+except ChildProcessError: pass
+";
+    fs::write(scene.programs().join("parent.py"), program).unwrap();
+    scene.finish("[command]\nrun = [\"python3\", \"parent.py\"]\nfolder = \"{programs}\"");
+    let run = &scene.runs()[0];
+    let cpu_s = reading(run, "cpu_time_s").unwrap();
+    assert!(cpu_s > 0.8, "{cpu_s} s");
+    assert!(
+        warnings(run).contains("cpu_time_s is too low: a process of the program ignores SIGCHLD"),
+        "{}",
+        warnings(run)
+    );
+}

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use super::Scene;
 use super::seeded::text;
+use super::{Scene, reading};
 
 #[test]
 fn a_set_up_that_stays_the_same_is_run_once_a_session_and_its_failure_fails_the_run() {
@@ -143,4 +143,17 @@ level = [1, 2]
 "#;
     scene.finish(plan);
     assert_eq!(scene.runs().len(), 6);
+}
+
+#[test]
+fn the_cpu_time_of_a_run_is_without_that_of_its_set_up() {
+    let scene = Scene::new();
+    let plan = r#"
+[command]
+run = ["true"]
+setup = ["python3", "-c", "import time\nwhile time.process_time() < 1.5: pass"]
+"#;
+    scene.finish(plan);
+    let cpu_s = reading(&scene.runs()[0], "cpu_time_s").unwrap();
+    assert!(cpu_s < 1.0, "{cpu_s} s");
 }

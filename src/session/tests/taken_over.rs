@@ -4,6 +4,7 @@ use std::thread;
 
 use super::*;
 use crate::plan::{Factor, Level, WorkloadSpec, image};
+use crate::store::Imported;
 
 fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
@@ -135,6 +136,32 @@ fn a_queue_that_the_user_paused_is_read_as_queued_without_a_conductor_and_stays_
     assert_eq!(states(&session), [RunState::Finished; 2]);
     session.leave().unwrap();
     assert!(!scene.restore().is_paused());
+}
+
+#[test]
+fn a_run_of_an_archive_does_not_start_after_its_repeat_was_queued_again() {
+    for is_left in [false, true] {
+        let scene = Scene::new(WELL);
+        let session = scene.paused(2);
+        let imported = Imported { runs: runs(&session).into_iter().collect(), allowed: None };
+        session.leave().unwrap();
+        fs::write(scene.session().join("imported.json"), serde_json::to_vec(&imported).unwrap()).unwrap();
+        let mut session = scene.restore();
+        assert_eq!(session.restored(), 2);
+        // Waiting runs of an archive do not count for a launch.
+        assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().runs.len(), 1);
+        if is_left {
+            session.leave().unwrap();
+            session = scene.restore();
+        }
+        session.resume_queue().unwrap();
+        to_end(&mut session);
+        assert_eq!(states(&session), [RunState::Interrupted, RunState::Finished, RunState::Finished]);
+        let records: Vec<_> = kept(&session).into_iter().map(|record| (record.repeat, record.state)).collect();
+        let expected = [(1, RunState::Interrupted), (2, RunState::Finished), (1, RunState::Finished)];
+        assert_eq!(records, expected);
+        assert_eq!(reason(&session, 0), "not started: run 3 is the same repeat of its cell and was queued later");
+    }
 }
 
 #[test]
