@@ -31,7 +31,7 @@ use super::program_clock::ProgramClock;
 use super::warm_up::WarmUpSearch;
 use super::{Found, FoundStep, NamedPhase};
 use crate::plan::{Key, WarmUp};
-use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
+use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration, loss_not_finite};
 
 /// Steps that are reported together may be read this long after they ended.
 const READ_LATE_S: f64 = 0.5;
@@ -364,7 +364,7 @@ impl Course {
         let (number, back_from) = self.steps.next(source, &step, (epoch, named_epoch), newest.as_ref());
         if step.loss.is_some_and(|loss| !loss.is_finite()) {
             let at_s = self.end_s(&step);
-            self.warn("loss", format!("the loss of step {number} is not a finite number"), at_s, events);
+            self.warn("loss", loss_not_finite(number), at_s, events);
         }
         let newest = newest.map(|newest| newest.number);
         let (mut advance, mut skipped) = (1, false);
