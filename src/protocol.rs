@@ -20,7 +20,10 @@ pub use environment::{
     COMMIT_TIME, DIFFERENCES, ENVIRONMENT_FILE, Environment, IMPORTED_FROM, build, environment_file_of, fact_keys,
     fact_name, set_build,
 };
-pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase, UNSTORED_UNITS, rank_log};
+pub use event::{
+    Device, Event, EventLine, Evidence, FailureKind, Phase, UNSTORED_UNITS, is_loss_not_finite, loss_not_finite,
+    rank_log,
+};
 pub use group::{
     EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE, node_log,
 };

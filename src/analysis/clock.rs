@@ -196,8 +196,8 @@ pub(super) struct Witness {
     pub ratio: Option<f64>,
     /// The usual number of steps that a reported time covers, if it covers all steps since the previous line; `None` if it covers one.
     pub covered: Option<f64>,
-    /// Whether the time of all steps, including steps without a line, is longer than the life of the process. The run then has no training
-    /// time.
+    /// Whether only some steps have a line, and the time of all steps is longer than the life of the process. The run then has no training
+    /// time; see [`outlives_process`] for the other reasons.
     pub outlives: bool,
 }
 
@@ -237,11 +237,11 @@ fn is_longer(told_s: f64, passed_s: f64) -> bool {
     told_s > IMPOSSIBLE_RATIO * passed_s + LATE_S
 }
 
-/// Whether the training time of a program that reports no times, so that the arrival of its lines gives the step times, is longer than the
-/// life of its process, because its first steps were faster than those that count.
-pub(super) fn outlives_by_arrival(record: &RunRecord, rank: Option<&RankRecord>, training: &TrainingTime) -> bool {
+/// Whether the training time of a program that made all of its steps is longer than the life of its process, because its other steps were
+/// faster than those that count, or because the times of these contain more than a step.
+pub(super) fn outlives_process(record: &RunRecord, rank: Option<&RankRecord>, training: &TrainingTime) -> bool {
     let made_all = training.planned_steps <= training.steps as f64;
-    let rank = rank.filter(|rank| made_all && record.workload.command.is_some() && are_by_arrival(&rank.steps));
+    let rank = rank.filter(|_| made_all && record.workload.command.is_some());
     rank.and_then(|rank| life_s(record, rank)).is_some_and(|life_s| is_longer(training.time_s, life_s))
 }
 

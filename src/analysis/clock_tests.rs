@@ -64,6 +64,19 @@ fn steps_of_a_program_that_tells_no_times_are_timed_by_their_lines_and_need_no_w
 }
 
 #[test]
+fn steps_that_all_have_a_line_give_no_training_time_that_is_longer_than_the_process_lived() {
+    // The first 90 steps take 1 ms each, the others 100 ms; the program reports these times itself.
+    let end_s = |step: u64| if step <= 90 { 0.001 * step as f64 } else { 0.09 + 0.1 * (step - 90) as f64 };
+    let mut record = run(100, 1.2, |step| (end_s(step) - end_s(step - 1), 1, end_s(step)));
+    record.ranks[0].steps.iter_mut().for_each(|step| step.warm_up = step.step <= 90);
+    let reported = summarise_run(&record);
+    assert!(reported.clock.is_some_and(|clock| !clock.is_impossible()), "{:?}", reported.clock);
+    assert_eq!((reported.training, reported.value("training_time_s")), (None, None));
+    assert!(reported.marks.contains(&Mark::TrainingOutlivesProcess), "{:?}", reported.marks);
+    assert!((reported.value("step_time_s").unwrap() - 0.1).abs() < 1e-9);
+}
+
+#[test]
 fn steps_that_are_timed_by_their_lines_give_no_training_time_that_is_longer_than_the_process_lived() {
     // The first 90 steps come within 1 ms each, the others take 100 ms each.
     let end_s = |step: u64| if step <= 90 { 0.001 * step as f64 } else { 0.09 + 0.1 * (step - 90) as f64 };
@@ -118,7 +131,9 @@ fn more_time_than_has_passed_is_impossible_and_no_sign_of_a_clock_that_was_set()
         in_milliseconds.clock,
         Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 2_000.0, passed_s: 4.0 }))
     );
-    assert_eq!(in_milliseconds.marks.iter().map(Mark::label).collect::<Vec<_>>(), ["impossible times"]);
+    let labels: Vec<_> = in_milliseconds.marks.iter().map(Mark::label).collect();
+    assert_eq!(labels, ["impossible times", "impossible value"]);
+    assert_eq!(in_milliseconds.value("training_time_s"), None);
     let text = in_milliseconds.marks[0].to_string();
     assert!(
         text.contains("2000 s of steps, but only 4 s passed") && text.contains("milliseconds as seconds?"),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::clock::{Witness, by_single_steps, outlives_by_arrival, witness};
+use super::clock::{Witness, by_single_steps, outlives_process, witness};
 use super::covered::{counted, weighed, weighted_mean};
 use super::fold::fold;
 use super::limit::{self, Limits};
@@ -116,7 +116,7 @@ fn refusal_of(
     if measures.find(TRAINING_TIME).is_some_and(|measure| !measure.is_possible(training.time_s)) {
         return Some(Mark::Impossible(TRAINING_TIME.into()));
     }
-    let outlives = witness.map_or_else(|| outlives_by_arrival(record, slowest, training), |witness| witness.outlives);
+    let outlives = witness.is_some_and(|witness| witness.outlives) || outlives_process(record, slowest, training);
     outlives.then_some(Mark::TrainingOutlivesProcess)
 }
 

@@ -6,7 +6,7 @@ use super::sink::{Column, Kind, Sink, Value};
 use super::{ExportError, What};
 use crate::analysis::{Recording, RunSummary, summarise_run};
 use crate::plan::{Facts, Filter, Key, Level, Levels, RunState, Tracer, Unordered, factor_name, mentions};
-use crate::protocol::{Sample, TraceOutcome};
+use crate::protocol::{Sample, TraceOutcome, is_loss_not_finite};
 use crate::store::{RankRecord, Reader, RunRecord, StoreError};
 
 /// The first columns of every table; factors follow.
@@ -320,7 +320,7 @@ pub(super) fn write_run(
     rows.sink.begin(&head)?;
     match what {
         What::Runs => of_run(&summary, rows),
-        What::Steps => record.ranks.iter().try_for_each(|rank| steps(rank, &columns.readings, rows)),
+        What::Steps => record.ranks.iter().try_for_each(|rank| steps(&record, rank, &columns.readings, rows)),
         What::Epochs => record.ranks.iter().try_for_each(|rank| epochs(rank, &summary, rows)),
         What::Samples => samples(reader, &record, rows),
         What::Evidence => evidence(&record, rows),
@@ -343,8 +343,17 @@ fn of_run(summary: &RunSummary, rows: &mut Rows) -> Result<(), ExportError> {
     Ok(())
 }
 
+/// A number that cannot be NaN: its record is NaN if it is unknown.
+fn known(number: f64) -> Value<'static> {
+    if number.is_nan() { Value::Unknown } else { Value::Number(number) }
+}
+
 /// The steps of a rank with its readings of single steps.
-fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), ExportError> {
+fn steps(record: &RunRecord, rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), ExportError> {
+    // The log of a program holds a loss that is not a number like one that was not reported, but also a warning of the first such loss.
+    let has_lost = rank.warnings.iter().any(|warning| is_loss_not_finite(warning));
+    let may_lack_loss = record.workload.command.is_some() && !has_lost;
+    let loss = |loss: f64| if may_lack_loss { known(loss) } else { loss.into() };
     let of_column = |column: &Column| {
         let mut values: Vec<(u64, f64)> =
             rank.readings_of(&column.name).filter_map(|reading| Some((reading.step?, reading.value))).collect();
@@ -362,8 +371,8 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
             step.step.into(),
             step.time_s.into(),
             step.duration_s.into(),
-            step.load_wait_s.into(),
-            step.loss.into(),
+            known(step.load_wait_s),
+            loss(step.loss),
             step.stored_units().map_or(Value::Unknown, Value::from),
             step.warm_up.into(),
             step.traced.into(),
@@ -513,63 +522,5 @@ fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::analysis::fixture;
-
-    #[test]
-    fn a_filter_that_names_a_level_exactly_selects_no_run_of_another_level() {
-        let run = |level: &str| RunRecord {
-            run: level.to_owned(),
-            levels: Levels::new(vec![(Key::from("v"), Level::text(level))]),
-            ..fixture::finished()
-        };
-        let chosen = |levels: [&str; 2]| -> Vec<String> {
-            let headings = admitted(&levels.map(run), &Filter::parse("v=2.10").unwrap()).unwrap();
-            headings.into_iter().map(|heading| heading.run).collect()
-        };
-        assert_eq!(chosen(["2.1", "2.10"]), ["2.10"]);
-        assert!(chosen(["2.1", "2.2"]).is_empty(), "2.1 is another version");
-        let order = admitted(&["2.1", "2.10"].map(run), &Filter::parse("v>=2").unwrap()).err().unwrap().to_string();
-        assert!(order.contains("have no order (2.1, 2.10)"), "{order}");
-    }
-
-    #[test]
-    fn a_filter_finds_a_column_and_the_factor_of_the_same_key_by_different_names_and_says_so() {
-        let levels = ["plan", "state", "mode"].map(|key| (Key::from(key), Level::text("own")));
-        let records = [RunRecord { levels: Levels::new(levels.to_vec()), ..fixture::finished() }];
-        let count = |filter: &str| admitted(&records, &Filter::parse(filter).unwrap()).unwrap().len();
-        assert_eq!([count("plan=own"), count("factor_plan=own"), count("factor_state=own")], [0, 1, 1]);
-        assert_eq!([count("state=finished"), count("factor_state=finished"), count("factor_mode=own")], [1, 0, 1]);
-        let meanings_of = |filter: &str| meanings(&records, &Filter::parse(filter).unwrap());
-        assert_eq!(meanings_of("State=own word"), ["state means the column state; write factor_state for the factor"]);
-        assert_eq!(
-            meanings_of("mode=own"),
-            ["mode means the factor mode for runs that have it, and the setting for all others"]
-        );
-        assert!(meanings_of("factor_plan=own data=digits gpu!=1").is_empty());
-        assert_eq!(meanings_of("not version_=2"), ["no run has version_"]);
-    }
-
-    #[test]
-    fn a_filter_selects_runs_by_a_programs_factors_that_have_the_keys_of_settings() {
-        let admits = |record: &RunRecord, filter: &str| {
-            Filter::parse(filter).unwrap().admits(&Listed { record, words: String::new() })
-        };
-        let recorded = RunRecord { tracer: Tracer::Nsys, ..fixture::finished() };
-        let keys = ["workload", "data", "mode", Tracer::KEY, "commit", "machine", "date"];
-        let levels = keys.map(|key| (Key::from(key), Level::text("own"))).to_vec();
-        let own = RunRecord { levels: Levels::new(levels), ..recorded.clone() };
-        for key in keys {
-            assert!(admits(&own, &format!("{key}=own")) && !admits(&recorded, &format!("{key}=own")), "{key}");
-        }
-        for filter in ["mode=full", "data=digits", "trace=nsys", "trace=on"] {
-            assert!(admits(&recorded, filter) && !admits(&own, filter), "{filter}");
-        }
-        let names: Vec<Key> = factors(&[Heading { run: String::new(), levels: own.levels }])
-            .iter()
-            .map(|(key, _)| factor_column(key))
-            .collect();
-        assert!(names.contains(&Key::from("factor_mode")) && names.contains(&Key::from("trace")), "{names:?}");
-    }
-}
+#[path = "tables_tests.rs"]
+mod tests;

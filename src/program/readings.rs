@@ -37,6 +37,7 @@ mod summary;
 mod tensorboard;
 mod truncations;
 mod warm_up;
+mod whole_seconds;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -160,6 +161,8 @@ pub struct FoundStep {
     pub at_s: f64,
     /// When its line was read, if the program reports when the step ended, in seconds since the Unix epoch.
     pub read_s: Option<f64>,
+    /// Whether the time that the program reports is rounded to a whole second, which several steps share.
+    pub is_rounded: bool,
 }
 
 /// A number without the inexact last digits that unit conversions leave: 0.0041 instead of 0.0040999999999999995.
@@ -187,6 +190,7 @@ impl fmt::Display for Found {
                 is_guessed: _,
                 at_s: _,
                 read_s: _,
+                is_rounded: _,
             }) => {
                 f.write_str("step")?;
                 step.map_or(Ok(()), |step| write!(f, " {step}"))?;

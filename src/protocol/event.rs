@@ -9,6 +9,21 @@ pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
+/// What the texts of [`loss_not_finite`] begin and end with.
+const LOSS_NOT_FINITE: (&str, &str) = ("the loss of step ", " is not a finite number");
+
+/// The warning that a program reported a loss which is not a finite number, in this step first.
+pub fn loss_not_finite(step: u64) -> String {
+    let (begin, end) = LOSS_NOT_FINITE;
+    format!("{begin}{step}{end}")
+}
+
+/// Whether a warning is one of [`loss_not_finite`].
+pub fn is_loss_not_finite(warning: &str) -> bool {
+    let (begin, end) = LOSS_NOT_FINITE;
+    warning.starts_with(begin) && warning.ends_with(end)
+}
+
 /// The units of a step whose number, as a program reported it, cannot be stored: it is not whole, or not smaller than this.
 pub const UNSTORED_UNITS: u32 = u32::MAX;
 
@@ -108,7 +123,8 @@ pub enum Event {
         /// Time the host waited for this batch; NaN if unknown.
         #[serde(deserialize_with = "number_or_null")]
         load_wait_s: f64,
-        /// The loss of this rank's batch, averaged over its units, before any loss scaling; NaN if it is not a number or there is none.
+        /// The loss of this rank's batch, averaged over its units, before any loss scaling; NaN if it is not a number or there is none. If
+        /// a program reported one that is not a number, its log has a warning of it, see [`loss_not_finite`].
         #[serde(deserialize_with = "number_or_null")]
         loss: f64,
         /// Units in this rank's batch: images, tokens, or whatever the workload counts; 0 if unknown, and [`UNSTORED_UNITS`] if the number

@@ -99,6 +99,35 @@ fn reported_times_of_steps_are_held_against_the_arrival_of_their_lines_like_repo
     assert!(labels.contains(&"impossible times") && !labels.contains(&"clock set"), "{labels:?}");
 }
 
+/// 60 steps of 20 ms from the middle of a second on, in rows with the date and the time of day in whole seconds.
+const WHOLE_SECONDS: &str = r#"
+import os, time
+time.sleep(1.45 - time.time() % 1)
+with open(os.environ["MULTICARD_RUN_FOLDER"] + "/metrics.csv", "w", buffering=1) as file:
+    file.write("timestamp,step,loss\n")
+    for step in range(1, 61):
+        time.sleep(0.02)
+        file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')},{step},0.5\n")
+"#;
+
+#[test]
+fn steps_that_share_the_second_of_their_time_are_timed_by_when_their_rows_are_written() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), WHOLE_SECONDS).unwrap();
+    scene.finish(&format!(
+        "[measure]\nwarm_up_steps = 0\n[command]\nrun = [\"{python}\", \"{{programs}}/train.py\"]\n\
+         [command.readings]\nfiles = [\"{{run_folder}}/metrics.csv\"]\n"
+    ));
+    let reader = Reader::open(&scene.session()).unwrap();
+    let run = reader.runs().unwrap().remove(0);
+    let summary = summarise_run(&reader.run(&run.run).unwrap().unwrap());
+    let value = |key: &str| summary.value(key).unwrap();
+    assert!((0.019..0.03).contains(&value("step_time_s")), "{}", value("step_time_s"));
+    assert!((1.15..1.8).contains(&value("training_time_s")), "{}", value("training_time_s"));
+    assert!(value("training_time_s") < value("program_time_s"), "{:?}", summary.marks);
+}
+
 /// 300 steps of 10 ms; each tenth is printed with the time since the last one that was.
 const EACH_TENTH: &str = r#"
 import time

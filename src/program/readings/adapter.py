@@ -22,9 +22,10 @@ class Run:
     def begin(self):
         self.since = self.since or time.perf_counter()
     def end(self, units=None, **fields):
-        """Ends a step with the units of this process; it lasted since the previous one ended."""
-        ended, self.steps = time.perf_counter(), self.steps + 1
-        fields = {"step": self.steps, "duration_s": ended - (self.since or ended), **fields}
+        """Ends a step with the units of this process; it lasted since the previous one ended. Only steps of the training have numbers."""
+        ended, trains = time.perf_counter(), fields.get("phase", "train").lower() in ("train", "training", "steady", "warm_up", "warmup")
+        self.steps += trains
+        fields = {**({"step": self.steps} if trains else {}), "duration_s": ended - (self.since or ended), **fields}
         self.say(**fields, **({} if units is None else {"units": units * int(os.environ.get("WORLD_SIZE", "1"))}))
         self.since = ended
     @contextlib.contextmanager
@@ -32,7 +33,6 @@ class Run:
         self.begin()
         yield fields
         self.end(units, **fields)
-
 run = Run()
 
 def lightning_callback(units=None):

@@ -31,7 +31,7 @@ use super::program_clock::ProgramClock;
 use super::warm_up::WarmUpSearch;
 use super::{Found, FoundStep, NamedPhase};
 use crate::plan::{Key, WarmUp};
-use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration};
+use crate::protocol::{Event, Phase, UNSTORED_UNITS, check_duration, loss_not_finite};
 
 /// Steps that are reported together may be read this long after they ended.
 const READ_LATE_S: f64 = 0.5;
@@ -181,7 +181,10 @@ impl Course {
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
             }
         }
-        self.log_waiting(events);
+        // What is found next may have the same rounded time.
+        if !self.newest_waits_in_second() {
+            self.log_waiting(events);
+        }
     }
 
     /// Whether there was neither a step nor a reading.
@@ -361,7 +364,7 @@ impl Course {
         let (number, back_from) = self.steps.next(source, &step, (epoch, named_epoch), newest.as_ref());
         if step.loss.is_some_and(|loss| !loss.is_finite()) {
             let at_s = self.end_s(&step);
-            self.warn("loss", format!("the loss of step {number} is not a finite number"), at_s, events);
+            self.warn("loss", loss_not_finite(number), at_s, events);
         }
         let newest = newest.map(|newest| newest.number);
         let (mut advance, mut skipped) = (1, false);
@@ -385,7 +388,7 @@ impl Course {
         }
         let shares_time = |waiting: &Logged| waiting.step.at_s == step.at_s && step.duration_s.is_none();
         if self.waiting.last().is_some_and(|waiting| !shares_time(waiting)) {
-            self.log_waiting(events);
+            self.log_all_of_time(events);
         }
         if self.may_hide_steps(&step, advance, skipped) {
             self.log_waiting(events);
@@ -434,8 +437,20 @@ impl Course {
         steps.iter_mut().for_each(|logged| logged.step.wait_s = None);
     }
 
-    /// Logs the steps that waited for other steps with the same time.
+    /// Whether the newest step has the rounded time of a second and no duration, so that it shares the duration of this second.
+    fn newest_waits_in_second(&self) -> bool {
+        self.waiting.last().is_some_and(|waiting| waiting.step.is_rounded && waiting.step.duration_s.is_none())
+    }
+
+    /// Logs the steps that waited for other steps with the same time, although more may come.
     fn log_waiting(&mut self, events: &mut Vec<(f64, Event)>) {
+        // The steps so far fill only a part of their second.
+        self.times_step &= !self.newest_waits_in_second();
+        self.log_all_of_time(events);
+    }
+
+    /// Logs the steps that waited for other steps with the same time: they are all that have it.
+    fn log_all_of_time(&mut self, events: &mut Vec<(f64, Event)>) {
         let mut waiting = std::mem::take(&mut self.waiting);
         let Some(newest) = waiting.last().copied() else { return };
         let (number, end_s) = (newest.number, newest.step.at_s);

@@ -45,6 +45,24 @@ fn is_near(one: f64, other: f64) -> bool {
 }
 
 #[test]
+fn steps_whose_rounded_times_are_read_late_share_their_seconds_whatever_is_read_together() {
+    // 20 steps a second from 10.5 s on; each time 15 of them are read.
+    let step = |step: u64| {
+        let at_s = (10.5 + (step - 1) as f64 / 20.0).floor();
+        FoundStep { read_s: Some(15.0), is_rounded: step > 1, ..found_step(step, at_s) }
+    };
+    let polls = (0..5).map(|poll| of_source(0, (15 * poll + 1..=15 * poll + 15).map(step)));
+    let log = events_of_sources(polls.collect());
+    let logged = logged(&log);
+    assert_eq!(logged.len(), 75);
+    let counted: Vec<_> = logged.iter().filter(|(.., counts)| *counts).collect();
+    // The first second and the last one are not full.
+    assert_eq!((counted[0].0, counted[counted.len() - 1].0), (11, 70));
+    assert!(counted.len() == 60 && counted.iter().all(|step| is_near(step.2, 0.05)), "{counted:?}");
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}
+
+#[test]
 fn more_about_a_step_joins_it() {
     let loss = |step: Option<u64>, loss| FoundStep { step, loss: Some(loss), at_s: 2.0, ..FoundStep::default() };
     let (first, second) = (Found::Step(found_step(1, 2.0)), Found::Step(loss(Some(1), 0.5)));

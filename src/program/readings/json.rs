@@ -196,6 +196,7 @@ mod tests {
             is_guessed: false,
             at_s: 2.0,
             read_s: Some(7.0),
+            is_rounded: false,
         };
         let training = NamedPhase { phase: Phase::Steady, name: "train" };
         assert_eq!(found[0], Found::Phase { phase: training, at_s: 1.0 });

@@ -4,6 +4,7 @@ use regex::Regex;
 
 use super::fields::{Fields, Names};
 use super::records::{MOST_REFUSED, Ranks};
+use super::whole_seconds::WholeSeconds;
 use super::{Found, Source, Stream};
 use crate::plan::command::{ReadingsSpec, compiled};
 
@@ -17,6 +18,7 @@ pub(super) struct Patterns {
     lines: u64,
     refused: u64,
     ranks: Ranks,
+    seconds: WholeSeconds,
 }
 
 struct Pattern {
@@ -32,13 +34,14 @@ impl Patterns {
         let mut names = Names::new(&spec.names, false);
         let mut groups = patterns.iter().flat_map(|pattern| pattern.regex.capture_names().flatten());
         let names_steps = groups.any(|group| names.meaning(group, "", &mut Vec::new()) == "step");
-        Self { patterns, names, names_steps, step: None, lines: 0, refused: 0, ranks: Ranks::default() }
+        let (ranks, seconds) = (Ranks::default(), WholeSeconds::default());
+        Self { patterns, names, names_steps, step: None, lines: 0, refused: 0, ranks, seconds }
     }
 }
 
 impl Source for Patterns {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
-        let Self { patterns, names, names_steps, step, lines, refused, ranks } = self;
+        let Self { patterns, names, names_steps, step, lines, refused, ranks, seconds } = self;
         *lines += 1;
         let (mut read, mut rank): (Vec<Fields>, Option<u64>) = (Vec::new(), None);
         for Pattern { regex, matches } in patterns {
@@ -76,6 +79,9 @@ impl Source for Patterns {
             read.iter_mut().filter(is_step).for_each(|fields| fields.phase = phase);
         }
         let is_evaluation = !read.iter().any(|fields| fields.is_step() || fields.phase.is_some());
+        if is_evaluation {
+            read.iter_mut().for_each(|fields| seconds.mend(fields, at_s));
+        }
         let evaluation = read.iter().find_map(|fields| fields.evaluation(at_s)).filter(|_| is_evaluation);
         for mut fields in read.into_iter().filter(|fields| !fields.is_at_most_epoch()) {
             if *names_steps {
@@ -83,6 +89,9 @@ impl Source for Patterns {
                 fields.step.step = *step;
             }
             fields.step.epoch = fields.step.epoch.or(of_step);
+            if !is_evaluation {
+                seconds.mend(&mut fields, at_s);
+            }
             fields.values(at_s, found);
         }
         found.extend(evaluation);

@@ -438,6 +438,29 @@ fn the_python_module_writes_what_is_read_here() {
     }
 }
 
+/// Two epochs of two steps of the training and three of an evaluation.
+const PHASES: &str = "
+from multicard_readings import run
+for epoch in (1, 2):
+    for phase, steps in (('train', 2), ('val', 3)):
+        for _ in range(steps):
+            with run.step(epoch=epoch, phase=phase) as step:
+                step['loss'] = 0.5
+";
+
+#[test]
+fn the_python_module_numbers_the_steps_of_the_training_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(READINGS_FILE);
+    let words = python(folder.path(), PHASES, &[(READINGS_VARIABLE, file.to_str().unwrap())]);
+    let steps: Vec<&str> = words.iter().filter(|word| word.starts_with("step ")).map(|word| &word[..6]).collect();
+    assert_eq!(steps, ["step 1", "step 2", "step 3", "step 4"], "{words:?}");
+    let lines = fs::read_to_string(&file).unwrap();
+    let numbered: Vec<bool> = lines.lines().map(|line| line.contains("\"step\"")).collect();
+    let of_epoch = [true, true, false, false, false];
+    assert_eq!(numbered, [of_epoch, of_epoch].concat(), "{lines}");
+}
+
 #[test]
 fn the_python_module_is_silent_beside_another_rank_and_without_the_variable() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use super::Found;
 use super::fields::Fields;
 use super::growing::Growing;
+use super::whole_seconds::WholeSeconds;
 use crate::plan::counted;
 
 /// The number of unreadable records that are reported one by one; further ones are only counted.
@@ -49,12 +50,13 @@ pub(super) struct Records {
     read: u64,
     refused: u64,
     ranks: Ranks,
+    seconds: WholeSeconds,
 }
 
 impl Records {
     /// No records yet; `one` is the word for one.
     pub fn new(one: &'static str) -> Self {
-        Self { one, read: 0, refused: 0, ranks: Ranks::default() }
+        Self { one, read: 0, refused: 0, ranks: Ranks::default(), seconds: WholeSeconds::default() }
     }
 
     /// Adds what a record says to `found`, or why it was left out. `place` turns the number of the record into its place, for messages;
@@ -70,7 +72,8 @@ impl Records {
     ) {
         self.read += 1;
         match read {
-            Ok(fields) if self.ranks.count(fields.rank) => {
+            Ok(mut fields) if self.ranks.count(fields.rank) => {
+                self.seconds.mend(&mut fields, now_s);
                 let has_step = fields.step.step.is_some() || fields.is_measured();
                 let epoch = fields.step.epoch.filter(|_| !has_step);
                 fields.found(now_s, found);
@@ -90,7 +93,7 @@ impl Records {
     /// Adds what is said of the records of a file once the program has ended. `is_declared` says whether the plan declares the file, so
     /// that it should have some.
     pub fn end(&self, file: &Growing, is_declared: bool, found: &mut Vec<Found>) {
-        let Self { one, read, refused, ranks } = self;
+        let Self { one, read, refused, ranks, seconds: _ } = self;
         let name = file.name();
         if *refused > MOST_REFUSED {
             found.push(Found::Warning(format!("{name}: {refused} of {read} {one}s could not be read")));
