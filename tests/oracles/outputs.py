@@ -268,7 +268,7 @@ def lines(run):
         '{{"epoch": {e}, "step": {s}, "train_loss": {l:.4f}}}', "train step {s} loss {l:.4f} ({t:.1f} ms)", "Step: {s}\tTrain loss: {l:.4f}",
         "global_step={s}, loss={l:.4f}, step_time={u:.4f}s", "step {s:>5} | train_loss {l:.4f} | {t:.1f} ms",
     ])
-    if by_epoch and "{n}" not in style:
+    if by_epoch and ("{n}" not in style or style.startswith("[{e}")):
         # Without the number of steps in an epoch, nobody knows how many steps follow the last line of an epoch.
         every = 1
     if by_epoch and "{e}" not in style:

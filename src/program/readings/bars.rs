@@ -177,10 +177,12 @@ fn is_around(bar: &Counted, first: &Counted, earlier: &[Counted]) -> bool {
     bar.name != first.name && earlier.contains(bar) && (bar.steps != first.steps || earlier.contains(first))
 }
 
-/// The description up to its first number.
+/// The description up to its first number, without the name of a loss.
 fn name_of(description: &str) -> &str {
     let end = description.find(|c: char| c.is_ascii_digit()).unwrap_or(description.len());
-    description[..end].trim_end_matches(|c: char| !c.is_alphanumeric())
+    let name = description[..end].trim_end_matches(|c: char| !c.is_alphanumeric());
+    let name = name.strip_suffix("loss").or_else(|| name.strip_suffix("Loss")).unwrap_or(name);
+    name.trim_end_matches(|c: char| !c.is_alphanumeric())
 }
 
 #[cfg(test)]
@@ -272,6 +274,7 @@ mod tests {
             (" 50%|█ | ", "  0%| | ", Some(3), 1, false),
             ("Epoch 1: 50%|█ | ", "Epoch 2:  0%| | ", Some(20), 20, true),
             ("loss 0.5: 50%|█ | ", "  0%| | ", Some(20), 20, true),
+            ("train loss 0.5: 50%|█ | ", "train:  0%| | ", Some(20), 20, true),
             ("train: 50%|█ | ", "predict:  0%| | ", Some(20), 20, false),
             ("", "", None, 7, true),
         ] {
