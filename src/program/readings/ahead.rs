@@ -47,9 +47,9 @@ pub(super) struct Ahead {
     steps: Option<u64>,
     /// The values that the bar shows.
     values: String,
-    /// What was set since the bar counted, and whether there was one loss for each step when it counted last.
+    /// What was set since the bar counted, and whether there was not one loss for each step when it counted last.
     set: Vec<Set>,
-    sets_each: bool,
+    misses: bool,
     /// When the bar was drawn last.
     drawn_s: f64,
     /// The step that was taken for the newest one when an evaluation began, until the bar counts again.
@@ -76,8 +76,8 @@ impl Ahead {
         let drawn_s = std::mem::replace(&mut self.drawn_s, at_s);
         let Some((counted, _)) = self.counted.filter(|(counted, _)| *counted <= count && self.steps == steps) else {
             let rest = self.rest();
-            let Self { is_log, gap_s, sets_each, .. } = *self;
-            let bar = Self { is_log, gap_s, sets_each, begun: (count, at_s), drawn_s: at_s, steps, ..Self::default() };
+            let Self { is_log, gap_s, misses, .. } = *self;
+            let bar = Self { is_log, gap_s, misses, begun: (count, at_s), drawn_s: at_s, steps, ..Self::default() };
             *self = Self { counted: Some((count, at_s)), values: values.to_owned(), ..bar };
             return if count == 0 { rest } else { self.shown(count, at_s) };
         };
@@ -94,7 +94,7 @@ impl Ahead {
         let mut ended = Vec::new();
         // The loss of the next step may be the same.
         let is_later = count == counted && at_s - drawn_s >= LEAST_STEP_S || self.is_later_than_counts(at_s);
-        let is_set = is_new || is_later && self.sets_each && !self.is_log;
+        let is_set = is_new || is_later && !self.misses && !self.is_log;
         if count > counted {
             ended = self.count((counted, count), is_set, before, at_s);
         }
@@ -112,9 +112,9 @@ impl Ahead {
         self.set.retain(|set| set.is_new);
         let newest = self.taken.unwrap_or(counted);
         let last = newest + self.set.len() as u64;
-        let ended = self.of_steps(newest, last).filter(|_| self.steps.is_none_or(|steps| last <= steps));
-        self.taken = Some(if ended.is_some() { last } else { newest });
-        ended.unwrap_or_default()
+        let set = self.of_steps(newest, last).filter(|_| self.steps.is_none_or(|steps| last <= steps));
+        self.taken = Some(if set.is_some() { last } else { newest });
+        self.ended(set.unwrap_or_default(), self.drawn_s)
     }
 
     /// The last steps of a bar that was removed before it counted them.
@@ -122,7 +122,8 @@ impl Ahead {
         let Some(((counted, _), steps)) = self.counted.zip(self.steps).filter(|_| self.is_ahead) else {
             return Vec::new();
         };
-        self.of_steps(self.taken.unwrap_or(counted), steps).unwrap_or_default()
+        let set = self.of_steps(self.taken.unwrap_or(counted), steps).unwrap_or_default();
+        self.ended(set, self.drawn_s)
     }
 
     /// Takes a bar whose count has become larger. `is_set` says whether it was drawn because a loss was set, and `before` are the values that it
@@ -130,15 +131,14 @@ impl Ahead {
     fn count(&mut self, (counted, count): (u64, u64), is_set: bool, before: String, at_s: f64) -> Vec<Ended> {
         self.counted = Some((count, at_s));
         let newest_s = self.set.last().map(|set| set.at_s);
-        let new_s = self.set.iter().rev().find(|set| set.is_new).map(|set| set.at_s);
-        if let Some(gap_s) = new_s.filter(|_| !is_set).map(|new_s| at_s - new_s) {
-            self.gap_s = Some(self.gap_s.map_or(gap_s, |least_s| least_s.min(gap_s)));
-        }
         let taken = self.taken.take();
-        let ended = self.of_steps(taken.unwrap_or(counted), count);
-        self.sets_each = ended.is_some();
-        if let Some(ended) = ended {
-            return ended;
+        let set = self.of_steps(taken.unwrap_or(counted), count);
+        self.misses = set.is_none();
+        if let Some(set) = set {
+            if let Some(gap_s) = set.last().filter(|_| !is_set).map(|(_, newest)| at_s - newest.at_s) {
+                self.gap_s = Some(self.gap_s.map_or(gap_s, |least_s| least_s.min(gap_s)));
+            }
+            return self.ended(set, at_s);
         }
         // Not each loss is that of a step, or not each step has a loss.
         let set_s = newest_s.map(|newest_s| newest_s + self.gap_s.unwrap_or(0.0));
@@ -151,15 +151,25 @@ impl Ahead {
         }
     }
 
-    /// The steps from one to another, if as many losses were set. What was set is forgotten.
-    fn of_steps(&mut self, newest: u64, last: u64) -> Option<Vec<Ended>> {
-        let (all, gap_s) = (std::mem::take(&mut self.set), self.gap_s.unwrap_or(0.0));
+    /// The steps from one to another with what was set of them, if as many losses were set. What was set is forgotten.
+    fn of_steps(&mut self, newest: u64, last: u64) -> Option<Vec<(u64, Set)>> {
+        let all = std::mem::take(&mut self.set);
         let is_each = |set: &Vec<Set>| last.checked_sub(newest) == Some(set.len() as u64);
         let new = || all.iter().filter(|set| set.is_new).cloned().collect();
         let set = if is_each(&all) { all } else { Some(new()).filter(is_each)? };
-        let of_step =
-            |(step, set): (u64, Set)| Ended { step, values: set.values, at_s: set.at_s + gap_s, is_untimed: false };
-        Some((newest + 1..).zip(set).map(of_step).collect())
+        Some((newest + 1..).zip(set).collect())
+    }
+
+    /// The ends of steps that have ended by now.
+    fn ended(&self, of_steps: Vec<(u64, Set)>, now_s: f64) -> Vec<Ended> {
+        let gap_s = self.gap_s.unwrap_or(0.0);
+        let of_step = |(step, set): (u64, Set)| Ended {
+            step,
+            values: set.values,
+            at_s: (set.at_s + gap_s).min(now_s),
+            is_untimed: false,
+        };
+        of_steps.into_iter().map(of_step).collect()
     }
 
     /// Whether a larger count comes too late after the last loss to be only that: the loss of the next step is the same.
@@ -221,8 +231,10 @@ mod tests {
         let expected = [(1, "3.1", 0.04), (2, "2.9", 0.08), (3, "2.8", 0.12), (4, "2.7", 0.16), (5, "2.7", 0.2)];
         check(&[&bars[..], &same].concat(), &expected);
         // The bar is removed before it has counted its last steps, and another one begins.
-        let bars = [(0, "", 0.0), (0, "3.1", 0.2), (3, "2.9", 0.5), (3, "2.8", 0.7), (3, "2.7", 0.8), (0, "", 0.9)];
-        check(&bars, &[(3, "2.9", 0.5), (4, "2.8", 0.7), (5, "2.7", 0.8)]);
+        let bars = [(0, "", 0.0), (0, "3.1", 0.04), (1, "2.9", 0.08), (2, "2.8", 0.12), (3, "2.8", 0.12)];
+        let rest = [(3, "2.7", 0.16), (4, "2.6", 0.2), (0, "", 0.3)];
+        let expected = [(1, "3.1", 0.04), (2, "2.9", 0.08), (3, "2.8", 0.12), (4, "2.7", 0.16), (5, "2.6", 0.2)];
+        check(&[&bars[..], &rest].concat(), &expected);
     }
 
     #[test]

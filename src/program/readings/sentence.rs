@@ -217,10 +217,10 @@ pub(super) fn is_of_keras(line: &str) -> bool {
     captures(&KERAS, line).is_some()
 }
 
-/// Whether a line of Keras counts the last one of its steps; `None` for any other line.
-pub(super) fn is_last_of_keras(line: &str) -> Option<bool> {
+/// The number of steps in a line of Keras that has counted all of them.
+pub(super) fn last_of_keras(line: &str) -> Option<u64> {
     let found = captures(&KERAS, line)?;
-    Some(count(&found, "step") == count(&found, "steps"))
+    count(&found, "steps").filter(|steps| count(&found, "step") == Some(*steps))
 }
 
 /// Whether a line with Keras's bar is the last one of its epoch, which Keras prints after the validation; `None` for any other line.

@@ -73,9 +73,11 @@ pub(super) struct Shapes {
     newest: Option<u64>,
     /// The number in a bar that was drawn again after an evaluation, until the bar shows another number.
     drawn_again: Option<u64>,
-    /// The epoch that Keras printed last, and whether its steps are under way.
+    /// The epoch that Keras printed last.
     epoch: Option<f64>,
-    is_in_epoch: bool,
+    /// The number of steps in that epoch, once all of them were shown, and whether an evaluation has begun since.
+    full: Option<u64>,
+    evaluates_keras: bool,
     /// When Keras's newest bar in this epoch was printed.
     keras_s: Option<f64>,
     /// Whether Keras has printed the accuracy of a validation.
@@ -106,7 +108,7 @@ impl Source for Shapes {
         if self.heads(line, at_s, found) {
             return;
         }
-        if self.epoch.is_some() && !self.is_in_epoch && sentence::is_of_keras(line) {
+        if self.is_evaluation_of_keras(line) {
             return self.keras_evaluates(line, at_s, found);
         }
         let read = if let Some(row) = captures(&YOLO_ROW, line).filter(|_| !self.columns.is_empty()) {
@@ -146,7 +148,7 @@ impl Source for Shapes {
             }
             self.hand_over(fields, at_s, found);
             self.keras_s = keras.map(|_| at_s).or(self.keras_s);
-            self.is_in_epoch &= sentence::is_last_of_keras(line) != Some(true);
+            self.full = sentence::last_of_keras(line).or(self.full);
         }
     }
 
@@ -208,7 +210,7 @@ impl Shapes {
     fn heads(&mut self, line: &str, at_s: f64, found: &mut Vec<Found>) -> bool {
         if let Some(epoch) = captures(&KERAS_EPOCH, line) {
             (self.epoch, self.keras_s) = (count(&epoch, "epoch").map(|epoch| epoch as f64), None);
-            self.is_in_epoch = true;
+            (self.full, self.evaluates_keras) = (None, false);
             found.extend(self.newest.map(|_| Found::Begins { at_s }));
             return true;
         }
@@ -219,11 +221,22 @@ impl Shapes {
         false
     }
 
-    /// Takes a line of Keras that no epoch was announced for: its `evaluate` prints bars like those of the training.
+    /// Whether it is a line of Keras that no epoch was announced for: its `evaluate` prints lines like those of the training. A full bar may be
+    /// drawn again.
+    fn is_evaluation_of_keras(&mut self, line: &str) -> bool {
+        let Some(full) = self.full.filter(|_| self.epoch.is_some() && sentence::is_of_keras(line)) else {
+            return false;
+        };
+        let is_again = sentence::last_of_keras(line) == Some(full) && sentence::follows_validation(line).is_some();
+        self.evaluates_keras |= !is_again;
+        self.evaluates_keras
+    }
+
+    /// Takes a line of such an evaluation.
     fn keras_evaluates(&mut self, line: &str, at_s: f64, found: &mut Vec<Found>) {
         let (mut read, mut evaluated) = (Fields::default(), Fields::default());
         let _ = sentence::read(line, false, None, &mut read);
-        if sentence::is_last_of_keras(line) == Some(true) {
+        if sentence::last_of_keras(line).is_some() {
             for (key, value) in [("test_loss", read.step.loss), ("test_accuracy", read.value("accuracy"))] {
                 value.into_iter().for_each(|value| evaluated.reading(key, value));
             }
