@@ -135,7 +135,8 @@ impl Ahead {
         let set = self.of_steps(taken.unwrap_or(counted), count);
         self.misses = set.is_none();
         if let Some(set) = set {
-            if let Some(gap_s) = set.last().filter(|_| !is_set).map(|(_, newest)| at_s - newest.at_s) {
+            let newest = set.last().filter(|(_, newest)| newest.is_new && !is_set);
+            if let Some(gap_s) = newest.map(|(_, newest)| at_s - newest.at_s) {
                 self.gap_s = Some(self.gap_s.map_or(gap_s, |least_s| least_s.min(gap_s)));
             }
             return self.ended(set, at_s);
