@@ -39,6 +39,8 @@ pub(super) struct Ahead {
     /// Whether bars are those of a log, whose times say nothing.
     is_log: bool,
     is_ahead: bool,
+    /// Whether the bar before showed losses ahead of its count.
+    was_ahead: bool,
     /// The number with which the bar began, and when it began.
     begun: (u64, f64),
     /// The number in the bar, and when it was drawn first with this number; `None` until there is a bar.
@@ -76,14 +78,25 @@ impl Ahead {
         let drawn_s = std::mem::replace(&mut self.drawn_s, at_s);
         let Some((counted, _)) = self.counted.filter(|(counted, _)| *counted <= count && self.steps == steps) else {
             let rest = self.rest();
-            let Self { is_log, gap_s, misses, .. } = *self;
-            let bar = Self { is_log, gap_s, misses, begun: (count, at_s), drawn_s: at_s, steps, ..Self::default() };
+            let Self { is_log, is_ahead: was_ahead, gap_s, misses, .. } = *self;
+            let bar = Self {
+                is_log,
+                was_ahead,
+                gap_s,
+                misses,
+                begun: (count, at_s),
+                drawn_s: at_s,
+                steps,
+                ..Self::default()
+            };
             *self = Self { counted: Some((count, at_s)), values: values.to_owned(), ..bar };
             return if count == 0 { rest } else { self.shown(count, at_s) };
         };
         let is_new = before != values && !values.is_empty();
         let (begun, begun_s) = self.begun;
-        self.is_ahead |= count == begun && is_new && (self.is_log || at_s - begun_s >= LEAST_STEP_S);
+        // The first loss may be the last one of the bar before, which this bar has shown since it began.
+        let is_first = is_new || self.was_ahead && at_s - drawn_s >= LEAST_STEP_S && !values.is_empty();
+        self.is_ahead |= count == begun && is_first && (self.is_log || at_s - begun_s >= LEAST_STEP_S);
         self.is_ahead &= count != counted || !self.is_set_behind_count(at_s);
         if !self.is_ahead {
             if count > counted {
@@ -299,6 +312,9 @@ mod tests {
         let behind = [(0, "3.1", 2.0), (1, "3.1", 2.2), (1, "2.9", 2.2)];
         check(&[&ahead[..], &behind].concat(), &[(1, "3.1", 1.2), (1, "3.1", 2.2), (1, "2.9", 2.2)]);
         check(&[&behind[..], &ahead].concat(), &[(1, "3.1", 2.2), (1, "2.9", 2.2), (1, "3.1", 1.2)]);
+        // The first loss of the second bar is the last one of the first bar.
+        let same = [(0, "3.1", 1.3), (0, "3.1", 1.5), (1, "3.1", 1.5), (1, "2.9", 1.7), (2, "2.9", 1.7)];
+        check(&[&ahead[..], &same].concat(), &[(1, "3.1", 1.2), (1, "3.1", 1.5), (2, "2.9", 1.7)]);
     }
 
     #[test]

@@ -489,6 +489,11 @@ fn the_loss_below_the_heading_of_an_evaluation_is_none_of_the_training() {
             assert!(found.iter().all(|found| matches!(found, Found::Evaluated { .. })), "{heading} {other}: {found:?}");
         }
     }
+    // Further lines belong to the heading as long as they count on.
+    let below = ["batch 1/3 loss 9.0", "batch 2/3 loss 9.0", "batch 3/3 loss 9.0"];
+    let found = taken(&[&["Validation:"], &below[..], &["batch 1/9 loss 0.5", "batch 2/9 loss 0.5"]].concat());
+    let steps = found.iter().filter(|found| matches!(found, Found::Step(step) if step.loss == Some(0.5)));
+    assert_eq!((found.len(), steps.count()), (5, 2), "{found:?}");
     for heading in ["Test Error", "Training, then test:", "Latest results:", "Results:"] {
         assert_eq!(taken(&[heading, training]), [reading("loss", 1.59, None, None)], "{heading}");
     }

@@ -106,6 +106,12 @@ fn step_of(line: &str) -> (Option<Match<'_>>, Option<Match<'_>>) {
     (batch.name("step").or(batch.name("counted")), batch.name("steps").or(batch.name("batches")))
 }
 
+/// The number of a step in a line, with that of the last step.
+pub(super) fn counted(line: &str) -> Option<(u64, u64)> {
+    let (first, last) = step_of(line);
+    count_of(first?.as_str()).zip(count_of(last?.as_str()))
+}
+
 /// `None` if a line does not have the format; otherwise whether its numbers can be read, with the problem.
 pub(super) type Read = Option<Result<(), String>>;
 

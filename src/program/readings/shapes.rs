@@ -52,6 +52,28 @@ fn is_text(line: &str) -> bool {
     !line.contains('\0') && line.chars().filter(is_stray).nth(MOST_STRAY_CHARS).is_none()
 }
 
+/// The heading of an evaluation.
+struct Heading {
+    /// The stream whose next line is below it.
+    stream: Stream,
+    /// The number in the last line below it, and the number of all, if further lines are expected.
+    counted: Option<(u64, u64)>,
+}
+
+impl Heading {
+    /// The heading of further lines, if this line below it counts some of all.
+    fn goes_on(stream: Stream, line: &str) -> Option<Self> {
+        let counted = sentence::counted(line).filter(|(number, all)| number < all)?;
+        Some(Self { stream, counted: Some(counted) })
+    }
+
+    /// Whether this line belongs to it: the next line, and those that count on.
+    fn is_above(&self, line: &str) -> bool {
+        let Some((number, all)) = self.counted else { return true };
+        sentence::counted(line).is_some_and(|(next, of_all)| next > number && of_all == all)
+    }
+}
+
 /// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
@@ -67,8 +89,8 @@ pub(super) struct Shapes {
     has_losses: bool,
     /// Whether a line began with `rank 0`, so that lines with other ranks are those of other processes, and not of LoRA's ranks.
     has_first_rank: bool,
-    /// The stream whose newest line is the heading of an evaluation: `Test Error:`.
-    heading: Option<Stream>,
+    /// The heading of an evaluation whose lines are expected next: `Test Error:`.
+    heading: Option<Heading>,
     /// The number of the newest step that has one.
     newest: Option<u64>,
     /// The number in a bar that was drawn again after an evaluation, until the bar shows another number.
@@ -92,7 +114,9 @@ pub(super) struct Shapes {
 
 impl Source for Shapes {
     fn line(&mut self, stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
-        let is_headed = self.heading.take_if(|of_stream| *of_stream == stream).is_some();
+        let heading = self.heading.take_if(|heading| heading.stream == stream);
+        let is_headed = heading.is_some_and(|heading| heading.is_above(line));
+        self.heading = self.heading.take().or(if is_headed { Heading::goes_on(stream, line) } else { None });
         let may_head = line.trim_end().ends_with(':');
         // Nearly all lines have none of these formats.
         let has = |part: &&str| line.contains(*part);
@@ -102,7 +126,7 @@ impl Source for Shapes {
         }
         let Some(line) = self.of_first_rank(line) else { return };
         if may_head && says_evaluation(line) {
-            self.heading = Some(stream);
+            self.heading = Some(Heading { stream, counted: None });
         }
         let mut fields = Fields::default();
         if self.heads(line, at_s, found) {
