@@ -66,6 +66,9 @@ pub struct Settings {
     /// Recent sessions, latest first, by their paths from the root.
     #[serde(deserialize_with = "absolute_paths")]
     pub recent: Vec<PathBuf>,
+    /// Folders in which sessions were deleted lately, latest first: a window that was killed left them hidden there.
+    #[serde(deserialize_with = "absolute_paths", skip_serializing_if = "Vec::is_empty")]
+    pub deleted_in: Vec<PathBuf>,
     /// Recent plan files, latest first, by their paths from the root.
     #[serde(deserialize_with = "absolute_paths")]
     pub recent_plans: Vec<PathBuf>,
@@ -177,10 +180,15 @@ impl Settings {
 
     /// A session was deleted; returns its place among the recent ones, from 0, if it was one of them.
     pub fn deleted(&mut self, folder: &Path) -> Option<usize> {
-        let place = self.recent.iter().position(|known| known == folder)?;
-        self.recent.remove(place);
+        if let Some(parent) = folder.parent() {
+            self.deleted_in.retain(|known| known != parent);
+            self.deleted_in.insert(0, parent.to_owned());
+            self.deleted_in.truncate(RECENT);
+        }
+        let place = self.recent.iter().position(|known| known == folder);
+        place.map(|place| self.recent.remove(place));
         self.save();
-        Some(place)
+        place
     }
 
     /// A deleted session was restored that had this place among the recent ones.

@@ -1,5 +1,6 @@
 //! A turn of a session: the next runs start, and what arrived from runs, samplers and imports is recorded.
 
+use std::fs;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -125,6 +126,8 @@ impl Session {
                 }
             };
             if let Err((reason, true)) = started {
+                // With a job in its folder, the next conductor would take it for a run that was started.
+                let _ = fs::remove_file(self.store.run_folder(&run).join("job.json"));
                 let waiting = WithoutSpace { run, reason, at: Instant::now() };
                 return Err(self.without_space.insert(waiting).error());
             }

@@ -146,11 +146,12 @@ impl Browser {
         }
     }
 
-    /// Restores the sessions in the default folder and beside the recent sessions that were deleted in windows that were killed: until a window
-    /// is closed, its user can undo a deletion.
+    /// Restores the sessions in the default folder, beside the recent sessions and where sessions were deleted lately that were deleted in windows
+    /// that were killed: until a window is closed, its user can undo a deletion.
     pub fn restore_deleted(&mut self, settings: &Settings, context: &Context) {
         let beside = settings.recent.iter().filter_map(|session| session.parent()).map(Path::to_owned);
-        self.restore_in(beside.chain(default_sessions_folder()).collect(), context);
+        let folders = beside.chain(settings.deleted_in.iter().cloned()).chain(default_sessions_folder());
+        self.restore_in(folders.collect(), context);
     }
 
     fn restore_in(&mut self, folders: BTreeSet<PathBuf>, context: &Context) {

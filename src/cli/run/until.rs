@@ -13,7 +13,7 @@ use crate::cli::material::Material;
 use crate::cli::percent::share;
 use crate::cli::say;
 use crate::conduct::Launch;
-use crate::plan::{Identity, MAX_REPEATS, Matrix, Plan};
+use crate::plan::{Identity, MAX_REPEATS, Matrix, Plan, RunState};
 use crate::session::open_reader;
 use crate::store::{HeldCell, held_cells, repeated_text};
 
@@ -39,7 +39,10 @@ pub(super) fn run_until(
     loop {
         let reader = open_reader(following.folder())?;
         let Material { runs, .. } = Material::of(&reader, following.folder())?;
-        let (alike, held) = (alike_runs(&runs), held_cells(&reader.headings()?));
+        // Runs that wait belong to an earlier launch, since those of the last one have ended: the next launch starts or replaces them.
+        let mut headings = reader.headings()?;
+        headings.retain(|run| run.state != RunState::Queued);
+        let (alike, held) = (alike_runs(&runs), held_cells(&headings));
         // The last repeat that a launch has to ask for, for each cell. Cells share a launch if that number exceeds the wanted repeats by the
         // same number in all of them: then none of them gets more repeats than were wanted for one of them.
         let mut next: BTreeMap<i64, HashMap<Identity, u32>> = BTreeMap::new();

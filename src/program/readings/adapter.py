@@ -9,25 +9,26 @@
 import contextlib, json, os, time
 class Run:
     def __init__(self):
-        env, self.steps, self.since = os.environ.get, 0, None  # when the last step ended; none where other things have happened since
+        env, self.steps, self.phase, self.since = os.environ.get, 0, "train", None  # when the last step ended, if nothing else has happened
         ranks = ["RANK"] if env("RANK") else ["SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"]  # torchrun's, or Slurm's and Lightning's
         path = env("MULTICARD_READINGS") if all(env(name, "0") == "0" for name in ranks) else None
         self.file = open(path, "a", buffering=1) if path else None
     def say(self, **fields):
         """Writes the fields of `multicard help readings`."""
         if "phase" in fields:
-            self.since = time.perf_counter() if fields["phase"] == "train" else None
+            self.phase, self.since = fields["phase"], time.perf_counter() if fields["phase"] == "train" else None
         if self.file:
             self.file.write(json.dumps({**fields, "time_s": time.time()}) + "\n")
     def begin(self):
         self.since = self.since or time.perf_counter()
     def end(self, units=None, **fields):
         """Ends a step with the units of this process; it lasted since the previous one ended. Only steps of the training have numbers."""
-        ended, trains = time.perf_counter(), fields.get("phase", "train").lower() in ("train", "training", "steady", "warm_up", "warmup")
-        self.steps += trains
-        fields = {**({"step": self.steps} if trains else {}), "duration_s": ended - (self.since or ended), **fields}
+        ended, kept, phase = time.perf_counter(), self.phase, str(fields.get("phase") or self.phase).lower()
+        self.steps += (trains := phase.startswith(("train", "steady", "warm")))
+        own = {"step": self.steps, "duration_s": ended - (self.since or ended)} if trains else {"phase": phase}
+        fields = {**own, **{key: value for key, value in fields.items() if key != "phase" or value}}
         self.say(**fields, **({} if units is None else {"units": units * int(os.environ.get("WORLD_SIZE", "1"))}))
-        self.since = ended
+        self.phase, self.since = kept, ended
     @contextlib.contextmanager
     def step(self, units=None, **fields):
         self.begin()

@@ -4,6 +4,8 @@
 //! Such a loop shows its first loss in a bar that has counted nothing since it began. From then on, a new loss is that of the step under way. Once the bar shows a
 //! larger count, the losses that were set before are those of the steps in between, if there are as many of them.
 
+use std::collections::BTreeMap;
+
 /// Bars that are drawn closer together show the same step. A loss that a bar shows so soon after it was made is none of a step.
 const LEAST_STEP_S: f64 = 0.002;
 /// A loop that sets losses after it counts sets them at once: within this share of the time since it set the loss before.
@@ -60,12 +62,42 @@ pub(super) struct Ahead {
     gap_s: Option<f64>,
 }
 
-impl Ahead {
-    /// Bars of a log.
+/// The most bars of different numbers of steps that are kept apart.
+const MOST_BARS: usize = 8;
+
+/// A program's bars, by their numbers of steps: one may be drawn while another one goes on.
+#[derive(Default)]
+pub(super) struct AheadBars {
+    is_log: bool,
+    bars: BTreeMap<Option<u64>, Ahead>,
+}
+
+impl AheadBars {
+    /// Bars of a log, whose times say nothing.
     pub fn of_log() -> Self {
         Self { is_log: true, ..Self::default() }
     }
 
+    /// The bar with this number of steps.
+    pub fn bar(&mut self, steps: Option<u64>) -> &mut Ahead {
+        if self.bars.len() >= MOST_BARS && !self.bars.contains_key(&steps) {
+            self.bars.clear();
+        }
+        self.bars.entry(steps).or_insert_with(|| Ahead { is_log: self.is_log, ..Ahead::default() })
+    }
+
+    /// See [`Ahead::take`].
+    pub fn take(&mut self) -> Vec<Ended> {
+        self.bars.values_mut().flat_map(Ahead::take).collect()
+    }
+
+    /// See [`Ahead::rest`].
+    pub fn rest(&mut self) -> Vec<Ended> {
+        self.bars.values_mut().flat_map(Ahead::rest).collect()
+    }
+}
+
+impl Ahead {
     /// Whether the bar has counted no step.
     pub fn has_counted_nothing(&self) -> bool {
         self.counted.is_some_and(|(counted, _)| counted == 0)
@@ -124,7 +156,7 @@ impl Ahead {
         };
         self.set.retain(|set| set.is_new);
         let newest = self.taken.unwrap_or(counted);
-        let last = newest + self.set.len() as u64;
+        let last = newest.saturating_add(self.set.len() as u64);
         let set = self.of_steps(newest, last).filter(|_| self.steps.is_none_or(|steps| last <= steps));
         self.taken = Some(if set.is_some() { last } else { newest });
         self.ended(set.unwrap_or_default(), self.drawn_s)
@@ -171,7 +203,7 @@ impl Ahead {
         let is_each = |set: &Vec<Set>| last.checked_sub(newest) == Some(set.len() as u64);
         let new = || all.iter().filter(|set| set.is_new).cloned().collect();
         let set = if is_each(&all) { all } else { Some(new()).filter(is_each)? };
-        Some((newest + 1..).zip(set).collect())
+        Some((newest.saturating_add(1)..).zip(set).collect())
     }
 
     /// The ends of steps that have ended by now.
@@ -318,9 +350,32 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_that_is_drawn_while_another_one_goes_on_changes_nothing() {
+        let mut bars = AheadBars::default();
+        let mut draw = |(count, steps), loss, at_s| bars.bar(Some(steps)).draw((count, Some(steps)), loss, at_s);
+        let mut ended = Vec::new();
+        for (bar, loss, at_s) in [
+            ((0, 30), "", 0.0),
+            ((0, 30), "3.1", 0.2),
+            ((1, 30), "3.1", 0.2),
+            ((0, 5), "", 0.3),
+            ((5, 5), "", 0.5),
+            ((1, 30), "2.9", 0.7),
+            ((2, 30), "2.9", 0.7),
+        ] {
+            ended.extend(draw(bar, loss, at_s));
+        }
+        let losses: Vec<_> = ended.iter().map(|ended| (ended.step, ended.values.as_str())).collect();
+        assert_eq!(losses, [(1, "3.1"), (2, "2.9")]);
+        let most = u64::MAX;
+        assert_eq!(bars.bar(Some(most)).draw((most, Some(most)), "3.1", 1.0).len(), 1);
+        assert_eq!(bars.take(), []);
+    }
+
+    #[test]
     fn bars_of_a_log_give_the_losses_of_a_run() {
         let bars = [(0, "", 0.0), (0, "3.1", 0.0), (1, "3.1", 0.0), (1, "2.9", 0.0), (2, "2.9", 0.0)];
         let expected = [(1, "3.1".to_owned(), 0.0), (2, "2.9".to_owned(), 0.0)];
-        assert_eq!(ended_of(Ahead::of_log(), &bars), expected);
+        assert_eq!(ended_of(Ahead { is_log: true, ..Ahead::default() }, &bars), expected);
     }
 }

@@ -80,6 +80,10 @@ impl Bars {
         }
         let counted = Counted { name: name_of(description).to_owned(), steps };
         if !has_loss {
+            let is_other = self.first.as_ref().is_some_and(|first| first.steps != steps);
+            if is_other && description.is_empty() && !self.earlier.contains(&counted) {
+                return Bar::Guessed;
+            }
             self.note_earlier(counted);
             return Bar::Training;
         }
@@ -133,6 +137,11 @@ impl Bars {
             self.distance = distance;
         }
         self.is_evaluating && before == Some(step)
+    }
+
+    /// Whether a bar with this number of steps is that of the training, as far as that is known.
+    pub fn may_be_first(&self, steps: Option<u64>) -> bool {
+        self.first.is_none() || self.is_first(steps)
     }
 
     /// Whether a bar with this number of steps is that of the training.
@@ -230,7 +239,8 @@ mod tests {
         assert_eq!(kind("val test: 50%|█ | ", 2, false), Bar::Training, "the bar of a download");
         assert_eq!(kind(" 50%|█ | ", 20, true), Bar::Training);
         assert_eq!(kind(" 50%|█ | ", 5, true), Bar::Guessed);
-        assert_eq!(kind(" 50%|█ | ", 5, false), Bar::Training);
+        assert_eq!(kind(" 50%|█ | ", 5, false), Bar::Guessed, "an evaluation may show no loss");
+        assert_eq!(kind("Saving:  50%|█ | ", 5, false), Bar::Training);
         assert_eq!(kind("Epoch 2: 50%|█ | ", 30, true), Bar::Training);
         assert_eq!(kind(" 50%|█ | ", 20, true), Bar::Training);
         assert_eq!(kind("val: 50%|█ | ", 20, false), Bar::Evaluation);

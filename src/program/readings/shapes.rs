@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::ahead::{Ahead, Ended};
+use super::ahead::{AheadBars, Ended};
 use super::bars::{Bars, says_evaluation};
 use super::beside::{self, Beside, Dictionary, TimedFields};
 use super::drawn::{BAR, Drawn};
@@ -80,7 +80,7 @@ pub(super) struct Shapes {
     /// Which bars count steps of the training.
     bars: Bars,
     /// Which steps the losses in these bars belong to.
-    ahead: Ahead,
+    ahead: AheadBars,
     /// The bar without losses, and the dictionaries of losses beside it.
     beside: Beside,
     /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
@@ -190,7 +190,7 @@ impl Source for Shapes {
 impl Shapes {
     /// The formats in a log, whose lines are in order, and whose times say nothing.
     pub fn of_log() -> Self {
-        Self { beside: Beside::of_log(), ahead: Ahead::of_log(), ..Self::default() }
+        Self { beside: Beside::of_log(), ahead: AheadBars::of_log(), ..Self::default() }
     }
 
     /// The line without the rank in front of it, as torchrun and PyTorch write it; `None` if it is the line of another rank than the first.
@@ -288,7 +288,7 @@ impl Shapes {
         let epoch = count(row, "epoch").map(|epoch| epoch as f64);
         self.bars.is_beside_table(steps);
         self.bars_have_loss = true;
-        let ended = self.ahead.draw((step, steps), numbers, at_s);
+        let ended = self.ahead.bar(steps).draw((step, steps), numbers, at_s);
         let columns = self.columns.clone();
         self.hand_over_ended(ended, found, |ended, is_newest| {
             let mut fields = fields_of_row(&columns, &ended.values)?;

@@ -46,7 +46,7 @@ impl Shapes {
 
     fn bar_of_training(&mut self, drawn: &Drawn<'_>, at_s: f64, found: &mut Vec<Found>) {
         let Drawn { step, steps, loss, epoch, .. } = *drawn;
-        let is_again = self.bars.draw(step) && Some(step) != steps;
+        let is_again = self.bars.may_be_first(steps) && self.bars.draw(step) && Some(step) != steps;
         if is_again {
             self.drawn_again = Some(step);
         }
@@ -55,8 +55,9 @@ impl Shapes {
         }
         // Lightning's bar begins again with the values of the epoch before, and shows none before its first step.
         let values = loss.filter(|_| step > 0 || !drawn.is_of_lightning()).unwrap_or_default();
-        let begins = step == 0 && !self.ahead.has_counted_nothing();
-        let ended = self.ahead.draw((step, steps), values, at_s);
+        let bar = self.ahead.bar(steps);
+        let begins = step == 0 && !bar.has_counted_nothing();
+        let ended = bar.draw((step, steps), values, at_s);
         let is_over = ended.is_empty() || step == 0;
         self.hand_over_ended(ended, found, |ended, is_newest| {
             let mut fields = Fields::default();
@@ -90,7 +91,8 @@ impl Shapes {
             // Lightning draws the number that its bar showed last, although steps may have been made before the evaluation since. A bar that
             // shows each step has no such steps.
             let drawn_again = self.drawn_again.take_if(|drawn_again| *drawn_again != ended.step);
-            fields.step.is_untimed = drawn_again.is_some_and(|drawn_again| ended.step != drawn_again.saturating_add(1));
+            let skips = drawn_again.is_some_and(|drawn_again| ended.step != drawn_again.saturating_add(1));
+            fields.step.is_untimed = skips || ended.is_untimed;
             if self.bars.trains() {
                 fields.phase = NamedPhase::of("train");
             }
