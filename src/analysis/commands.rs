@@ -54,7 +54,7 @@ fn with_texts<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> Vec<(&'a
 
 /// These texts in their order; those that are alike are numbered.
 fn numbered(texts: &[String]) -> Vec<Arc<str>> {
-    // Of each text, how often it stands there, and how often up to the one that is being numbered.
+    // For each text: how often it occurs in all, and how often up to the one that is being numbered.
     let mut counts: HashMap<&str, (usize, usize)> = HashMap::new();
     for text in texts {
         counts.entry(text).or_default().0 += 1;

@@ -267,7 +267,7 @@ mod tests {
         // Something else is done between both.
         let bars = [(0, "", 0.0), (0, "3.1", 0.2), (1, "3.1", 0.21), (1, "2.9", 0.41), (2, "2.9", 0.42)];
         check(&bars, &[(1, "3.1", 0.21), (2, "2.9", 0.42)]);
-        // Of short steps, a bar that is iterated counts only some.
+        // A bar that is iterated does not show each of its short steps.
         let bars = [(0, "", 0.0), (0, "3.1", 0.04), (0, "2.9", 0.08), (0, "2.9", 0.12), (3, "2.9", 0.12)];
         check(&bars, &[(1, "3.1", 0.04), (2, "2.9", 0.08), (3, "2.9", 0.12)]);
         // A bar that is updated counts each when the next loss is set.

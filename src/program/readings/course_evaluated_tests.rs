@@ -67,7 +67,7 @@ fn a_guessed_step_has_no_duration_after_an_epoch_if_it_took_longer_than_its_numb
     let of_epoch = |is_guessed: bool, steps, number, epoch, at_s| {
         Found::Step(FoundStep { epoch: Some(epoch), steps, is_guessed, ..found_step(number, at_s) })
     };
-    // Each epoch has 29 steps of 0.5 s, of which every tenth is printed.
+    // Each epoch has 29 steps of 0.5 s, and every tenth step is printed.
     let (hidden, known) = ([(20, 0.5), (40, 0.5)], [(20, 0.5), (39, 0.5), (49, 0.5)]);
     let declared = [(20, 0.5), (30, 0.95), (40, 0.5)];
     for (is_guessed, steps, expected) in [(true, None, &hidden[..]), (true, Some(29), &known), (false, None, &declared)]

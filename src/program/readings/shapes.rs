@@ -326,7 +326,7 @@ impl Shapes {
     fn object(&mut self, line: &str, at_s: f64, fields: &mut Fields, found: &mut Vec<Found>) -> Read {
         let object = json::object(line).ok()?;
         let names = self.names.get_or_insert_with(|| Names::new(&BTreeMap::new(), true));
-        // A record that is no step, such as a message, says nothing of the meaning of names.
+        // Only records of steps decide what names mean: a message may use the same names.
         let (mut tried, mut said) = (names.clone(), Vec::new());
         let mut read = json::fields(&object, &mut tried, "output", &mut said).ok()?;
         if !is_of_first_rank(read.rank) {

@@ -106,7 +106,7 @@ fn sessions_that_a_killed_process_deleted_come_back_and_those_that_another_can_r
         drop(Store::create(&folder, &node()).unwrap());
         folder
     });
-    // Of a killed process, nobody has the lock.
+    // After a process was killed, nobody has the lock.
     drop(delete_session(&killed).unwrap());
     drop(delete_session(&taken).unwrap());
     drop(Store::create(&taken, &node()).unwrap());

@@ -247,7 +247,7 @@ fn a_session_that_a_killed_window_deleted_comes_back_which_is_said_and_one_of_an
     let mut other = window(vec![last.clone(), of_other.clone()]);
     send(&mut other, SessionsCommand::Delete(of_other.clone()));
     send(&mut other, SessionsCommand::AnswerDelete(true));
-    // Of a killed window, nobody has the lock of the session.
+    // After a window was killed, nobody has the session's lock.
     drop(delete_session(&of_killed).unwrap());
     let mut window = window(vec![last.clone()]);
     let context = window.ctx.clone();
