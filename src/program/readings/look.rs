@@ -130,5 +130,10 @@ mod tests;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
+#[path = "sentences_tests.rs"]
+mod sentences_tests;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
 #[path = "trainers_tests.rs"]
 mod trainers_tests;
